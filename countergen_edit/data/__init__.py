@@ -1,0 +1,1 @@
+"""Axes, counterfactual pairs, substitution, sources of data, and splits that cannot leak."""

@@ -1,0 +1,101 @@
+"""An axis of comparison: its groups, and the words each group brings into a sentence.
+
+Comes in: a mapping read from `conf/axis/*.yaml` or made by hand. Goes out: an `Axis`. Refused: an
+axis with fewer than two groups, a name that stands in two splits, groups whose word forms differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from countergen_edit.errors import UserError, unknown
+
+Split = Literal["fit", "validation", "test"]
+SPLITS: tuple[Split, ...] = ("fit", "validation", "test")
+
+
+@dataclass(frozen=True)
+class Group:
+    """One side of an axis."""
+
+    name: str
+    names: Mapping[Split, tuple[str, ...]]
+    """Names of people (or other fillers of the `{name}` slot) by split."""
+    forms: Mapping[str, str] = field(default_factory=dict)
+    """Slot → word: `subject`, `object`, `possessive`, `reflexive`, `person`, `parent`, …"""
+
+    def all_names(self) -> tuple[str, ...]:
+        return tuple(name for split in SPLITS for name in self.names.get(split, ()))
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Groups that differ in one attribute, in the order in which they are compared."""
+
+    name: str
+    groups: Mapping[str, Group]
+
+    def __post_init__(self) -> None:
+        if len(self.groups) < 2:
+            raise UserError(
+                f"axis {self.name!r} has {len(self.groups)} group(s): a comparison needs two"
+            )
+        first = next(iter(self.groups.values()))
+        for group in self.groups.values():
+            missing = set(first.forms) ^ set(group.forms)
+            if missing:
+                raise UserError(
+                    f"axis {self.name!r}: groups {first.name!r} and {group.name!r} do not share "
+                    f"the word forms {sorted(missing)}; give every group the same forms"
+                )
+            seen: dict[str, str] = {}
+            for split, names in group.names.items():
+                for name in names:
+                    if name in seen:
+                        raise UserError(
+                            f"axis {self.name!r}: name {name!r} of group {group.name!r} stands in "
+                            f"both the {seen[name]!r} and the {split!r} split"
+                        )
+                    seen[name] = split
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Axis:
+        """Build an axis from the mapping that `conf/axis/*.yaml` holds.
+
+        Raises:
+            UserError: a key is unknown or a group lacks its names.
+        """
+        for key in config:
+            if key not in ("name", "groups", "substitution"):
+                raise unknown("axis key", key, ["name", "groups", "substitution"])
+        for key in ("name", "groups"):
+            if not config.get(key):
+                raise UserError(f"an axis needs a {key!r}; this one holds {sorted(config)}")
+        groups = {}
+        for group_name, entry in config["groups"].items():
+            for key in entry:
+                if key not in ("names", "forms"):
+                    raise unknown(f"key of group {group_name!r}:", key, ["names", "forms"])
+            for split in entry.get("names", {}):
+                if split not in SPLITS:
+                    raise unknown("split", split, SPLITS)
+            groups[group_name] = Group(
+                name=group_name,
+                names={split: tuple(names) for split, names in entry.get("names", {}).items()},
+                forms=dict(entry.get("forms", {})),
+            )
+        return cls(name=config["name"], groups=groups)
+
+    def pair(self, groups: Sequence[str] | None = None) -> tuple[Group, Group]:
+        """The two groups to compare; the first two of the axis unless named."""
+        chosen = list(self.groups)[:2] if groups is None else list(groups)
+        if len(chosen) != 2 or chosen[0] == chosen[1]:
+            raise UserError(
+                f"axis {self.name!r}: a comparison takes two different groups, got {chosen}"
+            )
+        for name in chosen:
+            if name not in self.groups:
+                raise unknown(f"group of axis {self.name!r}", name, self.groups)
+        return self.groups[chosen[0]], self.groups[chosen[1]]

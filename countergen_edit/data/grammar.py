@@ -1,0 +1,253 @@
+"""English grammar for substitution: pronoun cases, the words that tell them apart, and a/an.
+
+Comes in: the words of a text, each already marked with its kind. Goes out: whether a `her` or `his`
+stands before the noun it owns, and the article that fits a word. The lists hold closed classes
+(prepositions, auxiliaries, …) and the few open words that decide often; they hold no word that a
+substitution would swap, except titles, whose every form is listed, so that an answer is the same
+before and after substitution.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["plain", "name", "title", "noun", "pronoun", "other pronoun"]
+"""`pronoun` is a case that English confuses (her, his, him, hers); `other pronoun` is not."""
+
+PRONOUNS: Mapping[str, Mapping[str, str]] = {
+    "she": {
+        "subject": "she",
+        "object": "her",
+        "determiner": "her",
+        "independent": "hers",
+        "reflexive": "herself",
+    },
+    "he": {
+        "subject": "he",
+        "object": "him",
+        "determiner": "his",
+        "independent": "his",
+        "reflexive": "himself",
+    },
+}
+"""Subject form → case → word. Both `her` and `his` serve two cases."""
+
+CONFUSED_CASES = ("object", "determiner", "independent")
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+TITLES = _set("mr mrs ms miss sir madam ma'am dame mister dr prof")
+
+# What cannot begin the noun phrase that a possessive belongs to.
+_PREPOSITIONS = _set(
+    """about above across after against along among around as at before behind below beneath beside
+    besides between beyond by despite during except for from in into like near of off on onto over
+    per since than through till to toward towards under unless until up upon via with within without
+    """
+)
+_CLOSED = _PREPOSITIONS | _set(
+    """a an the this that these those some any each every either neither both all no not none
+    i you we they it me us them my your our their its mine yours ours theirs
+    myself yourself ourselves themselves itself
+    who whom whose what which when where why how whether if because although though while whereas
+    whenever wherever and but or nor yet so
+    is are was were am be been has have had do does did would can cannot could shall should may must
+    down out away apart together alone aside ahead again also here there then now today tonight
+    tomorrow yesterday soon later afterwards anymore anyway instead once twice just even already
+    still never forever upstairs downstairs indoors outdoors inside outside abroad
+    something anything nothing everything someone anyone everyone nobody somewhere anywhere
+    everywhere much enough another several plenty such
+    came went became seems seemed said says took got gave knew thought began
+    please thanks too ago etc"""
+)
+
+# What may stand between a possessive and its noun, and may also end a clause: look at what follows.
+_TRANSPARENT = _set(
+    """very quite rather really almost always often ever more most less better worse well
+    happy sad angry mad crazy famous rich poor sick ill proud nervous upset safe busy warm cold
+    tired afraid asleep awake alive dead beautiful pretty ugly smart clever stupid attractive strong
+    weak late free unhappy jealous ready responsible guilty pregnant comfortable uncomfortable
+    lonely hungry embarrassed interesting likable competent incompetent brilliant weird boring
+    funny kind rude lazy brave"""
+)
+_NOUNS_IN_LY = _set(
+    """family belly bully ally assembly anomaly reply supply jelly fly lily melancholy butterfly
+    july monopoly homily tally rally"""
+)
+_NOUNS_IN_ING = _set(
+    """wedding building feeling clothing painting ring earring thing evening morning string wing
+    training hearing meeting writing drawing suffering offspring sibling darling"""
+)
+
+_GIVING = _set(
+    """give gives gave given giving tell tells told telling ask asks asked asking show shows showed
+    shown showing send sends sent sending offer offers offered offering teach teaches taught lend
+    lent hand handed pay paid owe owes owed promise promised cost bring brings brought bringing
+    grant granted wish wished buy buys bought call calls called calling name named"""
+)
+_QUANTITIES = _set("more most less many few fewer two three four five six seven eight nine ten one")
+_CAUSING = _set(
+    """let lets letting make makes made making help helps helped helping see sees saw seen watch
+    watches watched watching hear hears heard hearing have had feel felt notice noticed"""
+)
+_BARE_VERBS = _set(
+    """go be do come become get take know leave sit stand eat sing speak say tell grow understand
+    learn realise realize find feel keep forget remember believe think wait choose decide pay buy
+    sell win lose carry bring enter arrive stay live die sleep write read cry pass understand
+    move suffer fall see hear apologise apologize talk succeed fail
+    """
+)
+_PERCEIVING = _set(
+    """see sees saw seen seeing watch watches watched watching hear hears heard hearing find finds
+    found catch caught leave left keep keeps kept notice noticed spot spotted remember remembered
+    """
+)
+_EITHER_WAY = frozenset(["back", "home"])
+_OWNING = _set("hurt broke injured turned strained bought sold built cleaned left")
+_TIMES = _set("night week weekend month year summer winter spring autumn time")
+_OPENERS = _set("dear hi hello hey oh yes happy good poor my ask tell thank")
+
+_INSIDE_PHRASE = re.compile(r"\s+[\"'“‘$€£]?|[\"”’']\s+")
+_VOWEL_LETTER_CONSONANT_SOUND = re.compile(r"eu|ewe|once|one\b|uni(?!n|m)|us[aeiu]|ut[eio]")
+_SILENT_H = re.compile(r"heir|hour|honest|hono")
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of a text as the grammar sees it."""
+
+    text: str
+    kind: Kind
+    gap: str
+    """What stands between this word and the next one (or the end)."""
+    side: int | None = None
+    """Which of the two groups the word belongs to; None for most words."""
+
+    @property
+    def key(self) -> str:
+        """What context rules may look at: the word itself, unless substitution would change it."""
+        return self.text.lower() if self.kind == "plain" else f"<{self.kind}>"
+
+    @property
+    def capitalised(self) -> bool:
+        return self.text[:1].isupper() and (len(self.text) == 1 or not self.text.isupper())
+
+
+def before_own_noun(words: Sequence[Word], i: int) -> bool:
+    """Whether the pronoun at `i` stands where a possessive would have its noun after it.
+
+    The answer never depends on which of her, his, him and hers it is, nor on which side any other
+    word is, only on whether two pronouns joined by and/or/slash are of the same side.
+    """
+    tight = i > 0 and _INSIDE_PHRASE.fullmatch(words[i - 1].gap)
+    previous = words[i - 1].key if tight else ""
+    j = i
+    while j + 1 < len(words):
+        joined = _joined_pronoun(words, j)
+        if joined is not None:  # "his or her book": what holds for the second holds for the first
+            j = joined
+            continue
+        if not _INSIDE_PHRASE.fullmatch(words[j].gap):
+            return False
+        following, after = words[j + 1], _key(words, j + 2)
+        key = following.key
+        if following.kind == "noun" or (following.kind == "plain" and following.gap == "-"):
+            return True  # "her sister", "her up-to-date report"
+        if following.kind != "plain" or key in TITLES or key in _CLOSED:
+            return False
+        if previous in _GIVING and (
+            key in _QUANTITIES or key.isdigit() or following.text[0].isupper()
+        ):
+            return False  # "gave her two books", "told her Bob left"
+        if previous in _CAUSING and key in _BARE_VERBS:
+            return False  # "let her go"
+        if previous in _PERCEIVING and key.endswith("ing") and key not in _NOUNS_IN_ING:
+            return False  # "saw her walking"
+        if key in ("last", "next") and after in _TIMES and previous not in _PREPOSITIONS:
+            return False  # "met her last week"
+        if key in _EITHER_WAY:
+            return previous in _PREPOSITIONS | _OWNING | {""} or after in ("is", "was")
+        if key in _TRANSPARENT or (key.endswith("ly") and key not in _NOUNS_IN_LY):
+            j += 1
+            continue
+        return True
+    return False
+
+
+def _key(words: Sequence[Word], i: int) -> str:
+    """The key of word `i` if the clause reaches it, else nothing."""
+    if i >= len(words) or not _INSIDE_PHRASE.fullmatch(words[i - 1].gap):
+        return ""
+    return words[i].key
+
+
+def _joined_pronoun(words: Sequence[Word], i: int) -> int | None:
+    """Where the other half of `his or her`, `her/his` stands, if word `i` is the first half."""
+    if words[i].kind != "pronoun":
+        return None
+    if words[i].gap == "/":
+        other = i + 1
+    elif _key(words, i + 1) in ("and", "or"):
+        other = i + 2
+    else:
+        return None
+    if other >= len(words) or words[other].kind != "pronoun":
+        return None
+    return other if words[other].side != words[i].side else None
+
+
+def in_proper_name(words: Sequence[Word], i: int) -> bool:
+    """Whether word `i` belongs to the capitalised word before it: Gossip Girl, Jane King.
+
+    A name directly after a name is a surname; a common noun counts when both are capitalised.
+    """
+    if i == 0 or words[i - 1].gap not in (" ", "-"):
+        return False
+    word, previous = words[i], words[i - 1]
+    if word.kind == "name":
+        return previous.kind == "name"
+    return (
+        word.kind == "noun"
+        and word.capitalised
+        and previous.capitalised
+        and previous.kind in ("plain", "name", "title")
+        and previous.key not in _CLOSED | _OPENERS
+    )
+
+
+def miss_is_a_title(words: Sequence[Word], i: int) -> bool:
+    """Whether `Miss` at `i` stands before a name: "Miss Smith", but not "Miss you"."""
+    return (
+        words[i].capitalised
+        and words[i].gap in (" ", ". ")
+        and i + 1 < len(words)
+        and words[i + 1].text[:1].isupper()
+    )
+
+
+def vowel_sound(word: str) -> bool:
+    """Whether the indefinite article before `word` is `an`.
+
+    >>> [vowel_sound(w) for w in ("imam", "university", "heiress", "uncle", "80")]
+    [True, False, True, True, True]
+    """
+    word = unicodedata.normalize("NFD", word).lower()
+    if _SILENT_H.match(word):
+        return True
+    if _VOWEL_LETTER_CONSONANT_SOUND.match(word):
+        return False
+    return word[:1] in "aeiou8" or word[:2] in ("11", "18")
+
+
+def other_article(article: str, before: str) -> str:
+    """`a` for `an` and `an` for `a`, in the case that stands before the word `before`."""
+    if article.lower() == "an":
+        return article[0]
+    return article + ("N" if article == "A" and len(before) > 1 and before.isupper() else "n")

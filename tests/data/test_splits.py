@@ -1,0 +1,104 @@
+"""Nothing that was fitted is measured, and parts of a set share no wording."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from countergen_edit.conf_path import read_config
+from countergen_edit.data.axis import Axis, Split
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.splits import check_leakage, hold_out
+from countergen_edit.data.templates import Template, expand
+from countergen_edit.errors import UserError
+
+GENDER = Axis.from_config(read_config("axis", "gender"))
+
+
+def crossed(name: str, templates: Sequence[str], split: Split) -> CounterfactualSet:
+    return expand(name, [Template(t, (" Yes",)) for t in templates], GENDER, split)
+
+
+def plain(name: str, female: str, male: str) -> CounterfactualSet:
+    sides = (Variation("female", female), Variation("male", male))
+    sample = Sample(f"{female} / {male}", (" x",), sides)
+    return CounterfactualSet(name, "gender", ("female", "male"), (sample,))
+
+
+FIT = crossed("questions", ["Is {name} smart?", "Is {name} strong?"], "fit")
+LEAKS = {
+    "data set": (crossed("questions", ["{name} left"], "test"), "data set 'questions'"),
+    "template": (
+        crossed("t", ["{name} left", "is  {name} SMART?"], "test"),
+        r"template 'Is \{name",
+    ),
+    "name": (crossed("t", ["{name} left"], "fit"), "name 'Olivia'"),
+    "name in a text": (plain("t", "She met Eva.", "He met Eva."), "name 'Eva'"),
+    "prompt": (plain("t", "is Olivia smart?", "Is Liam strong?"), "prompt 'Is Olivia smart"),
+}
+
+
+@pytest.mark.parametrize("leak", LEAKS)
+def test_a_leak_is_an_error_that_names_the_culprit_and_both_sets(leak: str) -> None:
+    test, message = LEAKS[leak]
+    clean = crossed("clean", ["{name} left"], "test")
+    with pytest.raises(UserError, match=message) as caught:
+        check_leakage([FIT], [clean, test])
+    assert "'questions'" in str(caught.value)
+    assert repr(test.name) in str(caught.value)
+
+
+def test_a_name_of_the_test_set_in_a_fitting_text_is_a_leak_too() -> None:
+    fit = plain("f", "She met Jane.", "He met Jane.")
+    with pytest.raises(UserError, match="name 'Jane'"):
+        check_leakage([fit], [crossed("t", ["{name} left"], "test")])
+
+
+def test_part_of_a_word_is_no_name() -> None:
+    check_leakage([FIT], [plain("t", "Her Evangeline left.", "His Evangeline left.")])
+
+
+def test_sets_that_share_nothing_pass() -> None:
+    check_leakage([FIT], [crossed("t", ["{name} left"], "test"), plain("p", "She ran", "He ran")])
+    check_leakage([], [FIT])
+
+
+WORDINGS = [f"Question {i}: is {{name}} smart?" for i in range(10)]
+
+
+def test_parts_are_disjoint_complete_and_named_after_their_split() -> None:
+    data = crossed("q", WORDINGS, "fit")
+    parts = hold_out(data, {"fit": 0.6, "validation": 0.2, "test": 0.2})
+    assert {split: len(part.templates) for split, part in parts.items()} == {
+        "fit": 6,
+        "validation": 2,
+        "test": 2,
+    }
+    found = [t for part in parts.values() for t in part.templates]
+    assert sorted(found) == sorted(WORDINGS)
+    assert [part.name for part in parts.values()] == ["q_fit", "q_validation", "q_test"]
+
+
+def test_parts_depend_on_the_seed_and_the_set_alone() -> None:
+    data = crossed("q", WORDINGS, "fit")
+    shares = {"fit": 1.0, "validation": 1.0}
+    assert hold_out(data, shares, seed=1) == hold_out(data, shares, seed=1)
+    assert any(hold_out(data, shares, seed=s) != hold_out(data, shares) for s in range(1, 4))
+
+
+def test_every_part_gets_a_wording() -> None:
+    parts = hold_out(
+        crossed("q", WORDINGS[:3], "fit"), {"fit": 98.0, "validation": 1.0, "test": 1.0}
+    )
+    assert [len(part.templates) for part in parts.values()] == [1, 1, 1]
+
+
+def test_impossible_parts_are_refused() -> None:
+    data = crossed("q", WORDINGS[:1], "fit")
+    with pytest.raises(UserError, match="1 wording"):
+        hold_out(data, {"fit": 1.0, "test": 1.0})
+    with pytest.raises(UserError, match="not positive"):
+        hold_out(data, {"fit": 0.0})
+    with pytest.raises(UserError, match="did you mean 'test'"):
+        hold_out(data, {"tst": 1.0})

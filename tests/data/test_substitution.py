@@ -1,0 +1,285 @@
+"""Substitution keeps persons, grammar and capitals, and applied twice gives the text back."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from countergen_edit.conf_path import read_config
+from countergen_edit.data import grammar
+from countergen_edit.data.axis import Axis, Group
+from countergen_edit.data.substitution import Substitution
+from countergen_edit.errors import UserError
+
+CONFIG = read_config("axis", "gender")
+GENDER = Axis.from_config(CONFIG)
+SWAP = Substitution.from_config(GENDER, CONFIG["substitution"])
+
+# Left to right and right to left: every pair is one to one.
+REVERSIBLE = [
+    # her: object or possessive
+    ("She saw her.", "He saw him."),
+    ("She saw her brother.", "He saw his sister."),
+    ("She gave her her book.", "He gave him his book."),
+    ("I told her that she was late.", "I told him that he was late."),
+    ("He asked her to leave.", "She asked him to leave."),
+    ("They liked her very much.", "They liked him very much."),
+    ("They liked her very best friend.", "They liked his very best friend."),
+    ("He loved her deeply.", "She loved him deeply."),
+    ("He loved her family.", "She loved his family."),
+    ("It was her only child.", "It was his only child."),
+    ("It made her happy.", "It made him happy."),
+    ("It was her happy childhood.", "It was his happy childhood."),
+    ("They let her go.", "They let him go."),
+    ("We saw her walking home.", "We saw him walking home."),
+    ("We called her back.", "We called him back."),
+    ("It hurt her back.", "It hurt his back."),
+    ("She lay on her back.", "He lay on his back."),
+    ("They sent her home.", "They sent him home."),
+    ("We stayed at her home.", "We stayed at his home."),
+    ("I met her last week.", "I met him last week."),
+    ("I read her last book.", "I read his last book."),
+    ("I told her Bob left.", "I told him Sue left."),
+    ("I gave her two books.", "I gave him two books."),
+    ("I know her two sons.", "I know his two daughters."),
+    ("With her in charge, all is well.", "With him in charge, all is well."),
+    ("Her up-to-date report won.", "His up-to-date report won."),
+    ('It was her "best" idea.', 'It was his "best" idea.'),
+    ("Her 3 dogs barked.", "His 3 dogs barked."),
+    ("She did it on her own.", "He did it on his own."),
+    # his: possessive determiner or pronoun
+    ("The book is hers.", "The book is his."),
+    ("A friend of hers came.", "A friend of his came."),
+    ("Hers was better than ours.", "His was better than ours."),
+    ("That was hers, not his.", "That was his, not hers."),
+    ("his or her book", "her or his book"),
+    ("his/her book", "her/his book"),
+    ("him or her", "her or him"),
+    ("She is proud of her and her brother.", "He is proud of him and his sister."),
+    # reflexives, contractions, capitals, punctuation
+    ("She hasn't been herself lately.", "He hasn't been himself lately."),
+    ("She has the house to herself most days.", "He has the house to himself most days."),
+    ("She's here; she'd like tea.", "He's here; he'd like tea."),
+    ("HER MOTHER CALLED HER.", "HIS FATHER CALLED HIM."),
+    ("Her mother, her aunt — hers.", "His father, his uncle — his."),
+    # names and possessives, one person staying one person
+    ("Jane met Anna, and Jane left.", "John met Michael, and John left."),
+    ("Jane's mother-in-law; Jane’s sister", "John's father-in-law; John’s brother"),
+    ("JANE!", "JOHN!"),
+    ("Henry James wrote it.", "Jessica James wrote it."),
+    # titles, kin, gendered nouns, articles
+    ("Mrs. Smith and Mr. Jones", "Mr. Smith and Mrs. Jones"),
+    ("Ladies and gentlemen!", "Gentlemen and ladies!"),
+    ("My mommy is an heiress.", "My daddy is an heir."),
+    ("An actress and a woman", "An actor and a man"),
+    ("The schoolgirls joined a sorority.", "The schoolboys joined a fraternity."),
+    ("The spokeswoman was a businesswoman.", "The spokesman was a businessman."),
+    ("Half of the population is female.", "Half of the population is male."),
+    ("Queen Julia", "King Paul"),
+]
+
+UNTOUCHED = [
+    "The manager managed the history of the sheep there.",
+    "Thesis, shelter, herd, hiss, boycott, mend, Janet, Johnson",
+    "the man-made lake",
+    "you guys",
+    "Gossip Girl and Wonder Woman",
+    "Miss you! I will miss it.",
+    "@Jane #her jane",
+    "Jan\u0065\u0301",  # Jané, written with a combining accent, is not Jane
+    "hEr",
+    "",
+]
+
+ONE_WAY = [
+    ("Ms Smith", "Mr Smith"),
+    ("Miss Smith", "Mr Smith"),
+    ("My mum laughed.", "My dad laughed."),
+    ("I gave him books.", "I gave her books."),
+]
+
+
+@pytest.mark.parametrize(("left", "right"), REVERSIBLE)
+def test_each_side_becomes_the_other(left: str, right: str) -> None:
+    assert SWAP(left) == right
+    assert SWAP(right) == left
+
+
+@pytest.mark.parametrize("text", UNTOUCHED)
+def test_what_shows_no_group_stays(text: str) -> None:
+    assert SWAP(text) == text
+
+
+@pytest.mark.parametrize(("text", "swapped"), ONE_WAY)
+def test_many_to_one_words_still_become_the_right_word(text: str, swapped: str) -> None:
+    assert SWAP(text) == swapped
+
+
+def test_only_the_person_changes_in_a_question_about_a_title() -> None:
+    assert SWAP("Does Jane watch Gossip Girl?") == "Does John watch Gossip Girl?"
+
+
+NAMES = [*GENDER.groups["female"].all_names(), *GENDER.groups["male"].all_names()]
+KIN = ["mother", "father", "sister", "brother", "aunt", "nephew", "girlfriend", "heir", "husband"]
+SENTENCES = [
+    "{name} met {poss} {kin} and told {obj} about {poss} plan.",
+    "{Subj} said that {name}'s {kin} saw {refl}.",
+    "{Poss} {kin} is a {kin}; the house is {ind}.",
+    "Did {name} ask {obj}, or was it {name} whom {subj} meant?",
+    "Mr. {name} likes {obj} very much, but {poss} work is {ind}.",
+    "a friend of {ind} gave {obj} a book for {poss} {kin}.",
+]
+WORDS = {
+    "name": NAMES,
+    "kin": KIN,
+    "subj": ["she", "he"],
+    "Subj": ["She", "He", "SHE", "HE"],
+    "obj": ["her", "him"],
+    "poss": ["her", "his"],
+    "Poss": ["Her", "His", "HER", "HIS"],
+    "ind": ["hers", "his"],
+    "refl": ["herself", "himself"],
+}
+
+
+@st.composite
+def sentences(draw: st.DrawFn) -> str:
+    out = []
+    for sentence in draw(st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=3)):
+        for slot, words in WORDS.items():
+            while f"{{{slot}}}" in sentence:
+                word = draw(st.sampled_from(words))
+                sentence = sentence.replace(f"{{{slot}}}", word, 1)
+        out.append(sentence)
+    return " ".join(out)
+
+
+@given(sentences())
+def test_twice_gives_a_sentence_back(text: str) -> None:
+    assert SWAP(SWAP(text)) == text
+    assert SWAP(text) != text
+
+
+@given(sentences())
+def test_a_text_mapped_to_a_group_shows_the_other_no_more(text: str) -> None:
+    female, male = SWAP.pair(text)
+    assert SWAP.map_to(female, "female") == female
+    assert SWAP.map_to(female, "male") == male
+    words = set(female.lower().replace("'s", "").split())
+    assert not words & {"he", "him", "his", "himself", "father", "brother", "husband"}
+
+
+CONTEXT = """a an A AN to the and or gave let saw made very back last week home own walking happy
+quickly go book Gossip X 3"""
+SOUP = st.lists(
+    st.sampled_from([*sorted(SWAP._lexicon), *sorted(SWAP._kept), *CONTEXT.split()]), max_size=9
+)
+GAPS = st.sampled_from([" ", " ", " ", ", ", ". ", "/", "-", "'s ", ' "', "\n", "’"])
+
+
+@settings(max_examples=400)
+@given(SOUP, st.lists(GAPS, min_size=9, max_size=9))
+def test_what_a_swap_gives_always_comes_back_from_two_more(
+    words: list[str], gaps: list[str]
+) -> None:
+    text = "".join(itertools.chain(*zip(words, gaps, strict=False)))
+    once = SWAP(text)
+    assert SWAP(SWAP(once)) == once
+
+
+@settings(max_examples=200)
+@given(st.text())
+def test_any_text_at_all_is_taken(text: str) -> None:
+    assert SWAP(SWAP(SWAP(text))) == SWAP(text)
+
+
+@given(sentences())
+def test_only_words_change_never_what_stands_between_them(text: str) -> None:
+    def between(t: str) -> list[str]:
+        return [word.gap for _, word in SWAP._read(t)]
+
+    assert between(SWAP(text)) == between(text)
+
+
+def test_the_papers_example_is_mapped_as_the_paper_does() -> None:
+    assert SWAP.map_to("Her sister wanted to play.", "male") == "His brother wanted to play."
+    assert SWAP.pair("His sister wanted to play.") == (
+        "Her sister wanted to play.",
+        "His brother wanted to play.",
+    )
+
+
+def test_grammar_words_are_the_same_on_both_sides() -> None:
+    lists = (grammar._CLOSED, grammar._TRANSPARENT, grammar._GIVING, grammar._CAUSING)
+    known = frozenset().union(*lists, grammar._BARE_VERBS, grammar._PERCEIVING)
+    assert not known & {word for word, e in SWAP._lexicon.items() if e.kind == "noun"}
+
+
+def test_a_text_without_groups_is_refused_and_quoted() -> None:
+    with pytest.raises(UserError, match=r"changes nothing in 'It rained\.'"):
+        SWAP.perturb("It rained.")
+    with pytest.raises(UserError, match="changes nothing"):
+        SWAP.pair("It rained.")
+    assert SWAP.perturb("She left.") == "He left."
+
+
+def test_own_names_take_precedence_and_free_their_partners() -> None:
+    own = Substitution.from_config(GENDER, CONFIG["substitution"], names={"John": "Anna"})
+    assert own("John met Anna.") == "Anna met John."
+    assert own("Jane met Michael.") == "Michael met Jane."  # the two that were left over
+    assert own.map_to("John met Jane.", "female") == "Anna met Jane."
+
+
+def test_own_names_need_not_be_known_to_the_axis() -> None:
+    own = Substitution.from_config(GENDER, names={"Priya": "Arjun"})
+    assert own("Arjun and Priya's home") == "Priya and Arjun's home"
+    assert own.map_to("Priya", "male") == "Arjun"
+
+
+def test_a_name_with_two_partners_is_refused() -> None:
+    with pytest.raises(UserError, match="'Jane' would be swapped with two names"):
+        Substitution.from_config(GENDER, names={"John": "Jane", "Paul": "Jane"})
+
+
+def test_groups_with_unequal_names_are_refused() -> None:
+    axis = Axis("team", {"a": Group("a", {"fit": ("Al", "Bo")}), "b": Group("b", {"fit": ("Cy",)})})
+    with pytest.raises(UserError, match="2 and 1 names in the 'fit' split"):
+        Substitution.from_config(axis)
+
+
+def test_a_word_of_both_groups_is_refused() -> None:
+    section = {"words": [["duke", "earl"], ["earl", "count"]]}
+    with pytest.raises(UserError, match="'earl' belongs to both 'female' and 'male'"):
+        Substitution.from_config(GENDER, section)
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({"word": []}, "did you mean 'words'"),
+        ({"columns": ["femal", "male"]}, "did you mean 'female'"),
+        ({"words": [["duke"]]}, "has 1 cells"),
+        ({"words": [["Duke", "earl"]]}, "mixes capitalised and small"),
+        ({"words": [[True, "earl"]]}, "in quotes"),
+    ],
+)
+def test_a_wrong_section_is_refused(section: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Substitution.from_config(GENDER, section)
+
+
+def test_pronouns_without_a_paradigm_are_refused() -> None:
+    forms = ({"subject": "xe"}, {"subject": "he"})
+    axis = Axis("p", {n: Group(n, {}, f) for n, f in zip("ab", forms, strict=True)})
+    with pytest.raises(UserError, match="unknown subject pronoun 'xe'"):
+        Substitution.from_config(axis)
+
+
+def test_unknown_groups_are_refused() -> None:
+    with pytest.raises(UserError, match="did you mean 'male'"):
+        SWAP.map_to("She left.", "mle")
+    with pytest.raises(UserError, match="did you mean 'male'"):
+        SWAP.between(["female", "mle"])
