@@ -1,0 +1,36 @@
+"""Language models: loading, likelihoods, activations and text.
+
+In: a hub id, a directory, or a model object. Out: a `LanguageModel`, and from it log-probabilities
+(float64), activations ``[layer, row, d_model]`` (float32) and continuations. Everything runs the
+model that `LanguageModel.bridge` wraps, so a hook attached there is active in all of it.
+Refused: anything that is not a causal language model, and text longer than the context.
+"""
+
+from countergen_edit.models.batching import Batch
+from countergen_edit.models.capture import Activations, capture
+from countergen_edit.models.distributions import batches, log_probs, next_token_log_probs
+from countergen_edit.models.generation import generate
+from countergen_edit.models.language_model import LanguageModel, from_pretrained_objects
+from countergen_edit.models.loading import load
+from countergen_edit.models.scoring import continuation_log_probs, token_log_probs
+from countergen_edit.models.sites import SITES, hook_name
+from countergen_edit.models.tokens import Encoding, encode
+
+__all__ = [
+    "SITES",
+    "Activations",
+    "Batch",
+    "Encoding",
+    "LanguageModel",
+    "batches",
+    "capture",
+    "continuation_log_probs",
+    "encode",
+    "from_pretrained_objects",
+    "generate",
+    "hook_name",
+    "load",
+    "log_probs",
+    "next_token_log_probs",
+    "token_log_probs",
+]

@@ -1,0 +1,172 @@
+"""The value every other file of this room works on: a causal model, its bridge and its tokenizer.
+
+In: a Hugging Face model and tokenizer. Out: a `LanguageModel`.
+Refused: a slow tokenizer, which knows no character offsets.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import hashlib
+import inspect
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from countergen_edit.errors import UserError
+
+_HASH_CHUNK = 1 << 24  # elements moved off the device at once while hashing
+_NOT_IDENTITY = ("_name_or_path", "transformers_version", "_attn_implementation")
+
+
+@dataclass(frozen=True, eq=False)
+class LanguageModel:
+    """A causal language model with hook points.
+
+    Attributes:
+        name: Hub id, directory, or any label given to an in-memory model.
+        bridge: The `TransformerBridge`; hooks attached to it are active in everything that runs.
+        tokenizer: The model's own fast tokenizer. Not `bridge.tokenizer`, which adds special
+            tokens of its own.
+    """
+
+    name: str
+    bridge: Any
+    tokenizer: Any
+
+    @property
+    def device(self) -> torch.device:
+        """Where token ids go (a model spread over devices has its embedding here)."""
+        return torch.device(self._embedding.device)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The weights' type; log-probabilities are float64 and activations float32 regardless."""
+        dtype = self._embedding.dtype
+        assert isinstance(dtype, torch.dtype)
+        return dtype
+
+    @property
+    def n_layers(self) -> int:
+        """Number of blocks."""
+        return int(self.bridge.cfg.n_layers)
+
+    @property
+    def d_model(self) -> int:
+        """Width of the residual stream."""
+        return int(self.bridge.cfg.d_model)
+
+    @property
+    def context_length(self) -> int:
+        """Most tokens in one text (2048 where the family sets no limit, as BLOOM)."""
+        return int(self.bridge.cfg.n_ctx)
+
+    @property
+    def vocab_size(self) -> int:
+        """Width of the logits, which may exceed the tokenizer's vocabulary."""
+        return int(self.bridge.cfg.d_vocab)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of config and weights, wherever they were loaded from.
+
+        Computed at first use and kept, so ask before anything changes the weights. Weights that
+        accelerate has offloaded to disk count by name and shape only.
+        """
+        digest = hashlib.sha256()
+        config = self.bridge.original_model.config.to_dict()
+        for key in _NOT_IDENTITY:
+            config.pop(key, None)
+        digest.update(json.dumps(config, sort_keys=True, default=str).encode())
+        seen = set()  # the bridge lists a tensor under several names; its content counts once
+        for key, tensor in sorted(self.bridge.original_model.state_dict().items()):
+            place = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
+            name = key.replace("._original_component", "")
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+            if tensor.is_meta or place in seen:
+                continue
+            seen.add(place)
+            for chunk in tensor.detach().reshape(-1).split(_HASH_CHUNK):
+                digest.update(chunk.cpu().contiguous().view(torch.uint8).numpy())
+        return digest.hexdigest()
+
+    def logits(
+        self,
+        ids: Int[Tensor, "row time"],
+        mask: Int[Tensor, "row time"],
+        keep: Int[Tensor, " kept"] | None = None,
+    ) -> Float[Tensor, "row time_or_kept vocab"]:
+        """Next-token logits of right-padded rows, at the positions `keep` or at all of them.
+
+        Only the kept positions go through the output matrix, which is a third of the work in a
+        small model with a large vocabulary.
+        """
+        model = self.bridge.original_model
+        wanted = {} if keep is None else {"logits_to_keep": keep.to(self.device)}
+        # Every causal model of transformers takes it; one from elsewhere may not.
+        late = keep is not None and not _takes_logits_to_keep(model)
+        with torch.inference_mode():
+            output: Tensor = model(
+                input_ids=ids.to(self.device),
+                attention_mask=mask.to(self.device),
+                use_cache=False,
+                **({} if late else wanted),
+            ).logits
+            return output[:, keep.to(output.device)] if late and keep is not None else output
+
+    def run_blocks(self, ids: Int[Tensor, "row time"], mask: Int[Tensor, "row time"]) -> None:
+        """Run right-padded rows up to the output matrix, for what hooks see on the way."""
+        with torch.inference_mode():
+            self.bridge.original_model.base_model(
+                input_ids=ids.to(self.device),
+                attention_mask=mask.to(self.device),
+                use_cache=False,
+            )
+
+    @property
+    def _embedding(self) -> Any:
+        return self.bridge.original_model.get_input_embeddings().weight
+
+
+def _takes_logits_to_keep(model: Any) -> bool:
+    return "logits_to_keep" in inspect.signature(model.forward).parameters
+
+
+def from_pretrained_objects(name: str, hf_model: Any, tokenizer: Any) -> LanguageModel:
+    """Wrap a model in memory. The object itself is wrapped, put in eval mode and frozen.
+
+    Args:
+        name: A label for tables and errors.
+        hf_model: A `transformers` causal language model. Its attention switches to "eager", which
+            hooks need.
+        tokenizer: Its fast tokenizer, left as it is.
+    """
+    if not getattr(tokenizer, "is_fast", False):
+        raise UserError(
+            f"the tokenizer of {name} ({type(tokenizer).__name__}) is slow and has no character "
+            "offsets: save it as a fast tokenizer (tokenizer.json)"
+        )
+    from transformer_lens.model_bridge import TransformerBridge
+
+    hf_model.requires_grad_(False).eval()
+    if not hf_model.config.architectures:  # set by save_pretrained; the bridge picks by it
+        hf_model.config.architectures = [type(hf_model).__name__]
+    # The bridge edits its tokenizer in place, and reloads it from the hub unless it already says
+    # that it adds BOS: hand it a private copy that says so.
+    private = copy.deepcopy(tokenizer)
+    private.init_kwargs |= {"name_or_path": name, "add_bos_token": True}
+    bridge = TransformerBridge.boot_transformers(
+        name,
+        hf_model=hf_model,
+        tokenizer=private,
+        dtype=hf_model.dtype,
+        device=str(hf_model.get_input_embeddings().weight.device),
+    )
+    bridge.original_model.requires_grad_(False)
+    bridge.eval()
+    return LanguageModel(name=name, bridge=bridge, tokenizer=tokenizer)

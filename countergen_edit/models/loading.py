@@ -1,0 +1,167 @@
+"""Load a causal language model by hub id or directory.
+
+In: ``model=``, ``device=``, ``dtype=``. Out: a `LanguageModel` in eval mode, without gradients.
+Refused in one line: a model that is not there, is no causal language model (a classifier would
+boot as one with a random head), lacks weights or a tokenizer, or that TransformerBridge does not
+know; a device or dtype that does not exist here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from countergen_edit.errors import UserError, unknown
+from countergen_edit.models.language_model import LanguageModel, from_pretrained_objects
+from countergen_edit.models.locating import locate
+
+_DTYPES = {
+    "float32": torch.float32,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float64": torch.float64,
+}
+_DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+def load(
+    model: str | Path,
+    *,
+    device: str = "auto",
+    dtype: str = "float32",
+    device_map: str | None = None,
+    revision: str | None = None,
+) -> LanguageModel:
+    """Load `model` with plain `transformers`, then wrap it in a TransformerBridge.
+
+    Args:
+        model: A directory written by `save_pretrained`, or a hub id.
+        device: "auto" takes a CUDA device where there is one, else the CPU.
+        dtype: Of the weights: float32, float16, bfloat16 or float64.
+        device_map: Spread a large model over devices ("auto", "balanced", …) instead of `device`.
+        revision: Branch, tag or commit of a hub model.
+    """
+    if dtype not in _DTYPES:
+        raise unknown("dtype", dtype, _DTYPES)
+    if device_map is not None and device != "auto":
+        raise UserError(f"device={device} and device_map={device_map} exclude each other: give one")
+    target = _device(device)
+    source = locate(model, revision)
+    where = {k: v for k, v in dataclasses.asdict(source).items() if k != "location"}
+
+    # First, because importing it silences the transformers logger, and with it the report of
+    # missing weights that is read here from `output_loading_info` instead.
+    import transformer_lens  # noqa: F401
+    from safetensors import SafetensorError
+    from transformers import AutoModelForCausalLM
+
+    architecture = _architecture(source.location, where)
+    tokenizer = _tokenizer(source.location, where)
+    try:
+        with _without_progress_bar():
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                source.location,
+                dtype=_DTYPES[dtype],
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,  # they are refused below, by name
+                device_map=device_map,
+                **where,
+            )
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise UserError(f"cannot load the weights of {model}: {_first_line(error)}") from error
+    hf_model, report = loaded
+    absent = sorted([*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])])
+    if absent:
+        raise UserError(
+            f"{model} lacks {len(absent)} weights of a {architecture} in the right shape, which "
+            f"would be random: {', '.join(absent[:3])}{', …' if len(absent) > 3 else ''}"
+        )
+    if device_map is None:
+        hf_model.to(target)
+    return from_pretrained_objects(str(model), hf_model, tokenizer)
+
+
+@contextmanager
+def _without_progress_bar() -> Iterator[None]:
+    """Silence the bar of transformers, which also goes to files and pipes."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def _device(device: str) -> torch.device:
+    cuda = torch.cuda.is_available()
+    if device == "auto":
+        return torch.device("cuda" if cuda else "cpu")
+    kind, _, index = device.partition(":")
+    if kind not in _DEVICES[1:] or (index and not index.isdigit()):
+        raise unknown("device", device, _DEVICES)
+    usable = {
+        "cpu": 1,
+        "cuda": torch.cuda.device_count() if cuda else 0,
+        "mps": int(torch.backends.mps.is_available()),
+    }[kind]
+    if int(index or 0) >= usable:
+        raise UserError(f"device={device} is not available here: use device=auto or device=cpu")
+    return torch.device(device)
+
+
+def _architecture(location: str, where: dict[str, Any]) -> str:
+    """The model's class name, once it is known to be a causal model that the bridge can wrap."""
+    from transformer_lens.factories.architecture_adapter_factory import SUPPORTED_ARCHITECTURES
+    from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
+    from transformers.models.auto import modeling_auto
+
+    try:
+        kind = PreTrainedConfig.get_config_dict(location, **where)[0].get("model_type")
+        config = AutoConfig.from_pretrained(location, **where) if kind in CONFIG_MAPPING else None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"cannot read the config of {location}: {_first_line(error)}") from error
+    if config is None:
+        raise UserError(f"unknown architecture {kind!r} in {location}: transformers has no such")
+    causal = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    default = causal.get(config.model_type)
+    name = str((config.architectures or [default or config.model_type])[0])
+    # A bare base model passes: its output matrix may be tied, and if not it is found missing.
+    bases = modeling_auto.MODEL_MAPPING_NAMES.values()
+    if default is None or (name not in causal.values() and name not in bases):
+        raise UserError(
+            f"{location} is a {name}, not a causal language model: give one that continues text "
+            "(…ForCausalLM, …LMHeadModel)"
+        )
+    if name not in SUPPORTED_ARCHITECTURES and default not in SUPPORTED_ARCHITECTURES:
+        raise UserError(
+            f"unknown architecture {name} in {location}: TransformerBridge has no adapter for it"
+        )
+    return name
+
+
+def _tokenizer(location: str, where: dict[str, Any]) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(location, **where)
+    except Exception as error:  # it fails in as many ways as there are tokenizers
+        raise UserError(
+            f"no usable tokenizer in {location} ({_first_line(error)}): save it there with "
+            "tokenizer.save_pretrained"
+        ) from error
+    # transformers 5 builds one of special tokens only where the files are missing.
+    if not set(tokenizer.get_vocab()) - set(tokenizer.get_added_vocab()):
+        raise UserError(f"no tokenizer in {location}: save it there with tokenizer.save_pretrained")
+    return tokenizer
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".:")

@@ -1,0 +1,98 @@
+"""Where a model's files are: a directory, the hub, or the hub's local cache.
+
+In: what the user wrote after ``model=``. Out: a `Source`.
+Refused, within seconds and in one line: a directory that is not there or holds no model, an id the
+hub does not know, and a hub that cannot be reached while nothing is cached.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from countergen_edit.errors import UserError
+
+_PROBE_SECONDS = 5.0
+_LOCAL = "a local directory works offline: model=/path/to/directory"
+
+
+@dataclass(frozen=True)
+class Source:
+    """What to hand to `from_pretrained`, and whether it may use the network."""
+
+    location: str
+    local_files_only: bool
+    revision: str | None = None
+
+
+def locate(model: str | Path, revision: str | None = None) -> Source:
+    """Find `model`, asking the hub at most one question with a short timeout.
+
+    Hugging Face's own loaders retry each of several files for up to a minute when there is no
+    network; one probe beforehand decides whether they may use it at all.
+    """
+    if not str(model).strip():
+        raise UserError(f"no model given: a hub id or {_LOCAL}")
+    path = Path(model).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise UserError(
+                f"{path} holds no config.json: give a directory written by save_pretrained"
+            )
+        return Source(str(path), local_files_only=True)
+    if path.is_file():
+        raise UserError(f"{path} is a file: give the directory that holds config.json")
+    if isinstance(model, Path) or _looks_like_path(model):
+        raise UserError(f"no such model directory: {path}")
+    return _locate_on_hub(model, revision)
+
+
+def _looks_like_path(model: str) -> bool:
+    parts = model.split("/")
+    return (
+        model.startswith((".", "/", "~"))
+        or model.endswith("/")
+        or len(parts) > 2
+        or (os.sep != "/" and os.sep in model)
+        or (len(parts) == 2 and Path(parts[0]).is_dir())
+    )
+
+
+def _locate_on_hub(model: str, revision: str | None) -> Source:
+    import huggingface_hub as hub
+    from huggingface_hub.errors import (
+        EntryNotFoundError,
+        GatedRepoError,
+        HFValidationError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    try:
+        hub.get_hf_file_metadata(
+            hub.hf_hub_url(model, "config.json", revision=revision), timeout=_PROBE_SECONDS
+        )
+    except HFValidationError:
+        raise UserError(f"{model!r} is neither a directory nor a valid hub id; {_LOCAL}") from None
+    except GatedRepoError:
+        raise UserError(
+            f"{model} is gated on the Hugging Face hub: accept its terms there and log in with "
+            f"`hf auth login`; {_LOCAL}"
+        ) from None
+    except RevisionNotFoundError:
+        raise UserError(f"{model} has no revision {revision!r} on the Hugging Face hub") from None
+    except RepositoryNotFoundError:
+        raise UserError(
+            f"{model!r} is neither a directory here nor a model on the Hugging Face hub; {_LOCAL}"
+        ) from None
+    except EntryNotFoundError:
+        raise UserError(f"{model} has no config.json on the Hugging Face hub") from None
+    except Exception as error:  # each transport has its own type for "no answer"
+        if isinstance(hub.try_to_load_from_cache(model, "config.json", revision=revision), str):
+            return Source(model, local_files_only=True, revision=revision)
+        raise UserError(
+            f"{model!r} is no directory here, and the Hugging Face hub cannot be reached "
+            f"({type(error).__name__}); {_LOCAL}"
+        ) from None
+    return Source(model, local_files_only=False, revision=revision)

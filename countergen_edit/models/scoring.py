@@ -1,0 +1,127 @@
+"""Log-probabilities of continuations and of texts.
+
+In: prompts and continuations, or texts. Out: natural logarithms in float64, equal to a forward
+pass of each text alone to 1e-5 (float32 weights) whatever the batches.
+Refused: an empty continuation, and a first token that nothing precedes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64, Int
+from torch import Tensor
+
+from countergen_edit.errors import UserError
+from countergen_edit.models.batching import Batch, plan
+from countergen_edit.models.language_model import LanguageModel
+from countergen_edit.models.progress import track
+from countergen_edit.models.tokens import Encoding, encode, excerpt
+
+_WIDE_ELEMENTS = 1 << 24  # logits widened to float64 at once
+
+
+def continuation_log_probs(
+    lm: LanguageModel,
+    prompts: Sequence[str],
+    continuations: Sequence[str],
+    *,
+    max_batch_tokens: int = 16384,
+    progress: str | None = None,
+) -> Float64[np.ndarray, " row"]:
+    """log P(continuation | prompt), all tokens of the continuation together.
+
+    The joint text is tokenised, and a token belongs to the continuation if it shows any of it: one
+    that straddles the boundary does. Tokenising the pieces apart would score texts that the
+    model's tokenizer never writes.
+
+    Args:
+        lm: The model, with whatever hooks are attached to its bridge.
+        prompts: One for each continuation.
+        continuations: With their leading space, where there is one.
+        max_batch_tokens: Changes speed and memory, not the result.
+        progress: Description of a progress bar.
+    """
+    if len(prompts) != len(continuations):
+        raise UserError(
+            f"{len(prompts)} prompts but {len(continuations)} continuations: give one for each"
+        )
+    encodings = encode(lm, [p + c for p, c in zip(prompts, continuations, strict=True)])
+    spans = []
+    for prompt, continuation, encoding in zip(prompts, continuations, encodings, strict=True):
+        span = encoding.after(len(prompt))
+        if not span:
+            raise UserError(f"empty continuation {continuation!r} after {excerpt(prompt)}")
+        if span[0] == 0:
+            raise UserError(
+                f"nothing precedes the first token of {excerpt(prompt + continuation)}: {lm.name} "
+                "has no beginning-of-text token, so give a longer prompt"
+            )
+        spans.append(span)
+    values = _score(lm, encodings, spans, max_batch_tokens, progress)
+    starts = np.cumsum([0, *map(len, spans)])[:-1]
+    return np.add.reduceat(values, starts) if len(values) else values
+
+
+def token_log_probs(
+    lm: LanguageModel,
+    texts: Sequence[str],
+    *,
+    max_batch_tokens: int = 16384,
+    progress: str | None = None,
+) -> list[Float64[np.ndarray, " token"]]:
+    """Of each text, the log-probability of every token given those before it.
+
+    The first token has none, unless the tokenizer begins the text with a special token; a text of
+    one token then gives an empty array. `exp(-mean)` over all tokens is the perplexity.
+    """
+    encodings = encode(lm, texts)
+    spans = [[k for k in encoding.after(0) if k > 0] for encoding in encodings]
+    values = _score(lm, encodings, spans, max_batch_tokens, progress)
+    return np.split(values, np.cumsum([len(span) for span in spans])[:-1]) if spans else []
+
+
+def _score(
+    lm: LanguageModel,
+    encodings: Sequence[Encoding],
+    spans: Sequence[list[int]],
+    max_batch_tokens: int,
+    progress: str | None,
+) -> Float64[np.ndarray, " token"]:
+    """log P of the tokens at `spans`, one after the other. A row's last token is never an input."""
+    targets = [e.ids[k] for e, span in zip(encodings, spans, strict=True) for k in span]
+    batches = plan(
+        [tuple(e.ids[: max(s, default=0)]) for e, s in zip(encodings, spans, strict=True)],
+        [[k - 1 for k in span] for span in spans],
+        max_batch_tokens=max_batch_tokens,
+        bytes_per_position=lm.vocab_size * 4,
+    )
+    values = np.empty(len(targets))
+    for batch in track(batches, progress):
+        wanted = torch.tensor([targets[slot] for slot in batch.slot])
+        values[batch.slot] = _read(lm, batch, wanted)
+    return values
+
+
+def _read(
+    lm: LanguageModel, batch: Batch, targets: Int[Tensor, " read"]
+) -> Float64[np.ndarray, " read"]:
+    """log softmax at the read positions, normalised once for the reads that share a position."""
+    unique: Any = torch.unique
+    keep, kept = unique(batch.position, return_inverse=True)
+    cells, cell = unique(batch.row * len(keep) + kept, return_inverse=True)
+    logits = lm.logits(batch.ids, batch.mask, keep).flatten(0, 1)
+    cells, cell, targets = (x.to(logits.device) for x in (cells, cell, targets))
+    step = max(1, _WIDE_ELEMENTS // logits.shape[-1])
+    norm = torch.cat([widen(logits[part]).logsumexp(-1) for part in cells.split(step)])
+    chosen = widen(logits[cells[cell], targets])
+    values: Float64[np.ndarray, " read"] = (chosen - norm[cell]).cpu().numpy()
+    return values
+
+
+def widen(x: Float[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
+    """The same in float64, on the CPU where the device (Apple's) has none."""
+    return (x.cpu() if x.device.type == "mps" else x).double()

@@ -1,0 +1,36 @@
+"""Where in a model an activation is read or edited.
+
+In: a site and a layer. Out: the name of a hook of the bridge, the same for every model family.
+Refused: a site or layer that the model does not have.
+"""
+
+from __future__ import annotations
+
+from countergen_edit.errors import UserError, unknown
+from countergen_edit.models.language_model import LanguageModel
+
+SITES: dict[str, str] = {
+    "resid_post": "blocks.{layer}.hook_out",
+    "attn_out": "blocks.{layer}.hook_attn_out",
+    "mlp_out": "blocks.{layer}.hook_mlp_out",
+    "embed": "embed.hook_out",
+}
+
+
+def has_layers(site: str) -> bool:
+    """Whether the site exists once a layer; the embedding exists once."""
+    if site not in SITES:
+        raise unknown("site", site, SITES)
+    return "{layer}" in SITES[site]
+
+
+def hook_name(lm: LanguageModel, site: str, layer: int | None = None) -> str:
+    """The hook of `site` after block `layer`, counted from 0 (ignored for "embed")."""
+    if has_layers(site) and (layer is None or not 0 <= layer < lm.n_layers):
+        raise UserError(
+            f"unknown layer {layer} of {lm.name} for site {site}: valid are 0..{lm.n_layers - 1}"
+        )
+    name = SITES[site].format(layer=layer)
+    if name not in lm.bridge.hook_dict:
+        raise UserError(f"{lm.name} has no site {site} (no hook {name}): use resid_post")
+    return name

@@ -1,0 +1,65 @@
+"""Text to tokens, with the model's own tokenizer and its default special tokens.
+
+In: texts. Out: token ids, each with the characters it covers.
+Refused: a text longer than the context; a tokenizer that belongs to another model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from countergen_edit.errors import UserError
+from countergen_edit.models.language_model import LanguageModel
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """Token ids of one text; `offsets` are character spans, (0, 0) for added special tokens."""
+
+    ids: list[int]
+    offsets: list[tuple[int, int]]
+
+    def after(self, start: int) -> list[int]:
+        """The tokens that show text beyond character `start`, straddling ones included.
+
+        >>> Encoding([7, 3, 4], [(0, 0), (0, 3), (3, 6)]).after(2)
+        [1, 2]
+        >>> Encoding([7, 3, 4], [(0, 0), (0, 3), (3, 6)]).after(3)
+        [2]
+        """
+        return [k for k, (_, end) in enumerate(self.offsets) if end > start]
+
+
+def encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:
+    """Tokenise each text as the model expects it (a Llama keeps its BOS, a GPT-2 gets none)."""
+    if not texts:
+        return []
+    table = lm.tokenizer(
+        list(texts),
+        return_offsets_mapping=True,
+        return_attention_mask=False,
+        return_token_type_ids=False,
+        padding=False,
+        truncation=False,
+        verbose=False,
+    )
+    encodings = []
+    for text, ids, offsets in zip(texts, table["input_ids"], table["offset_mapping"], strict=True):
+        if len(ids) > lm.context_length:
+            raise UserError(
+                f"a text of {len(ids)} tokens exceeds the context of {lm.name} "
+                f"({lm.context_length}): {excerpt(text)}"
+            )
+        if ids and max(ids) >= lm.vocab_size:
+            raise UserError(
+                f"the tokenizer gives token {max(ids)}, but {lm.name} knows only "
+                f"{lm.vocab_size}: give the tokenizer that belongs to the model"
+            )
+        encodings.append(Encoding(list(ids), [(int(a), int(b)) for a, b in offsets]))
+    return encodings
+
+
+def excerpt(text: str) -> str:
+    """The start of a text, quoted on one line, for an error."""
+    return repr(text if len(text) <= 60 else text[:59] + "…")

@@ -1,0 +1,52 @@
+"""Every tiny family loaded once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from countergen_edit import models
+from tests.tiny_models import FAMILIES, tiny_model_dir
+
+
+@pytest.fixture(scope="package", autouse=True)
+def one_thread() -> Iterator[None]:
+    """A tiny model gains nothing from threads, and waits long for them on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def tiny_dirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("tiny")
+    return {family: tiny_model_dir(family, root / family) for family in FAMILIES}
+
+
+@pytest.fixture(scope="session", params=FAMILIES)
+def lm(request: pytest.FixtureRequest, tiny_dirs: dict[str, Path]) -> models.LanguageModel:
+    return models.load(tiny_dirs[request.param], device="cpu")
+
+
+@pytest.fixture(scope="session")
+def plain(lm: models.LanguageModel) -> tuple[Any, Any]:
+    """The same model and tokenizer through `transformers` alone: the reference."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model = AutoModelForCausalLM.from_pretrained(lm.name, attn_implementation="eager").eval()
+    return model, AutoTokenizer.from_pretrained(lm.name)
+
+
+@pytest.fixture(scope="session")
+def gpt2(tiny_dirs: dict[str, Path]) -> models.LanguageModel:
+    return models.load(tiny_dirs["gpt2"], device="cpu")
+
+
+@pytest.fixture(scope="session")
+def llama(tiny_dirs: dict[str, Path]) -> models.LanguageModel:
+    return models.load(tiny_dirs["llama"], device="cpu")

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from countergen_edit.models.batching import LOGIT_BYTES, plan
+
+ROWS = st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=5).map(tuple), max_size=12)
+
+
+@given(ROWS, st.integers(1, 40), st.booleans())
+def test_every_wanted_token_is_read_once_with_its_own_past(rows, max_batch_tokens, share):
+    positions = [list(range(len(row))) for row in rows]
+    wanted = [(row, p) for row, reads in zip(rows, positions, strict=True) for p in reads]
+    slots = []
+    for batch in plan(rows, positions, max_batch_tokens=max_batch_tokens, share=share):
+        assert len(batch.ids) == 1 or batch.ids.numel() <= max_batch_tokens
+        for row, position, slot in zip(batch.row, batch.position, batch.slot, strict=True):
+            text, p = wanted[slot]
+            assert position == p
+            assert batch.ids[row, : p + 1].tolist() == list(text[: p + 1])
+            assert batch.mask[row, : p + 1].all()
+            slots.append(slot)
+    assert sorted(slots) == list(range(len(wanted)))
+
+
+@given(ROWS)
+def test_only_rows_that_begin_no_other_are_run(rows):
+    batches = plan(rows, [[0]] * len(rows), max_batch_tokens=1000)
+    run = sum(len(batch.ids) for batch in batches)
+    distinct = set(rows)
+    maximal = [a for a in distinct if not any(a != b and b[: len(a)] == a for b in distinct)]
+    assert run == len(maximal)
+
+
+def test_the_memory_of_logits_limits_a_batch():
+    rows = [(i, 5, 5) for i in range(10)]
+    half = LOGIT_BYTES // 2  # two positions fill the budget
+    batches = plan(rows, [[2]] * 10, max_batch_tokens=1000, bytes_per_position=half)
+    assert [len(batch.ids) for batch in batches] == [2] * 5
+    assert np.concatenate([batch.slot for batch in batches]).tolist() == list(range(10))

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from countergen_edit.errors import UserError
+from countergen_edit.models import SITES, capture, continuation_log_probs, encode, hook_name, load
+
+TEXTS = [
+    "Jane is a nurse",
+    "Yesterday John was an engineer, working for his company.",
+    "Jane is a nurse and she works",
+    "Jane",
+    "Jane is a nurse",
+]
+STARTS = [0, 10, 5, 0, 8]
+# Float32 rounding of rows padded differently, on activations of size about 10.
+TOLERANCE = 2e-5
+
+
+def one_by_one(lm, text: str, site: str, layer: int) -> np.ndarray:
+    got = []
+    ids = torch.tensor([encode(lm, [text])[0].ids])
+    hook = (hook_name(lm, site, layer), lambda x, hook: got.append(x[0].numpy().copy()))
+    with torch.inference_mode(), lm.bridge.hooks(fwd_hooks=[hook]):
+        lm.bridge(ids)
+    return got[0]
+
+
+@pytest.mark.parametrize("positions", ["last", "onward"])
+@pytest.mark.parametrize("max_batch_tokens", [1, 40, 16384])
+def test_a_batched_capture_equals_one_text_at_a_time(lm, positions, max_batch_tokens):
+    captured = capture(
+        lm,
+        TEXTS,
+        sites=tuple(SITES),
+        starts=STARTS,
+        positions=positions,
+        max_batch_tokens=max_batch_tokens,
+    )
+    wanted = [
+        [k for k, (_, end) in enumerate(e.offsets) if end > start]
+        for e, start in zip(encode(lm, TEXTS), STARTS, strict=True)
+    ]
+    if positions == "last":
+        wanted = [[len(e.ids) - 1] for e in encode(lm, TEXTS)]
+    assert captured.row_text.tolist() == [i for i, found in enumerate(wanted) for _ in found]
+    for site, values in captured.values.items():
+        assert values.dtype == np.float32
+        for layer in range(len(values)):
+            expected = [
+                one_by_one(lm, t, site, layer)[w] for t, w in zip(TEXTS, wanted, strict=True)
+            ]
+            np.testing.assert_allclose(values[layer], np.concatenate(expected), atol=TOLERANCE)
+
+
+def test_the_last_block_is_the_stream_before_the_final_norm(gpt2):
+    values = capture(gpt2, TEXTS).values["resid_post"]
+    normed = gpt2.bridge.original_model.transformer.ln_f(torch.from_numpy(values[-1]))
+    logits = gpt2.bridge.original_model.lm_head(normed)
+    ids = torch.tensor([encode(gpt2, TEXTS[:1])[0].ids])
+    expected = gpt2.logits(ids, torch.ones_like(ids))
+    np.testing.assert_allclose(logits[0].detach(), expected[0, -1], atol=1e-4)
+
+
+def test_layers_come_in_the_order_asked_for(gpt2):
+    everything = capture(gpt2, TEXTS).values["resid_post"]
+    assert everything.shape == (gpt2.n_layers, len(TEXTS), gpt2.d_model)
+    some = capture(gpt2, TEXTS, layers=[2, 0]).values["resid_post"]
+    np.testing.assert_array_equal(some, everything[[2, 0]])
+
+
+def test_onward_begins_with_the_token_that_first_shows_the_group(gpt2):
+    text = "The naïve café owner"
+    start = text.index("café")
+    tokens = [k for k, (_, end) in enumerate(encode(gpt2, [text])[0].offsets) if end > start]
+    captured = capture(gpt2, [text], starts=[start], positions="onward")
+    assert len(captured.row_text) == len(tokens) > 1
+
+
+def test_a_half_precision_model_gives_float32(tiny_dirs):
+    half = load(tiny_dirs["gpt2"], device="cpu", dtype="bfloat16")
+    assert half.dtype is torch.bfloat16
+    assert capture(half, TEXTS).values["resid_post"].dtype == np.float32
+
+
+def test_a_capture_sees_an_edit_and_leaves_it_on(gpt2):
+    def shift(x, hook):
+        return x + 1
+
+    site = hook_name(gpt2, "resid_post", 1)
+    before = capture(gpt2, TEXTS).values["resid_post"]
+    with gpt2.bridge.hooks(fwd_hooks=[(site, shift)]):
+        edited = capture(gpt2, TEXTS).values["resid_post"]
+        again = capture(gpt2, TEXTS).values["resid_post"]
+        inside = continuation_log_probs(gpt2, ["Jane is"], [" a"])
+    np.testing.assert_array_equal(edited[0], before[0])
+    np.testing.assert_allclose(edited[1], before[1] + 1, atol=TOLERANCE)
+    np.testing.assert_array_equal(again, edited)
+    assert not np.array_equal(inside, continuation_log_probs(gpt2, ["Jane is"], [" a"]))
+    np.testing.assert_array_equal(capture(gpt2, TEXTS).values["resid_post"], before)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sites": ["resid_pst"]}, "unknown site 'resid_pst': did you mean 'resid_post'"),
+        ({"layers": [0, 3]}, r"unknown layer 3 of .* valid are 0\.\.2"),
+        ({"layers": [-1]}, "unknown layer -1"),
+        ({"positions": "onward"}, "one start for each of 5 texts, not none"),
+        ({"positions": "onward", "starts": [0]}, "one start for each of 5 texts, not 1"),
+        ({"positions": "onward", "starts": [0, 0, 0, -1, 0]}, "negative start -1 .* 'Jane'"),
+        ({"positions": "onward", "starts": [0, 0, 0, 99, 0]}, "beyond character 99 .* 'Jane'"),
+    ],
+)
+def test_bad_input_is_named(gpt2, options, message):
+    with pytest.raises(UserError, match=message):
+        capture(gpt2, TEXTS, **options)
+
+
+def test_an_empty_text_has_no_last_token(gpt2, llama):
+    for lm in (gpt2, llama):
+        with pytest.raises(UserError, match="no token beyond character 0 in the text ''"):
+            capture(lm, [""])
+
+
+def test_a_layered_site_needs_a_layer_and_the_embedding_none(gpt2):
+    assert hook_name(gpt2, "embed") == hook_name(gpt2, "embed", 1) == "embed.hook_out"
+    assert hook_name(gpt2, "attn_out", 2) == "blocks.2.hook_attn_out"
+    with pytest.raises(UserError, match="unknown layer None"):
+        hook_name(gpt2, "mlp_out")
+
+
+def test_a_site_that_the_family_lacks_is_named(gpt2, monkeypatch):
+    monkeypatch.setitem(SITES, "nowhere", "blocks.{layer}.hook_nowhere")
+    with pytest.raises(UserError, match="has no site nowhere"):
+        hook_name(gpt2, "nowhere", 0)

@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from countergen_edit.errors import UserError
+from countergen_edit.models import continuation_log_probs, encode, from_pretrained_objects, load
+from tests.tiny_models import tiny_hf_model, tiny_tokenizer
+
+
+def edited_config(source: Path, target: Path, **changes: object) -> Path:
+    shutil.copytree(source, target)
+    config = json.loads((target / "config.json").read_text())
+    (target / "config.json").write_text(json.dumps(config | changes))
+    return target
+
+
+def test_a_loaded_model_is_frozen_in_eval_mode_and_knows_its_sizes(lm, plain):
+    model = lm.bridge.original_model
+    assert not any(module.training for module in model.modules())
+    assert not any(parameter.requires_grad for parameter in model.parameters())
+    config = plain[0].config
+    assert lm.n_layers == config.num_hidden_layers
+    assert (lm.d_model, lm.context_length, lm.vocab_size) == (32, 64, config.vocab_size)
+    assert (lm.device.type, lm.dtype) == ("cpu", torch.float32)
+
+
+def test_tokens_are_those_of_the_models_own_tokenizer(lm, plain):
+    texts = ["Jane is a nurse", "The naïve café", ""]
+    table = plain[1](texts, return_offsets_mapping=True)
+    encodings = encode(lm, texts)
+    assert [e.ids for e in encodings] == table["input_ids"]
+    assert [e.offsets for e in encodings] == table["offset_mapping"]
+
+
+def test_bos_is_added_where_the_tokenizer_adds_it_and_nowhere_else(gpt2, llama):
+    assert encode(llama, ["J"])[0].ids[0] == llama.tokenizer.bos_token_id
+    assert len(encode(gpt2, ["J"])[0].ids) == 1
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_the_weights_have_the_dtype_asked_for(tiny_dirs, gpt2, dtype):
+    lm = load(tiny_dirs["gpt2"], device="cpu", dtype=dtype)
+    assert str(lm.dtype) == f"torch.{dtype}"
+    scores = continuation_log_probs(lm, ["Jane is"], [" a"])
+    expected = continuation_log_probs(gpt2, ["Jane is"], [" a"])
+    # Eight bits of mantissa in bfloat16, over a few layers.
+    np.testing.assert_allclose(scores, expected, atol=1e-5 if dtype == "float64" else 0.1)
+
+
+def test_a_device_map_places_the_model(tiny_dirs):
+    assert load(tiny_dirs["llama"], device_map="cpu").device.type == "cpu"
+
+
+def test_a_directory_needs_no_network(tiny_dirs, monkeypatch):
+    def refuse(*arguments):
+        raise AssertionError("the network was used")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    load(tiny_dirs["opt"], device="cpu")
+
+
+def test_the_fingerprint_is_that_of_the_weights_wherever_they_lie(tiny_dirs, gpt2, tmp_path):
+    moved = shutil.copytree(tiny_dirs["gpt2"], tmp_path / "moved")
+    assert load(moved, device="cpu").fingerprint == gpt2.fingerprint
+    other = load(moved, device="cpu")
+    other.bridge.original_model.get_input_embeddings().weight[0, 0] += 1
+    assert other.fingerprint != gpt2.fingerprint
+    assert load(moved, device="cpu", dtype="bfloat16").fingerprint != gpt2.fingerprint
+
+
+def test_a_model_in_memory_scores_like_the_same_model_saved(tmp_path):
+    tokenizer = tiny_tokenizer()
+    model = tiny_hf_model("gpt_neox", tokenizer)
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    before = copy.deepcopy(tokenizer.special_tokens_map)
+    in_memory = from_pretrained_objects("tiny", model.train(), tokenizer)
+    assert in_memory.tokenizer is tokenizer
+    assert tokenizer.special_tokens_map == before
+    pair = (["Jane is"], [" a nurse"])
+    np.testing.assert_array_equal(
+        continuation_log_probs(in_memory, *pair),
+        continuation_log_probs(load(tmp_path, device="cpu"), *pair),
+    )
+
+
+def test_a_model_in_memory_without_a_recorded_architecture_boots():
+    tokenizer = tiny_tokenizer()
+    model = tiny_hf_model("gpt2", tokenizer)
+    model.config.architectures = None
+    assert from_pretrained_objects("tiny", model, tokenizer).n_layers == 3
+
+
+def test_importing_the_room_imports_no_model_library():
+    code = (
+        "import sys, countergen_edit.models; "
+        "sys.exit(any(m in sys.modules for m in ('transformers', 'transformer_lens', 'rich')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        ("./nope", {}, "no such model directory: nope"),
+        ("/nope/model", {}, "no such model directory: /nope/model"),
+        (Path("nope"), {}, "no such model directory: nope"),
+        ("a b", {}, "neither a directory nor a valid hub id.*model=/path/to/directory"),
+        ("", {}, "no model given"),
+        ("gpt2", {"device": "cdua"}, "unknown device 'cdua': did you mean 'cuda'"),
+        ("gpt2", {"device": "cpu:7"}, "device=cpu:7 is not available here"),
+        ("gpt2", {"dtype": "bf16"}, "unknown dtype 'bf16': did you mean 'bfloat16'"),
+        ("gpt2", {"device": "cpu", "device_map": "auto"}, "exclude each other"),
+    ],
+)
+def test_bad_arguments_are_named_before_anything_is_loaded(model, options, message):
+    with pytest.raises(UserError, match=message):
+        load(model, **options)
+
+
+def test_a_path_below_an_existing_directory_is_not_sent_to_the_hub(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models").mkdir()
+    with pytest.raises(UserError, match="no such model directory: models/mine"):
+        load("models/mine")
+
+
+def test_an_unreachable_hub_is_asked_once_and_named_with_the_alternative(monkeypatch):
+    import huggingface_hub
+
+    asked = []
+
+    def no_answer(url, *, timeout):
+        asked.append(timeout)
+        raise ConnectionError
+
+    monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", no_answer)
+    with pytest.raises(UserError, match=r"hub cannot be reached .*model=/path/to/directory") as e:
+        load("nobody/has-this-model")
+    assert "\n" not in str(e.value)
+    assert asked == [5.0]
+
+
+def test_a_cached_hub_model_is_used_without_the_hub(monkeypatch):
+    import huggingface_hub
+
+    from countergen_edit.models.locating import Source, locate
+
+    def no_answer(url, *, timeout):
+        raise ConnectionError
+
+    monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", no_answer)
+    monkeypatch.setattr(
+        huggingface_hub, "try_to_load_from_cache", lambda *a, **k: "/cache/config.json"
+    )
+    assert locate("gpt2", "main") == Source("gpt2", local_files_only=True, revision="main")
+
+
+def test_a_file_or_a_directory_without_config_is_named(tiny_dirs, tmp_path):
+    with pytest.raises(UserError, match="is a file"):
+        load(tiny_dirs["gpt2"] / "config.json")
+    with pytest.raises(UserError, match=r"holds no config\.json"):
+        load(tmp_path)
+
+
+def test_a_directory_without_a_tokenizer_is_named(tiny_dirs, tmp_path, lm):
+    target = shutil.copytree(lm.name, tmp_path / "bare")
+    for file in target.glob("tokenizer*"):
+        file.unlink()
+    with pytest.raises(UserError, match=r"tokenizer .*in .*tokenizer\.save_pretrained"):
+        load(target)
+
+
+def test_a_slow_tokenizer_is_named():
+    class Slow:
+        is_fast = False
+
+    with pytest.raises(UserError, match=r"tokenizer of tiny \(Slow\) is slow"):
+        from_pretrained_objects("tiny", None, Slow())
+
+
+def test_an_unknown_architecture_is_named(tiny_dirs, tmp_path):
+    unknown = edited_config(tiny_dirs["gpt2"], tmp_path / "a", model_type="martian")
+    with pytest.raises(UserError, match="unknown architecture 'martian'"):
+        load(unknown)
+    (unknown / "config.json").write_text("{")
+    with pytest.raises(UserError, match="cannot read the config of"):
+        load(unknown)
+
+
+def test_an_architecture_that_the_bridge_lacks_is_named(tmp_path):
+    from transformers import CTRLConfig, CTRLLMHeadModel
+
+    config = CTRLConfig(vocab_size=400, n_embd=32, n_layer=1, n_head=2, dff=32)
+    CTRLLMHeadModel(config).save_pretrained(tmp_path)
+    with pytest.raises(UserError, match="unknown architecture CTRLLMHeadModel"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["GPT2ForSequenceClassification", "T5ForConditionalGeneration"])
+def test_what_is_no_causal_model_is_refused(tiny_dirs, tmp_path, name):
+    import transformers
+
+    if name.startswith("T5"):
+        config = transformers.T5Config(vocab_size=400, d_model=32, num_layers=1, num_heads=2)
+    else:
+        config = transformers.AutoConfig.from_pretrained(tiny_dirs["gpt2"])
+    getattr(transformers, name)(config).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    with pytest.raises(UserError, match=f"is a {name}, not a causal language model"):
+        load(tmp_path)
+
+
+def test_weights_that_would_be_random_are_named(tiny_dirs, tmp_path):
+    headless = tmp_path / "headless"
+    tokenizer = tiny_tokenizer()
+    tiny_hf_model("gpt_neox", tokenizer).gpt_neox.save_pretrained(headless)
+    tokenizer.save_pretrained(headless)
+    with pytest.raises(UserError, match=r"lacks 1 weights of a GPTNeoXModel.*: lm_head\.weight$"):
+        load(headless)
+    wider = edited_config(tiny_dirs["gpt2"], tmp_path / "wider", n_embd=64)
+    with pytest.raises(UserError, match=r"lacks \d+ weights .*transformer\.h\.0"):
+        load(wider)
+
+
+def test_a_base_model_whose_output_matrix_is_tied_lacks_nothing(tmp_path):
+    tokenizer = tiny_tokenizer()
+    tiny_hf_model("gpt2", tokenizer).transformer.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    assert load(tmp_path, device="cpu").n_layers == 3
+
+
+def test_weights_that_are_absent_or_broken_are_named(tiny_dirs, tmp_path):
+    target = shutil.copytree(tiny_dirs["gpt2"], tmp_path / "broken")
+    (target / "model.safetensors").write_bytes(b"not weights")
+    with pytest.raises(UserError, match="cannot load the weights"):
+        load(target)
+    (target / "model.safetensors").unlink()
+    with pytest.raises(UserError, match="cannot load the weights"):
+        load(target)

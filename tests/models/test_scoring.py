@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from countergen_edit.errors import UserError
+from countergen_edit.models import continuation_log_probs, encode, token_log_probs
+
+# 1e-5: float32 sums over rows padded differently differ by a few units in the last place.
+TOLERANCE = 1e-5
+PROMPTS = [
+    "Jane is",
+    "Jane is",
+    "John is an engineer, working as a",
+    "The naïve café own",  # its continuation begins within a word
+    "Ahmed was asked why he failed the exam; they told Emily a story. She",
+    "Jane is a",
+    "She said: “",
+]
+CONTINUATIONS = [" a", " a nurse and she", " manager", "er said", " works", " nurse", "good”"]
+
+
+def brute_force(plain, prompt: str, continuation: str) -> float:
+    """The definition, one text at a time through plain transformers."""
+    model, tokenizer = plain
+    table = tokenizer(prompt + continuation, return_offsets_mapping=True)
+    ids = torch.tensor([table["input_ids"]])
+    with torch.no_grad():
+        log_p = model(ids).logits[0].double().log_softmax(-1)
+    return sum(
+        log_p[k - 1, ids[0, k]].item()
+        for k, (_, end) in enumerate(table["offset_mapping"])
+        if end > len(prompt)
+    )
+
+
+@pytest.mark.parametrize("max_batch_tokens", [1, 25, 16384])
+def test_scores_equal_the_definition_whatever_the_batches(lm, plain, max_batch_tokens):
+    scores = continuation_log_probs(lm, PROMPTS, CONTINUATIONS, max_batch_tokens=max_batch_tokens)
+    expected = [brute_force(plain, *pair) for pair in zip(PROMPTS, CONTINUATIONS, strict=True)]
+    assert scores.dtype == np.float64
+    np.testing.assert_allclose(scores, expected, atol=TOLERANCE)
+
+
+def test_scores_are_the_same_with_a_small_memory_for_logits(lm, monkeypatch):
+    whole = continuation_log_probs(lm, PROMPTS, CONTINUATIONS)
+    monkeypatch.setattr("countergen_edit.models.batching.LOGIT_BYTES", lm.vocab_size * 4 * 3)
+    monkeypatch.setattr("countergen_edit.models.scoring._WIDE_ELEMENTS", lm.vocab_size * 2)
+    np.testing.assert_allclose(
+        continuation_log_probs(lm, PROMPTS, CONTINUATIONS), whole, atol=TOLERANCE
+    )
+
+
+def test_a_model_without_logits_to_keep_scores_the_same(gpt2, monkeypatch):
+    whole = continuation_log_probs(gpt2, PROMPTS, CONTINUATIONS)
+    monkeypatch.setattr(
+        "countergen_edit.models.language_model._takes_logits_to_keep", lambda model: False
+    )
+    np.testing.assert_array_equal(continuation_log_probs(gpt2, PROMPTS, CONTINUATIONS), whole)
+
+
+def test_first_words_of_a_continuation_never_score_below_the_whole(lm):
+    texts = [" a nurse and she works", " a nurse and she", " a nurse", " a"]
+    scores = continuation_log_probs(lm, ["Jane is"] * len(texts), texts)
+    assert (np.diff(scores) > 0).all()
+
+
+def rows_run(lm, run) -> int:
+    seen = []
+    with lm.bridge.hooks(fwd_hooks=[("embed.hook_out", lambda x, hook: seen.append(len(x)))]):
+        run()
+    return sum(seen)
+
+
+def test_sixty_outputs_after_one_prompt_run_one_row(gpt2):
+    single = [
+        letter
+        for letter in " abcdefghijklmnopqrstuvwxyz.,:;!?0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+        if len(encode(gpt2, ["Jane is." + letter])[0].ids)
+        == len(encode(gpt2, ["Jane is."])[0].ids) + 1
+    ]
+    assert len(single) >= 60
+    prompts = ["Jane is."] * len(single)
+    assert rows_run(gpt2, lambda: continuation_log_probs(gpt2, prompts, single)) == 1
+
+
+def test_a_prefix_of_another_row_is_not_run(gpt2):
+    texts = ["Jane is a nurse", "Jane is a nurse and she works", "Jane is", "John is"]
+    assert rows_run(gpt2, lambda: token_log_probs(gpt2, texts)) == 2
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.integers(0, len(PROMPTS) - 1), max_size=12), st.integers(1, 80))
+def test_order_and_duplicates_do_not_matter(llama, picks, max_batch_tokens):
+    alone = continuation_log_probs(llama, PROMPTS, CONTINUATIONS)
+    picked = continuation_log_probs(
+        llama,
+        [PROMPTS[i] for i in picks],
+        [CONTINUATIONS[i] for i in picks],
+        max_batch_tokens=max_batch_tokens,
+    )
+    np.testing.assert_allclose(picked, alone[picks], atol=TOLERANCE)
+
+
+def test_token_log_probs_equal_the_definition(lm, plain):
+    model, tokenizer = plain
+    texts = [p + c for p, c in zip(PROMPTS, CONTINUATIONS, strict=True)]
+    for text, values in zip(texts, token_log_probs(lm, texts), strict=True):
+        ids = torch.tensor([tokenizer(text)["input_ids"]])
+        with torch.no_grad():
+            log_p = model(ids).logits[0, :-1].double().log_softmax(-1)
+        expected = log_p.gather(1, ids[0, 1:, None])[:, 0]
+        np.testing.assert_allclose(values, expected.numpy(), atol=TOLERANCE)
+
+
+def test_the_first_token_is_scored_only_after_bos(gpt2, llama):
+    assert [len(v) for v in token_log_probs(gpt2, ["J", "", "Jx"])] == [0, 0, 1]
+    assert [len(v) for v in token_log_probs(llama, ["J", "", "Jx"])] == [1, 0, 2]
+    joint = continuation_log_probs(llama, [""], ["Jane is"])
+    np.testing.assert_allclose(joint, token_log_probs(llama, ["Jane is"])[0].sum())
+
+
+def test_hooks_on_the_bridge_change_the_scores(lm):
+    def flatten(logits, hook):
+        return torch.zeros_like(logits)
+
+    before = continuation_log_probs(lm, PROMPTS, CONTINUATIONS)
+    with lm.bridge.hooks(fwd_hooks=[("unembed.hook_out", flatten)]):
+        uniform = token_log_probs(lm, ["Jane is a nurse"])[0]
+        joint = continuation_log_probs(lm, ["Jane is"], [" a"])
+    np.testing.assert_allclose(uniform, -np.log(lm.vocab_size))
+    np.testing.assert_allclose(joint, -np.log(lm.vocab_size))
+    np.testing.assert_array_equal(continuation_log_probs(lm, PROMPTS, CONTINUATIONS), before)
+
+
+def test_no_text_gives_no_scores(gpt2):
+    assert continuation_log_probs(gpt2, [], []).shape == (0,)
+    assert token_log_probs(gpt2, []) == []
+
+
+@pytest.mark.parametrize(
+    ("prompts", "continuations", "message"),
+    [
+        (["Jane is"], [""], "empty continuation '' after 'Jane is'"),
+        (["Jane is"], [], "1 prompts but 0 continuations"),
+        ([""], [" a"], "no beginning-of-text token"),
+        (
+            ["Jane is" * 40],
+            [" a"],
+            r"a text of \d+ tokens exceeds the context .* \(64\): 'Jane isJ",
+        ),
+    ],
+)
+def test_bad_input_is_named(gpt2, prompts, continuations, message):
+    with pytest.raises(UserError, match=message):
+        continuation_log_probs(gpt2, prompts, continuations)
+
+
+def test_a_foreign_tokenizer_is_named(gpt2):
+    import dataclasses
+
+    from tests.tiny_models import tiny_tokenizer
+
+    foreign = tiny_tokenizer()
+    foreign.add_tokens(["zebra"])
+    with pytest.raises(UserError, match="tokenizer that belongs to the model"):
+        encode(dataclasses.replace(gpt2, tokenizer=foreign), ["a zebra"])

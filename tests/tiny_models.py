@@ -1,0 +1,127 @@
+"""Random-weight models of a few thousand parameters, one per family, as saved directories.
+
+`tiny_model_dir("llama", tmp_path)` writes one and gives its path back; `FAMILIES` names them all.
+The weights are larger than an initialisation's, so that different texts get different scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+CORPUS = [
+    "Jane is a nurse and she works at the hospital.",
+    "John is an engineer, working as a manager for his company.",
+    "The naïve café owner said: “good morning” to her friends.",
+    "Ahmed was asked why he failed the exam; they told Emily a story.",
+]
+CONTEXT = 64
+END = "<|endoftext|>"
+BOS = "<s>"
+
+
+def _gpt2(v: int) -> Any:
+    from transformers import GPT2Config
+
+    return GPT2Config(
+        vocab_size=v,
+        n_positions=CONTEXT,
+        n_embd=32,
+        n_layer=3,
+        n_head=4,
+        bos_token_id=None,  # its defaults lie outside of the tiny vocabulary
+        eos_token_id=None,
+    )
+
+
+def _opt(v: int) -> Any:
+    from transformers import OPTConfig
+
+    return OPTConfig(
+        vocab_size=v,
+        hidden_size=32,
+        word_embed_proj_dim=32,
+        ffn_dim=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=CONTEXT,
+    )
+
+
+def _rotary(name: str, **more: Any) -> Callable[[int], Any]:
+    def config(v: int) -> Any:
+        import transformers
+
+        return getattr(transformers, name)(
+            vocab_size=v,
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            max_position_embeddings=CONTEXT,
+            **more,
+        )
+
+    return config
+
+
+_CONFIGS: dict[str, Callable[[int], Any]] = {
+    "gpt2": _gpt2,
+    "llama": _rotary("LlamaConfig", num_key_value_heads=2),
+    "gpt_neox": _rotary("GPTNeoXConfig"),
+    "opt": _opt,
+    "qwen2": _rotary("Qwen2Config", num_key_value_heads=2),
+    "gemma": _rotary("GemmaConfig", num_key_value_heads=2, head_dim=8),
+}
+FAMILIES: list[str] = list(_CONFIGS)
+WITH_BOS = ("llama", "gemma")
+
+
+def tiny_tokenizer(*, bos: bool = False) -> Any:
+    """A byte-level BPE tokenizer trained on a few lines; with `bos`, it begins texts with <s>."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=[END, BOS],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    if bos:
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"{BOS} $A", special_tokens=[(BOS, tokenizer.token_to_id(BOS))]
+        )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token=END, bos_token=BOS if bos else END
+    )
+
+
+def tiny_hf_model(family: str, tokenizer: Any, seed: int = 0) -> Any:
+    """The family's causal model with random weights of visible size, in eval mode."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        config = _CONFIGS[family](len(tokenizer))
+        config.bos_token_id = tokenizer.bos_token_id
+        config.eos_token_id = config.pad_token_id = tokenizer.eos_token_id
+        model = AutoModelForCausalLM.from_config(config)
+        for parameter in model.parameters():
+            if parameter.ndim == 2:
+                torch.nn.init.normal_(parameter, std=0.15)
+    return model.eval()
+
+
+def tiny_model_dir(family: str, path: Path) -> Path:
+    """Save a tiny model of `family` and its tokenizer under `path`, and give `path` back."""
+    tokenizer = tiny_tokenizer(bos=family in WITH_BOS)
+    tiny_hf_model(family, tokenizer).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
