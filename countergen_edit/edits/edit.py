@@ -1,0 +1,128 @@
+"""An edit: erasures placed at sites of a model, attached for a while or for good.
+
+Comes in: affine maps from the erasers room. Goes out: a model that scores and generates like any
+other. The edit of CounterGen, section 3.4, π(x) = x - Σ_k ⟨x - m, d_k⟩ d_k after layer L at every
+position, is one `Placement` at `resid_post`. Refused: an unknown site or layer, an erasure of
+another width than the model's, two placements at one site and layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from countergen_edit.erasers import AffineErasure
+from countergen_edit.errors import UserError
+from countergen_edit.models import LanguageModel, hook_name
+
+
+@dataclass(frozen=True)
+class Placement:
+    """One erasure at one site; `layer` is None at `embed`, which has no layer."""
+
+    site: str
+    layer: int | None
+    erasure: AffineErasure
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Erasures that act together, in the order in which the forward pass meets them."""
+
+    placements: tuple[Placement, ...]
+
+    def __post_init__(self) -> None:
+        places = [(p.site, p.layer) for p in self.placements]
+        twice = {place for place in places if places.count(place) > 1}
+        if twice:
+            site, layer = min(twice, key=str)
+            raise UserError(
+                f"the edit has two erasures at site {site!r}, layer {layer}: fit one of higher rank"
+            )
+
+    @classmethod
+    def at(cls, site: str, erasures: Mapping[int | None, AffineErasure]) -> Edit:
+        """An edit at one site of one or several layers."""
+        return cls(tuple(Placement(site, layer, e) for layer, e in erasures.items()))
+
+    def __add__(self, other: Edit) -> Edit:
+        return Edit(self.placements + other.placements)
+
+    @property
+    def rank(self) -> int:
+        """Dimensions removed, summed over placements."""
+        return sum(p.erasure.rank for p in self.placements)
+
+
+class AttachedEdit:
+    """A persistent edit; `remove` restores the model bit for bit."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+
+    def remove(self) -> None:
+        """Detach the edit; a second call does nothing."""
+        self._stack.close()
+
+
+def attach(model: LanguageModel, edit: Edit) -> AttachedEdit:
+    """Attach an edit until its handle is removed.
+
+    It acts in scoring, in cached generation and in the original Hugging Face model's `generate`.
+
+    Raises:
+        UserError: a site or layer is unknown, or the widths of edit and model differ.
+    """
+    hooks = _hooks(model, edit)
+    stack = ExitStack()
+    stack.enter_context(model.bridge.hooks(fwd_hooks=hooks))
+    return AttachedEdit(stack)
+
+
+@contextmanager
+def applied(model: LanguageModel, edit: Edit) -> Iterator[LanguageModel]:
+    """Run a block with the edit attached; it is removed however the block ends."""
+    attached = attach(model, edit)
+    try:
+        yield model
+    finally:
+        attached.remove()
+
+
+def _hooks(model: LanguageModel, edit: Edit) -> Sequence[tuple[str, Callable[..., Tensor]]]:
+    hooks = []
+    for place in edit.placements:
+        if place.erasure.d != model.d_model:
+            raise UserError(
+                f"the edit was made for width {place.erasure.d}, "
+                f"but model {model.name!r} has width {model.d_model}"
+            )
+        hooks.append((hook_name(model, place.site, place.layer), _hook(place.erasure)))
+    return hooks
+
+
+def _hook(erasure: AffineErasure) -> Callable[..., Tensor]:
+    """x ↦ x - left (right x - right mean), with its constants kept on the activation's device."""
+    constants: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor, Tensor]] = {}
+
+    def erase(x: Float[Tensor, "*batch d"], hook: Any = None) -> Float[Tensor, "*batch d"]:
+        # Half precision is widened: a rank-one change of a few percent would drown in its rounding.
+        wide = torch.promote_types(x.dtype, torch.float32)
+        key = (x.device, wide)
+        if key not in constants:
+            left, right, offset = (
+                torch.tensor(a, device=x.device, dtype=wide)
+                for a in (erasure.left.T, erasure.right.T, erasure.right @ erasure.mean)
+            )
+            constants[key] = left, right, offset
+        left, right, offset = constants[key]
+        y = x.to(wide)
+        return (y - (y @ right - offset) @ left).to(x.dtype)
+
+    return erase

@@ -1,0 +1,56 @@
+"""An edit as a folder: `edit.safetensors` with its tensors, `edit.json` with its few words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from countergen_edit.edits.edit import Edit, Placement
+from countergen_edit.erasers import AffineErasure
+from countergen_edit.errors import UserError
+
+TENSORS = "edit.safetensors"
+WORDS = "edit.json"
+_PARTS = ("left", "right", "mean")
+
+
+def save_edit(edit: Edit, directory: Path) -> None:
+    """Write an edit; the words go last, so that a folder with words is whole."""
+    directory.mkdir(parents=True, exist_ok=True)
+    # safetensors writes the memory of an array as it lies, transposed views included.
+    tensors = {
+        f"{i}.{part}": np.ascontiguousarray(getattr(place.erasure, part))
+        for i, place in enumerate(edit.placements)
+        for part in _PARTS
+    }
+    save_file(tensors, directory / TENSORS)
+    words = {"placements": [{"site": p.site, "layer": p.layer} for p in edit.placements]}
+    (directory / WORDS).write_text(json.dumps(words, indent=2) + "\n", "utf-8")
+
+
+def load_edit(directory: Path) -> Edit:
+    """Read an edit that `save_edit` wrote.
+
+    Raises:
+        UserError: the folder holds no edit, or its files do not belong together.
+    """
+    try:
+        words = json.loads((directory / WORDS).read_text("utf-8"))
+        tensors = load_file(directory / TENSORS)
+        placements = [
+            Placement(
+                place["site"],
+                place["layer"],
+                AffineErasure(*(tensors[f"{i}.{part}"] for part in _PARTS)),
+            )
+            for i, place in enumerate(words["placements"])
+        ]
+    except FileNotFoundError as error:
+        raise UserError(f"{directory} holds no edit: {error.filename} is missing") from error
+    except (KeyError, json.JSONDecodeError, SafetensorError) as error:
+        raise UserError(f"{directory} holds no readable edit: {error}") from error
+    return Edit(tuple(placements))

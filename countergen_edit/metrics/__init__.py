@@ -1,0 +1,1 @@
+"""Metrics: from a model, edited or not, to result rows."""

@@ -1,0 +1,95 @@
+"""R, the average relative probability (CounterGen, equation 1).
+
+    R = 1/N Σ_i (P(y_i | f_i) - P(y_i | m_i)) / max(P(y_i | f_i), P(y_i | m_i))
+
+In logs, with Δ = log P(y|f) - log P(y|m): R_i = sign(Δ) (1 - exp(-|Δ|)), which is exact where both
+probabilities underflow. Opposite biases cancel in R, so mean |R_i| is always reported beside it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float64
+from scipy.special import logsumexp
+
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.scores import SetScores
+from countergen_edit.metrics.statistics import Estimate, estimate, weighted_mean
+
+
+def relative_difference(
+    log_p_a: Float64[np.ndarray, "*shape"], log_p_b: Float64[np.ndarray, "*shape"]
+) -> Float64[np.ndarray, "*shape"]:
+    """R_i from natural-log probabilities, in [-1, 1].
+
+    >>> float(relative_difference(np.log([0.5]), np.log([0.25]))[0])
+    0.5
+    >>> float(relative_difference(np.array([-5000.0]), np.array([-5001.0]))[0])  # both underflow
+    0.6321205588285577
+    """
+    delta = np.asarray(log_p_a - log_p_b, dtype=np.float64)
+    values: Float64[np.ndarray, "*shape"] = np.sign(delta) * -np.expm1(-np.abs(delta))
+    return values
+
+
+def r_values(scores: SetScores) -> Float64[np.ndarray, " item"]:
+    """R_i of every item; probabilities of one side's variations are averaged first."""
+    averaged = logsumexp(scores.log_p, axis=2)  # both sides have equally many variations
+    return relative_difference(averaged[:, 0], averaged[:, 1])
+
+
+def resampled_r(scores: SetScores, seed: int) -> Float64[np.ndarray, "resample item"]:
+    """R_i of every item under each resample of the names; the first row is the data itself."""
+    # Scaling both sides of an item by its largest probability leaves R_i as it is and keeps the
+    # sums within range.
+    top = scores.log_p.max(axis=(1, 2), keepdims=True)
+    p = np.exp(scores.log_p - top)
+    sides = []
+    for side in (0, 1):
+        weights = scores.name_weights(seed, side)
+        sides.append(np.log(weights @ p[:, side].T / (weights @ scores.present[:, side].T)))
+    return relative_difference(*np.broadcast_arrays(*sides))
+
+
+def mean_r(scores: SetScores, seed: int) -> tuple[Estimate, Estimate]:
+    """Mean R and mean |R| with bootstrap intervals over templates and names."""
+    resampled = resampled_r(scores, seed)
+    weights = scores.template_weights(seed)
+    return (
+        estimate(weighted_mean(resampled, scores.template, weights)),
+        estimate(weighted_mean(np.abs(resampled), scores.template, weights)),
+    )
+
+
+def abs_r_reduction(before: SetScores, after: SetScores, seed: int) -> Estimate:
+    """Share of mean |R| that is gone, 1 - after/before, paired over the same resamples."""
+    weights = before.template_weights(seed)
+    means = [
+        weighted_mean(np.abs(resampled_r(scores, seed)), scores.template, weights)
+        for scores in (before, after)
+    ]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return estimate(1 - means[1] / means[0])
+
+
+def r_rows(scores: SetScores, seed: int) -> list[Row]:
+    """Rows `r` and `mean_abs_r` of one set."""
+    data = scores.data
+    signed, absolute = mean_r(scores, seed)
+    return [
+        Row(
+            metric=metric,
+            value=e.value,
+            lo=e.lo,
+            hi=e.hi,
+            dataset=data.name,
+            axis=data.axis,
+            group_a=data.groups[0],
+            group_b=data.groups[1],
+            n=len(scores.output),
+            seed=seed,
+            detail={"standard_error": e.standard_error, "templates": len(data.templates)}
+            | ({"starred": e.starred} if metric == "r" else {}),
+        )
+        for metric, e in (("r", signed), ("mean_abs_r", absolute))
+    ]

@@ -1,0 +1,72 @@
+"""A result is a row: the one shape of every number that is shown anywhere."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from countergen_edit.errors import UserError
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of `results.jsonl`."""
+
+    metric: str
+    value: float | None
+    """None where the metric is undefined; `detail` then says why."""
+    dataset: str = ""
+    axis: str = ""
+    group_a: str = ""
+    group_b: str = ""
+    edit: str = "none"
+    layer: int | None = None
+    eraser: str = ""
+    rank: int = 0
+    split: str = ""
+    lo: float | None = None
+    hi: float | None = None
+    """Ends of the 95 % interval."""
+    n: int = 0
+    unit: str = ""
+    """The unit of work that made the row, by which a run resumes."""
+    seed: int = 0
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row as JSON would have it, columns in their order."""
+        return {column: asdict(self)[column] for column in COLUMNS}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Row:
+        """Read a row back.
+
+        Raises:
+            UserError: a column is missing or unknown.
+        """
+        if set(content) != set(COLUMNS):
+            odd = sorted(set(content) ^ set(COLUMNS))
+            raise UserError(f"a result row has missing or unknown columns: {', '.join(odd)}")
+        return cls(**content)
+
+
+COLUMNS = (
+    "metric",
+    "dataset",
+    "axis",
+    "group_a",
+    "group_b",
+    "edit",
+    "layer",
+    "eraser",
+    "rank",
+    "split",
+    "value",
+    "lo",
+    "hi",
+    "n",
+    "unit",
+    "seed",
+    "detail",
+)
+assert set(COLUMNS) == {f.name for f in fields(Row)}

@@ -1,0 +1,76 @@
+"""Scores of a counterfactual set: log P(output | prompt) for every prompt of both groups.
+
+Comes in: a set and a model. Goes out: a padded array from which `r` and agreement are formed, with
+the templates and names that the bootstrap draws.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int
+
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample
+from countergen_edit.metrics.statistics import Weights, resample
+from countergen_edit.models import LanguageModel, continuation_log_probs
+
+
+@dataclass(frozen=True)
+class SetScores:
+    """Log-probabilities of a set; an item is one output of one sample."""
+
+    data: CounterfactualSet
+    log_p: Float64[np.ndarray, "item side variation"]
+    """Natural log; −inf where a sample has fewer variations than the largest."""
+    present: Bool[np.ndarray, "item side variation"]
+    template: Int[np.ndarray, " item"]
+    """Index into `data.templates`."""
+    output: tuple[str, ...]
+    """The item's output."""
+
+    def template_weights(self, seed: int) -> Weights:
+        """Bootstrap weights of the templates; the same for every edit of the same set."""
+        return resample(len(self.data.templates), seed, self.data.name, "templates")
+
+    def name_weights(self, seed: int, side: int) -> Float64[np.ndarray, "resample variation"]:
+        """Bootstrap weights of one side's names.
+
+        Names can be drawn only where every sample is asked of the same names; elsewhere the
+        variations of a sample are part of it and weigh one.
+        """
+        lists = {tuple(v.name for v in s.of(self.data.groups[side])) for s in self.data.samples}
+        names = next(iter(lists))
+        if len(lists) > 1 or None in names:
+            return np.ones((1, self.log_p.shape[2]))
+        return resample(len(names), seed, self.data.name, "names", self.data.groups[side])
+
+
+def score(model: LanguageModel, data: CounterfactualSet, progress: str | None = None) -> SetScores:
+    """Score every output after every variation in one batched call."""
+    items = [(s, output) for s in data.samples for output in s.outputs]
+    prompts, continuations = [], []
+    for sample, output in items:
+        for group in data.groups:
+            for variation in sample.of(group):
+                prompts.append(variation.text)
+                continuations.append(output)
+    flat = continuation_log_probs(model, prompts, continuations, progress=progress)
+    widest = max(len(sample.of(data.groups[0])) for sample in data.samples)
+    present = np.zeros((len(items), 2, widest), dtype=bool)
+    for i, (sample, _) in enumerate(items):
+        present[i, :, : _variations(sample, data)] = True
+    log_p = np.full(present.shape, -np.inf)
+    log_p[present] = flat
+    index = {template: i for i, template in enumerate(data.templates)}
+    return SetScores(
+        data,
+        log_p,
+        present,
+        np.array([index[sample.template] for sample, _ in items]),
+        tuple(output for _, output in items),
+    )
+
+
+def _variations(sample: Sample, data: CounterfactualSet) -> int:
+    return len(sample.of(data.groups[0]))

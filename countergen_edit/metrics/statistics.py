@@ -1,0 +1,84 @@
+"""Uncertainty in one place: the clustered paired bootstrap behind every interval.
+
+Prompts made from one template, or about one name, are not independent of each other. So templates
+and names are what is drawn with replacement, never single prompts; the outputs that are compared
+are fixed. Every statistic of one set is computed on the same draws, which makes differences
+between edits paired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int
+
+from countergen_edit.seeds import generator
+
+LEVEL = 0.95
+RESAMPLES = 1000
+
+Weights = Float64[np.ndarray, "resample cluster"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its interval and standard error."""
+
+    value: float
+    lo: float
+    hi: float
+    standard_error: float
+
+    @property
+    def starred(self) -> bool:
+        """Whether two standard errors do not reach zero (CounterGen, Table 1)."""
+        return abs(self.value) > 2 * self.standard_error
+
+
+def resample(count: int, seed: int, *unit: object, resamples: int = RESAMPLES) -> Weights:
+    """How often each of `count` clusters is drawn in each resample; the first row draws all once.
+
+    A single cluster cannot be resampled: it always weighs one.
+    """
+    ones = np.ones((1, count))
+    if count == 1:
+        return np.ones((resamples + 1, 1))
+    draws = generator(seed, "bootstrap", *unit).multinomial(
+        count, np.full(count, 1 / count), size=resamples
+    )
+    return np.concatenate([ones, draws])
+
+
+def estimate(values: Float64[np.ndarray, " resample"]) -> Estimate:
+    """Point estimate (the first value) and percentile interval of a resampled statistic.
+
+    Resamples in which the statistic is undefined are left out; where all are, the interval is NaN.
+    """
+    point, rest = float(values[0]), values[1:][np.isfinite(values[1:])]
+    if rest.size < 2 or not np.isfinite(point):
+        return Estimate(point, float("nan"), float("nan"), float("nan"))
+    tail = (1 - LEVEL) / 2
+    lo, hi = np.quantile(rest, [tail, 1 - tail])
+    return Estimate(point, float(lo), float(hi), float(rest.std(ddof=1)))
+
+
+def weighted_mean(
+    values: Float64[np.ndarray, "*resample item"],
+    clusters: Int[np.ndarray, " item"],
+    weights: Weights,
+) -> Float64[np.ndarray, " resample"]:
+    """Mean over items for each resample of the clusters they belong to."""
+    w = weights[:, clusters]
+    means: Float64[np.ndarray, " resample"] = np.sum(values * w, axis=-1) / np.sum(w, axis=-1)
+    return means
+
+
+def bootstrap_mean(
+    values: Sequence[float] | Float64[np.ndarray, " item"], seed: int, *unit: object
+) -> Estimate:
+    """Mean of independent values with its bootstrap interval."""
+    array = np.asarray(values, dtype=np.float64)
+    weights = resample(len(array), seed, *unit)
+    return estimate(weighted_mean(array, np.arange(len(array)), weights))

@@ -1,0 +1,182 @@
+"""An edit acts in scoring and in generation, on every family, and leaves no trace when removed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from countergen_edit.edits import Edit, Placement, applied, attach, load_edit, save_edit
+from countergen_edit.erasers import AffineErasure
+from countergen_edit.errors import UserError
+from countergen_edit.models import LanguageModel, capture, continuation_log_probs, generate, load
+from tests.tiny_models import FAMILIES, tiny_model_dir
+
+PROMPTS = ["Jane is a nurse and", "John works at the hospital", "Ahmed was asked why"]
+SITES = ["resid_post", "attn_out", "mlp_out"]
+
+
+def random_erasure(d: int, rank: int = 2, seed: int = 0, shift: float = 1.0) -> AffineErasure:
+    rng = np.random.default_rng(seed)
+    basis, _ = np.linalg.qr(rng.normal(size=(d, rank)))
+    return AffineErasure(basis, basis.T, shift * rng.normal(size=d))
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def model(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> LanguageModel:
+    return load(tiny_model_dir(request.param, tmp_path_factory.mktemp(request.param)))
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+    return load(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
+
+
+def logits(model: LanguageModel, text: str = PROMPTS[0]) -> torch.Tensor:
+    ids = model.tokenizer(text, return_tensors="pt").input_ids
+    return model.logits(ids, torch.ones_like(ids))
+
+
+def scores(model: LanguageModel) -> np.ndarray:
+    return continuation_log_probs(model, PROMPTS, [" for her friends"] * len(PROMPTS))
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_the_edited_activation_is_the_paper_formula_applied_to_the_unedited_one(
+    model: LanguageModel, site: str
+) -> None:
+    erasure = random_erasure(model.d_model)
+    before = capture(model, PROMPTS, sites=(site,), layers=[1]).values[site][0].astype(np.float64)
+    with applied(model, Edit.at(site, {1: erasure})):
+        after = capture(model, PROMPTS, sites=(site,), layers=[1]).values[site][0]
+    # CounterGen 3.4: x - Σ_k <x - m, d_k> d_k, written out
+    expected = before.copy()
+    for direction in erasure.right:
+        expected -= ((before - erasure.mean) @ direction)[:, None] * direction
+    np.testing.assert_allclose(after, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("site", [*SITES, "embed"])
+def test_an_edit_changes_scores_and_removing_it_restores_the_logits_bit_for_bit(
+    model: LanguageModel, site: str
+) -> None:
+    before, unedited = logits(model), scores(model)
+    layer = None if site == "embed" else 0
+    with applied(model, Edit.at(site, {layer: random_erasure(model.d_model)})):
+        assert np.abs(scores(model) - unedited).max() > 1e-4
+    assert torch.equal(logits(model), before)
+
+
+def test_an_edit_acts_in_cached_generation_as_in_uncached(model: LanguageModel) -> None:
+    edit = Edit.at("resid_post", {0: random_erasure(model.d_model, rank=8, shift=30)})
+    ids = model.tokenizer(PROMPTS[1], return_tensors="pt").input_ids
+    hf = model.bridge.original_model
+    free = hf.generate(ids, max_new_tokens=8, do_sample=False, pad_token_id=0, eos_token_id=None)
+    with applied(model, edit):
+        cached = hf.generate(
+            ids, max_new_tokens=8, do_sample=False, pad_token_id=0, eos_token_id=None
+        )
+        greedy = ids
+        for _ in range(8):
+            step = model.logits(greedy, torch.ones_like(greedy))[:, -1].argmax(-1, keepdim=True)
+            greedy = torch.cat([greedy, step], dim=1)
+    assert torch.equal(cached, greedy)
+    assert not torch.equal(cached, free)
+
+
+def test_batched_generation_under_an_edit_does_not_depend_on_the_batch(
+    model: LanguageModel,
+) -> None:
+    with applied(model, Edit.at("resid_post", {0: random_erasure(model.d_model)})):
+        together = generate(model, PROMPTS, max_new_tokens=6)
+        alone = [generate(model, [p], max_new_tokens=6)[0] for p in PROMPTS]
+    assert together == alone
+
+
+def test_an_exception_inside_the_block_still_removes_the_edit(gpt2: LanguageModel) -> None:
+    before = logits(gpt2)
+    with pytest.raises(RuntimeError), applied(gpt2, Edit.at("embed", {None: random_erasure(32)})):
+        raise RuntimeError
+    assert torch.equal(logits(gpt2), before)
+
+
+def test_a_persistent_edit_acts_until_it_is_removed_and_leaves_others_alone(
+    gpt2: LanguageModel,
+) -> None:
+    before = logits(gpt2)
+    first = attach(gpt2, Edit.at("resid_post", {0: random_erasure(32, seed=1)}))
+    with_first = logits(gpt2)
+    second = attach(gpt2, Edit.at("resid_post", {1: random_erasure(32, seed=2)}))
+    assert not torch.equal(logits(gpt2), with_first)
+    second.remove()
+    assert torch.equal(logits(gpt2), with_first)
+    first.remove()
+    first.remove()
+    assert torch.equal(logits(gpt2), before)
+
+
+def test_edits_compose_like_their_parts_attached_together(gpt2: LanguageModel) -> None:
+    a = Edit.at("attn_out", {0: random_erasure(32, seed=1)})
+    b = Edit.at("resid_post", {1: random_erasure(32, seed=2)})
+    with applied(gpt2, a + b):
+        together = logits(gpt2)
+    with applied(gpt2, a), applied(gpt2, b):
+        assert torch.equal(logits(gpt2), together)
+    assert (a + b).rank == a.rank + b.rank
+
+
+def test_half_precision_activations_are_erased_in_float32(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    model = load(tiny_model_dir("llama", tmp_path_factory.mktemp("bf16")), dtype="bfloat16")
+    erasure = random_erasure(model.d_model)
+    with applied(model, Edit.at("resid_post", {0: erasure})):
+        after = capture(model, PROMPTS, layers=[0]).values["resid_post"][0]
+    left = (after - erasure.mean) @ erasure.right.T
+    assert np.abs(left).max() < 0.1  # bfloat16 keeps eight bits of the output
+
+
+def test_an_edit_survives_its_files(tmp_path: Path) -> None:
+    edit = Edit(
+        (
+            Placement("embed", None, random_erasure(8, seed=1)),
+            Placement("resid_post", 3, random_erasure(8, rank=3, seed=2)),
+        )
+    )
+    save_edit(edit, tmp_path / "edit")
+    back = load_edit(tmp_path / "edit")
+    for old, new in zip(edit.placements, back.placements, strict=True):
+        assert (old.site, old.layer) == (new.site, new.layer)
+        for part in ("left", "right", "mean"):
+            np.testing.assert_array_equal(getattr(old.erasure, part), getattr(new.erasure, part))
+
+
+def test_a_folder_without_an_edit_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no edit"):
+        load_edit(tmp_path)
+
+
+def test_an_edit_of_another_width_is_refused(gpt2: LanguageModel) -> None:
+    with pytest.raises(UserError, match=r"width 16, but model .* has width 32"):
+        attach(gpt2, Edit.at("resid_post", {0: random_erasure(16)}))
+
+
+@pytest.mark.parametrize(
+    ("site", "layer", "message"),
+    [("resid_pst", 0, "did you mean 'resid_post'"), ("resid_post", 3, "layer 3")],
+)
+def test_an_unknown_place_is_refused(
+    gpt2: LanguageModel, site: str, layer: int, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        attach(gpt2, Edit.at(site, {layer: random_erasure(32)}))
+
+
+def test_two_erasures_at_one_place_are_refused() -> None:
+    edit = Edit.at("resid_post", {0: random_erasure(8)})
+    with pytest.raises(UserError, match="two erasures at site 'resid_post', layer 0"):
+        edit + edit
