@@ -1,0 +1,1 @@
+"""The command-line door: the only room that knows Hydra."""

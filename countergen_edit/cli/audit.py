@@ -1,0 +1,45 @@
+"""`countergen-edit audit`: settings → objects → rows → table."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from countergen_edit.cli.build import build_audit, load_model
+from countergen_edit.cli.settings import audit_settings
+from countergen_edit.experiments.audit import audit, check_plan
+from countergen_edit.experiments.manifest import make_manifest
+from countergen_edit.experiments.run_folder import RunFolder
+from countergen_edit.reports.results import Results
+from countergen_edit.reports.table import print_audit
+
+
+def run(config: Mapping[str, Any]) -> None:
+    """Run, or finish, the audit that a composed config describes; print it and its folder."""
+    settings = audit_settings(config)
+    model = load_model(settings.model)
+    plan, data_hash = build_audit(settings, model)
+    check_plan(model, plan)
+    kept = {key: value for key, value in config.items() if key != "run_dir"}
+    manifest = make_manifest(
+        config=kept,
+        model=settings.model.name,
+        model_hash=model.fingerprint,
+        data_hash=data_hash,
+        seed=settings.seed,
+        command=["countergen-edit", "audit", *sys.argv[1:]],
+    )
+    label = Path(settings.model.name).name
+    default = Path("runs") / "audit" / f"{label}-{plan.fit[0].axis}-{manifest['fingerprint'][:8]}"
+    folder = RunFolder(Path(settings.run_dir or default), kept, manifest)
+    rows = audit(model, plan, folder)
+    # A pipe or a file has no width of its own; 80 columns would fold every cell.
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160
+    console = Console(width=width, highlight=False)
+    print_audit(Results(rows), console)
+    console.print(f"\nRun folder: {folder.path}", soft_wrap=True)

@@ -1,0 +1,106 @@
+"""From checked settings to the real objects that experiments take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from countergen_edit.cli.settings import AuditSettings, ModelSettings
+from countergen_edit.conf_path import read_config
+from countergen_edit.data.axis import Axis, Split
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.loaders import fingerprint, load_set
+from countergen_edit.data.substitution import Substitution
+from countergen_edit.erasers import make_eraser
+from countergen_edit.errors import UserError
+from countergen_edit.experiments.audit import AuditPlan
+from countergen_edit.models import LanguageModel, load
+from countergen_edit.testbed import directory, load_axis, load_truth
+
+TESTBED = "testbed"
+
+
+def load_model(settings: ModelSettings) -> LanguageModel:
+    """The model under audit; `testbed` names the shipped one."""
+    return load(
+        directory() if settings.name == TESTBED else settings.name,
+        device=settings.device,
+        dtype=settings.dtype,
+        device_map=settings.device_map,
+        revision=settings.revision,
+    )
+
+
+def build_audit(settings: AuditSettings, model: LanguageModel) -> tuple[AuditPlan, str]:
+    """The plan of an audit, and the hash of all the data it uses.
+
+    Raises:
+        UserError: a set cannot be made, leaks from fitting into test data, or holds a name of
+            several tokens where one is asked for.
+    """
+    axis = Axis.from_config(settings.axis)
+    entries: dict[Split, tuple[Mapping[str, Any], ...]] = {
+        "fit": settings.data.fit,
+        "validation": settings.data.validation,
+        "test": settings.data.test,
+    }
+    sets = {
+        split: tuple(_load(entry, settings, axis, split) for entry in found)
+        for split, found in entries.items()
+    }
+    if settings.data.single_token_names:
+        require_single_token_names(model, sets["fit"])
+    truth = load_truth()
+    gender = load_axis("gender")
+    plan = AuditPlan(
+        fit=sets["fit"],
+        keep=tuple(_load(entry, settings, axis, "fit") for entry in settings.data.keep),
+        validation=sets["validation"],
+        test=sets["test"],
+        agreement_validation=truth.agreement_set("validation", gender),
+        agreement_test=truth.agreement_set("test", gender),
+        neutral=tuple(truth.neutral_texts()),
+        erasers={name: make_eraser(name, **params) for name, params in settings.eraser.items()},
+        site=settings.edit.site,
+        layers=settings.edit.layers,
+        positions=settings.edit.positions,
+        seed=settings.seed,
+        planted=truth.planted_r(sets["test"][0].groups)
+        if settings.model.name == TESTBED and sets["test"]
+        else {},
+    )
+    used = [s for group in sets.values() for s in group] + [*plan.keep]
+    return plan, fingerprint([*used, plan.agreement_validation, plan.agreement_test])
+
+
+def _load(
+    entry: Mapping[str, Any], settings: AuditSettings, axis: Axis, split: Split
+) -> CounterfactualSet:
+    content = dict(entry)
+    if "dataset" in content:
+        content = read_config("dataset", content.pop("dataset")) | content
+    if settings.groups is not None:
+        content.setdefault("groups", list(settings.groups))
+    substitution = (
+        Substitution.from_config(axis, settings.axis["substitution"])
+        if settings.axis.get("substitution")
+        else None
+    )
+    return load_set(content, axis, substitution, split)
+
+
+def require_single_token_names(model: LanguageModel, sets: Sequence[CounterfactualSet]) -> None:
+    """Refuse a name that the tokenizer splits.
+
+    Raises:
+        UserError: naming the name and its tokens.
+    """
+    for data in sets:
+        for name in data.names:
+            tokens = model.tokenizer.tokenize(f" {name}")
+            if len(tokens) != 1:
+                raise UserError(
+                    f"name {name!r} of set {data.name!r} is {len(tokens)} tokens for model "
+                    f"{model.name!r} ({' '.join(tokens)}); choose another name, or set "
+                    "data.single_token_names=false"
+                )

@@ -1,0 +1,149 @@
+"""`countergen-edit COMMAND [key=value …]`: find the command, hand the rest to Hydra.
+
+Heavy imports wait until a job starts, so that help and mistakes answer at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import countergen_edit
+from countergen_edit.conf_path import conf_dir
+from countergen_edit.errors import UserError, unknown
+
+COMMANDS = {
+    "audit": "measure the bias, project it out, and show before against after",
+    "testbed": "check the shipped model against its planted truth, or train it anew",
+}
+FILE_ENDINGS = (".jsonl", ".csv")
+
+
+def usage() -> str:
+    """What `countergen-edit --help` prints."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: countergen-edit COMMAND [key=value …]",
+            "",
+            *lines,
+            "",
+            "countergen-edit COMMAND --help shows a command's settings and their choices.",
+        ]
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The entry point; returns the exit code (2 for a mistake of the user)."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help"):
+        print(usage())
+        return 0
+    if words[0] == "--version":
+        print(f"countergen-edit {countergen_edit.__version__}")
+        return 0
+    try:
+        if words[0] not in COMMANDS:
+            raise unknown("command", words[0], COMMANDS)
+        run(words[0], words[1:])
+    except UserError as error:
+        return report(error)
+    except KeyboardInterrupt:
+        print("countergen-edit: stopped; the same command continues the run", file=sys.stderr)
+        return 130
+    return 0
+
+
+def report(error: Exception) -> int:
+    """Say in one line what is wrong; the exit code of a user's mistake."""
+    print(f"countergen-edit: error: {' '.join(str(error).split())}", file=sys.stderr)
+    return 2
+
+
+def run(command: str, words: Sequence[str]) -> None:
+    """Run one command as a Hydra application.
+
+    Raises:
+        UserError: the settings do not compose, or the job found a mistake in them.
+    """
+    import hydra
+
+    overrides = [o for word in words for o in as_overrides(word)]
+    check_composes(command, overrides)
+
+    def task(config: Any) -> None:
+        from omegaconf import OmegaConf
+
+        job: Callable[[Mapping[str, Any]], None] = import_module(
+            f"countergen_edit.cli.{command}"
+        ).run
+        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+        try:
+            job(plain)  # type: ignore[arg-type]
+        except UserError as error:
+            # Hydra would print its own trace; leaving through SystemExit keeps the one line.
+            raise SystemExit(report(error)) from error
+
+    before = sys.argv
+    sys.argv = [f"countergen-edit {command}", *overrides]
+    try:
+        hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)(task)()
+    finally:
+        sys.argv = before
+
+
+def check_composes(command: str, overrides: Sequence[str]) -> None:
+    """Compose the settings once before Hydra does, to turn its traces into one line.
+
+    Raises:
+        UserError: a key or a choice does not exist, or a value is not written as Hydra reads it.
+    """
+    flags = [word for word in overrides if word.startswith("-")]
+    if flags:
+        return  # help, multirun and the like: Hydra's own parser decides
+    from hydra import compose, initialize_config_dir
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+            compose(command, list(overrides))
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(_one_line(error)) from error
+
+
+def _one_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith(("Config search path", "provider="))]
+    return f"{' '.join(lines)} (countergen-edit COMMAND --help lists the settings)"
+
+
+def as_overrides(word: str) -> list[str]:
+    """Let `model=` take any model and `data=` any file, besides the shipped choices.
+
+    >>> as_overrides("model=testbed")
+    ['model=testbed']
+    >>> as_overrides("model=/models/mine")
+    ['model=any', "model.name='/models/mine'"]
+    >>> as_overrides("data=pairs.jsonl")
+    ['data=file', "data.test=[{source:jsonl,path:'pairs.jsonl'}]"]
+    """
+    key, _, value = word.partition("=")
+    if key == "model" and value and not (conf_dir() / "model" / f"{value}.yaml").is_file():
+        return ["model=any", f"model.name={_quoted(value)}"]
+    if key == "data" and value.endswith(FILE_ENDINGS):
+        source = value.rpartition(".")[2]
+        return ["data=file", f"data.test=[{{source:{source},path:{_quoted(value)}}}]"]
+    return [word]
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

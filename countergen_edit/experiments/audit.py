@@ -1,0 +1,321 @@
+"""The audit: measure, find, project out, measure again, and say what it cost.
+
+Comes in: a loaded model and a plan of real objects. Goes out: rows in a run folder. Units of work,
+in order: the unedited model; for each eraser, every candidate layer on validation data; then, on
+test data, each eraser's edit at its chosen layer and random directions of the same rank there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from countergen_edit.data.axis import Split
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.splits import check_leakage
+from countergen_edit.edits import Edit, applied
+from countergen_edit.erasers import BaseEraser, RandomDirections, certify
+from countergen_edit.errors import UserError
+from countergen_edit.experiments.fit_data import (
+    FitData,
+    Positions,
+    capture_fit_data,
+    fitting_threads,
+)
+from countergen_edit.experiments.run_folder import RunFolder
+from countergen_edit.metrics.r import abs_r_reduction, r_rows
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.scores import SetScores, score
+from countergen_edit.metrics.side_effects import agreement_rows, neutral_cost, neutral_rows
+from countergen_edit.models import LanguageModel, encode, hook_name
+from countergen_edit.seeds import unit_seed
+
+CONSOLE = Console(stderr=True)
+
+
+@dataclass(frozen=True)
+class AuditPlan:
+    """What is measured, on what the erasers are fitted, and where edits go."""
+
+    fit: tuple[CounterfactualSet, ...]
+    """On these the groups are to be made equal."""
+    validation: tuple[CounterfactualSet, ...]
+    test: tuple[CounterfactualSet, ...]
+    agreement_validation: CounterfactualSet
+    agreement_test: CounterfactualSet
+    neutral: tuple[str, ...]
+    erasers: Mapping[str, BaseEraser]
+    keep: tuple[CounterfactualSet, ...] = ()
+    """On these the model is to stay as it is; for erasers that can."""
+    site: str = "resid_post"
+    layers: tuple[int, ...] | None = None
+    """Layers edited together; None chooses the single layer with the least |R| on validation."""
+    positions: Positions = "outputs"
+    seed: int = 0
+    planted: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """(template, output) → planted R, where the truth is known."""
+
+    def __post_init__(self) -> None:
+        measured = (*self.validation, *self.test)
+        check_leakage(self.fit, measured)
+        check_leakage(self.keep, (*measured, self.agreement_validation, self.agreement_test))
+        if not self.test:
+            raise UserError("the audit has no test sets: name at least one under data.test")
+        if not self.erasers:
+            raise UserError("the audit has no eraser: name at least one, such as eraser=rlace")
+
+    @property
+    def measured(self) -> tuple[tuple[Split, tuple[CounterfactualSet, ...]], ...]:
+        """The sets on which R is reported; fitting data is reported as such."""
+        return ("test", self.test), ("fit", self.fit)
+
+
+class _Audit:
+    """One audit in progress; what several units share is computed once and kept."""
+
+    def __init__(self, model: LanguageModel, plan: AuditPlan, folder: RunFolder) -> None:
+        self.model = model
+        self.plan = plan
+        self.folder = folder
+        self._before: dict[str, SetScores] = {}
+        self._fit_data: FitData | None = None
+
+    @property
+    def fit_data(self) -> FitData:
+        if self._fit_data is None:
+            plan = self.plan
+            self._fit_data = capture_fit_data(
+                self.model,
+                plan.fit,
+                plan.keep,
+                site=plan.site,
+                layers=plan.layers,
+                positions=plan.positions,
+            )
+        return self._fit_data
+
+    def before(self, data: CounterfactualSet) -> SetScores:
+        if data.name not in self._before:
+            self._before[data.name] = score(self.model, data, progress=f"Scoring {data.name}")
+        return self._before[data.name]
+
+    def edit(self, eraser: BaseEraser, layers: Sequence[int | None]) -> Edit:
+        """The eraser, fitted and placed at each of the layers."""
+        with fitting_threads(self.fit_data.at(layers[0])):
+            fitted = {layer: self.fit_data.fit(eraser, layer).erasure_ for layer in layers}
+        return Edit.at(self.plan.site, fitted)
+
+    def measure(self, edit: Edit | None) -> list[Row]:
+        """R on fitting and test data, and every side effect, under an edit."""
+        plan, rows = self.plan, []
+        with applied(self.model, edit) if edit is not None else nullcontext():
+            for split, sets in plan.measured:
+                for data in sets:
+                    scores = self.before(data) if edit is None else score(self.model, data)
+                    found = r_rows(scores, plan.seed)
+                    if edit is not None:
+                        found.append(self.reduction_row(scores))
+                    rows += [replace(row, split=split) for row in found]
+            costs = agreement_rows(score(self.model, plan.agreement_test), plan.seed)
+        costs += neutral_rows(neutral_cost(self.model, edit, plan.neutral), "neutral", plan.seed)
+        return rows + [replace(row, split="test") for row in costs]
+
+    def reduction_row(self, after: SetScores) -> Row:
+        """How much of mean |R| the edit removed, paired with the unedited model."""
+        data = after.data
+        e = abs_r_reduction(self.before(data), after, self.plan.seed)
+        return Row(
+            metric="abs_r_reduction",
+            value=_finite(e.value),
+            lo=_finite(e.lo),
+            hi=_finite(e.hi),
+            dataset=data.name,
+            axis=data.axis,
+            group_a=data.groups[0],
+            group_b=data.groups[1],
+            n=len(after.output),
+            seed=self.plan.seed,
+        )
+
+    def unedited(self) -> list[Row]:
+        """Every figure of the model as it came, with the planted truth where it is known."""
+        rows = self.measure(None)
+        for split, sets in self.plan.measured:
+            for data in sets:
+                items = [(s.template, output) for s in data.samples for output in s.outputs]
+                if all(item in self.plan.planted for item in items):
+                    truth = [self.plan.planted[item] for item in items]
+                    rows.append(planted_row(data, truth, split, self.plan.seed))
+        return rows
+
+    def candidates(self, name: str, eraser: BaseEraser) -> list[Row]:
+        """Certificate and validation metrics of one eraser at every candidate layer."""
+        plan, rows = self.plan, []
+        for layer in self.fit_data.layers:
+            with fitting_threads(self.fit_data.at(layer)):
+                fitted = self.fit_data.fit(eraser, layer)
+                found = self.certificate_rows(fitted, layer)
+            edit = Edit.at(plan.site, {layer: fitted.erasure_})
+            with applied(self.model, edit):
+                for data in plan.validation:
+                    found += r_rows(score(self.model, data), plan.seed)
+                found += agreement_rows(score(self.model, plan.agreement_validation), plan.seed)
+            marked = [replace(row, split="validation") for row in found]
+            rows += self.under(edit, name, [layer], marked)
+        return rows
+
+    def under(
+        self, edit: Edit, eraser: str, layers: Sequence[int | None], rows: Sequence[Row]
+    ) -> list[Row]:
+        """The rows, marked with the edit they were measured under."""
+        name = edit_name(eraser, edit.rank, self.plan.site, layers)
+        layer = layers[0] if len(layers) == 1 else None
+        return [replace(row, eraser=eraser, edit=name, layer=layer, rank=edit.rank) for row in rows]
+
+    def certificate_rows(self, fitted: BaseEraser, layer: int | None) -> list[Row]:
+        """Held-out accuracy of probes before and after erasure; folds never share a name."""
+        data, plan = self.fit_data, self.plan
+        erase = ~data.keep
+        certificate = certify(
+            fitted,
+            data.at(layer)[erase],
+            data.group[erase],
+            groups=data.name[erase],
+            random_state=unit_seed(plan.seed, "certificate", layer) % 2**32,
+        )
+        values = {
+            "linear_probe_accuracy_before": certificate.linear_accuracy_before,
+            "linear_probe_accuracy": certificate.linear_accuracy_after,
+            "nonlinear_probe_accuracy_before": certificate.nonlinear_accuracy_before,
+            "nonlinear_probe_accuracy": certificate.nonlinear_accuracy_after,
+            "probe_majority_rate": certificate.majority_rate,
+            "variance_removed": certificate.variance_removed,
+        }
+        detail = {"guaranteed": certificate.guaranteed, "reason": certificate.reason}
+        return [
+            Row(
+                metric=metric,
+                value=value,
+                dataset="+".join(s.name for s in plan.fit),
+                axis=plan.fit[0].axis,
+                group_a=plan.fit[0].groups[0],
+                group_b=plan.fit[0].groups[1],
+                n=int(erase.sum()),
+                seed=plan.seed,
+                detail=detail,
+            )
+            for metric, value in values.items()
+        ]
+
+    def random_baseline(self, rank: int, layers: Sequence[int | None]) -> BaseEraser:
+        """Random directions of equal rank at the same place: what removing anything at all does."""
+        seed = unit_seed(self.plan.seed, "random directions", rank, *layers) % 2**32
+        return RandomDirections(rank=rank, random_state=seed)
+
+    def edited(self, name: str, eraser: BaseEraser, layers: Sequence[int | None]) -> list[Row]:
+        """Every test metric under one eraser's edit."""
+        edit = self.edit(eraser, layers)
+        return self.under(edit, name, layers, self.measure(edit))
+
+
+def audit(model: LanguageModel, plan: AuditPlan, folder: RunFolder) -> list[Row]:
+    """Run what is left of an audit and return all its rows.
+
+    Args:
+        model: the model under audit; unedited again when this returns.
+        plan: what to measure and to fit.
+        folder: where rows go; units it already holds are not run again.
+    """
+    work = _Audit(model, plan, folder)
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=CONSOLE
+    ) as progress:
+        task = progress.add_task("Audit", total=1 + 3 * len(plan.erasers))
+
+        def run(unit: str, description: str, work: Callable[[], list[Row]]) -> None:
+            progress.update(task, description=description)
+            if not folder.done(unit):
+                folder.record(unit, work())
+            progress.advance(task)
+
+        run("unedited", "Measuring the unedited model", work.unedited)
+        for name, eraser in plan.erasers.items():
+            run(
+                f"layers/{name}",
+                f"Fitting {name} at every layer",
+                partial(work.candidates, name, eraser),
+            )
+        for name, eraser in plan.erasers.items():
+            layers = plan.layers or (choose_layer(folder.rows(), name),)
+            run(f"test/{name}", f"Measuring {name}", partial(work.edited, name, eraser, layers))
+            rank = work.edit(eraser, layers).rank
+            baseline = work.random_baseline(rank, layers)
+            run(
+                f"test/{edit_name('random', rank, plan.site, layers)}",
+                f"Measuring random directions of rank {rank}",
+                partial(work.edited, "random", baseline, layers),
+            )
+    return folder.rows()
+
+
+def check_plan(model: LanguageModel, plan: AuditPlan) -> None:
+    """Find what would stop the audit half way, before a run folder is made.
+
+    Raises:
+        UserError: the model has no such site or layer, or a prompt with its output is longer than
+            the model's context.
+    """
+    for layer in plan.layers or (0,):
+        hook_name(model, plan.site, layer)
+    sets = (*plan.fit, *plan.keep, *plan.validation, *plan.test)
+    for data in (*sets, plan.agreement_validation, plan.agreement_test):
+        texts = [v.text + o for s in data.samples for v in s.variations for o in s.outputs]
+        encode(model, texts)
+
+
+def edit_name(eraser: str, rank: int, site: str, layers: Sequence[int | None]) -> str:
+    """What an edit is called in rows and tables.
+
+    >>> edit_name("rlace", 1, "resid_post", [3])
+    'rlace-1@resid_post.3'
+    """
+    where = "+".join(str(layer) for layer in layers if layer is not None)
+    return f"{eraser}-{rank}@{site}" + (f".{where}" if where else "")
+
+
+def planted_row(data: CounterfactualSet, truth: Sequence[float], split: Split, seed: int) -> Row:
+    """The planted mean |R| of a set, over the same items as the measured one."""
+    return Row(
+        metric="planted_mean_abs_r",
+        value=float(np.mean(np.abs(truth))),
+        dataset=data.name,
+        axis=data.axis,
+        group_a=data.groups[0],
+        group_b=data.groups[1],
+        split=split,
+        n=len(truth),
+        seed=seed,
+    )
+
+
+def choose_layer(rows: Sequence[Row], eraser: str) -> int | None:
+    """The layer at which an eraser leaves the least mean |R| on the validation sets.
+
+    Ties go to the lower layer.
+    """
+    by_layer: dict[int | None, list[float]] = {}
+    for row in rows:
+        if (row.metric, row.split, row.eraser) == ("mean_abs_r", "validation", eraser):
+            assert row.value is not None
+            by_layer.setdefault(row.layer, []).append(row.value)
+    return min(by_layer, key=lambda layer: (np.mean(by_layer[layer]), layer or 0))
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None

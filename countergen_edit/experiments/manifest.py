@@ -1,0 +1,87 @@
+"""What a run depended on, so that it can be repeated: never a secret, never a path of a home."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import countergen_edit
+
+PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "scipy", "scikit-learn", "cvxpy")
+_SECRET = re.compile(r"(token|key|secret|password)(\w*)=.+", re.IGNORECASE)
+
+
+def digest(content: object) -> str:
+    """SHA-256 of anything JSON can hold."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def source_digest() -> str:
+    """SHA-256 of the package's own code and data, so that a changed program starts a new run."""
+    root = Path(countergen_edit.__file__).parent
+    sha = hashlib.sha256()
+    for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".yaml")):
+        sha.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return sha.hexdigest()
+
+
+def git_commit() -> str | None:
+    """The commit of the checkout the package is run from, if it is one."""
+    try:
+        found = subprocess.run(
+            ["git", "rev-parse", "HEAD"],
+            cwd=Path(countergen_edit.__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip()
+
+
+def masked(command: Sequence[str]) -> list[str]:
+    """The command line without the values of anything that sounds like a secret.
+
+    >>> masked(["audit", "hub_token=abc", "model=gpt2"])
+    ['audit', 'hub_token=***', 'model=gpt2']
+    """
+    return [_SECRET.sub(r"\1\2=***", word) for word in command]
+
+
+def make_manifest(
+    *,
+    config: Mapping[str, Any],
+    model: str,
+    model_hash: str,
+    data_hash: str,
+    seed: int,
+    command: Sequence[str],
+) -> dict[str, Any]:
+    """The manifest of a run; `fingerprint` covers all that its rows depend on."""
+    versions = {name: metadata.version(name) for name in PACKAGES}
+    versions["countergen-edit"] = countergen_edit.__version__
+    depends = {
+        "config": config,
+        "model_hash": model_hash,
+        "data_hash": data_hash,
+        "source_hash": source_digest(),
+        "versions": versions,
+        "seed": seed,
+    }
+    return {
+        "fingerprint": digest(depends),
+        "model": model,
+        **{k: v for k, v in depends.items() if k != "config"},
+        "python": platform.python_version(),
+        "command": masked(command),
+        "git_commit": git_commit(),
+    }

@@ -1,0 +1,136 @@
+"""A run is a folder: config, manifest, and rows that are appended unit by unit.
+
+A unit's rows become part of the run when `progress.jsonl` records where they end. Whatever a killed
+process left behind that record is cut off when the run is opened again, so that a resumed run ends
+with the rows of one that was never killed. Refused: a folder of another run, a damaged record.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from countergen_edit.errors import UserError
+from countergen_edit.metrics.rows import Row
+
+CONFIG, MANIFEST, RESULTS, PROGRESS = (
+    "config.yaml",
+    "manifest.json",
+    "results.jsonl",
+    "progress.jsonl",
+)
+
+
+class RunFolder:
+    """The results of one run, open for more.
+
+    Args:
+        path: the folder; made if it is not there.
+        config: the resolved configuration.
+        manifest: what the run depends on; `fingerprint` identifies the run.
+
+    Raises:
+        UserError: the folder belongs to another run, holds something else, or cannot be written.
+    """
+
+    def __init__(self, path: Path, config: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
+        self.path = path
+        try:
+            self._open(config, manifest)
+        except OSError as error:
+            raise UserError(f"cannot write the run folder {path}: {error.strerror}") from error
+
+    def _open(self, config: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
+        path = self.path
+        known = path / MANIFEST
+        if known.is_file():
+            other = json.loads(known.read_text("utf-8"))["fingerprint"]
+            if other != manifest["fingerprint"]:
+                raise UserError(
+                    f"run folder {path} belongs to another run (fingerprint {other[:8]}, this one "
+                    f"is {manifest['fingerprint'][:8]}): choose another run_dir"
+                )
+        elif path.is_dir() and any(
+            p.name not in (CONFIG, MANIFEST + ".tmp") for p in path.iterdir()
+        ):
+            raise UserError(f"{path} is no run folder but is not empty: choose another run_dir")
+        else:
+            path.mkdir(parents=True, exist_ok=True)
+            text = yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
+            (path / CONFIG).write_text(text, "utf-8")
+            _write_atomically(known, json.dumps(manifest, indent=2) + "\n")
+        self._results = path / RESULTS
+        self._progress = path / PROGRESS
+        self._units: dict[str, int] = {}
+        self._recover()
+
+    def _recover(self) -> None:
+        """Keep the recorded units, cut off what was being written when the process died."""
+        for file in (self._results, self._progress):
+            file.touch()
+        records = self._progress.read_bytes()
+        whole = records[: records.rfind(b"\n") + 1]
+        for line in whole.splitlines():
+            record = json.loads(line)
+            self._units[record["unit"]] = record["end"]
+        end = max(self._units.values(), default=0)
+        if self._results.stat().st_size < end:
+            raise UserError(
+                f"{self._results} is shorter than its progress record: it was cut off or edited; "
+                f"delete {self.path} to start anew"
+            )
+        os.truncate(self._progress, len(whole))
+        os.truncate(self._results, end)
+
+    def done(self, unit: str) -> bool:
+        """Whether the unit's rows are already part of the run."""
+        return unit in self._units
+
+    def record(self, unit: str, rows: Sequence[Row]) -> None:
+        """Append a unit's rows, durably and as a whole."""
+        lines = "".join(
+            json.dumps(replace(row, unit=unit).to_dict(), ensure_ascii=False, allow_nan=False)
+            + "\n"
+            for row in rows
+        )
+        _append(self._results, lines)
+        self._units[unit] = self._results.stat().st_size
+        _append(self._progress, json.dumps({"unit": unit, "end": self._units[unit]}) + "\n")
+
+    def rows(self) -> list[Row]:
+        """All rows of the run so far, in the order in which they were recorded."""
+        return read_rows(self._results)
+
+
+def read_rows(results: Path) -> list[Row]:
+    """Rows of a `results.jsonl`.
+
+    Raises:
+        UserError: a line is not a row; the message names it.
+    """
+    rows = []
+    for number, line in enumerate(results.read_text("utf-8").splitlines(), start=1):
+        try:
+            rows.append(Row.from_dict(json.loads(line)))
+        except (json.JSONDecodeError, UserError) as error:
+            raise UserError(f"{results}, line {number} is not a result row: {error}") from error
+    return rows
+
+
+def _append(path: Path, text: str) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text, "utf-8")
+    temporary.replace(path)

@@ -1,0 +1,79 @@
+"""Every configuration that ships composes, and every choice on a shelf is usable."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from countergen_edit.cli.main import COMMANDS, as_overrides
+from countergen_edit.cli.settings import audit_settings
+from countergen_edit.conf_path import conf_dir, read_config
+from countergen_edit.data.axis import Axis
+from countergen_edit.erasers import ERASERS, make_eraser
+from countergen_edit.errors import UserError
+from countergen_edit.models import SITES
+
+
+def shelf(group: str) -> list[str]:
+    return sorted(path.stem for path in (conf_dir() / group).glob("*.yaml"))
+
+
+def composed(command: str, *overrides: str) -> dict[str, object]:
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        config = compose(command, list(overrides))
+    return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_config(command: str) -> None:
+    assert composed(command)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [f"{group}={name}" for group in ("axis", "data", "edit", "eraser") for name in shelf(group)],
+)
+def test_every_choice_of_the_audit_passes_the_door(choice: str) -> None:
+    assert audit_settings(composed("audit", choice))
+
+
+@pytest.mark.parametrize("name", shelf("eraser"))
+def test_every_eraser_on_the_shelf_can_be_made(name: str) -> None:
+    [(key, params)] = read_config("eraser", name).items()
+    assert key == name
+    assert make_eraser(key, **(params or {}))
+
+
+def test_every_eraser_has_its_file() -> None:
+    assert set(ERASERS) == set(shelf("eraser"))
+
+
+def test_every_site_has_its_file() -> None:
+    assert set(SITES) == set(shelf("edit"))
+
+
+@pytest.mark.parametrize("name", shelf("axis"))
+def test_every_axis_builds(name: str) -> None:
+    axis = Axis.from_config(read_config("axis", name))
+    assert axis.name == name
+
+
+@pytest.mark.parametrize("path", sorted(conf_dir().rglob("*.yaml")), ids=lambda p: p.stem)
+def test_a_config_file_is_short_and_says_what_it_is(path: object) -> None:
+    text = path.read_text("utf-8")  # type: ignore[attr-defined]
+    assert text.startswith("# ")
+    assert yaml.safe_load(text) is not None
+
+
+def test_an_unknown_file_of_a_group_is_named() -> None:
+    with pytest.raises(UserError, match="did you mean 'gender'"):
+        read_config("axis", "gendr")
+
+
+def test_any_model_and_any_file_can_be_named() -> None:
+    model = composed("audit", *as_overrides("model=/some where/it's"))["model"]
+    assert model["name"] == "/some where/it's"  # type: ignore[index]
+    data = composed("audit", *as_overrides("data=my pairs.csv"))["data"]
+    assert data["test"] == [{"source": "csv", "path": "my pairs.csv"}]  # type: ignore[index]

@@ -1,0 +1,146 @@
+"""A mistake gets one clear line and exit code 2, and leaves no run folder behind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from countergen_edit.cli.main import main
+from tests.tiny_models import tiny_model_dir
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def fails(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Run a command that must fail as a mistake does; give back what it said."""
+    capsys.readouterr()
+    try:
+        code = main(list(words))
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    said = capsys.readouterr().err.strip()
+    assert code == 2, said
+    assert said.startswith("countergen-edit: error: ")
+    assert len(said.splitlines()) == 1, said
+    assert not Path("runs").exists()
+    assert not Path("outputs").exists()
+    return said
+
+
+MISTAKES = {
+    "unknown command": (["audti"], "did you mean 'audit'"),
+    "unknown layer": (["audit", "edit.layers=9"], "layer 9"),
+    "layer that is no number": (["audit", "edit.layers=top"], "write edit.layers=best"),
+    "unknown site": (["audit", "edit.site=resid_pst"], "did you mean 'resid_post'"),
+    "unknown positions": (
+        ["audit", "edit.positions=frist"],
+        "edit.positions 'frist'",
+    ),
+    "unknown choice": (["audit", "eraser=rlac"], "rlace"),
+    "unknown key": (["audit", "sede=1"], "sede"),
+    "unknown eraser parameter": (["audit", "+eraser.rlace.rnk=2"], "rank"),
+    "unknown dtype": (["audit", "model.dtype=float3"], "float32"),
+    "unknown device": (["audit", "model.device=gpu0"], "gpu0"),
+    "seed that is no number": (["audit", "seed=one"], "seed='one' is not a whole number"),
+    "unknown group": (["audit", "groups=[female,mle]"], "did you mean 'male'"),
+    "one group": (["audit", "groups=[female]"], "name two groups"),
+    "missing model directory": (["audit", "model=./nowhere"], "nowhere"),
+    "hub out of reach": (["audit", "model=gpt2"], "model=/path/to"),
+    "empty test data": (["audit", "data.test=[]"], "no test sets"),
+    "unknown data set": (["audit", "data.test=[apendix_a]"], "appendix_a"),
+    "unknown testbed family": (
+        ["audit", "data.test=[{source:testbed,family:trait}]"],
+        "did you mean 'traits'",
+    ),
+    "test data fitted on": (
+        [
+            "audit",
+            "data.fit=[{source:testbed,family:traits}]",
+            "data.validation=[{source:testbed,family:traits,split:fit}]",
+        ],
+        "traits",
+    ),
+    "unknown action": (["testbed", "action=verfy"], "did you mean 'verify'"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_gets_one_line(mistake: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words, hint = MISTAKES[mistake]
+    said = fails(capsys, *words)
+    assert any(h in said for h in hint.split("|")), said
+
+
+def test_a_hub_out_of_reach_is_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    start = time.monotonic()
+    fails(capsys, "audit", "model=gpt2")
+    assert time.monotonic() - start < 30
+
+
+def test_a_directory_without_a_tokenizer_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tiny_model_dir("gpt2", tmp_path / "bare")
+    for file in path.glob("tokenizer*"):
+        file.unlink()
+    assert "tokenizer" in fails(capsys, "audit", f"model={path}")
+
+
+def test_a_name_of_several_tokens_is_refused_where_one_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tiny_model_dir("gpt2", tmp_path / "tiny")
+    said = fails(capsys, "audit", f"model={path}", "data.single_token_names=true")
+    assert "'Olivia'" in said
+
+
+def test_a_prompt_longer_than_the_context_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = " ".join(["and her sister"] * 200)
+    row = {"input": f"She left {long}", "outputs": [" home"]}
+    Path("long.jsonl").write_text(json.dumps(row) + "\n")
+    assert "tokens" in fails(capsys, "audit", "data=long.jsonl")
+
+
+def test_groups_of_unequal_size_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    variations = [
+        {"text": "She left", "categories": ["female"]},
+        {"text": "He left", "categories": ["male"]},
+        {"text": "Her brother left", "categories": ["female"]},
+    ]
+    row = {"input": "She left", "outputs": [" home"], "variations": variations}
+    Path("pairs.jsonl").write_text(json.dumps(row) + "\n")
+    assert "2 variation(s) for 'female' but 1 for 'male'" in fails(
+        capsys, "audit", "data=pairs.jsonl"
+    )
+
+
+def test_an_empty_file_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("none.jsonl").write_text("")
+    assert "none.jsonl" in fails(capsys, "audit", "data=none.jsonl")
+
+
+def test_a_perturbation_that_changes_nothing_is_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("same.jsonl").write_text(json.dumps({"input": "It rained", "outputs": [" hard"]}) + "\n")
+    assert "changes nothing" in fails(capsys, "audit", "data=same.jsonl")
+
+
+def test_help_answers_within_a_second() -> None:
+    start = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "countergen_edit.cli.main", "--help"], capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    assert "audit" in done.stdout
+    assert time.monotonic() - start < 3  # a second on an idle machine; tests run on busy ones

@@ -1,0 +1,30 @@
+"""What every test may use. Shape annotations are enforced by the options in pyproject.toml."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from countergen_edit.models import LanguageModel
+
+# Read when transformers is first imported: no test may reach for a hub.
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+@pytest.fixture(scope="session")
+def testbed() -> LanguageModel:
+    from countergen_edit.models import load
+    from countergen_edit.testbed import directory
+
+    return load(directory())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    """Tiny models are slowed down, not sped up, by threads that wait for each other."""
+    import torch
+
+    torch.set_num_threads(1)

@@ -1,0 +1,119 @@
+"""A run that was killed anywhere ends with the rows of one that was not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from countergen_edit.errors import UserError
+from countergen_edit.experiments.run_folder import (
+    MANIFEST,
+    PROGRESS,
+    RESULTS,
+    RunFolder,
+    read_rows,
+)
+from countergen_edit.metrics.rows import COLUMNS, Row
+
+CONFIG = {"seed": 0}
+IDENTITY = {"fingerprint": "a" * 64}
+UNITS = {
+    "one": [Row("r", 0.1, dataset="é")],
+    "two": [Row("r", 0.2), Row("kl", None, detail={"reason": "none"})],
+    "three": [Row("r", 0.3)],
+}
+
+
+def run(path: Path, stop_after: int = 99) -> RunFolder:
+    folder = RunFolder(path, CONFIG, IDENTITY)
+    for unit, rows in list(UNITS.items())[:stop_after]:
+        if not folder.done(unit):
+            folder.record(unit, rows)
+    return folder
+
+
+def test_rows_come_back_as_they_were_recorded_with_their_unit(tmp_path: Path) -> None:
+    rows = run(tmp_path / "run").rows()
+    assert [(r.unit, r.value) for r in rows] == [
+        ("one", 0.1),
+        ("two", 0.2),
+        ("two", None),
+        ("three", 0.3),
+    ]
+    line = json.loads((tmp_path / "run" / RESULTS).read_text().splitlines()[0])
+    assert tuple(line) == COLUMNS
+
+
+def test_killing_at_any_byte_and_starting_again_gives_the_undisturbed_rows(tmp_path: Path) -> None:
+    run(tmp_path / "whole")
+    results = (tmp_path / "whole" / RESULTS).read_bytes()
+    progress = (tmp_path / "whole" / PROGRESS).read_bytes()
+    recorded = [json.loads(line)["end"] for line in progress.splitlines()]
+    ends = [0, *(i + 1 for i, byte in enumerate(progress) if byte == ord("\n"))]
+    for cut in range(0, len(results) + 1, 7):
+        # What the disk may hold when `cut` bytes of results are written: the units that were
+        # recorded before, and perhaps half of the next record.
+        finished = sum(end <= cut for end in recorded)
+        for extra in (0, 5):
+            path = tmp_path / f"cut{cut}-{extra}"
+            run(path, stop_after=0)
+            (path / RESULTS).write_bytes(results[:cut])
+            (path / PROGRESS).write_bytes(progress[: ends[finished] + extra])
+            run(path)
+            assert (path / RESULTS).read_bytes() == results
+            assert (path / PROGRESS).read_bytes() == progress
+
+
+def test_a_killed_start_leaves_nothing_in_the_way(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.mkdir()
+    (path / "config.yaml").write_text("seed: 0")
+    (path / (MANIFEST + ".tmp")).write_text("{")
+    assert len(run(path).rows()) == 4
+
+
+def test_the_folder_of_another_run_is_refused_and_untouched(tmp_path: Path) -> None:
+    run(tmp_path / "run")
+    before = (tmp_path / "run" / RESULTS).read_bytes()
+    with pytest.raises(UserError, match="belongs to another run"):
+        RunFolder(tmp_path / "run", CONFIG, {"fingerprint": "b" * 64})
+    assert (tmp_path / "run" / RESULTS).read_bytes() == before
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("x")
+    with pytest.raises(UserError, match="no run folder but is not empty"):
+        RunFolder(tmp_path, CONFIG, IDENTITY)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_results_shorter_than_their_record_are_reported(tmp_path: Path) -> None:
+    run(tmp_path / "run")
+    results = tmp_path / "run" / RESULTS
+    results.write_bytes(results.read_bytes()[:-10])
+    with pytest.raises(UserError, match="cut off or edited"):
+        run(tmp_path / "run")
+
+
+def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+    run(tmp_path / "run")
+    results = tmp_path / "run" / RESULTS
+    lines = results.read_text().splitlines()
+    results.write_text("\n".join([lines[0], lines[1][:20]]))
+    with pytest.raises(UserError, match="line 2 is not a result row"):
+        read_rows(results)
+
+
+def test_a_file_in_the_way_is_reported_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(UserError, match="cannot write the run folder"):
+        RunFolder(tmp_path / "file" / "run", CONFIG, IDENTITY)
+
+
+def test_nan_never_enters_the_results(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run", CONFIG, IDENTITY)
+    with pytest.raises(ValueError, match="JSON"):
+        folder.record("bad", [Row("r", float("nan"))])
+    assert folder.rows() == []

@@ -1,0 +1,35 @@
+"""What is built holds all that the installed package needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import countergen_edit
+
+ROOT = Path(countergen_edit.__file__).parent.parent
+
+
+def test_the_wheel_carries_configuration_truth_and_weights(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    [wheel] = tmp_path.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for needed in (
+        "conf/audit.yaml",
+        "conf/axis/gender.yaml",
+        "conf/dataset/appendix_a.yaml",
+        "testbed/truth.yaml",
+        "testbed/model/model.safetensors",
+        "testbed/model/tokenizer.json",
+        "py.typed",
+    ):
+        assert f"countergen_edit/{needed}" in names
+    assert not any(name.startswith(("conf/", "tests/", "runs/")) for name in names)
+    assert wheel.stat().st_size < 10_000_000
