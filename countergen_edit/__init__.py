@@ -1,3 +1,3 @@
-"""Find a group bias in a language model, project it out, and prove what changed and at what cost."""
+"""Find a group bias in a language model, project it out, prove what changed and at what cost."""
 
 __version__ = "0.1.0"

@@ -20,7 +20,7 @@ from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.splits import check_leakage
 from countergen_edit.edits import Edit, applied
-from countergen_edit.erasers import BaseEraser, RandomDirections, certify
+from countergen_edit.erasers import BaseEraser, RandomDirections
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.fit_data import (
     FitData,
@@ -62,6 +62,12 @@ class AuditPlan:
     """(template, output) → planted R, where the truth is known."""
 
     def __post_init__(self) -> None:
+        if not self.fit:
+            raise UserError("the audit has no fitting sets: name at least one under data.fit")
+        if self.layers is None and not self.validation:
+            raise UserError(
+                "edit.layers=best needs a validation set: name one under data.validation, or a layer"
+            )
         measured = (*self.validation, *self.test)
         check_leakage(self.fit, measured)
         check_leakage(self.keep, (*measured, self.agreement_validation, self.agreement_test))
@@ -114,22 +120,24 @@ class _Audit:
     def measure(self, edit: Edit | None) -> list[Row]:
         """R on fitting and test data, and every side effect, under an edit."""
         plan, rows = self.plan, []
+        # Before the edit is attached: a resumed run has not scored the unedited model yet.
+        before = {data.name: self.before(data) for _, sets in plan.measured for data in sets}
         with applied(self.model, edit) if edit is not None else nullcontext():
             for split, sets in plan.measured:
                 for data in sets:
-                    scores = self.before(data) if edit is None else score(self.model, data)
+                    scores = before[data.name] if edit is None else score(self.model, data)
                     found = r_rows(scores, plan.seed)
                     if edit is not None:
-                        found.append(self.reduction_row(scores))
+                        found.append(self.reduction_row(before[data.name], scores))
                     rows += [replace(row, split=split) for row in found]
             costs = agreement_rows(score(self.model, plan.agreement_test), plan.seed)
         costs += neutral_rows(neutral_cost(self.model, edit, plan.neutral), "neutral", plan.seed)
         return rows + [replace(row, split="test") for row in costs]
 
-    def reduction_row(self, after: SetScores) -> Row:
+    def reduction_row(self, before: SetScores, after: SetScores) -> Row:
         """How much of mean |R| the edit removed, paired with the unedited model."""
         data = after.data
-        e = abs_r_reduction(self.before(data), after, self.plan.seed)
+        e = abs_r_reduction(before, after, self.plan.seed)
         return Row(
             metric="abs_r_reduction",
             value=_finite(e.value),
@@ -181,14 +189,8 @@ class _Audit:
     def certificate_rows(self, fitted: BaseEraser, layer: int | None) -> list[Row]:
         """Held-out accuracy of probes before and after erasure; folds never share a name."""
         data, plan = self.fit_data, self.plan
-        erase = ~data.keep
-        certificate = certify(
-            fitted,
-            data.at(layer)[erase],
-            data.group[erase],
-            groups=data.name[erase],
-            random_state=unit_seed(plan.seed, "certificate", layer) % 2**32,
-        )
+        seed = unit_seed(plan.seed, "certificate", layer) % 2**32
+        certificate = data.certify(fitted, layer, seed)
         values = {
             "linear_probe_accuracy_before": certificate.linear_accuracy_before,
             "linear_probe_accuracy": certificate.linear_accuracy_after,
@@ -201,12 +203,12 @@ class _Audit:
         return [
             Row(
                 metric=metric,
-                value=value,
+                value=_finite(value),
                 dataset="+".join(s.name for s in plan.fit),
                 axis=plan.fit[0].axis,
                 group_a=plan.fit[0].groups[0],
                 group_b=plan.fit[0].groups[1],
-                n=int(erase.sum()),
+                n=int((~data.keep).sum()),
                 seed=plan.seed,
                 detail=detail,
             )
@@ -268,8 +270,8 @@ def check_plan(model: LanguageModel, plan: AuditPlan) -> None:
     """Find what would stop the audit half way, before a run folder is made.
 
     Raises:
-        UserError: the model has no such site or layer, or a prompt with its output is longer than
-            the model's context.
+        UserError: the model has no such site or layer, a prompt with its output is longer than the
+            model's context, or the groups are the same wherever erasers would be fitted.
     """
     for layer in plan.layers or (0,):
         hook_name(model, plan.site, layer)
@@ -277,6 +279,10 @@ def check_plan(model: LanguageModel, plan: AuditPlan) -> None:
     for data in (*sets, plan.agreement_validation, plan.agreement_test):
         texts = [v.text + o for s in data.samples for v in s.variations for o in s.outputs]
         encode(model, texts)
+    some = replace(plan.fit[0], samples=plan.fit[0].samples[:1])
+    capture_fit_data(
+        model, [some], [], site=plan.site, layers=plan.layers, positions=plan.positions
+    )
 
 
 def edit_name(eraser: str, rank: int, site: str, layers: Sequence[int | None]) -> str:

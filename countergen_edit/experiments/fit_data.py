@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +24,8 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.erasers import BaseEraser
+from countergen_edit.erasers import BaseEraser, Certificate, certify
+from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, capture, encode
 
 Positions = Literal["outputs", "last", "onward"]
@@ -54,16 +56,37 @@ class FitData:
         rows: Float[np.ndarray, "row d"] = self.values[self.layers.index(layer)]
         return rows
 
-    def fit(self, eraser: BaseEraser, layer: int | None) -> BaseEraser:
-        """A clone of the eraser, fitted at a layer with the row ids it takes.
+    def used(self, eraser: BaseEraser) -> tuple[Bool[np.ndarray, " row"], dict[str, Any]]:
+        """The rows an eraser is fitted on, and the ids of these rows that its `fit` takes.
 
-        An eraser that does not know what to keep never sees those rows.
+        An eraser that does not know what to keep never sees what is to be kept.
         """
+        takes = signature(eraser.fit).parameters
+        rows = np.ones_like(self.keep) if "keep" in takes else ~self.keep
         columns = {"contexts": self.context, "keep": self.keep, "pairs": self.pair}
-        used = np.ones_like(self.keep) if "keep" in eraser.row_ids else ~self.keep
-        ids: dict[str, Any] = {name: columns[name][used] for name in eraser.row_ids}
-        fitted: BaseEraser = clone(eraser).fit(self.at(layer)[used], self.group[used], **ids)
+        return rows, {name: ids[rows] for name, ids in columns.items() if name in takes}
+
+    def fit(self, eraser: BaseEraser, layer: int | None) -> BaseEraser:
+        """A clone of the eraser, fitted at a layer."""
+        rows, ids = self.used(eraser)
+        fitted: BaseEraser = clone(eraser).fit(self.at(layer)[rows], self.group[rows], **ids)
         return fitted
+
+    def certify(self, fitted: BaseEraser, layer: int | None, random_state: int) -> Certificate:
+        """What a fitted eraser leaves of the group in the rows that were to be erased.
+
+        Folds never share a name.
+        """
+        rows, ids = self.used(fitted)
+        return certify(
+            fitted,
+            self.at(layer)[rows],
+            self.group[rows],
+            groups=self.name[rows],
+            fit_params=ids,
+            probed=~self.keep[rows],
+            random_state=random_state,
+        )
 
 
 @contextmanager
@@ -118,6 +141,7 @@ def capture_fit_data(
         progress="Capturing activations",
     )
     of_row = [places[i] for i in activations.row_text]
+    require_difference(activations.values[site], of_row, site, positions)
     return FitData(
         activations.values[site],
         taken,
@@ -126,6 +150,28 @@ def capture_fit_data(
         np.array([p.context for p in of_row]),
         np.array([p.pair for p in of_row]),
         np.array([p.keep for p in of_row]),
+    )
+
+
+def require_difference(
+    values: Float[np.ndarray, "layer row d"],
+    of_row: Sequence[_Place],
+    site: str,
+    positions: Positions,
+) -> None:
+    """Refuse rows in which no layer knows the groups apart.
+
+    Raises:
+        UserError: every pair of rows is the same: the embedding of a last token, say.
+    """
+    first: dict[str, int] = {}
+    for i, place in enumerate(of_row):
+        j = first.setdefault(place.pair, i)
+        if not np.array_equal(values[:, i], values[:, j]):
+            return
+    raise UserError(
+        f"at site {site!r} the rows of positions={positions} are the same for every group: "
+        "there is nothing to erase; use edit.positions=onward"
     )
 
 

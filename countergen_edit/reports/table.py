@@ -93,11 +93,14 @@ def audit_table(results: Results) -> Table:
             rows = [row, *(_same(results, row, edit.edit) for edit in edits)]
             add(f"  agreement, {who}", "", [interval(r) for r in rows])
     section("Cost on neutral text")
-    for metric, label in (("perplexity", "perplexity"), ("kl", "KL to unedited, nats/token")):
+    for metric, label, digits in (
+        ("perplexity", "perplexity", 3),
+        ("kl", "KL to unedited, nats/token", 4),
+    ):
         for row in results.of(metric):
             if row.edit == "none":
                 rows = [row, *(_same(results, row, edit.edit) for edit in edits)]
-                add(f"  {label}", "", [interval(r) for r in rows])
+                add(f"  {label}", "", [interval(r, digits) for r in rows])
     section("Group still readable at that layer: held-out probe accuracy")
     for kind in ("linear", "nonlinear"):
         cells = []

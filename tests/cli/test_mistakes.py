@@ -55,6 +55,12 @@ MISTAKES = {
     "missing model directory": (["audit", "model=./nowhere"], "nowhere"),
     "hub out of reach": (["audit", "model=gpt2"], "model=/path/to"),
     "empty test data": (["audit", "data.test=[]"], "no test sets"),
+    "empty fitting data": (["audit", "data.fit=[]"], "no fitting sets"),
+    "empty validation data": (["audit", "data.validation=[]"], "needs a validation set"),
+    "embeddings of a last token": (
+        ["audit", "edit=embed", "edit.positions=last"],
+        "use edit.positions=onward",
+    ),
     "unknown data set": (["audit", "data.test=[apendix_a]"], "appendix_a"),
     "unknown testbed family": (
         ["audit", "data.test=[{source:testbed,family:trait}]"],

@@ -11,7 +11,7 @@ from countergen_edit.conf_path import read_config
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.erasers import make_eraser
 from countergen_edit.errors import UserError
-from countergen_edit.experiments.audit import AuditPlan, audit
+from countergen_edit.experiments.audit import AuditPlan, audit, check_plan
 from countergen_edit.experiments.run_folder import RESULTS, RunFolder
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, load
@@ -152,10 +152,18 @@ def test_the_audit_edits_at_any_site_and_several_layers(
     site: str, layers: tuple[int, ...] | None, tmp_path: Path
 ) -> None:
     model = load(tiny_model_dir("gpt2", tmp_path / "gpt2"))
-    plan = make_plan(("stereotypes",), site=site, layers=layers)
+    positions = "onward" if site == "embed" else "outputs"
+    plan = make_plan(("stereotypes",), site=site, layers=layers, positions=positions)
     found = audit(model, plan, RunFolder(tmp_path / "run", {}, IDENTITY))
     edits = {r.edit for r in found if r.split == "test" and r.eraser == "rlace"}
     assert edits == {"rlace-1@embed" if site == "embed" else "rlace-2@mlp_out.0+1"}
+
+
+def test_rows_in_which_the_groups_are_the_same_are_refused(tmp_path: Path) -> None:
+    model = load(tiny_model_dir("gpt2", tmp_path / "gpt2"))
+    plan = make_plan(("stereotypes",), site="embed")
+    with pytest.raises(UserError, match=r"nothing to erase; use edit.positions=onward"):
+        check_plan(model, plan)
 
 
 def test_test_data_that_was_fitted_on_is_refused_by_name() -> None:

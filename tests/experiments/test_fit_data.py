@@ -94,6 +94,6 @@ def test_rows_to_keep_reach_only_the_erasers_that_know_of_keeping(model: Languag
 
 
 def test_embeddings_have_no_layer(model: LanguageModel, tmp_path: Path) -> None:
-    data = capture_fit_data(model, [ERASE], [], site="embed", layers=None, positions="last")
+    data = capture_fit_data(model, [ERASE], [], site="embed", layers=None, positions="onward")
     assert data.layers == (None,)
-    assert data.at(None).shape == (4, model.d_model)
+    assert data.at(None).shape == (len(data.group), model.d_model)

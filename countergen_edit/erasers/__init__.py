@@ -1,0 +1,47 @@
+"""Linear concept erasers on plain arrays, with one result and one certificate.
+
+In come rows of activations `[row, d]` and a class for each; out goes an `AffineErasure`. The room
+knows nothing of language models, and refuses rows with NaN or infinity, a single class, and a rank
+that would erase everything.
+"""
+
+from countergen_edit.erasers.affine import AffineErasure
+from countergen_edit.erasers.base import ERASERS, BaseEraser, fit_layers, make_eraser, register
+from countergen_edit.erasers.certificate import Certificate, certify
+from countergen_edit.erasers.cvxpy_reference import (
+    fantope_projection_cvxpy,
+    fit_probe_cvxpy,
+    preserving_cvxpy,
+)
+from countergen_edit.erasers.fantope import fantope_projection
+from countergen_edit.erasers.inlp import INLP
+from countergen_edit.erasers.leace import LEACE
+from countergen_edit.erasers.mean_difference import MeanDifference
+from countergen_edit.erasers.preserving import PreservingEraser
+from countergen_edit.erasers.random_directions import RandomDirections
+from countergen_edit.erasers.rlace import RLACE
+from countergen_edit.erasers.sal import SAL
+from countergen_edit.erasers.sentence_debias import SentenceDebias
+
+__all__ = [
+    "ERASERS",
+    "INLP",
+    "LEACE",
+    "RLACE",
+    "SAL",
+    "AffineErasure",
+    "BaseEraser",
+    "Certificate",
+    "MeanDifference",
+    "PreservingEraser",
+    "RandomDirections",
+    "SentenceDebias",
+    "certify",
+    "fantope_projection",
+    "fantope_projection_cvxpy",
+    "fit_layers",
+    "fit_probe_cvxpy",
+    "make_eraser",
+    "preserving_cvxpy",
+    "register",
+]

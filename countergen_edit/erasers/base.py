@@ -1,0 +1,137 @@
+"""What all erasers share: the scikit-learn surface, and the shelf they are found on by name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from countergen_edit.erasers.affine import AffineErasure
+from countergen_edit.erasers.certificate import Certificate, certify
+from countergen_edit.erasers.labelled import (
+    LabelledRows,
+    read_features,
+    read_rows,
+    require_classes,
+)
+from countergen_edit.errors import UserError, unknown
+
+
+class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A scikit-learn transformer that erases a concept from rows of activations.
+
+    A subclass gives its parameters in `__init__` and sets its result in `fit` with `_store`.
+    scikit-learn fixes the name `y` for what the papers, and this room's prose, call z.
+
+    Attributes:
+        erasure_: the fitted `AffineErasure`.
+        classes_: the labels of z, sorted.
+        rank_: how many dimensions were erased in fact.
+        n_features_in_: d.
+    """
+
+    row_ids_: tuple[str, ...] = ()
+    """The ids per row (pairs, contexts) that were passed to `fit`, which a refit must be given."""
+
+    no_guarantee_because: ClassVar[str | None] = None
+    """Why fitting well gives this eraser no guarantee, as the end of a sentence."""
+
+    erasure_: AffineErasure
+    classes_: np.ndarray
+    rank_: int
+    n_features_in_: int
+
+    def fit(self, X: Any, y: Any) -> BaseEraser:
+        """Fit to rows `X` `[row, d]` and their classes `y` `[row]`."""
+        raise NotImplementedError
+
+    def transform(self, X: Any) -> Any:
+        """Erase rows `[row, d]`; a torch tensor comes back as one, on its device.
+
+        Raises:
+            UserError: NaN or infinity, or another number of features than in `fit`.
+        """
+        check_is_fitted(self)
+        rows = read_features(self, X)
+        torch = sys.modules.get("torch")
+        is_tensor = torch is not None and isinstance(X, torch.Tensor)
+        return self.erasure_(X if is_tensor else rows)
+
+    def certificate(self, X: Any, z: Any, **options: Any) -> Certificate:
+        """`certify(self, X, z, **options)`; the guarantee speaks of the rows it was fitted on."""
+        check_is_fitted(self)
+        return certify(self, X, z, **options)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32", "float16"]
+        return tags
+
+    def _read(self, X: Any, z: Any, sample_weight: Any = None) -> LabelledRows:
+        rows = read_rows(self, X, z, sample_weight)
+        require_classes(len(rows.classes), len(rows.X))
+        return rows
+
+    def _store(self, erasure: AffineErasure, classes: np.ndarray) -> None:
+        self.erasure_ = erasure
+        self.rank_ = erasure.rank
+        self.classes_ = classes
+
+
+ERASERS: dict[str, type[BaseEraser]] = {}
+"""Every registered eraser by its name in config; a user's own enters with `@register("mine")`."""
+
+Eraser = TypeVar("Eraser", bound=BaseEraser)
+
+
+def register(name: str) -> Callable[[type[Eraser]], type[Eraser]]:
+    """Put an eraser class on the shelf under `name`.
+
+    Raises:
+        UserError: the name is taken by another class.
+    """
+
+    def enter(eraser: type[Eraser]) -> type[Eraser]:
+        taken = ERASERS.get(name)
+        if taken is not None and taken.__qualname__ != eraser.__qualname__:
+            raise UserError(f"eraser name {name!r} is taken by {taken.__name__}: choose another")
+        ERASERS[name] = eraser
+        return eraser
+
+    return enter
+
+
+def make_eraser(name: str, **params: Any) -> BaseEraser:
+    """The eraser registered under `name`, not yet fitted.
+
+    Raises:
+        UserError: no such eraser, or no such parameter; with the nearest valid name.
+
+    >>> make_eraser("inlp", rank=4)
+    INLP(rank=4)
+    """
+    if name not in ERASERS:
+        raise unknown("eraser", name, ERASERS)
+    valid = ERASERS[name]().get_params()
+    for param in params:
+        if param not in valid:
+            raise unknown(f"parameter of eraser {name}", param, valid)
+    return ERASERS[name](**params)
+
+
+def fit_layers(eraser: Eraser, X: Any, z: Any, **fit_params: Any) -> list[Eraser]:
+    """Fit one clone of `eraser` to each layer of `X` `[layer, row, d]`, all with the same classes.
+
+    Raises:
+        UserError: `X` has not three axes; and all that `fit` raises.
+    """
+    if getattr(X, "ndim", None) != 3:
+        raise UserError(
+            f"activations of shape {getattr(X, 'shape', None)} have no layers: give [layer, row, d]"
+        )
+    return [clone(eraser).fit(layer, z, **fit_params) for layer in X]

@@ -1,0 +1,174 @@
+"""What every eraser is fitted on: finite rows, a class for each, a weight for each."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_X_y, validate_data
+
+from countergen_edit.errors import UserError
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows with class codes; rows of weight 0 are left out, as if they had never been passed."""
+
+    X: Float[np.ndarray, "row d"]
+    codes: Int[np.ndarray, " row"]
+    weight: Float[np.ndarray, " row"]
+    classes: np.ndarray
+
+    @property
+    def mass(self) -> Float[np.ndarray, " c"]:
+        """The total weight of each class."""
+        return np.bincount(self.codes, self.weight, minlength=len(self.classes))
+
+    @property
+    def class_means(self) -> Float[np.ndarray, "c d"]:
+        """The weighted mean of each class."""
+        member = np.zeros((len(self.classes), len(self.codes)))
+        member[self.codes, np.arange(len(self.codes))] = self.weight
+        return np.asarray(member @ self.X / self.mass[:, None])
+
+    @property
+    def mean(self) -> Float[np.ndarray, " d"]:
+        """The mean over all rows, as they are distributed."""
+        return np.asarray(self.weight @ self.X / self.weight.sum())
+
+    @property
+    def balanced_mean(self) -> Float[np.ndarray, " d"]:
+        """The mean of the class means: no group pulls it because it has more rows."""
+        return np.asarray(self.class_means.mean(axis=0))
+
+    def __getitem__(self, some: Int[np.ndarray, " some"]) -> LabelledRows:
+        """The rows of these numbers, under the codes they have."""
+        return replace(self, X=self.X[some], codes=self.codes[some], weight=self.weight[some])
+
+
+def as_numpy(values: Any) -> Any:
+    """A torch tensor as a NumPy array (bfloat16 through float32); anything else as it is."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(values, torch.Tensor):
+        return values
+    tensor = values.detach().cpu()
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+def require_finite(X: np.ndarray, name: str) -> None:
+    """Refuse NaN and infinity, with the first row that holds one.
+
+    Raises:
+        UserError: naming which of the two, the row and the column.
+    """
+    if np.isfinite(X).all():
+        return
+    row, column = np.argwhere(~np.isfinite(X))[0]
+    what = "NaN" if np.isnan(X[row, column]) else "infinity"
+    raise UserError(
+        f"Input X of {name} contains {what} (first at row {row}, column {column}): "
+        "drop those rows, or capture the activations in float32"
+    )
+
+
+def read_features(estimator: Any, X: Any) -> np.ndarray:
+    """Check `X` against the number of features `estimator` was fitted on.
+
+    Raises:
+        UserError: no two-dimensional array, NaN or infinity, or another number of features.
+    """
+    X = _in_one_line(
+        validate_data,
+        estimator,
+        as_numpy(X),
+        reset=False,
+        dtype=[np.float64, np.float32, np.float16],
+        ensure_all_finite=False,
+    )
+    require_finite(X, type(estimator).__name__)
+    return np.asarray(X)
+
+
+def read_rows(
+    estimator: Any, X: Any, z: Any, sample_weight: Any = None, *, reset: bool = True
+) -> LabelledRows:
+    """Check `X` and `z` in the way of scikit-learn, and code the classes in sorted order.
+
+    Where `estimator` is None nothing is remembered, and nothing compared with an earlier fit.
+
+    Raises:
+        UserError: NaN or infinity, labels that are no classes, or lengths that differ.
+    """
+    X, z = as_numpy(X), as_numpy(z)
+    options = {"dtype": np.float64, "ensure_all_finite": False}
+    lengths = [_length(values) for values in (X, z)]
+    if None not in lengths and lengths[0] != lengths[1]:
+        raise UserError(
+            f"z has {lengths[1]} labels for {lengths[0]} rows of X: give one label to each row"
+        )
+    if estimator is None:
+        X, z = _in_one_line(check_X_y, X, z, **options)
+    else:
+        X, z = _in_one_line(validate_data, estimator, X, z, reset=reset, **options)
+    require_finite(X, "certify" if estimator is None else type(estimator).__name__)
+    _in_one_line(check_classification_targets, z)
+    weight = np.ones(len(X))
+    if sample_weight is not None:
+        weight = _in_one_line(
+            _check_sample_weight,
+            as_numpy(sample_weight),
+            X,
+            dtype=np.float64,
+            ensure_non_negative=True,
+        )
+        X, z, weight = X[weight > 0], z[weight > 0], weight[weight > 0]
+    classes, codes = np.unique(z, return_inverse=True)
+    return LabelledRows(X, codes, weight, classes)
+
+
+def _length(values: Any) -> int | None:
+    if isinstance(values, list | tuple):
+        return len(values)
+    shape = getattr(values, "shape", ())
+    return int(shape[0]) if shape else None
+
+
+def require_classes(n_classes: int, n_samples: int) -> None:
+    """Refuse data in which nothing can be erased.
+
+    Raises:
+        UserError: fewer than two classes, or no more samples than that.
+    """
+    if n_classes < 2:
+        raise UserError(
+            f"z holds only one class (n_samples = {n_samples}): "
+            "an eraser needs rows of two groups or more"
+        )
+
+
+def require_rank(rank: int, d: int) -> None:
+    """Refuse to erase everything, or a part of a dimension.
+
+    Raises:
+        UserError: `rank` is no whole number from 1 to d - 1.
+    """
+    if not isinstance(rank, (int, np.integer)) or rank < 1:
+        raise UserError(
+            f"rank = {rank!r} is no number of dimensions: use a whole number from 1 to d - 1"
+        )
+    if rank >= d:
+        raise UserError(
+            f"rank = {rank} would erase all of n_features = {d}: use {max(d - 1, 1)} or less"
+        )
+
+
+def _in_one_line(check: Any, *args: Any, **kwargs: Any) -> Any:
+    # scikit-learn's wording is kept (its own checks look for it), its line breaks are not.
+    try:
+        return check(*args, **kwargs)
+    except ValueError as error:
+        raise UserError(" ".join(str(error).split())) from error

@@ -1,0 +1,203 @@
+"""Erase the group difference in some contexts, and leave others exactly as they are.
+
+    min over M of  E‖M (x - m)‖²   subject to   M A = A,  M B = 0;      x ↦ x - M (x - m)
+
+so that P = I - M has P a = 0 for what must go and P b = b for what must stay. Row by row this is a
+least-norm problem in the metric of Σ = cov(x), and its solution does not depend on how the change
+is measured, only on Σ. With Ã = Σ^(-1/2) A, B̃ likewise, and R = I - B̃ B̃⁺:
+
+    M = Σ^(1/2) Ã (R Ã)⁺ Σ^(-1/2)
+
+With B empty this is LEACE of the group differences; SPLINCE (2025, https://arxiv.org/abs/2506.10703)
+keeps a covariance in the same way. Where Ã comes close to the span of B̃ the two demands conflict:
+M grows like 1/sin of the angle between them, which is therefore reported, and refused when small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.covariance import ledoit_wolf_shrinkage
+
+from countergen_edit.erasers.affine import AffineErasure
+from countergen_edit.erasers.base import BaseEraser, register
+from countergen_edit.erasers.cvxpy_reference import preserving_cvxpy
+from countergen_edit.erasers.demands import Demands, read_demands
+from countergen_edit.erasers.labelled import require_rank
+from countergen_edit.erasers.logistic import span_coordinates
+from countergen_edit.errors import UserError
+from countergen_edit.seeds import generator
+
+GRID = (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0)
+
+
+@register("preserving")
+class PreservingEraser(BaseEraser):
+    """Erase group differences context by context; mean: balanced over the groups.
+
+    Args:
+        rank: directions to erase at most; None for all above `tolerance`.
+        tolerance: directions of A with a singular value below this share of the largest (whitened)
+            are noise and left alone. What they hold of a group difference stays.
+        keep_tolerance: the same for B; 0 but for rounding keeps every demand exactly.
+        shrinkage: of Σ towards a sphere: "ledoit_wolf", a number from 0 to 1, or "cv", which takes
+            from `GRID` the one whose erasure, fitted without a fold of the contexts, leaves least
+            of the group differences there and changes least of what is to be kept. With fewer than
+            three contexts to erase, "cv" is "ledoit_wolf".
+        min_angle: smallest angle, in radians and in the metric of Σ, between what must go and what
+            must stay.
+        keep_within: 0 keeps exactly. Above 0, ‖M b‖ ≤ keep_within ‖b‖ in the metric of Σ for every
+            b, which has no closed form and is solved by cvxpy: the remedy where demands conflict.
+        n_folds: folds of contexts for "cv".
+        random_state: seed of these folds.
+
+    Attributes:
+        angle_: smallest principal angle in radians; π/2 where nothing is to be kept.
+        shrinkage_: the amount used.
+        cv_scores_: for "cv", the score of each amount: the share of the group differences left,
+            plus the share of what is kept that was changed, in contexts held out.
+    """
+
+    no_guarantee_because = "contexts that are kept keep their group difference"
+
+    def __init__(
+        self,
+        *,
+        rank: int | None = None,
+        tolerance: float = 1e-6,
+        keep_tolerance: float = 1e-10,
+        shrinkage: str | float = "cv",
+        min_angle: float = 0.01,
+        keep_within: float = 0.0,
+        n_folds: int = 5,
+        random_state: int = 0,
+    ) -> None:
+        self.rank = rank
+        self.tolerance = tolerance
+        self.keep_tolerance = keep_tolerance
+        self.shrinkage = shrinkage
+        self.min_angle = min_angle
+        self.keep_within = keep_within
+        self.n_folds = n_folds
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, *, contexts: Any = None, keep: Any = ()) -> PreservingEraser:
+        """Fit to rows `X` `[row, d]`, classes `y` and the context of each row.
+
+        Args:
+            X: rows.
+            y: their classes.
+            contexts: an id per row (template, prompt); None for one context, to be erased.
+            keep: the ids to be kept, or a boolean per row. All other contexts are erased.
+
+        Raises:
+            UserError: bad rows, labels or contexts, a `rank` or `shrinkage` that is none, or a
+                conflict: an angle below `min_angle`.
+        """
+        rows = self._read(X, y)
+        self.row_ids_ = () if contexts is None else ("contexts", "keep")
+        d = rows.X.shape[1]
+        if self.rank is not None:
+            require_rank(self.rank, d)
+        mean = rows.balanced_mean
+        demands = read_demands(rows, contexts, keep)
+        inside, basis = span_coordinates(rows.X - mean)
+        if basis is not None:
+            demands = demands.along(basis)
+        centred = inside - inside.mean(axis=0)
+        variances, axes = np.linalg.eigh(centred.T @ centred / len(centred))
+        solver = _Solver(np.clip(variances, 0.0, None), d, self)
+        demands = demands.along(axes)
+        self.shrinkage_ = self._amount(rows.X, demands, solver)
+        left, right, self.angle_ = solver.solve(demands, self.shrinkage_)
+        if self.angle_ < self.min_angle and self.keep_within == 0:
+            raise UserError(
+                f"what must go comes within {self.angle_:.2g} rad of what must stay (min_angle = "
+                f"{self.min_angle}): keep fewer contexts, or set keep_within above 0, or a rank"
+            )
+        to_rows = axes if basis is None else basis @ axes
+        erasure = AffineErasure(to_rows @ left, right @ to_rows.T, mean)
+        self._store(erasure, rows.classes)
+        return self
+
+    def _amount(self, X: Float[np.ndarray, "row d"], demands: Demands, solver: _Solver) -> float:
+        choice = self.shrinkage
+        if choice == "cv" and len(np.unique(demands.erase_context)) >= 3:
+            self.cv_scores_ = {amount: self._score(demands, solver, amount) for amount in GRID}
+            return min(self.cv_scores_, key=lambda amount: self.cv_scores_[amount])
+        if choice in ("cv", "ledoit_wolf"):
+            return float(ledoit_wolf_shrinkage(X)) if X.shape[1] > 1 else 0.0
+        if isinstance(choice, str) or not 0 <= choice <= 1:
+            raise UserError(
+                f"shrinkage = {choice!r}: use 'cv', 'ledoit_wolf', or a number from 0 to 1"
+            )
+        return float(choice)
+
+    def _score(self, demands: Demands, solver: _Solver, amount: float) -> float:
+        """Share of A left and of B changed in contexts held out, each fold of them in turn."""
+        rng = generator(self.random_state, "folds of contexts")
+        sets = [
+            rng.permutation(np.unique(c)) for c in (demands.erase_context, demands.keep_context)
+        ]
+        parts = [np.array_split(s, min(self.n_folds, len(sets[0]))) for s in sets]
+        lost = np.zeros((2, 2))  # for A and B: what is lost of it, out of how much
+        for erased, kept in zip(*parts, strict=True):
+            out = np.concatenate([erased, kept])
+            left, right, _ = solver.solve(demands.without(out), amount)
+            test = demands.only(out)
+            remains = test.erase - left @ (right @ test.erase)
+            changed = left @ (right @ test.keep)
+            for row, part, whole in ((0, remains, test.erase), (1, changed, test.keep)):
+                lost[row] += (part**2).sum(), (whole**2).sum()
+        return float((lost[:, 0] / np.maximum(lost[:, 1], 1e-300)).sum())
+
+
+@dataclass(frozen=True)
+class _Solver:
+    """The closed form, in coordinates in which Σ is diagonal."""
+
+    variances: Float[np.ndarray, " r"]
+    d: int
+    options: PreservingEraser
+
+    def solve(
+        self, demands: Demands, amount: float
+    ) -> tuple[Float[np.ndarray, "r k"], Float[np.ndarray, "k r"], float]:
+        """Thin factors of M, and the smallest angle between the two demands."""
+        options = self.options
+        sphere = float(self.variances.sum()) / self.d
+        sigma = np.sqrt((1.0 - amount) * self.variances + amount * sphere)
+        # A direction without variance cannot carry a demand: rounding must not whiten it to one.
+        seen = self.variances > self.variances.max(initial=0.0) * 1e-13
+        whiten = np.where(seen, 1.0 / np.where(seen, sigma, 1.0), 0.0)[:, None]
+        A = _span(whiten * demands.erase, options.tolerance, options.rank)
+        B = _span(whiten * demands.keep, options.keep_tolerance, None)
+        rest = A - B @ (B.T @ A)
+        rest -= B @ (B.T @ rest)
+        sines = np.linalg.svd(rest, compute_uv=False)
+        angle = float(np.arcsin(np.clip(sines.min(initial=1.0), 0.0, 1.0)))
+        if options.keep_within > 0 and B.shape[1]:
+            return *self._within(A, whiten * demands.keep, sigma, whiten), angle
+        right = np.linalg.pinv(rest, rcond=1e-15)
+        return sigma[:, None] * A, right * whiten.T, angle
+
+    def _within(
+        self, A: np.ndarray, keep: np.ndarray, sigma: np.ndarray, whiten: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        # An optimal M reads only the span of both demands and writes only the span of A, so the
+        # problem shrinks to their size before cvxpy sees it.
+        frame, _ = np.linalg.qr(np.hstack([A, keep]))
+        M = preserving_cvxpy(frame.T @ A, frame.T @ keep, keep_within=self.options.keep_within)
+        return sigma[:, None] * A, (A.T @ frame @ M @ frame.T) * whiten.T
+
+
+def _span(
+    vectors: Float[np.ndarray, "r a"], tolerance: float, rank: int | None
+) -> Float[np.ndarray, "r k"]:
+    """Orthonormal columns that span `vectors`, without those that are noise."""
+    left, size, _ = np.linalg.svd(vectors, full_matrices=False)
+    kept = size > max(tolerance, 1e-12) * size.max(initial=0.0)
+    return np.asarray(left[:, kept][:, :rank])

@@ -1,0 +1,15 @@
+"""The testbed: a small language model whose biases were planted and are therefore known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from countergen_edit.testbed import source
+from countergen_edit.testbed.truth import Truth, load_axis, load_truth
+
+__all__ = ["Truth", "directory", "load_axis", "load_truth", "source"]
+
+
+def directory() -> Path:
+    """Where the shipped weights and tokenizer lie."""
+    return Path(__file__).parent / "model"

@@ -1,0 +1,72 @@
+"""One table of all erasers, and the data they are tried on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jaxtyping
+import numpy as np
+import pytest
+
+from countergen_edit.erasers import (
+    INLP,
+    LEACE,
+    RLACE,
+    SAL,
+    BaseEraser,
+    MeanDifference,
+    PreservingEraser,
+    RandomDirections,
+    SentenceDebias,
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """An eraser, what is known of it, and the rank it must have for c classes."""
+
+    eraser: BaseEraser
+    rank: Any
+    orthogonal: bool = True
+    guaranteed: bool = False
+    fixed: str = "balanced"  # the mean it leaves where it is
+
+
+TABLE = {
+    "inlp": Row(INLP(rank=4), lambda c: 4),
+    "rlace": Row(RLACE(rank=3), lambda c: 3, guaranteed=True),
+    "rlace padded": Row(RLACE(rank=5), lambda c: 5, guaranteed=True),
+    "rlace minimax": Row(RLACE(rank=1, solver="minimax"), lambda c: 1),
+    "leace": Row(LEACE(), lambda c: c - 1, orthogonal=False, guaranteed=True, fixed="overall"),
+    "leace sample": Row(
+        LEACE(shrinkage=0.0), lambda c: c - 1, orthogonal=False, guaranteed=True, fixed="overall"
+    ),
+    "sal": Row(SAL(), lambda c: c - 1, guaranteed=True),
+    "mean_difference": Row(MeanDifference(), lambda c: c - 1, guaranteed=True),
+    "sentence_debias": Row(SentenceDebias(rank=1), lambda c: 1),
+    "random": Row(RandomDirections(rank=3), lambda c: 3),
+    "preserving": Row(PreservingEraser(), lambda c: c - 1, orthogonal=False, guaranteed=True),
+}
+
+
+@pytest.fixture
+def no_shape_checks() -> Iterator[None]:
+    """Without the type checks that the tests run under, as in a user's process."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(params=list(TABLE))
+def row(request: pytest.FixtureRequest) -> Row:
+    return TABLE[request.param]
+
+
+def concept(n: int = 240, d: int = 12, c: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Correlated rows, unbalanced classes whose means differ, and a mean that is not zero."""
+    rng = np.random.default_rng(seed)
+    z = rng.choice(c, size=n, p=np.arange(1, c + 1) / np.arange(1, c + 1).sum())
+    mix = rng.normal(size=(d, d)) / np.sqrt(d)
+    return rng.normal(size=(n, d)) @ mix + 1.5 * rng.normal(size=(c, d))[z] + 3.0, z

@@ -1,0 +1,134 @@
+"""The certificate says what is so, and is honest about what was held out."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from countergen_edit.erasers import (
+    INLP,
+    RLACE,
+    AffineErasure,
+    MeanDifference,
+    PreservingEraser,
+    certify,
+)
+from tests.erasers.conftest import concept
+
+
+def test_identity_certifies_nothing_erased():
+    X, z = concept()
+    found = certify(AffineErasure.identity(X.shape[1]), X, z)
+    assert not found.guaranteed
+    assert "standard deviations apart" in found.reason
+    assert found.linear_accuracy_before == found.linear_accuracy_after
+    assert found.nonlinear_accuracy_before == found.nonlinear_accuracy_after
+    assert found.variance_removed == pytest.approx(0)
+    assert found.rank == 0
+
+
+def test_loss_gap_and_variance_equal_their_definitions():
+    X, z = concept(n=200, d=5)
+    eraser = INLP(rank=2).fit(X, z)
+    erased = eraser.transform(X)
+    found = eraser.certificate(X, z)
+    p = np.bincount(z) / len(z)
+    assert found.label_entropy == pytest.approx(-(p * np.log(p)).sum())
+    probe = LogisticRegression(C=1e8, tol=1e-10, max_iter=5000).fit(erased, z)
+    loss = -np.log(probe.predict_proba(erased)[np.arange(200), z]).mean()
+    assert found.probe_loss == pytest.approx(loss, abs=1e-5)
+    means = np.stack([X[z == g].mean(axis=0) for g in (0, 1)])
+    spread = np.sqrt(((X - means[z]) ** 2).sum(axis=1).mean())
+    gap = np.linalg.norm(erased[z == 0].mean(axis=0) - erased[z == 1].mean(axis=0))
+    assert found.class_mean_gap == pytest.approx(gap / spread)
+    removed = 1 - erased.var(axis=0).sum() / X.var(axis=0).sum()
+    assert found.variance_removed == pytest.approx(removed)
+
+
+def test_rank_below_c_minus_1_is_no_guarantee_and_says_why():
+    X, z = concept(c=4)
+    found = RLACE(rank=2).fit(X, z).certificate(X, z)
+    assert not found.guaranteed
+    assert "rank 2 is below c - 1 = 3" in found.reason
+    inlp = INLP(rank=4).fit(X, z).certificate(X, z)
+    assert "penalised probe" in inlp.reason
+
+
+def test_held_out_accuracy_is_at_chance_not_below_it_when_the_eraser_is_fitted_anew():
+    """100 rows in 60 dimensions: fitted on all rows, a fold's class means mirror the rest's."""
+    rng = np.random.default_rng(0)
+    z = np.arange(100) % 2
+    X = rng.normal(size=(100, 60)) * np.geomspace(1, 0.05, 60)
+    X[:, 0] += 2 * z
+    eraser = MeanDifference().fit(X, z)
+    anew, frozen = certify(eraser, X, z), certify(eraser.erasure_, X, z)
+    assert anew.linear_accuracy_before > 0.75
+    assert 0.35 < anew.linear_accuracy_after < 0.65
+    assert frozen.linear_accuracy_after < 0.35  # the artefact that the docstring warns of
+
+
+def test_test_rows_are_measured_and_named_when_wrong():
+    X, z = concept(n=600)
+    eraser = MeanDifference().fit(X[:300], z[:300])
+    found = certify(eraser, X[:300], z[:300], X_test=X[300:], z_test=z[300:])
+    assert found.majority_rate == np.bincount(z[300:]).max() / 300
+    assert found.linear_accuracy_before > 0.85
+    assert found.linear_accuracy_after == pytest.approx(found.majority_rate, abs=0.02)
+
+
+def test_ids_are_never_split_between_fit_and_measurement():
+    """Each id is a cluster with a random class: only a probe that saw the id can know it."""
+    rng = np.random.default_rng(0)
+    ids = np.repeat(np.arange(40), 6)
+    z = rng.integers(0, 2, 40)[ids]
+    X = 5 * rng.normal(size=(40, 30))[ids] + 0.1 * rng.normal(size=(240, 30))
+    identity = AffineErasure.identity(30)
+    assert certify(identity, X, z).nonlinear_accuracy_before > 0.9
+    assert certify(identity, X, z, groups=ids).nonlinear_accuracy_before < 0.75
+
+
+def test_a_class_with_one_row_gives_nan_and_many_rows_are_thinned():
+    X, z = concept()
+    lonely = certify(AffineErasure.identity(12), X[:30], np.arange(30) == 0)
+    assert np.isnan(lonely.linear_accuracy_after)
+    thin = certify(AffineErasure.identity(12), X, z, max_nonlinear_rows=50)
+    assert thin.nonlinear_rows == 50
+    assert certify(AffineErasure.identity(12), X, z).nonlinear_rows == 160
+
+
+def test_fit_parameters_per_row_follow_their_rows():
+    X, z = concept(n=120)
+    contexts = np.arange(120) % 3
+    eraser = PreservingEraser().fit(X, z, contexts=contexts, keep=[2])
+    known = {"contexts": contexts, "keep": [2]}
+    found = eraser.certificate(X, z, fit_params=known)
+    assert found == eraser.certificate(X, z, fit_params=known)
+    assert "contexts that are kept" in found.reason
+    frozen = eraser.certificate(X, z)
+    assert replace(frozen, **accuracies(found)) == found
+
+
+def accuracies(found):
+    return {k: v for k, v in vars(found).items() if "accuracy" in k}
+
+
+def test_nonlinear_probe_sees_what_no_linear_one_can():
+    rng = np.random.default_rng(0)
+    z = np.arange(300) % 2
+    X = rng.normal(size=(300, 4)) * np.where(z, 4.0, 0.5)[:, None]
+    found = MeanDifference().fit(X, z).certificate(X, z)
+    assert found.guaranteed
+    assert found.linear_accuracy_after < 0.62
+    assert found.nonlinear_accuracy_after > 0.85
+
+
+def test_certificate_of_one_layer_is_quick():
+    X, z = concept(n=300, d=256)
+    eraser = MeanDifference().fit(X, z)
+    began = time.process_time()
+    eraser.certificate(X, z)
+    assert time.process_time() - began < 3  # 0.2 s of processor time when written

@@ -1,0 +1,165 @@
+"""Every law over every row of the table of erasers."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+
+from countergen_edit.erasers import ERASERS, fit_layers
+from tests.erasers.conftest import TABLE, Row, concept
+
+CLASSES = [2, 4]
+
+
+def fitted(row: Row, X: np.ndarray, z: np.ndarray):
+    return clone(row.eraser).fit(X, z)
+
+
+@pytest.mark.parametrize("c", CLASSES)
+def test_rank_is_what_was_asked_for(row, c):
+    eraser = fitted(row, *concept(c=c))
+    assert eraser.rank_ == eraser.erasure_.rank == row.rank(c)
+
+
+@pytest.mark.parametrize("c", CLASSES)
+def test_erasing_twice_is_erasing_once(row, c):
+    X, z = concept(c=c)
+    once = fitted(row, X, z).transform(X)
+    np.testing.assert_allclose(fitted(row, X, z).transform(once), once, atol=1e-8)
+
+
+@pytest.mark.parametrize("c", CLASSES)
+def test_erased_subspace_has_lost_exactly_rank_dimensions(row, c):
+    X, z = concept(c=c)
+    erased = fitted(row, X, z).transform(X)
+    sizes = np.linalg.svd(erased - erased.mean(axis=0), compute_uv=False)
+    assert (sizes > 1e-8 * sizes[0]).sum() == X.shape[1] - row.rank(c)
+
+
+def test_mean_stays_where_it_is(row):
+    X, z = concept()
+    means = {
+        "balanced": (X[z == 0].mean(axis=0) + X[z == 1].mean(axis=0)) / 2,
+        "overall": X.mean(axis=0),
+    }
+    eraser = fitted(row, X, z)
+    np.testing.assert_allclose(eraser.erasure_.mean, means[row.fixed], atol=1e-10)
+    np.testing.assert_allclose(eraser.erasure_(means[row.fixed]), means[row.fixed], atol=1e-10)
+
+
+def test_orthogonal_erasers_leave_the_complement_untouched(row):
+    X, z = concept()
+    erasure = fitted(row, X, z).erasure_
+    assert erasure.is_orthogonal == row.orthogonal
+    if row.orthogonal:
+        basis = np.linalg.svd(erasure.right)[2][erasure.rank :]
+        np.testing.assert_allclose(erasure(X) @ basis.T, X @ basis.T, atol=1e-10)
+        np.testing.assert_allclose(erasure.left.T, erasure.right, atol=1e-10)
+
+
+def test_a_row_does_not_depend_on_the_rows_beside_it(row):
+    X, z = concept()
+    eraser = fitted(row, X, z)
+    whole = eraser.transform(X)
+    parts = np.vstack([eraser.transform(X[:7]), eraser.transform(X[7:8]), eraser.transform(X[8:])])
+    np.testing.assert_allclose(parts, whole, atol=1e-12)
+    np.testing.assert_allclose(eraser.erasure_(X.reshape(6, 40, -1)).reshape(X.shape), whole)
+
+
+def test_fit_is_deterministic_and_does_not_see_the_order_of_rows(row):
+    X, z = concept()
+    first, second = (fitted(row, X, z).erasure_ for _ in range(2))
+    np.testing.assert_array_equal(first.right, second.right)
+    order = np.random.default_rng(1).permutation(len(X))
+    np.testing.assert_allclose(fitted(row, X[order], z[order]).transform(X), first(X), atol=2e-3)
+
+
+@pytest.mark.parametrize("c", CLASSES)
+def test_guarantee_present_before_and_erased_after(row, c):
+    X, z = concept(c=c)
+    majority = np.bincount(z).max() / len(z)
+    assert LogisticRegression(max_iter=500).fit(X, z).score(X, z) > majority + 0.15
+    eraser = fitted(row, X, z)
+    erased = eraser.transform(X)
+    certificate = eraser.certificate(X, z)
+    means = np.stack([erased[z == g].mean(axis=0) for g in range(c)])
+    coincide = np.allclose(means, means[0], atol=1e-8)
+    assert certificate.guaranteed == coincide, certificate.reason
+    assert coincide or not row.guaranteed
+    if coincide:
+        assert LogisticRegression(C=1e6, max_iter=500).fit(erased, z).score(erased, z) <= majority
+        assert certificate.probe_loss == pytest.approx(certificate.label_entropy, abs=1e-9)
+
+
+def test_support_vector_machine_finds_nothing_after_a_guaranteed_erasure(row):
+    X, z = concept(n=400)
+    some = np.concatenate([np.flatnonzero(z == g)[:100] for g in (0, 1)])
+    X, z = X[some], z[some]  # balanced, so that the majority rate is a half
+    assert LinearSVC(random_state=0).fit(X, z).score(X, z) > 0.8
+    if row.guaranteed:
+        erased = fitted(row, X, z).transform(X)
+        hinge = LinearSVC(random_state=0, C=1.0, max_iter=20000).fit(erased, z)
+        margin = np.maximum(0, 1 - (2 * z - 1) * hinge.decision_function(erased)).mean()
+        assert margin > 1 - 1e-3  # 1 is the loss of the constant predictor
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
+def test_torch_rows_come_back_as_torch_and_equal_numpy(row, dtype):
+    X, z = concept(d=9)
+    tensor = torch.tensor(X).to(getattr(torch, dtype))
+    eraser = clone(row.eraser).fit(tensor, torch.tensor(z))
+    erased = eraser.transform(tensor)
+    assert erased.dtype == tensor.dtype
+    reference = fitted(row, tensor.double().numpy(), z).transform(tensor.double().numpy())
+    step = 2.0 ** {"float16": -10, "float32": -20, "float64": -40, "bfloat16": -7}[dtype]
+    np.testing.assert_allclose(erased.double().numpy(), reference, atol=10 * step)
+
+
+def test_labels_that_are_strings_change_nothing(row):
+    X, z = concept()
+    names = np.array(["woman", "man"])[z]
+    eraser = fitted(row, X, names)
+    assert list(eraser.classes_) == ["man", "woman"]
+    np.testing.assert_allclose(eraser.transform(X), fitted(row, X, z).transform(X), atol=2e-3)
+
+
+def test_constant_features_are_left_alone(row):
+    if row.eraser.__class__.__name__ == "RandomDirections":
+        pytest.skip("random directions do not look at the data")
+    X, z = concept()
+    wide = np.hstack([X, np.full((len(X), 1), 7.0)])
+    np.testing.assert_allclose(fitted(row, wide, z).transform(wide)[:, -1], 7.0, atol=1e-8)
+
+
+def test_pickle_and_clone_restore_the_same_map(row):
+    X, z = concept()
+    eraser = fitted(row, X, z)
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(eraser)).transform(X), eraser.transform(X)
+    )
+    assert clone(eraser).get_params() == row.eraser.get_params()
+
+
+def test_goes_into_a_pipeline(row):
+    X, z = concept()
+    majority = np.bincount(z).max() / len(z)
+    pipeline = make_pipeline(clone(row.eraser), LogisticRegression(max_iter=500)).fit(X, z)
+    assert pipeline.score(X, z) >= majority - 0.02
+
+
+def test_layers_are_fitted_one_by_one(row):
+    layers = np.stack([concept(seed=s)[0] for s in range(3)])
+    z = concept()[1]
+    for fitted_layer, X in zip(fit_layers(row.eraser, layers, z), layers, strict=True):
+        np.testing.assert_array_equal(fitted_layer.erasure_.right, fitted(row, X, z).erasure_.right)
+
+
+def test_every_registered_eraser_has_a_row():
+    assert {type(row.eraser) for row in TABLE.values()} == set(ERASERS.values())

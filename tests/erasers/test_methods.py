@@ -1,0 +1,230 @@
+"""What each method claims, against a brute-force copy or an independent solver."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.linalg import sqrtm
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+from countergen_edit.erasers import (
+    INLP,
+    LEACE,
+    RLACE,
+    SAL,
+    AffineErasure,
+    MeanDifference,
+    SentenceDebias,
+    fantope_projection,
+    fantope_projection_cvxpy,
+)
+from countergen_edit.erasers.cvxpy_reference import fit_probe_cvxpy
+from countergen_edit.erasers.labelled import read_rows
+from countergen_edit.erasers.logistic import fit_probe, label_entropy
+from tests.erasers.conftest import concept
+
+
+def weak_concept(n=400, d=20, seed=0):
+    """Several directions tell the classes apart, so that one round cannot find them all."""
+    rng = np.random.default_rng(seed)
+    z = np.arange(n) % 2
+    X = rng.normal(size=(n, d)) * np.geomspace(3, 0.3, d)
+    X[:, ::4] += 0.9 * z[:, None] * np.abs(X).mean(axis=0)[::4]
+    return X, z
+
+
+def test_inlp_probe_accuracy_falls_from_round_to_round():
+    X, z = weak_concept()
+    eraser = INLP(rank=6).fit(X, z)
+    accuracy = eraser.round_accuracy_
+    assert accuracy[0] > 0.8
+    assert all(later <= earlier + 0.03 for earlier, later in pairwise(accuracy))
+    assert accuracy[-1] < 0.65
+
+
+def test_inlp_equals_a_textbook_loop_over_scikit_learn():
+    X, z = weak_concept()
+    P, centred = np.eye(X.shape[1]), X - X.mean(axis=0)
+    for _ in range(4):
+        probe = LogisticRegression(tol=1e-10, max_iter=5000).fit(centred @ P, z)
+        w = P @ probe.coef_[0] / np.linalg.norm(P @ probe.coef_[0])
+        P = P - np.outer(w, w)
+    found = INLP(rank=4, tol=1e-9).fit(X, z).erasure_
+    np.testing.assert_allclose(np.eye(X.shape[1]) - found.left @ found.right, P, atol=1e-5)
+
+
+@pytest.mark.parametrize("c", [2, 3])
+@pytest.mark.parametrize("penalty", [0.0, 0.1])
+def test_probe_loss_is_the_minimum(c, penalty):
+    X, z = concept(n=120, d=4, c=c)
+    z = np.where(np.arange(120) % 3 == 0, np.random.default_rng(1).permutation(z), z)
+    X = (X - X.mean(axis=0)) / 3  # not separable, for a third of the labels are shuffled
+    rows = read_rows(None, X, z)
+    probe = fit_probe(rows, penalty=penalty)
+    oracle = fit_probe_cvxpy(rows, penalty)
+    assert probe.loss == pytest.approx(oracle.loss, abs=1e-6)
+    if penalty:
+        np.testing.assert_allclose(probe.weights, oracle.weights, atol=1e-4)
+    else:
+        full = LogisticRegression(C=1e8, tol=1e-10, max_iter=5000).fit(X, z)
+        assert probe.loss == pytest.approx(log_loss(z, full.predict_proba(X)), abs=1e-5)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(2, 8), st.integers(0, 10**6))
+def test_fantope_projection_is_in_the_fantope_and_nearest(r, seed):
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(1, r + 1))
+    M = rng.normal(size=(r, r)) * 2
+    P = fantope_projection(M, k)
+    values = np.linalg.eigvalsh(P)
+    assert values.min() > -1e-9
+    assert values.max() < 1 + 1e-9
+    assert np.trace(P) == pytest.approx(k)
+    # The variational inequality <M - P, Q - P> <= 0 at the extreme point that makes it largest.
+    gradient = (M + M.T) / 2 - P
+    best = np.linalg.eigvalsh(gradient)[::-1][:k].sum()
+    assert best - (gradient * P).sum() < 1e-7
+
+
+def test_fantope_projection_equals_its_statement_in_cvxpy():
+    rng = np.random.default_rng(0)
+    for k in (1, 2, 4):
+        M = rng.normal(size=(5, 5))
+        M = M + M.T
+        np.testing.assert_allclose(
+            fantope_projection(M, k), fantope_projection_cvxpy(M, k), atol=1e-5
+        )
+
+
+def test_three_rlace_solvers_have_one_answer():
+    X, z = concept(n=120, d=4, c=3)
+    bound = label_entropy(read_rows(None, X, z))
+    closed = RLACE(rank=2, solver="closed_form").fit(X, z)
+    others = [
+        RLACE(rank=2, solver="minimax", start="random", tol=1e-6).fit(X, z),
+        RLACE(rank=2, solver="cvxpy", start="random", tol=1e-4, max_iter=40).fit(X, z),
+    ]
+    assert closed.certificate(X, z).probe_loss == pytest.approx(bound, abs=1e-9)
+    for played in others:
+        assert played.certificate(X, z).probe_loss == pytest.approx(bound, abs=1e-3)
+        assert played.rounded_loss_ <= bound + 1e-6
+        # The same subspace, to what the flat top of the game lets a loss gap of 1e-4 resolve.
+        cosines = np.linalg.svd(played.erasure_.right @ closed.erasure_.left, compute_uv=False)
+        assert cosines.min() > 0.99
+
+
+def test_rlace_below_c_minus_1_beats_every_random_and_every_single_class_direction():
+    X, z = concept(n=120, d=5, c=4, seed=3)
+    game = RLACE(rank=1, solver="minimax", penalty=1e-4).fit(X, z)
+    value = game.certificate(X, z).probe_loss
+
+    def loss(direction):
+        u = direction / np.linalg.norm(direction)
+        return fit_probe(read_rows(None, X - np.outer(X @ u, u), z)).loss
+
+    rng = np.random.default_rng(0)
+    assert value > max(loss(rng.normal(size=5)) for _ in range(30)) - 1e-3
+    assert value > max(loss(X[z == g].mean(axis=0) - X.mean(axis=0)) for g in range(4)) - 1e-3
+    assert value > loss(INLP(rank=1).fit(X, z).erasure_.right[0]) - 1e-3
+
+
+def test_rlace_reports_a_gap_below_its_tolerance_and_is_seeded():
+    X, z = concept(n=150, d=6, c=3)
+    games = [RLACE(rank=1, start="random", random_state=s).fit(X, z) for s in (0, 0, 1)]
+    assert games[0].gap_ <= 1e-4
+    np.testing.assert_array_equal(games[0].erasure_.right, games[1].erasure_.right)
+    assert not np.array_equal(games[0].erasure_.right, games[2].erasure_.right)
+
+
+def test_rlace_spends_spare_dimensions_where_class_covariances_differ():
+    rng = np.random.default_rng(0)
+    z = np.arange(600) % 2
+    X = rng.normal(size=(600, 6))
+    X[:, 0] += 2 * z
+    X[:, 3] *= 1 + 2 * z
+    spare = RLACE(rank=2).fit(X, z).erasure_.right[1]
+    assert abs(spare[3]) > 0.97
+
+
+def test_leace_equals_the_formula_of_the_paper():
+    X, z = concept(n=300, d=8, c=3)
+    one_hot = np.eye(3)[z]
+    centred = X - X.mean(axis=0)
+    sigma, cross = centred.T @ centred / len(X), centred.T @ one_hot / len(X)
+    W = np.linalg.inv(np.real(sqrtm(sigma)))
+    projection = (W @ cross) @ np.linalg.pinv(W @ cross, rcond=1e-10)
+    P = np.eye(8) - np.linalg.inv(W) @ projection @ W
+    erased = X.mean(axis=0) + centred @ P.T
+    np.testing.assert_allclose(LEACE(shrinkage=0.0).fit(X, z).transform(X), erased, atol=1e-9)
+
+
+def test_leace_moves_rows_less_than_any_other_guaranteed_eraser():
+    X, z = concept(n=300, d=8, c=3)
+    moved = {
+        type(e).__name__: ((e.fit(X, z).transform(X) - X) ** 2).sum()
+        for e in (LEACE(shrinkage=0.0), SAL(), MeanDifference(), RLACE(rank=2))
+    }
+    assert min(moved, key=moved.get) == "LEACE"
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 5), st.sampled_from([LEACE, SAL, MeanDifference]))
+def test_batches_in_any_split_equal_one_fit(seed, batches, method):
+    X, z = concept(n=60, d=5, c=3, seed=seed)
+    X += 1e4  # a mean that a naive sum of squares would lose digits to
+    weight = np.random.default_rng(seed).uniform(0.5, 2, size=60)
+    stream = method()
+    cuts = np.sort(np.random.default_rng(seed).integers(0, 60, size=batches - 1))
+    for part in np.split(np.arange(60), cuts):
+        if len(part):  # sorted by class, so that classes turn up one after the other
+            part = np.argsort(z, kind="stable")[part]
+            stream.partial_fit(X[part], z[part], sample_weight=weight[part])
+    whole = method().fit(X, z, sample_weight=weight)
+    np.testing.assert_allclose(stream.transform(X), whole.transform(X), atol=1e-5)
+
+
+def test_stream_with_one_class_so_far_says_so():
+    X, z = concept()
+    stream = LEACE().partial_fit(X[z == 0], z[z == 0])
+    with pytest.raises(ValueError, match="only one class"):
+        stream.transform(X)
+    assert stream.partial_fit(X[z == 1], z[z == 1]).transform(X).shape == X.shape
+
+
+def test_integer_weights_equal_repetition():
+    X, z = concept(n=80, d=5)
+    weight = np.random.default_rng(0).integers(0, 4, size=80)
+    for eraser in (INLP(rank=2, tol=1e-9), LEACE(), MeanDifference(), RLACE(rank=3)):
+        weighted = eraser.fit(X, z, sample_weight=weight).transform(X)
+        repeated = eraser.fit(X.repeat(weight, axis=0), z.repeat(weight)).transform(X)
+        np.testing.assert_allclose(weighted, repeated, atol=1e-6)
+
+
+def test_sentence_debias_is_the_pca_of_pair_differences():
+    rng = np.random.default_rng(0)
+    text = np.repeat(rng.normal(size=(50, 7)) * 10, 2, axis=0)  # what pairs share, and swamps
+    z, pairs = np.tile([0, 1], 50), np.repeat(np.arange(50), 2)
+    X = text + rng.normal(size=(100, 7)) * np.geomspace(1, 0.01, 7) * np.where(z, 1, -1)[:, None]
+    difference = X[z == 1] - X[z == 0]
+    expected = np.linalg.svd(difference)[2][:2]
+    order = rng.permutation(100)
+    found = SentenceDebias(rank=2).fit(X[order], z[order], pairs=pairs[order]).erasure_.right
+    np.testing.assert_allclose(np.abs(found @ expected.T), np.eye(2), atol=1e-8)
+
+
+def test_erasure_of_rank_0_is_the_identity_and_oblique_maps_are_known():
+    x = np.random.default_rng(0).normal(size=(3, 4))
+    np.testing.assert_array_equal(AffineErasure.identity(4)(x), x)
+    assert AffineErasure.identity(4).is_orthogonal
+    oblique = AffineErasure(np.array([[1.0], [1.0]]), np.array([[1.0, 0.0]]), np.zeros(2))
+    assert not oblique.is_orthogonal
+    # The same projection in another basis of its factors: diag(1, 0) as (2 e1)(e1/2)ᵀ.
+    assert AffineErasure(
+        np.array([[2.0], [0.0]]), np.array([[0.5, 0.0]]), np.zeros(2)
+    ).is_orthogonal

@@ -1,0 +1,126 @@
+"""What a user can get wrong, and the line that says so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from countergen_edit.erasers import (
+    RLACE,
+    SAL,
+    AffineErasure,
+    BaseEraser,
+    MeanDifference,
+    PreservingEraser,
+    SentenceDebias,
+    certify,
+    fit_layers,
+    make_eraser,
+    register,
+)
+from countergen_edit.errors import UserError
+from tests.erasers.conftest import TABLE, concept
+
+X, z = concept(n=40, d=6)
+
+
+def refusal(call, *args, **kwargs) -> str:
+    with pytest.raises(UserError) as caught:
+        call(*args, **kwargs)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_every_eraser_refuses_bad_rows_in_one_line(name):
+    fit = TABLE[name].eraser.fit
+    for value, word in ((np.nan, "NaN"), (np.inf, "infinity")):
+        bad = X.copy()
+        bad[3, 2] = value
+        assert f"contains {word} (first at row 3, column 2)" in refusal(fit, bad, z)
+    assert "only one class (n_samples = 40)" in refusal(fit, X, np.zeros(40))
+    assert "z has 39 labels for 40 rows" in refusal(fit, X, z[:-1])
+    assert "Unknown label type" in refusal(fit, X, X[:, 0])
+    assert "Found array with 0 sample(s)" in refusal(fit, X[:0], z[:0])
+
+
+@pytest.mark.parametrize(
+    "name", ["inlp", "rlace", "sal", "random", "sentence_debias", "preserving"]
+)
+def test_a_rank_that_would_erase_everything_is_refused(name):
+    assert "rank = 6 would erase all of n_features = 6: use 5 or less" in refusal(
+        make_eraser(name, rank=6).fit, X, z
+    )
+    assert "rank = 0 is no number of dimensions" in refusal(make_eraser(name, rank=0).fit, X, z)
+
+
+def test_a_rank_the_method_cannot_reach_is_refused():
+    assert "has only 1 directions" in refusal(SAL(rank=2).fit, X, z)
+    assert "differ in only 1 directions" in refusal(SentenceDebias(rank=2).fit, X, z)
+    X4, z4 = concept(c=4)
+    assert "has no closed form" in refusal(RLACE(rank=2, solver="closed_form").fit, X4, z4)
+
+
+def test_names_are_corrected():
+    assert "did you mean 'inlp'?" in refusal(make_eraser, "inpl")
+    assert "unknown parameter of eraser inlp 'rnk': did you mean 'rank'?" in refusal(
+        make_eraser, "inlp", rnk=3
+    )
+    assert "did you mean 'minimax'?" in refusal(RLACE(solver="minmax").fit, X, z)
+    assert "did you mean 'random'?" in refusal(RLACE(start="randm").fit, X, z)
+
+
+def test_a_taken_name_is_refused_and_a_free_one_enters():
+    class Mine(MeanDifference):
+        """A user's own."""
+
+    assert "'inlp' is taken by INLP" in refusal(register("inlp"), Mine)
+    from countergen_edit.erasers import ERASERS
+
+    try:
+        register("mine")(Mine)
+        assert isinstance(make_eraser("mine").fit(X, z), BaseEraser)
+    finally:
+        ERASERS.pop("mine", None)
+
+
+def test_erasure_refuses_what_does_not_fit(no_shape_checks):
+    erasure = MeanDifference().fit(X, z).erasure_
+    assert "do not fit an erasure of 6 features" in refusal(erasure, X[:, :5])
+    assert "give left [d, k], right [k, d]" in refusal(
+        AffineErasure, np.zeros((3, 1)), np.zeros((2, 3)), np.zeros(3)
+    )
+    assert "mean has 2 entries" in refusal(
+        AffineErasure, np.zeros((3, 1)), np.zeros((1, 3)), np.zeros(2)
+    )
+    assert "NaN" in refusal(AffineErasure, np.full((3, 1), np.nan), np.zeros((1, 3)), np.zeros(3))
+    assert "have no layers" in refusal(fit_layers, MeanDifference(), X, z)
+
+
+def test_weights_pairs_and_contexts_are_checked():
+    assert "Sample weights must contain at least one non-zero number" in refusal(
+        MeanDifference().fit, X, z, sample_weight=np.zeros(40)
+    )
+    assert "give one id to each row" in refusal(SentenceDebias().fit, X, z, pairs=[1, 2])
+    pairs = np.arange(40)
+    assert "has rows of one group only" in refusal(SentenceDebias().fit, X, z, pairs=pairs)
+    contexts = np.repeat(["at work", "at home"], 20)
+    fit = PreservingEraser().fit
+    assert "did you mean 'at home'?" in refusal(fit, X, z, contexts=contexts, keep=["home"])
+    assert "leave at least one" in refusal(
+        fit, X, z, contexts=contexts, keep=["at work", "at home"]
+    )
+    assert "both to be kept and erased" in refusal(
+        fit, X, z, contexts=contexts, keep=np.arange(40) < 10
+    )
+    assert "has rows of group" in refusal(fit, X, z, contexts=np.where(z == 0, "a", "b"))
+    assert "shrinkage = 'lots'" in refusal(PreservingEraser(shrinkage="lots").fit, X, z)
+
+
+def test_certify_checks_its_arguments():
+    erasure = MeanDifference().fit(X, z).erasure_
+    assert "X_test is given without z_test" in refusal(certify, erasure, X, z, X_test=X)
+    assert "z_test holds '9'" in refusal(
+        certify, erasure, X, z, X_test=X, z_test=z + 9 * (z == 1) - (z == 1)
+    )
+    assert "groups has 3 ids" in refusal(certify, erasure, X, z, groups=[1, 2, 3])

@@ -1,0 +1,68 @@
+"""The shipped model carries the planted truth, for names and wordings no edit is fitted on."""
+
+from __future__ import annotations
+
+import pytest
+from safetensors import safe_open
+
+from countergen_edit.experiments.verify_testbed import verify_testbed
+from countergen_edit.metrics.rows import Row
+from countergen_edit.models import LanguageModel
+from countergen_edit.testbed import directory, load_axis, load_truth
+from countergen_edit.testbed.corpus import people
+
+
+@pytest.fixture(scope="module")
+def rows(testbed: LanguageModel) -> dict[tuple[str, str], Row]:
+    found = verify_testbed(testbed, load_truth())
+    return {
+        (r.metric, r.dataset if r.metric != "agreement" else r.group_a + r.group_b): r
+        for r in found
+    }
+
+
+def test_measured_r_equals_planted_r_over_occupations(rows: dict[tuple[str, str], Row]) -> None:
+    correlation = rows["planted_r_correlation", "occupations"].value
+    difference = rows["planted_r_mean_abs_difference", "occupations"].value
+    assert correlation is not None
+    assert correlation >= 0.98
+    assert difference is not None
+    assert difference <= 0.05
+
+
+@pytest.mark.parametrize("family", list(load_truth().families))
+def test_measured_r_is_near_planted_r_in_every_family(
+    family: str, rows: dict[tuple[str, str], Row]
+) -> None:
+    difference = rows["planted_r_mean_abs_difference", family].value
+    assert difference is not None
+    # Where the people of a name come from is planted at 94 against 3 and 3 percent: the two rare
+    # answers are seen some dozens of times a wording, and R compares them with each other.
+    assert difference <= (0.2 if family == "origins" else 0.08)
+
+
+def test_pronouns_agree_with_their_person(rows: dict[tuple[str, str], Row]) -> None:
+    for group in ("femalemale", "female", "male"):
+        value = rows["agreement", group].value
+        assert value is not None
+        assert value >= 0.98
+
+
+def test_every_name_is_one_token(testbed: LanguageModel) -> None:
+    for person in people(load_axis("gender"), load_axis("nationality")):
+        for text in (person.name, f" {person.name}"):
+            ids = testbed.tokenizer(text).input_ids
+            assert len(ids) == 1, text
+            assert testbed.tokenizer.decode(ids) == text
+
+
+def test_the_weights_are_half_precision_and_small() -> None:
+    path = directory() / "model.safetensors"
+    assert path.stat().st_size < 10_000_000
+    with safe_open(path, "pt") as file:
+        assert {file.get_tensor(k).dtype.__str__() for k in file.keys()} == {"torch.float16"}  # noqa: SIM118
+
+
+def test_the_model_has_one_to_five_million_parameters(testbed: LanguageModel) -> None:
+    count = sum(p.numel() for p in testbed.bridge.original_model.parameters())
+    assert 1_000_000 <= count <= 5_000_000
