@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from countergen_edit.data.axis import Split
@@ -34,9 +33,8 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores, score
 from countergen_edit.metrics.side_effects import agreement_rows, neutral_cost, neutral_rows
 from countergen_edit.models import LanguageModel, encode, hook_name
+from countergen_edit.models.progress import console
 from countergen_edit.seeds import unit_seed
-
-CONSOLE = Console(stderr=True)
 
 
 @dataclass(frozen=True)
@@ -65,9 +63,7 @@ class AuditPlan:
         if not self.fit:
             raise UserError("the audit has no fitting sets: name at least one under data.fit")
         if self.layers is None and not self.validation:
-            raise UserError(
-                "edit.layers=best needs a validation set: name one under data.validation, or a layer"
-            )
+            raise UserError("edit.layers=best needs a set under data.validation; or name a layer")
         measured = (*self.validation, *self.test)
         check_leakage(self.fit, measured)
         check_leakage(self.keep, (*measured, self.agreement_validation, self.agreement_test))
@@ -236,7 +232,7 @@ def audit(model: LanguageModel, plan: AuditPlan, folder: RunFolder) -> list[Row]
     """
     work = _Audit(model, plan, folder)
     with Progress(
-        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=CONSOLE
+        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console()
     ) as progress:
         task = progress.add_task("Audit", total=1 + 3 * len(plan.erasers))
 

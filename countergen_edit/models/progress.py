@@ -6,13 +6,25 @@ standard error is no terminal.
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 T = TypeVar("T")
 _PATIENCE = 2.0  # seconds
+
+
+@functools.cache
+def console() -> Console:
+    """The console of all bars: those on one console stack, those on two overwrite each other."""
+    from rich.console import Console
+
+    return Console(stderr=True)
 
 
 def track(items: Sequence[T], description: str | None) -> Iterator[T]:
@@ -24,11 +36,10 @@ def track(items: Sequence[T], description: str | None) -> Iterator[T]:
     if description is None or not sys.stderr.isatty():
         yield from items
         return
-    from rich.console import Console
     from rich.progress import Progress
 
     begin = time.monotonic()
-    bar = Progress(console=Console(stderr=True), transient=True)
+    bar = Progress(console=console(), transient=True)
     task = bar.add_task(description, total=len(items))
     try:
         for done, item in enumerate(items):

@@ -177,10 +177,11 @@ def headline(results: Results) -> list[str]:
             if row.edit == "none" and not row.group_b
             if (found := _same(results, row, edit.edit)) is not None
         ]
+        outcome = "Removed" if (gone.value or 0) > 0 else "Not removed"
         ratio = results.find("perplexity_ratio", dataset="neutral", edit=edit.edit)
         cost = f", neutral perplexity × {number(ratio.value)}" if ratio else ""
         sentences.append(
-            f"Removed: {name} takes mean |R| to {_with_interval(after)}: {_change(gone)}. "
+            f"{outcome}: {name} takes mean |R| to {_with_interval(after)}: {_change(gone)}. "
             f"Cost: agreement {', '.join(kept)}{cost}."
         )
     sentences.append(

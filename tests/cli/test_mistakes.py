@@ -56,7 +56,7 @@ MISTAKES = {
     "hub out of reach": (["audit", "model=gpt2"], "model=/path/to"),
     "empty test data": (["audit", "data.test=[]"], "no test sets"),
     "empty fitting data": (["audit", "data.fit=[]"], "no fitting sets"),
-    "empty validation data": (["audit", "data.validation=[]"], "needs a validation set"),
+    "empty validation data": (["audit", "data.validation=[]"], "needs a set under data.validation"),
     "embeddings of a last token": (
         ["audit", "edit=embed", "edit.positions=last"],
         "use edit.positions=onward",
