@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,8 +37,6 @@ def run(config: Mapping[str, Any]) -> None:
     default = Path("runs") / "audit" / f"{label}-{plan.fit[0].axis}-{manifest['fingerprint'][:8]}"
     folder = RunFolder(Path(settings.run_dir or default), kept, manifest)
     rows = audit(model, plan, folder)
-    # A pipe or a file has no width of its own; 80 columns would fold every cell.
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160
-    console = Console(width=width, highlight=False)
+    console = Console(highlight=False)
     print_audit(Results(rows), console)
     console.print(f"\nRun folder: {folder.path}", soft_wrap=True)

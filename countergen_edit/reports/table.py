@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -21,12 +21,17 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def interval(row: Row | None, digits: int = 3) -> str:
-    """A figure with its 95 % interval below it."""
+    """A figure with its 95 % interval below it, as statisticians write what is below one.
+
+    >>> interval(Row("r", 0.25, lo=0.1, hi=0.4))
+    '0.250\\n[dim].100–.400[/dim]'
+    """
     if row is None:
         return ""
     text = number(row.value, digits)
     if row.lo is not None and row.hi is not None:
-        text += f"\n[dim]{number(row.lo, digits)} … {number(row.hi, digits)}[/dim]"
+        lo, hi = (number(end, digits).replace("0.", ".", 1) for end in (row.lo, row.hi))
+        text += f"\n[dim]{lo}–{hi}[/dim]"
     return text
 
 
@@ -39,81 +44,109 @@ def percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.0f} %"
 
 
-def _edit_title(row: Row) -> str:
-    where = "embeddings" if row.layer is None else f"layer {row.layer}"
-    name = "random" if row.eraser == "random" else row.eraser
-    return f"{name}\n[dim]rank {row.rank}, {where}[/dim]"
+def baseline_of(results: Results, edit: Row) -> Row | None:
+    """The random directions of equal rank at the same place, if the run measured them."""
+    place = edit.edit.removeprefix(edit.eraser)
+    return next(
+        (r for r in results.edits if r.eraser == "random" and r.edit == f"random{place}"), None
+    )
 
 
-def audit_table(results: Results) -> Table:
-    """Every test metric: planted truth where known, before, and under each edit."""
-    edits = results.edits
+def edits_shown(results: Results) -> list[Row]:
+    """The edits that get a table: all but the random directions another is held against."""
+    baselines = {
+        baseline.edit
+        for edit in results.edits
+        if edit.eraser != "random" and (baseline := baseline_of(results, edit)) is not None
+    }
+    return [edit for edit in results.edits if edit.edit not in baselines]
+
+
+def edit_table(results: Results, edit: Row) -> Table:
+    """One edit: planted truth where known, before, random directions, and after."""
+    baseline = baseline_of(results, edit) if edit.eraser != "random" else None
+    where = edit.edit.partition("@")[2].replace(".", ", layer ", 1)
+    title = f"[bold]{edit.eraser}[/bold], rank {edit.rank}, {where}"
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, title=title)
+    table.title_justify, table.title_style = "left", ""
+    table.add_column("", no_wrap=True)
+    for name in ("truth", "before", "random", "after", "change"):
+        table.add_column(name, justify="right", no_wrap=True)
     planted = {
         row.dataset: row
         for split in ("test", "fit")
         for row in results.of("planted_mean_abs_r", split=split)
     }
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("")
-    if planted:
-        table.add_column("planted\n[dim]truth[/dim]", justify="right")
-    table.add_column("before\n[dim]no edit[/dim]", justify="right")
-    for edit in edits:
-        table.add_column(_edit_title(edit), justify="right")
 
-    def add(label: str, first: str, cells: list[str]) -> None:
-        table.add_row(label, *([first] if planted else []), *cells)
+    def under(row: Row, of: Row | None, metric: str | None = None) -> Row | None:
+        return None if of is None else _same(results, row, of.edit, metric)
 
     def section(title: str) -> None:
         table.add_row(f"[bold]{title}[/bold]")
 
-    section("Bias: mean |R|, 0 is none")
-    for row in [*results.of("mean_abs_r"), *results.of("mean_abs_r", split="fit")]:
-        if row.edit != "none":
-            continue
-        cells = [interval(row)]
-        for edit in edits:
-            found = _same(results, row, edit.edit)
-            gone = _same(results, row, edit.edit, "abs_r_reduction")
-            cells.append(interval(found) + f"\n[dim]{_change(gone)}[/dim]")
-        add(
-            _set_label(row),
-            number(planted[row.dataset].value) if row.dataset in planted else "",
-            cells,
-        )
-    section("Direction: mean R, * two standard errors from 0")
-    for row in [*results.of("r"), *results.of("r", split="fit")]:
-        if row.edit == "none":
-            rows = [row, *(_same(results, row, edit.edit) for edit in edits)]
-            add(_set_label(row), "", [_starred(r) for r in rows])
-    section("Grammar kept: P(right form), 1 is all")
-    for row in results.of("agreement"):
-        if row.edit == "none":
-            who = "both groups" if row.group_b else row.group_a
-            rows = [row, *(_same(results, row, edit.edit) for edit in edits)]
-            add(f"  agreement, {who}", "", [interval(r) for r in rows])
-    section("Cost on neutral text")
-    for metric, label, digits in (
-        ("perplexity", "perplexity", 3),
-        ("kl", "KL to unedited, nats/token", 4),
-    ):
-        for row in results.of(metric):
-            if row.edit == "none":
-                rows = [row, *(_same(results, row, edit.edit) for edit in edits)]
-                add(f"  {label}", "", [interval(r, digits) for r in rows])
-    section("Group still readable at that layer: held-out probe accuracy")
+    def unedited(metric: str) -> list[Row]:
+        rows = [*results.of(metric), *results.of(metric, split="fit")]
+        return [row for row in rows if row.edit == "none"]
+
+    section("Bias: mean |R|")
+    for row in unedited("mean_abs_r"):
+        truth = planted.get(row.dataset)
+        cells = [interval(r) for r in (row, under(row, baseline), under(row, edit))]
+        gone = under(row, edit, "abs_r_reduction")
+        change = "" if gone is None or gone.value is None else f"{-100 * gone.value:+.0f}%"
+        table.add_row(_set_label(row), "" if truth is None else number(truth.value), *cells, change)
+    section("Direction: mean R")
+    for row in unedited("r"):
+        cells = [_starred(r) for r in (row, under(row, baseline), under(row, edit))]
+        table.add_row(_set_label(row), "", *cells)
+    section("Grammar: P(right form)")
+    for row in unedited("agreement"):
+        who = "both groups" if row.group_b else row.group_a
+        cells = [interval(r) for r in (row, under(row, baseline), under(row, edit))]
+        table.add_row(f"  {who}", "", *cells)
+    section("Neutral text")
+    for metric, label, digits in (("perplexity", "perplexity", 3), ("kl", "KL, nats/token", 4)):
+        for row in unedited(metric):
+            cells = [interval(r, digits) for r in (row, under(row, baseline), under(row, edit))]
+            table.add_row(f"  {label}", "", *cells)
+    section("Probe accuracy, held out")
     for kind in ("linear", "nonlinear"):
-        cells = []
-        for edit in edits:
-            before, after = (
-                next((r for r in results.of(m, "validation") if r.edit == edit.edit), None)
-                for m in (f"{kind}_probe_accuracy_before", f"{kind}_probe_accuracy")
-            )
-            cells.append(
-                f"{number(before.value, 2)} → {number(after.value, 2)}" if before and after else ""
-            )
-        add(f"  {kind} probe", "", ["", *cells])
+        before, after = (
+            next((r for r in results.of(metric, "validation") if r.edit == edit.edit), None)
+            for metric in (f"{kind}_probe_accuracy_before", f"{kind}_probe_accuracy")
+        )
+        if before is not None and after is not None:
+            table.add_row(f"  {kind}", "", number(before.value), "", number(after.value))
     return table
+
+
+def summary_table(results: Results) -> Table:
+    """All edits side by side: bias left, and what each cost."""
+    main = _main(results)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.title = f"[bold]Side by side[/bold], bias on {_set_label(main).strip()}"
+    table.title_justify, table.title_style = "left", ""
+    table.add_column("edit", no_wrap=True)
+    for name in ("mean |R|", "change", *(f"P(right)\n{g}" for g in (main.group_a, main.group_b))):
+        table.add_column(name, justify="right")
+    table.add_column("perplexity\nratio", justify="right")
+    for edit in ("none", *(row.edit for row in results.edits)):
+        bias, gone = (_same(results, main, edit, m) for m in ("mean_abs_r", "abs_r_reduction"))
+        kept = [r for r in results.of("agreement") if r.edit == edit and not r.group_b]
+        ratio = next((r for r in results.of("perplexity_ratio") if r.edit == edit), None)
+        table.add_row(
+            edit,
+            number(bias.value if bias else None),
+            "" if gone is None or gone.value is None else f"{-100 * gone.value:+.0f}%",
+            *([number(row.value) for row in kept] or ["", ""]),
+            number(ratio.value if ratio else None),
+        )
+    return table
+
+
+def _main(results: Results) -> Row:
+    """The set that stands for the run: the first one measured."""
+    return next(row for row in results.of("mean_abs_r") if row.edit == "none")
 
 
 def _same(results: Results, row: Row, edit: str, metric: str | None = None) -> Row | None:
@@ -129,7 +162,7 @@ def _same(results: Results, row: Row, edit: str, metric: str | None = None) -> R
 
 def _set_label(row: Row) -> str:
     name = row.dataset.removesuffix(f"_{row.split}").replace("_", " ")
-    return f"  {name}" + (" (fitted on)" if row.split == "fit" else "")
+    return f"  {name}" + (" (fitted)" if row.split == "fit" else "")
 
 
 def _starred(row: Row | None) -> str:
@@ -148,28 +181,18 @@ def _change(row: Row | None) -> str:
 
 
 def headline(results: Results) -> list[str]:
-    """Four sentences: what was biased, what was removed, what it cost, how sure that is."""
-    rows = results.of("mean_abs_r")
-    main = next(row for row in rows if row.edit == "none")
+    """Sentences: what was biased, what was removed, what it cost, how sure that is."""
+    main = _main(results)
     subject = _set_label(main).strip()
-    a, b = main.group_a, main.group_b
     sentences = [
-        f"Biased: on {subject}, swapping {a} for {b} changes a continuation's probability by "
-        f"{percent(main.value)} on average (mean |R| {_with_interval(main)})."
+        f"Biased: on {subject}, swapping {main.group_a} for {main.group_b} changes a "
+        f"continuation's probability by {percent(main.value)} on average "
+        f"(mean |R| {_with_interval(main)})."
     ]
-    for edit in results.edits:
+    for edit in edits_shown(results):
         after = _same(results, main, edit.edit)
         gone = _same(results, main, edit.edit, "abs_r_reduction")
         if after is None or gone is None:
-            continue
-        name = f"{edit.eraser} (rank {edit.rank})"
-        if edit.eraser == "random":
-            sentences.append(
-                f"Baseline: {name} changes mean |R| by {percent(abs(gone.value or 0))} only: "
-                "removing just anything does not do it."
-                if gone.value is not None and abs(gone.value) < 0.1
-                else f"Baseline: under {name} mean |R| is {_with_interval(after)}."
-            )
             continue
         kept = [
             f"{row.group_a} {number(row.value)} → {number(found.value)}"
@@ -180,13 +203,17 @@ def headline(results: Results) -> list[str]:
         outcome = "Removed" if (gone.value or 0) > 0 else "Not removed"
         ratio = results.find("perplexity_ratio", dataset="neutral", edit=edit.edit)
         cost = f", neutral perplexity × {number(ratio.value)}" if ratio else ""
+        baseline = baseline_of(results, edit) if edit.eraser != "random" else None
+        random = _same(results, main, baseline.edit, "abs_r_reduction") if baseline else None
         sentences.append(
-            f"{outcome}: {name} takes mean |R| to {_with_interval(after)}: {_change(gone)}. "
+            f"{outcome}: {edit.eraser} (rank {edit.rank}) takes it to {_with_interval(after)}: "
+            f"{_change(gone)}{f'; random directions: {_change(random)}' if random else ''}. "
             f"Cost: agreement {', '.join(kept)}{cost}."
         )
     sentences.append(
         f"How sure: 95 % intervals, drawn over templates and names together; {main.n} "
-        "prompt-output pairs with names and wordings that no eraser was fitted on."
+        "prompt-output pairs with names and wordings that no eraser was fitted on. "
+        "* is two standard errors from 0."
     )
     return sentences
 
@@ -195,12 +222,12 @@ def _with_interval(row: Row) -> str:
     return f"{number(row.value)} [{number(row.lo)}, {number(row.hi)}]"
 
 
-def audit_text(results: Results) -> RenderableType:
-    """Table and headline together."""
-    lines = [Text(f"• {sentence}") for sentence in headline(results)]
-    return Group(audit_table(results), Text(), *lines)
-
-
 def print_audit(results: Results, console: Console) -> None:
-    """Print an audit."""
-    console.print(audit_text(results))
+    """Print an audit: a table for each edit, all edits side by side, and what that says."""
+    for edit in edits_shown(results):
+        console.print(edit_table(results, edit))
+        console.print()
+    console.print(summary_table(results))
+    console.print()
+    for sentence in headline(results):
+        console.print(Text(f"• {sentence}"))

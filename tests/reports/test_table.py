@@ -32,7 +32,7 @@ ROWS = [
 
 def printed(rows: list[Row]) -> str:
     file = io.StringIO()
-    print_audit(Results(rows), Console(width=160, file=file))
+    print_audit(Results(rows), Console(width=80, file=file))
     return file.getvalue()
 
 
@@ -40,16 +40,18 @@ def test_every_figure_of_the_rows_is_printed() -> None:
     text = printed(ROWS)
     for figure in (
         "0.654",
-        "0.611 … 0.688",
+        ".611–.688",
         "0.666",
         "0.123",
         "81 % removed",
+        "-81%",
         "+0.111*",
         "-0.222",
         "0.321",
         "3.456",
         "× 1.474",
-        "0.97 → 0.51",
+        "0.970",
+        "0.510",
     ):
         assert figure in text, figure
 
