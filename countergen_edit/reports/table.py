@@ -67,7 +67,9 @@ def edit_table(results: Results, edit: Row) -> Table:
     baseline = baseline_of(results, edit) if edit.eraser != "random" else None
     where = edit.edit.partition("@")[2].replace(".", ", layer ", 1)
     title = f"[bold]{edit.eraser}[/bold], rank {edit.rank}, {where}"
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, title=title)
+    table = Table(
+        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1), title=title
+    )
     table.title_justify, table.title_style = "left", ""
     table.add_column("", no_wrap=True)
     for name in ("truth", "before", "random", "after", "change"):

@@ -1,0 +1,55 @@
+"""What the README prints works as printed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+import countergen_edit
+from countergen_edit.cli.main import COMMANDS, as_overrides
+from countergen_edit.conf_path import conf_dir
+
+ROOT = Path(countergen_edit.__file__).parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def commands() -> list[str]:
+    lines = [line for block in blocks("sh") for line in block.splitlines()]
+    inline = re.findall(r"`(countergen-edit [^`]+)`", README)
+    return [line for line in (*lines, *inline) if line.startswith("countergen-edit ")]
+
+
+@pytest.mark.parametrize("line", commands())
+def test_every_command_composes(line: str) -> None:
+    _, command, *words = shlex.split(line, comments=True)
+    assert command in COMMANDS
+    overrides = [o for word in words if word != "--help" for o in as_overrides(word)]
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        assert compose(command, overrides)
+
+
+def test_every_make_target_exists() -> None:
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    named = re.findall(r"^make ([a-z]+)", "\n".join(blocks("sh")), re.MULTILINE)
+    assert named == ["audit", "test"]
+    assert set(named) <= set(targets)
+
+
+def test_the_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    [example] = blocks("python")
+    exec(compile(example, "README.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("Estimate(value=0.")
+
+
+def test_every_file_it_links_to_is_there() -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", README):
+        if "://" not in target:
+            assert (ROOT / target).exists(), target
