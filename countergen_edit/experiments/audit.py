@@ -132,17 +132,10 @@ class _Audit:
 
     def reduction_row(self, before: SetScores, after: SetScores) -> Row:
         """How much of mean |R| the edit removed, paired with the unedited model."""
-        data = after.data
-        e = abs_r_reduction(before, after, self.plan.seed)
-        return Row(
-            metric="abs_r_reduction",
-            value=_finite(e.value),
-            lo=_finite(e.lo),
-            hi=_finite(e.hi),
-            dataset=data.name,
-            axis=data.axis,
-            group_a=data.groups[0],
-            group_b=data.groups[1],
+        return Row.of_set(
+            after.data,
+            "abs_r_reduction",
+            abs_r_reduction(before, after, self.plan.seed),
             n=len(after.output),
             seed=self.plan.seed,
         )
@@ -197,13 +190,11 @@ class _Audit:
         }
         detail = {"guaranteed": certificate.guaranteed, "reason": certificate.reason}
         return [
-            Row(
-                metric=metric,
-                value=_finite(value),
+            Row.of_set(
+                plan.fit[0],
+                metric,
+                value,
                 dataset="+".join(s.name for s in plan.fit),
-                axis=plan.fit[0].axis,
-                group_a=plan.fit[0].groups[0],
-                group_b=plan.fit[0].groups[1],
                 n=int((~data.keep).sum()),
                 seed=plan.seed,
                 detail=detail,
@@ -293,17 +284,8 @@ def edit_name(eraser: str, rank: int, site: str, layers: Sequence[int | None]) -
 
 def planted_row(data: CounterfactualSet, truth: Sequence[float], split: Split, seed: int) -> Row:
     """The planted mean |R| of a set, over the same items as the measured one."""
-    return Row(
-        metric="planted_mean_abs_r",
-        value=float(np.mean(np.abs(truth))),
-        dataset=data.name,
-        axis=data.axis,
-        group_a=data.groups[0],
-        group_b=data.groups[1],
-        split=split,
-        n=len(truth),
-        seed=seed,
-    )
+    value = float(np.mean(np.abs(truth)))
+    return Row.of_set(data, "planted_mean_abs_r", value, split=split, n=len(truth), seed=seed)
 
 
 def choose_layer(rows: Sequence[Row], eraser: str) -> int | None:
@@ -317,7 +299,3 @@ def choose_layer(rows: Sequence[Row], eraser: str) -> int | None:
             assert row.value is not None
             by_layer.setdefault(row.layer, []).append(row.value)
     return min(by_layer, key=lambda layer: (np.mean(by_layer[layer]), layer or 0))
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None

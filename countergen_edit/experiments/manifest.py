@@ -1,4 +1,4 @@
-"""What a run depended on, so that it can be repeated: never a secret, never a path of a home."""
+"""What a run depended on, so that it can be repeated; never a secret."""
 
 from __future__ import annotations
 

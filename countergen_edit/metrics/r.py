@@ -77,15 +77,10 @@ def r_rows(scores: SetScores, seed: int) -> list[Row]:
     data = scores.data
     signed, absolute = mean_r(scores, seed)
     return [
-        Row(
-            metric=metric,
-            value=e.value,
-            lo=e.lo,
-            hi=e.hi,
-            dataset=data.name,
-            axis=data.axis,
-            group_a=data.groups[0],
-            group_b=data.groups[1],
+        Row.of_set(
+            data,
+            metric,
+            e,
             n=len(scores.output),
             seed=seed,
             detail={"standard_error": e.standard_error, "templates": len(data.templates)}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.errors import UserError
+from countergen_edit.metrics.statistics import Estimate
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,27 @@ class Row:
     def to_dict(self) -> dict[str, Any]:
         """The row as JSON would have it, columns in their order."""
         return {column: asdict(self)[column] for column in COLUMNS}
+
+    @classmethod
+    def of_set(
+        cls, data: CounterfactualSet, metric: str, estimate: Estimate | float, **columns: Any
+    ) -> Row:
+        """A row about a set; what is not finite becomes None, as JSON wants it."""
+        if not isinstance(estimate, Estimate):
+            estimate = Estimate(estimate, math.nan, math.nan, math.nan)
+        finite = {
+            end: value if math.isfinite(value) else None
+            for end, value in zip(
+                ("value", "lo", "hi"), (estimate.value, estimate.lo, estimate.hi), strict=True
+            )
+        }
+        about = {
+            "dataset": data.name,
+            "axis": data.axis,
+            "group_a": data.groups[0],
+            "group_b": data.groups[1],
+        }
+        return cls(metric=metric, **(about | finite | columns))
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Row:

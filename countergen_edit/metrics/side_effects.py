@@ -71,13 +71,10 @@ def agreement_rows(scores: SetScores, seed: int) -> list[Row]:
         e = estimate(np.mean([by_side[side] for side in which], axis=0))
         chosen = present[:, which]
         rows.append(
-            Row(
-                metric="agreement",
-                value=e.value,
-                lo=e.lo,
-                hi=e.hi,
-                dataset=scores.data.name,
-                axis=scores.data.axis,
+            Row.of_set(
+                scores.data,
+                "agreement",
+                e,
                 group_a=group_a,
                 group_b=group_b,
                 n=int(chosen.sum()),
