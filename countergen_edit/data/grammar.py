@@ -208,9 +208,12 @@ def in_proper_name(words: Sequence[Word], i: int) -> bool:
 
     A name directly after a name is a surname; a common noun counts when both are capitalised.
     """
-    if i == 0 or words[i - 1].gap not in (" ", "-"):
+    if i == 0:
         return False
     word, previous = words[i], words[i - 1]
+    joined = (" ", "-", ". ") if previous.kind == "title" else (" ", "-")
+    if previous.gap not in joined:
+        return False
     if word.kind == "name":
         return previous.kind == "name"
     return (

@@ -79,6 +79,7 @@ REVERSIBLE = [
     ("The spokeswoman was a businesswoman.", "The spokesman was a businessman."),
     ("Half of the population is female.", "Half of the population is male."),
     ("Queen Julia", "King Paul"),
+    ("Mr. King said no.", "Mrs. King said no."),
 ]
 
 UNTOUCHED = [
