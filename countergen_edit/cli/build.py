@@ -18,6 +18,8 @@ from countergen_edit.models import LanguageModel, load
 from countergen_edit.testbed import directory, load_axis, load_truth
 
 TESTBED = "testbed"
+NEUTRAL_FIT_EVERY = 5
+"""One neutral sentence in so many is for fitting, the others for measuring."""
 
 
 def load_model(settings: ModelSettings) -> LanguageModel:
@@ -52,6 +54,7 @@ def build_audit(settings: AuditSettings, model: LanguageModel) -> tuple[AuditPla
         require_single_token_names(model, sets["fit"])
     truth = load_truth()
     gender = load_axis("gender")
+    neutral = truth.neutral_texts()
     plan = AuditPlan(
         fit=sets["fit"],
         keep=tuple(_load(entry, settings, axis, "fit") for entry in settings.data.keep),
@@ -59,7 +62,8 @@ def build_audit(settings: AuditSettings, model: LanguageModel) -> tuple[AuditPla
         test=sets["test"],
         agreement_validation=truth.agreement_set("validation", gender),
         agreement_test=truth.agreement_set("test", gender),
-        neutral=tuple(truth.neutral_texts()),
+        neutral_fit=tuple(neutral[::NEUTRAL_FIT_EVERY]),
+        neutral=tuple(t for i, t in enumerate(neutral) if i % NEUTRAL_FIT_EVERY),
         erasers={name: make_eraser(name, **params) for name, params in settings.eraser.items()},
         site=settings.edit.site,
         layers=settings.edit.layers,

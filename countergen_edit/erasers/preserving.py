@@ -26,7 +26,7 @@ from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser, register
 from countergen_edit.erasers.cvxpy_reference import preserving_cvxpy
 from countergen_edit.erasers.demands import Demands, read_demands
-from countergen_edit.erasers.labelled import require_rank
+from countergen_edit.erasers.labelled import read_features, require_rank
 from countergen_edit.erasers.logistic import span_coordinates
 from countergen_edit.errors import UserError
 from countergen_edit.seeds import generator
@@ -84,7 +84,9 @@ class PreservingEraser(BaseEraser):
         self.n_folds = n_folds
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, *, contexts: Any = None, keep: Any = ()) -> PreservingEraser:
+    def fit(
+        self, X: Any, y: Any, *, contexts: Any = None, keep: Any = (), background: Any = None
+    ) -> PreservingEraser:
         """Fit to rows `X` `[row, d]`, classes `y` and the context of each row.
 
         Args:
@@ -92,10 +94,12 @@ class PreservingEraser(BaseEraser):
             y: their classes.
             contexts: an id per row (template, prompt); None for one context, to be erased.
             keep: the ids to be kept, or a boolean per row. All other contexts are erased.
+            background: rows `[other, d]` without a class, of whatever else the map will meet. They
+                enter Σ only: directions in which they vary become dear to change.
 
         Raises:
-            UserError: bad rows, labels or contexts, a `rank` or `shrinkage` that is none, or a
-                conflict: an angle below `min_angle`.
+            UserError: bad rows, labels, contexts or background, a `rank` or `shrinkage` that is
+                none, or a conflict: an angle below `min_angle`.
         """
         rows = self._read(X, y)
         self.row_ids_ = () if contexts is None else ("contexts", "keep")
@@ -104,14 +108,17 @@ class PreservingEraser(BaseEraser):
             require_rank(self.rank, d)
         mean = rows.balanced_mean
         demands = read_demands(rows, contexts, keep)
-        inside, basis = span_coordinates(rows.X - mean)
+        every = rows.X
+        if background is not None:
+            every = np.vstack([rows.X, read_features(self, background).astype(np.float64)])
+        inside, basis = span_coordinates(every - mean)
         if basis is not None:
             demands = demands.along(basis)
         centred = inside - inside.mean(axis=0)
         variances, axes = np.linalg.eigh(centred.T @ centred / len(centred))
         solver = _Solver(np.clip(variances, 0.0, None), d, self)
         demands = demands.along(axes)
-        self.shrinkage_ = self._amount(rows.X, demands, solver)
+        self.shrinkage_ = self._amount(every, demands, solver)
         left, right, self.angle_ = solver.solve(demands, self.shrinkage_)
         if self.angle_ < self.min_angle and self.keep_within == 0:
             raise UserError(

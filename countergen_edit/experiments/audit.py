@@ -47,6 +47,8 @@ class AuditPlan:
     test: tuple[CounterfactualSet, ...]
     agreement_validation: CounterfactualSet
     agreement_test: CounterfactualSet
+    neutral_fit: tuple[str, ...]
+    """Text about nobody that erasers may weigh; never the text on which harm is measured."""
     neutral: tuple[str, ...]
     erasers: Mapping[str, BaseEraser]
     keep: tuple[CounterfactualSet, ...] = ()
@@ -66,6 +68,9 @@ class AuditPlan:
             raise UserError("edit.layers=best needs a set under data.validation; or name a layer")
         measured = (*self.validation, *self.test)
         check_leakage(self.fit, measured)
+        both = set(self.neutral_fit) & set(self.neutral)
+        if both:
+            raise UserError(f"neutral text {min(both)!r} is both fitted on and measured on")
         check_leakage(self.keep, (*measured, self.agreement_validation, self.agreement_test))
         if not self.test:
             raise UserError("the audit has no test sets: name at least one under data.test")
@@ -96,6 +101,7 @@ class _Audit:
                 self.model,
                 plan.fit,
                 plan.keep,
+                plan.neutral_fit,
                 site=plan.site,
                 layers=plan.layers,
                 positions=plan.positions,
@@ -268,7 +274,13 @@ def check_plan(model: LanguageModel, plan: AuditPlan) -> None:
         encode(model, texts)
     some = replace(plan.fit[0], samples=plan.fit[0].samples[:1])
     capture_fit_data(
-        model, [some], [], site=plan.site, layers=plan.layers, positions=plan.positions
+        model,
+        [some],
+        [],
+        plan.neutral_fit[:1],
+        site=plan.site,
+        layers=plan.layers,
+        positions=plan.positions,
     )
 
 

@@ -50,25 +50,34 @@ class FitData:
     """The counterfactual pair: variations of a context at the same place in their groups."""
     keep: Bool[np.ndarray, " row"]
     """Whether the row comes from a set that is to be kept."""
+    background: Float[np.ndarray, "layer other d"]
+    """Every token of text about nobody, for erasers that weigh what they change."""
 
     def at(self, layer: int | None) -> Float[np.ndarray, "row d"]:
         """All rows of one layer."""
         rows: Float[np.ndarray, "row d"] = self.values[self.layers.index(layer)]
         return rows
 
-    def used(self, eraser: BaseEraser) -> tuple[Bool[np.ndarray, " row"], dict[str, Any]]:
-        """The rows an eraser is fitted on, and the ids of these rows that its `fit` takes.
+    def used(
+        self, eraser: BaseEraser, layer: int | None
+    ) -> tuple[Bool[np.ndarray, " row"], dict[str, Any]]:
+        """The rows an eraser is fitted on, and what else its `fit` takes.
 
         An eraser that does not know what to keep never sees what is to be kept.
         """
         takes = signature(eraser.fit).parameters
         rows = np.ones_like(self.keep) if "keep" in takes else ~self.keep
-        columns = {"contexts": self.context, "keep": self.keep, "pairs": self.pair}
-        return rows, {name: ids[rows] for name, ids in columns.items() if name in takes}
+        known = {
+            "contexts": self.context[rows],
+            "keep": self.keep[rows],
+            "pairs": self.pair[rows],
+            "background": self.background[self.layers.index(layer)],
+        }
+        return rows, {name: value for name, value in known.items() if name in takes}
 
     def fit(self, eraser: BaseEraser, layer: int | None) -> BaseEraser:
         """A clone of the eraser, fitted at a layer."""
-        rows, ids = self.used(eraser)
+        rows, ids = self.used(eraser, layer)
         fitted: BaseEraser = clone(eraser).fit(self.at(layer)[rows], self.group[rows], **ids)
         return fitted
 
@@ -77,7 +86,7 @@ class FitData:
 
         Folds never share a name.
         """
-        rows, ids = self.used(fitted)
+        rows, ids = self.used(fitted, layer)
         return certify(
             fitted,
             self.at(layer)[rows],
@@ -115,12 +124,13 @@ def capture_fit_data(
     model: LanguageModel,
     erase: Sequence[CounterfactualSet],
     keep: Sequence[CounterfactualSet],
+    neutral: Sequence[str],
     *,
     site: str,
     layers: Sequence[int] | None,
     positions: Positions,
 ) -> FitData:
-    """Capture the fitting prompts at a site; `layers` None takes all."""
+    """Capture the fitting prompts, and text about nobody, at a site; `layers` None takes all."""
     places = [
         place
         for sets, kept in ((erase, False), (keep, True))
@@ -131,15 +141,24 @@ def capture_fit_data(
     taken: tuple[int | None, ...] = (None,)
     if site not in SITES_WITHOUT_LAYERS:
         taken = tuple(range(model.n_layers) if layers is None else layers)
+    chosen = [layer for layer in taken if layer is not None] or None
     activations = capture(
         model,
         [place.text for place in places],
         sites=(site,),
-        layers=[layer for layer in taken if layer is not None] or None,
+        layers=chosen,
         starts=[place.variation.start for place in places],
         positions="onward" if positions == "onward" else "last",
         progress="Capturing activations",
     )
+    background = capture(
+        model,
+        neutral,
+        sites=(site,),
+        layers=chosen,
+        starts=[0] * len(neutral),
+        positions="onward",
+    ).values[site]
     of_row = [places[i] for i in activations.row_text]
     require_difference(activations.values[site], of_row, site, positions)
     return FitData(
@@ -150,6 +169,7 @@ def capture_fit_data(
         np.array([p.context for p in of_row]),
         np.array([p.pair for p in of_row]),
         np.array([p.keep for p in of_row]),
+        background,
     )
 
 

@@ -125,7 +125,7 @@ def edit_table(results: Results, edit: Row) -> Table:
 def summary_table(results: Results) -> Table:
     """All edits side by side: bias left, and what each cost."""
     main = _main(results)
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
     table.title = f"[bold]Side by side[/bold], bias on {_set_label(main).strip()}"
     table.title_justify, table.title_style = "left", ""
     table.add_column("edit", no_wrap=True)

@@ -133,3 +133,32 @@ def test_shrinkage_chosen_by_held_out_contexts_is_the_best_of_the_grid_there():
     assert eraser.cv_scores_[eraser.shrinkage_] == min(eraser.cv_scores_.values())
     again = PreservingEraser(shrinkage="cv").fit(X, z, contexts=contexts, keep=keep)
     assert again.shrinkage_ == eraser.shrinkage_
+
+
+def test_background_enters_the_covariance_and_nothing_else():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(240, 6))
+    contexts = np.repeat(["a", "b", "c", "kept"], 60)
+    z = np.tile([0, 1], 120)
+    X[z == 1] += rng.normal(size=6)
+    loud = rng.normal(size=6)
+    loud /= np.linalg.norm(loud)
+    background = rng.normal(size=(500, 1)) * 100 * loud
+    options = {"contexts": contexts, "keep": ["kept"]}
+    eraser = PreservingEraser(shrinkage=0.0)
+    plain = eraser.fit(X, z, **options).erasure_
+    weighed = eraser.fit(X, z, **options, background=background).erasure_
+    np.testing.assert_array_equal(plain.mean, weighed.mean)
+    for context in ("a", "b", "c"):
+        here = contexts == context
+        means = [weighed(X[here & (z == g)]).mean(axis=0) for g in (0, 1)]
+        np.testing.assert_allclose(*means, atol=1e-9)
+    # What the background says is now dear to change: moving along it moves the output alike.
+    change = [np.linalg.norm(e(e.mean + loud) - e.mean - loud) for e in (plain, weighed)]
+    assert change[1] < 0.1 * change[0]
+
+
+def test_a_background_of_another_width_is_refused():
+    X = np.random.default_rng(0).normal(size=(20, 4))
+    with pytest.raises(UserError, match="features"):
+        PreservingEraser().fit(X, np.tile([0, 1], 10), background=np.ones((5, 3)))

@@ -35,6 +35,7 @@ def make_plan(families: tuple[str, ...] = ("occupations",), **changes: object) -
         test=tuple(truth.counterfactual_set(f, "test", gender) for f in families),
         agreement_validation=truth.agreement_set("validation", gender),
         agreement_test=truth.agreement_set("test", gender),
+        neutral_fit=tuple(truth.neutral_texts()[40:50]),
         neutral=tuple(truth.neutral_texts()[:40]),
         erasers={"rlace": make_eraser("rlace", rank=1)},
         planted=truth.planted_r(("female", "male")),
@@ -157,6 +158,12 @@ def test_the_audit_edits_at_any_site_and_several_layers(
     found = audit(model, plan, RunFolder(tmp_path / "run", {}, IDENTITY))
     edits = {r.edit for r in found if r.split == "test" and r.eraser == "rlace"}
     assert edits == {"rlace-1@embed" if site == "embed" else "rlace-2@mlp_out.0+1"}
+
+
+def test_neutral_text_that_was_fitted_on_is_refused() -> None:
+    texts = tuple(load_truth().neutral_texts()[:3])
+    with pytest.raises(UserError, match="both fitted on and measured on"):
+        make_plan(neutral=texts, neutral_fit=texts[:1])
 
 
 def test_rows_in_which_the_groups_are_the_same_are_refused(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ def make(model: LanguageModel, positions: str = "outputs", keep: bool = False) -
         model,
         [ERASE],
         [KEEP] if keep else [],
+        ["The hospital is at the café."],
         site="resid_post",
         layers=None,
         positions=positions,  # type: ignore[arg-type]
@@ -94,6 +95,8 @@ def test_rows_to_keep_reach_only_the_erasers_that_know_of_keeping(model: Languag
 
 
 def test_embeddings_have_no_layer(model: LanguageModel, tmp_path: Path) -> None:
-    data = capture_fit_data(model, [ERASE], [], site="embed", layers=None, positions="onward")
+    data = capture_fit_data(
+        model, [ERASE], [], ["The café."], site="embed", layers=None, positions="onward"
+    )
     assert data.layers == (None,)
     assert data.at(None).shape == (len(data.group), model.d_model)
