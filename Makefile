@@ -21,7 +21,7 @@ bench: $(READY)
 	$(BIN)/pip install --quiet --no-deps --constraint constraints.txt countergenedit==1.1.0 concept-erasure==0.2.4
 	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
 
-# Remakes the shipped weights from the seed: about a quarter of an hour on two cores.
+# Remakes the shipped weights from the seed: under half an hour on two cores.
 testbed: $(READY)
 	$(BIN)/countergen-edit testbed action=train
 

@@ -1,6 +1,6 @@
 """Make the testbed: corpus → tokenizer → weights, reproducible from the seed in `truth.yaml`.
 
-Two cores take about twenty minutes. Every row of a batch is one document that starts at position
+Two cores take under half an hour. Every row of a batch is one document that starts at position
 0, as prompts do at test time.
 """
 
@@ -60,7 +60,7 @@ def train_tokenizer(corpus: Sequence[str], names: Sequence[str]) -> PreTrainedTo
 
 
 def model_config(vocabulary: int, end: int) -> GPT2Config:
-    """About 1.7 million parameters in six blocks of the GPT-2 architecture."""
+    """About 1.5 million parameters in six blocks of the GPT-2 architecture."""
     return GPT2Config(
         vocab_size=vocabulary,
         n_positions=CONTEXT,
