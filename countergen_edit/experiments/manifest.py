@@ -33,19 +33,26 @@ def source_digest() -> str:
 
 
 def git_commit() -> str | None:
-    """The commit of the checkout the package is run from, if it is one."""
+    """The commit of the checkout the package is run from, if it is one.
+
+    An installed package may lie inside somebody else's repository, whose commit says nothing.
+    """
+    root = Path(countergen_edit.__file__).parent.parent
     try:
-        found = subprocess.run(
-            ["git", "rev-parse", "HEAD"],
-            cwd=Path(countergen_edit.__file__).parent,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=10,
+        top, commit = (
+            subprocess.run(
+                ["git", "rev-parse", what],
+                cwd=root,
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=10,
+            ).stdout.strip()
+            for what in ("--show-toplevel", "HEAD")
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return found.stdout.strip()
+    return commit if Path(top).resolve() == root.resolve() else None
 
 
 def masked(command: Sequence[str]) -> list[str]:
