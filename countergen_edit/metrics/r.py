@@ -83,7 +83,10 @@ def r_rows(scores: SetScores, seed: int) -> list[Row]:
             e,
             n=len(scores.output),
             seed=seed,
-            detail={"standard_error": e.standard_error, "templates": len(data.templates)}
+            detail={
+                "standard_error": e.standard_error if np.isfinite(e.standard_error) else None,
+                "templates": len(data.templates),
+            }
             | ({"starred": e.starred} if metric == "r" else {}),
         )
         for metric, e in (("r", signed), ("mean_abs_r", absolute))

@@ -44,22 +44,16 @@ class Row:
     def of_set(
         cls, data: CounterfactualSet, metric: str, estimate: Estimate | float, **columns: Any
     ) -> Row:
-        """A row about a set; what is not finite becomes None, as JSON wants it."""
+        """A row about a set, with the columns of an estimate."""
         if not isinstance(estimate, Estimate):
             estimate = Estimate(estimate, math.nan, math.nan, math.nan)
-        finite = {
-            end: value if math.isfinite(value) else None
-            for end, value in zip(
-                ("value", "lo", "hi"), (estimate.value, estimate.lo, estimate.hi), strict=True
-            )
-        }
         about = {
             "dataset": data.name,
             "axis": data.axis,
             "group_a": data.groups[0],
             "group_b": data.groups[1],
         }
-        return cls(metric=metric, **(about | finite | columns))
+        return cls(metric=metric, **(about | estimate.columns | columns))
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Row:

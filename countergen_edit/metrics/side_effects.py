@@ -146,9 +146,7 @@ def neutral_rows(cost: NeutralCost, dataset: str, seed: int) -> list[Row]:
     return [
         Row(
             metric=metric,
-            value=e.value,
-            lo=e.lo,
-            hi=e.hi,
+            **e.columns,
             dataset=dataset,
             n=len(cost.tokens),
             seed=seed,

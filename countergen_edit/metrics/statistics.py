@@ -8,8 +8,10 @@ between edits paired.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int
@@ -32,6 +34,12 @@ class Estimate:
     standard_error: float
 
     @property
+    def columns(self) -> dict[str, Any]:
+        """Value and interval as a row has them: what is not finite is None, as JSON wants it."""
+        ends = {"value": self.value, "lo": self.lo, "hi": self.hi}
+        return {end: value if math.isfinite(value) else None for end, value in ends.items()}
+
+    @property
     def starred(self) -> bool:
         """Whether two standard errors do not reach zero (CounterGen, Table 1)."""
         return abs(self.value) > 2 * self.standard_error
@@ -40,11 +48,11 @@ class Estimate:
 def resample(count: int, seed: int, *unit: object, resamples: int = RESAMPLES) -> Weights:
     """How often each of `count` clusters is drawn in each resample; the first row draws all once.
 
-    A single cluster cannot be resampled: it always weighs one.
+    A single cluster cannot be resampled: there is the data itself and nothing else.
     """
     ones = np.ones((1, count))
     if count == 1:
-        return np.ones((resamples + 1, 1))
+        return ones
     draws = generator(seed, "bootstrap", *unit).multinomial(
         count, np.full(count, 1 / count), size=resamples
     )
@@ -54,7 +62,8 @@ def resample(count: int, seed: int, *unit: object, resamples: int = RESAMPLES) -
 def estimate(values: Float64[np.ndarray, " resample"]) -> Estimate:
     """Point estimate (the first value) and percentile interval of a resampled statistic.
 
-    Resamples in which the statistic is undefined are left out; where all are, the interval is NaN.
+    Resamples in which the statistic is undefined are left out. Where none is left, or nothing could
+    be drawn, the interval is NaN: one observation says nothing about its own spread.
     """
     point, rest = float(values[0]), values[1:][np.isfinite(values[1:])]
     if rest.size < 2 or not np.isfinite(point):

@@ -221,6 +221,8 @@ def headline(results: Results) -> list[str]:
 
 
 def _with_interval(row: Row) -> str:
+    if row.lo is None or row.hi is None:
+        return f"{number(row.value)}, without interval: one wording and no names to draw from"
     return f"{number(row.value)} [{number(row.lo)}, {number(row.hi)}]"
 
 

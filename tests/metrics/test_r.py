@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -119,6 +120,22 @@ def test_the_interval_is_wider_with_one_name_more_unlike_the_others() -> None:
     wide, _ = mean_r(make_scores(unlike), 0)
     assert narrow.hi - narrow.lo == pytest.approx(0, abs=1e-12)
     assert wide.hi - wide.lo > 0.01
+
+
+def test_one_prompt_gives_a_value_without_interval_or_star() -> None:
+    variations = (Variation("female", "She left"), Variation("male", "He left"))
+    data = CounterfactualSet(
+        "one", "gender", ("female", "male"), (Sample("t", (" home",), variations),)
+    )
+    log_p = np.log([[[0.6], [0.2]]])
+    scores = SetScores(data, log_p, np.ones((1, 2, 1), dtype=bool), np.array([0]), (" home",))
+    r, absolute = r_rows(scores, seed=0)
+    assert r.value == absolute.value == pytest.approx(2 / 3)
+    assert (r.lo, r.hi, absolute.lo, absolute.hi) == (None, None, None, None)
+    assert not r.detail["starred"]
+    json.dumps([r.to_dict(), absolute.to_dict()], allow_nan=False)
+    reduction = abs_r_reduction(scores, scores, 0)
+    assert reduction.columns == {"value": 0.0, "lo": None, "hi": None}
 
 
 def test_rows_carry_r_and_its_star() -> None:

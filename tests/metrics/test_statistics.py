@@ -49,7 +49,11 @@ def test_items_of_one_cluster_move_together() -> None:
 
 
 def test_a_single_cluster_has_no_interval_from_it_and_an_undefined_value_has_none() -> None:
-    assert np.unique(resample(1, 0, "one")).tolist() == [1.0]
+    assert resample(1, 0, "one").tolist() == [[1.0]]
+    alone = bootstrap_mean([0.5], 0, "one")
+    assert alone.value == 0.5
+    assert alone.columns == {"value": 0.5, "lo": None, "hi": None}
+    assert not alone.starred
     nothing = estimate(np.array([np.nan, 1.0, 2.0]))
     assert np.isnan([nothing.lo, nothing.hi]).all()
 
