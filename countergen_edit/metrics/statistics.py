@@ -74,11 +74,15 @@ def estimate(values: Float64[np.ndarray, " resample"]) -> Estimate:
 
 
 def weighted_mean(
-    values: Float64[np.ndarray, "*resample item"],
+    values: Float64[np.ndarray, "*drawn item"],
     clusters: Int[np.ndarray, " item"],
-    weights: Weights,
+    weights: Float64[np.ndarray, "#resample cluster"],
 ) -> Float64[np.ndarray, " resample"]:
-    """Mean over items for each resample of the clusters they belong to."""
+    """Mean over items for each resample of the clusters they belong to.
+
+    Values that were resampled themselves (by name) may meet a single cluster, and the other way
+    round: one row then serves all resamples.
+    """
     w = weights[:, clusters]
     means: Float64[np.ndarray, " resample"] = np.sum(values * w, axis=-1) / np.sum(w, axis=-1)
     return means

@@ -138,6 +138,13 @@ def test_one_prompt_gives_a_value_without_interval_or_star() -> None:
     assert reduction.columns == {"value": 0.0, "lo": None, "hi": None}
 
 
+def test_one_template_with_several_names_still_has_the_interval_of_its_names() -> None:
+    p = np.random.default_rng(0).uniform(0.1, 0.9, size=(2, 2, 5))
+    signed, absolute = mean_r(make_scores(p, templates=[0, 0]), 0)
+    assert signed.lo < signed.value < signed.hi
+    assert absolute.hi > absolute.lo
+
+
 def test_rows_carry_r_and_its_star() -> None:
     p = np.full((8, 2, 4), 0.2)
     p[:, 0] = 0.6
