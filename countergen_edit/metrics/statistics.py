@@ -95,3 +95,21 @@ def bootstrap_mean(
     array = np.asarray(values, dtype=np.float64)
     weights = resample(len(array), seed, *unit)
     return estimate(weighted_mean(array, np.arange(len(array)), weights))
+
+
+def adjusted(
+    p_values: Sequence[float] | Float64[np.ndarray, " test"], method: str = "holm"
+) -> Float64[np.ndarray, " test"]:
+    """P-values adjusted for the number of tests of one table.
+
+    Args:
+        p_values: one for each test.
+        method: `holm` bounds the chance of any false rejection, `fdr_bh` (Benjamini–Hochberg) the
+            expected share of false ones; or another name that statsmodels knows.
+    """
+    from statsmodels.stats.multitest import multipletests  # late: slow to import
+
+    if not len(p_values):
+        return np.zeros(0)
+    corrected: Float64[np.ndarray, " test"] = multipletests(p_values, method=method)[1]
+    return corrected
