@@ -51,7 +51,7 @@ class Metric(ABC):
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
 
-    def check(self, model: LanguageModel) -> None:
+    def check(self, model: LanguageModel) -> None:  # noqa: B027 (nothing to check is a fine default)
         """Find what would stop the metric half way.
 
         Raises:
