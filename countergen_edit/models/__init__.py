@@ -3,7 +3,8 @@
 In: a hub id, a directory, or a model object. Out: a `LanguageModel`, and from it log-probabilities
 (float64), activations ``[layer, row, d_model]`` (float32) and continuations. Everything runs the
 model that `LanguageModel.bridge` wraps, so a hook attached there is active in all of it.
-Refused: anything that is not a causal language model, and text longer than the context.
+Refused: a model that generates no text, and text longer than the context. Of an encoder-decoder
+model there are continuations only.
 """
 
 from countergen_edit.models.batching import Batch
