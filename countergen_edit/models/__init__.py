@@ -9,6 +9,13 @@ model there are continuations only.
 
 from countergen_edit.models.batching import Batch
 from countergen_edit.models.capture import Activations, capture
+from countergen_edit.models.contrastive import (
+    Contrasted,
+    ContrastiveScores,
+    check_contrasts,
+    contrastive_generate,
+    token_texts,
+)
 from countergen_edit.models.distributions import batches, log_probs, next_token_log_probs
 from countergen_edit.models.generation import generate
 from countergen_edit.models.language_model import LanguageModel, from_pretrained_objects
@@ -21,11 +28,15 @@ __all__ = [
     "SITES",
     "Activations",
     "Batch",
+    "Contrasted",
+    "ContrastiveScores",
     "Encoding",
     "LanguageModel",
     "batches",
     "capture",
+    "check_contrasts",
     "continuation_log_probs",
+    "contrastive_generate",
     "encode",
     "from_pretrained_objects",
     "generate",
@@ -34,4 +45,5 @@ __all__ = [
     "log_probs",
     "next_token_log_probs",
     "token_log_probs",
+    "token_texts",
 ]

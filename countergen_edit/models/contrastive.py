@@ -1,4 +1,4 @@
-"""Contrastive input decoding (CID): text that is likely after one prompt and unlikely after another.
+"""Contrastive input decoding (CID): text that is likely after one prompt, unlikely after another.
 
     p̃(w) ∝ exp(λ Δ(w)) p(w | x, y),   Δ(w) = p(w | x, y) - p(w | x', y)
 
@@ -19,27 +19,29 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
 
-import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from countergen_edit.errors import UserError
 from countergen_edit.models.generation import (
+    _decoder_start,
     _ends,
     _generation_config,
     _plain_defaults,
+    _run,
     _text_after,
 )
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
+from countergen_edit.models.sampling import RowSampler
 from countergen_edit.models.scoring import widen
 from countergen_edit.models.tokens import encode, excerpt
-from countergen_edit.seeds import generator
+from countergen_edit.seeds import unit_seed
 
 TOP_K = 50
 """What the paper uses throughout."""
@@ -53,7 +55,6 @@ class Contrasted:
     Attributes:
         text: What follows the prompt, without special tokens.
         tokens: Its token ids, with the end token where there is one.
-        pieces: The text of each token, in the order of `tokens`.
         delta: Of each token, its probability after x minus that after x', in [-1, 1].
         divergence: At each token, the Jensen–Shannon divergence of the two next-token
             distributions in nats, in [0, ln 2].
@@ -61,7 +62,6 @@ class Contrasted:
 
     text: str
     tokens: tuple[int, ...]
-    pieces: tuple[str, ...]
     delta: tuple[float, ...]
     divergence: tuple[float, ...]
 
@@ -71,9 +71,7 @@ def contrast(
     contrast_logits: Float[Tensor, "pair vocab"],
     strength: Float64[Tensor, " pair"],
     top_k: int = TOP_K,
-) -> tuple[
-    Float64[Tensor, "pair k"], Float64[Tensor, "pair k"], Int[Tensor, "pair k"]
-]:
+) -> tuple[Float64[Tensor, "pair k"], Float64[Tensor, "pair k"], Int[Tensor, "pair k"]]:
     """log p̃, normalised, with Δ, of the K likeliest tokens after x, and which tokens they are.
 
     Args:
@@ -86,7 +84,7 @@ def contrast(
     log_p = widen(top) - _log_norm(logits)
     log_q = widen(contrast_logits.gather(1, token)) - _log_norm(contrast_logits)
     delta = log_p.exp() - log_q.exp()
-    return (log_p + strength[:, None] * delta).log_softmax(-1), delta, token
+    return (log_p + strength.to(log_p)[:, None] * delta).log_softmax(-1), delta, token
 
 
 def jensen_shannon(
@@ -115,8 +113,8 @@ def _log_norm(logits: Float[Tensor, "pair vocab"]) -> Float64[Tensor, "pair 1"]:
 class ContrastiveScores:
     """A logits processor for `generate` on a doubled batch, [x rows; x' rows].
 
-    Greedy decoding and beams need nothing else: equal scores make the halves choose alike. For
-    sampling, both must meet the same chance: use `contrastive_generate`.
+    Greedy decoding and beams need nothing else: equal scores make the halves choose alike. When
+    sampling, both must meet the same chance, as `contrastive_generate` sees to.
 
     Args:
         strength: λ of each pair; with beams, one for each pair still.
@@ -130,107 +128,38 @@ class ContrastiveScores:
         self.strength = torch.as_tensor(strength, dtype=torch.float64)
         self.top_k = top_k
         self.trace = trace
-        self.steps = 0
         self._delta: list[Tensor] = []
         self._token: list[Tensor] = []
         self._divergence: list[Tensor] = []
 
     def __call__(
         self, input_ids: Int[Tensor, "row time"], scores: Float[Tensor, "row vocab"]
-    ) -> Float64[Tensor, "row vocab"]:
+    ) -> Float[Tensor, "row vocab"]:
         check_top_k(self.top_k, scores.shape[-1])
         x, other = scores.chunk(2)
         beams = len(x) // len(self.strength)
         strength = self.strength.repeat_interleave(beams)
-        log_p, delta, token = contrast(
-            x, other, strength.to(x.device if x.device.type != "mps" else "cpu"), self.top_k
-        )
+        log_p, delta, token = contrast(x, other, strength, self.top_k)
         if self.trace:
             self._delta.append(delta)
             self._token.append(token)
             self._divergence.append(jensen_shannon(x, other))
-        self.steps += 1
-        half = torch.full(x.shape, -torch.inf, dtype=log_p.dtype, device=log_p.device)
-        half.scatter_(1, token.to(log_p.device), log_p)
-        return half.repeat(2, 1)
+        # In float64, so that no two tokens come to tie; Apple's device has none.
+        wide = scores.dtype if scores.device.type == "mps" else torch.float64
+        half = torch.full(x.shape, -torch.inf, dtype=wide, device=scores.device)
+        return half.scatter_(1, token, log_p.to(half)).repeat(2, 1)
 
-    def traced(
-        self, new: Int[Tensor, "pair step"]
-    ) -> tuple[Float64[np.ndarray, "pair step"], Float64[np.ndarray, "pair step"]]:
-        """Δ of the tokens chosen, and the divergence at every step.
+    def traced(self, new: Sequence[Sequence[int]]) -> tuple[list[list[float]], list[list[float]]]:
+        """Δ of the tokens chosen, and the divergence at every step; empty without `trace`.
 
-        Δ is NaN for a token outside the K, which only padding after an end is.
+        A token that was not among the K, as only padding after an end can be, has a Δ of 0.
         """
-        delta = np.full(new.shape, np.nan)
-        for step, (values, tokens) in enumerate(zip(self._delta, self._token, strict=True)):
-            row, place = torch.nonzero(
-                tokens.cpu() == new[:, step, None].cpu(), as_tuple=True
-            )
-            delta[row.numpy(), step] = values.cpu()[row, place].numpy()
-        divergence: Float64[np.ndarray, "pair step"] = (
-            torch.stack(self._divergence, dim=1).cpu().numpy()
-        )
-        return delta, divergence
-
-
-class _SharedDraw:
-    """Draws one token for both halves, so that `generate` can go on as if it were greedy.
-
-    Each pair has a generator of its own: what is drawn for it does not depend on its batch.
-    """
-
-    def __init__(self, generators: Sequence[np.random.Generator]) -> None:
-        self.generators = generators
-
-    def __call__(
-        self, input_ids: Int[Tensor, "row time"], scores: Float64[Tensor, "row vocab"]
-    ) -> Float64[Tensor, "row vocab"]:
-        cumulative = scores.chunk(2)[0].softmax(-1).cumsum(-1)
-        u = torch.tensor([g.random() for g in self.generators], dtype=cumulative.dtype)
-        level = u.to(cumulative.device)[:, None] * cumulative[:, -1:]
-        drawn = torch.searchsorted(cumulative, level, right=True)
-        chosen = torch.full_like(cumulative, -torch.inf).scatter_(1, drawn, 0.0)
-        return chosen.repeat(2, 1)
-
-
-def contrastive_tokens(
-    model: Any,
-    prompts: Sequence[Sequence[int]],
-    contrasts: Sequence[Sequence[int]],
-    processor: ContrastiveScores,
-    *,
-    config: Any,
-    then: Sequence[Callable[..., Tensor]] = (),
-) -> Int[Tensor, "pair step"]:
-    """New tokens of each pair, from a plain Hugging Face model: decoder-only or encoder-decoder.
-
-    Args:
-        model: Anything with `generate`.
-        prompts: Token ids of every x.
-        contrasts: Token ids of every x'; lengths may differ.
-        processor: A fresh one for every call.
-        config: A `GenerationConfig`; `pad_token_id` must be set and `do_sample` off.
-        then: Logits processors to follow, such as a temperature.
-    """
-    rows = [*prompts, *contrasts]
-    width = max(map(len, rows))
-    ids = torch.full((len(rows), width), config.pad_token_id)
-    mask = torch.zeros_like(ids)
-    for k, row in enumerate(rows):
-        # What is continued must end where its continuation begins; what is only read starts at 0.
-        at = slice(len(row)) if model.config.is_encoder_decoder else slice(width - len(row), None)
-        ids[k, at] = torch.tensor(row)
-        mask[k, at] = 1
-    device = model.get_input_embeddings().weight.device
-    with torch.inference_mode():
-        output: Tensor = model.generate(
-            ids.to(device),
-            attention_mask=mask.to(device),
-            generation_config=config,
-            logits_processor=_processors([processor, *then]),
-        )
-    start = 1 if model.config.is_encoder_decoder else width
-    return output[: len(prompts), start:].cpu()
+        if not self._divergence:
+            return [[] for _ in new], [[] for _ in new]
+        chosen = torch.tensor(new)[:, :, None]
+        found = torch.stack(self._token, dim=1).cpu() == chosen
+        delta = (torch.stack(self._delta, dim=1).cpu() * found).sum(-1)
+        return delta.tolist(), torch.stack(self._divergence, dim=1).cpu().tolist()
 
 
 def contrastive_generate(
@@ -276,18 +205,19 @@ def contrastive_generate(
         UserError: the lists differ in length, a prompt equals its contrast or is too long, λ is
             negative, K exceeds the vocabulary, or an option is out of range.
     """
-    strengths = [float(strength)] * len(prompts) if isinstance(strength, (int, float)) else [
-        float(s) for s in strength
-    ]
-    _check_options(lm, prompts, contrasts, strengths, top_k, max_new_tokens, batch_size)
+    if isinstance(strength, int | float):
+        strength = [strength] * len(prompts)
+    strengths = [float(value) for value in strength]
+    if batch_size < 1:
+        raise UserError(f"batch_size={batch_size}: at least 1")
     if do_sample and (not (temperature > 0 and 0 < top_p <= 1) or num_beams > 1):
         raise UserError(
             f"temperature={temperature} must be positive, top_p={top_p} in (0, 1], "
             f"num_beams={num_beams} 1 when sampling"
         )
-    x, other = ([e.ids for e in encode(lm, texts)] for texts in (prompts, contrasts))
-    for k, (a, b) in enumerate(zip(x, other, strict=True)):
-        _check_pair(lm, prompts[k], contrasts[k], a, b, max_new_tokens)
+    x, other = check_contrasts(
+        lm, prompts, contrasts, strengths, max_new_tokens=max_new_tokens, top_k=top_k
+    )
     trace = trace and num_beams == 1
     ends = _ends(lm)
     stops = {*ends, *(sentence_ends(lm) if sentence else ())}
@@ -297,36 +227,47 @@ def contrastive_generate(
         do_sample=False,
         eos_token_id=sorted(stops) or None,
         pad_token_id=ends[0] if ends else 0,
+        decoder_start_token_id=_decoder_start(lm),
     )
-    generators = _generators(seed, prompts, contrasts, strengths) if do_sample else []
+    seeds = _row_seeds(seed, prompts, contrasts, strengths)
     order = sorted(range(len(prompts)), key=lambda i: (max(len(x[i]), len(other[i])), i))
-    results: list[Contrasted | None] = [None] * len(prompts)
+    chunks = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+    results: dict[int, Contrasted] = {}
     with _plain_defaults(lm.bridge.original_model):
-        for begin in track(range(0, len(order), batch_size), progress):
-            chunk = order[begin : begin + batch_size]
+        for chunk in track(chunks, progress):
             processor = ContrastiveScores([strengths[i] for i in chunk], top_k, trace)
-            new = contrastive_tokens(
-                lm.bridge.original_model,
-                [x[i] for i in chunk],
-                [other[i] for i in chunk],
-                processor,
-                config=config,
-                then=[*_warpers(temperature, top_p), _SharedDraw([generators[i] for i in chunk])]
-                if do_sample
-                else [],
+            # Halves with the same seeds meet the same noise, and so draw the same tokens.
+            sampler = RowSampler(
+                2 * [seeds[i] for i in chunk], top_p=top_p, temperature=temperature
             )
-            traces = processor.traced(new) if trace else None
+            new = _run(
+                lm,
+                [*(x[i] for i in chunk), *(other[i] for i in chunk)],
+                config,
+                [processor, sampler] if do_sample else [processor],
+            )[: len(chunk)]
+            delta, divergence = processor.traced(new)
             for k, i in enumerate(chunk):
-                tokens = new[k].tolist()
-                count = next((j + 1 for j, t in enumerate(tokens) if t in stops), len(tokens))
-                results[i] = _contrasted(
-                    lm,
-                    x[i],
-                    tokens[:count],
-                    ends,
-                    () if traces is None else tuple(t[k, :count].tolist() for t in traces),
+                stop = next((j for j, t in enumerate(new[k]) if t in stops), len(new[k]))
+                tokens = tuple(new[k][: stop + 1])
+                shown = tokens[:-1] if tokens[-1] in ends else tokens
+                results[i] = Contrasted(
+                    _text_after(lm, [] if lm.is_encoder_decoder else x[i], list(shown)),
+                    tokens,
+                    tuple(delta[k][: len(tokens)]),
+                    tuple(divergence[k][: len(tokens)]),
                 )
-    return [result for result in results if result is not None]
+    return [results[i] for i in range(len(prompts))]
+
+
+def token_texts(lm: LanguageModel, prompt: str, tokens: Sequence[int]) -> list[str]:
+    """The text that each token of a continuation adds.
+
+    A character made of several tokens shows with the last of them, a special token not at all.
+    """
+    before = [] if lm.is_encoder_decoder else encode(lm, [prompt])[0].ids
+    begun = [_text_after(lm, before, list(tokens[:k])) for k in range(len(tokens) + 1)]
+    return [b[len(a) :] if b.startswith(a) else "" for a, b in pairwise(begun)]
 
 
 def check_top_k(top_k: int, vocabulary: int) -> None:
@@ -336,9 +277,7 @@ def check_top_k(top_k: int, vocabulary: int) -> None:
         UserError: K is below 1 or above the vocabulary's size.
     """
     if not 1 <= top_k <= vocabulary:
-        raise UserError(
-            f"top_k={top_k} is not between 1 and the vocabulary's {vocabulary} tokens"
-        )
+        raise UserError(f"top_k={top_k} is not between 1 and the vocabulary's {vocabulary} tokens")
 
 
 def sentence_ends(lm: LanguageModel) -> tuple[int, ...]:
@@ -349,15 +288,20 @@ def sentence_ends(lm: LanguageModel) -> tuple[int, ...]:
     return tuple(t for t, text in enumerate(table) if set(text) & set(SENTENCE_ENDS))
 
 
-def _check_options(
+def check_contrasts(
     lm: LanguageModel,
     prompts: Sequence[str],
     contrasts: Sequence[str],
     strengths: Sequence[float],
-    top_k: int,
+    *,
     max_new_tokens: int,
-    batch_size: int,
-) -> None:
+    top_k: int = TOP_K,
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Token ids of the prompts and of the contrasts, once they are known to decode.
+
+    Raises:
+        UserError: as `contrastive_generate` says.
+    """
     if not len(prompts) == len(contrasts) == len(strengths):
         raise UserError(
             f"{len(prompts)} prompts, {len(contrasts)} contrasts and {len(strengths)} values of "
@@ -369,69 +313,34 @@ def _check_options(
                 f"lambda={value:g} is not a number from 0 up; to turn the contrast round, swap the "
                 "prompts"
             )
+    if max_new_tokens < 1:
+        raise UserError(f"max_new_tokens={max_new_tokens}: at least 1")
     check_top_k(top_k, lm.vocab_size)
-    if max_new_tokens < 1 or batch_size < 1:
-        raise UserError(f"max_new_tokens={max_new_tokens}, batch_size={batch_size}: at least 1")
-
-
-def _check_pair(
-    lm: LanguageModel, prompt: str, other: str, a: list[int], b: list[int], room: int
-) -> None:
-    if not a or not b:
-        raise UserError(f"empty prompt: {lm.name} has no beginning-of-text token to start from")
-    if a == b:
-        raise UserError(
-            f"the prompt equals its contrast, {excerpt(prompt)}: there is nothing to contrast"
-        )
-    for text, ids in ((prompt, a), (other, b)):
-        if len(ids) + room > lm.context_length:
+    x, other = ([e.ids for e in encode(lm, texts)] for texts in (prompts, contrasts))
+    for texts in zip(prompts, contrasts, x, other, strict=True):
+        if texts[2] == texts[3]:
             raise UserError(
-                f"a prompt of {len(ids)} tokens and {room} new ones exceed the context of "
-                f"{lm.name} ({lm.context_length}): {excerpt(text)}"
+                f"the prompt equals its contrast, {excerpt(texts[0])}: there is nothing to contrast"
             )
+        for text, ids in zip(texts[:2], texts[2:], strict=True):
+            if not ids:
+                raise UserError(
+                    f"empty prompt: {lm.name} has no beginning-of-text token to start from"
+                )
+            if max_new_tokens > lm.context_length - (0 if lm.is_encoder_decoder else len(ids)):
+                raise UserError(
+                    f"a prompt of {len(ids)} tokens and {max_new_tokens} new ones exceed the "
+                    f"context of {lm.name} ({lm.context_length}): {excerpt(text)}"
+                )
+    return x, other
 
 
-def _contrasted(
-    lm: LanguageModel,
-    prompt: list[int],
-    tokens: list[int],
-    ends: Sequence[int],
-    traces: tuple[list[float], ...],
-) -> Contrasted:
-    shown = tokens[:-1] if tokens and tokens[-1] in ends else tokens
-    begun = ["", *(_text_after(lm, prompt, shown[: k + 1]) for k in range(len(shown)))]
-    # A character of several tokens shows with the last of them.
-    pieces = [b[len(a) :] if b.startswith(a) else "" for a, b in zip(begun, begun[1:], strict=False)]
-    pieces += [""] * (len(tokens) - len(shown))
-    delta, divergence = traces or ([], [])
-    return Contrasted(
-        begun[-1], tuple(tokens), tuple(pieces), tuple(delta), tuple(divergence)
-    )
-
-
-def _generators(
+def _row_seeds(
     seed: int, prompts: Sequence[str], contrasts: Sequence[str], strengths: Sequence[float]
-) -> list[np.random.Generator]:
-    met: Counter[tuple[str, str, float]] = Counter()
-    generators = []
+) -> list[int]:
+    seen: Counter[tuple[str, str, float]] = Counter()
+    seeds = []
     for pair in zip(prompts, contrasts, strengths, strict=True):
-        generators.append(generator(seed, "cid", *pair, met[pair]))
-        met[pair] += 1
-    return generators
-
-
-def _warpers(temperature: float, top_p: float) -> list[Any]:
-    from transformers import TemperatureLogitsWarper, TopPLogitsWarper
-
-    found: list[Any] = []
-    if temperature != 1:
-        found.append(TemperatureLogitsWarper(float(temperature)))
-    if top_p < 1:
-        found.append(TopPLogitsWarper(float(top_p)))
-    return found
-
-
-def _processors(processors: Sequence[Any]) -> Any:
-    from transformers import LogitsProcessorList  # late: transformers is slow to import
-
-    return LogitsProcessorList(processors)
+        seeds.append(unit_seed(seed, "cid", *pair, seen[pair]))
+        seen[pair] += 1
+    return seeds
