@@ -36,6 +36,8 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, estimate, resample
 from countergen_edit.models import LanguageModel, check_contrasts, contrastive_generate
 
+AUTOMATIC = "cid_biased_fraction_automatic"
+RATED_BY_LEXICON = {"rated_by": "lexicon, automatically; no person has rated"}
 SHOWN = 8
 """Commonest continuations that a row keeps; all are in the store."""
 
@@ -162,30 +164,36 @@ class Resampling:
     """Bootstrap weights of continuations: templates and the names of both sides are drawn.
 
     Names can be drawn only where every template was asked of the same names. Two lists of
-    continuations of one set meet the same draws, which pairs them.
+    continuations of one audit meet the same draws, which pairs them.
+
+    Args:
+        items: All continuations of an audit.
+        seed: The run's seed.
     """
 
-    def __init__(self, data: CounterfactualSet, seed: int) -> None:
-        self._weights: list[tuple[dict[str, int], Float64[np.ndarray, "resample cluster"]]] = []
-        self._groups = data.groups
-        templates = {t: i for i, t in enumerate(data.templates)}
-        self._templates = templates, resample(len(templates), seed, data.name, "templates")
-        for group in data.groups:
-            lists = {tuple(v.name for v in s.of(group)) for s in data.samples}
-            names = next(iter(lists))
-            index = {v.name or v.text: 0 for s in data.samples for v in s.of(group)}
-            weights = np.ones((1, 1))
-            if len(lists) == 1 and None not in names:
-                index = {str(name): i for i, name in enumerate(names)}
-                weights = resample(len(names), seed, data.name, "names", group)
-            self._weights.append((index, weights))
+    def __init__(self, items: Sequence[Continuation], seed: int) -> None:
+        self.groups = groups_of(items)
+        templates = {t: i for i, t in enumerate(dict.fromkeys(item.template for item in items))}
+        self._templates = templates, resample(len(templates), seed, "cid", "templates")
+        self._names = []
+        for group in self.groups:
+            asked: dict[str, dict[str, int]] = {}
+            for item in items:
+                if item.group == group:
+                    of_template = asked.setdefault(item.template, {})
+                    of_template.setdefault(item.own, len(of_template))
+            names = next(iter(asked.values()))
+            weights = resample(len(names), seed, "cid", "names", group)
+            if any(list(other) != list(names) for other in asked.values()):
+                names = {name: 0 for other in asked.values() for name in other}
+                weights = np.ones((1, 1))
+            self._names.append((names, weights))
 
     def weights(self, items: Sequence[Continuation]) -> Float64[np.ndarray, "resample item"]:
         """How often each continuation counts in each resample; the first row is the data itself."""
         places, weights = self._templates
         product = weights[:, [places[item.template] for item in items]]
-        for side, group in enumerate(self._groups):
-            index, weights = self._weights[side]
+        for group, (index, weights) in zip(self.groups, self._names, strict=True):
             of_side = [index[i.own if i.group == group else i.other] for i in items]
             product = product * weights[:, of_side]
         return product
@@ -228,41 +236,47 @@ def automatic_criteria(text: str) -> tuple[str, ...]:
 
 
 def fraction_rows(
-    data: CounterfactualSet,
     items: Sequence[Continuation],
     biased: Mapping[tuple[str, str], bool],
     metric: str,
     seed: int,
-    detail: Mapping[str, Any],
+    **columns: Any,
 ) -> list[Row]:
     """The share of biased continuations by group and λ (Figures 2, 6 and 7).
 
     Args:
-        data: What was decoded.
-        items: The continuations.
+        items: All continuations of an audit.
         biased: (template, plain text) → whether it is biased.
         metric: `cid_biased_fraction` where people rated, `…_automatic` where a lexicon did.
         seed: The run's seed.
-        detail: What every row says about its rating.
+        columns: Further columns of every row.
     """
-    draws, rows = Resampling(data, seed), []
-    for strength, group in product(_strengths(items), data.groups):
+    draws, rows = Resampling(items, seed), []
+    for strength, group in product(strengths_of(items), draws.groups):
         chosen = [i for i in items if i.strength == strength and i.group == group]
         marks = [float(biased[i.template, i.plain]) for i in chosen]
         rows.append(
-            Row.of_set(
-                data,
-                metric,
-                estimate(draws.means(chosen, marks)),
+            Row(
+                metric=metric,
+                **estimate(draws.means(chosen, marks)).columns,
                 dataset=dataset_name(strength),
                 group_a=group,
-                group_b="",
                 n=len(chosen),
                 seed=seed,
-                detail={"lambda": strength, **detail},
+                **columns,
             )
         )
     return rows
+
+
+def groups_of(items: Sequence[Continuation]) -> tuple[str, ...]:
+    """The groups of an audit, in its order."""
+    return tuple(dict.fromkeys(item.group for item in items))
+
+
+def strengths_of(items: Sequence[Continuation]) -> tuple[float, ...]:
+    """The values of λ of an audit, in its order."""
+    return tuple(dict.fromkeys(item.strength for item in items))
 
 
 def dataset_name(strength: float, template: str = "cid") -> str:
@@ -272,10 +286,6 @@ def dataset_name(strength: float, template: str = "cid") -> str:
     'cid, λ=10'
     """
     return f"{template}, λ={strength:g}"
-
-
-def _strengths(items: Sequence[Continuation]) -> list[float]:
-    return list(dict.fromkeys(item.strength for item in items))
 
 
 @register("cid")
@@ -361,7 +371,7 @@ class Cid(Metric):
         seed, data = self.subject.seed, self.data
         items = self.continuations(model, edit, label, store)
         before = self.continuations(model, None, UNEDITED, store)
-        draws = Resampling(data, seed)
+        draws = Resampling(items, seed)
         rows = []
         for strength in self.strengths:
             now, then = ([i for i in x if i.strength == strength] for x in (items, before))
@@ -384,9 +394,9 @@ class Cid(Metric):
                     )
                 )
         marks = {(i.template, i.plain): bool(automatic_criteria(i.plain)) for i in items}
-        rated = {"rated_by": "lexicon, automatic; no person has rated"}
-        metric = "cid_biased_fraction_automatic"
-        rows += fraction_rows(data, items, marks, metric, seed, rated)
+        rows += fraction_rows(
+            items, marks, AUTOMATIC, seed, axis=data.axis, detail=RATED_BY_LEXICON
+        )
         return rows + self._texts(items)
 
     def _texts(self, items: Sequence[Continuation]) -> list[Row]:
