@@ -33,7 +33,7 @@ from countergen_edit.metrics.ratings import agreed, agreement, items_of, read_sh
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
 
-EFFECTS = "effects.jsonl"
+EFFECTS, RATINGS = "effects.jsonl", "ratings.jsonl"
 SHEET = ".csv"
 
 
@@ -139,7 +139,7 @@ def write_sheets(
 
 
 def read_ratings(runs: Sequence[Path], sheets: Path, seed: int) -> list[list[Row]]:
-    """For each run, its rows together with what raters said of it.
+    """For each run, its rows together with what raters said of it (kept in `ratings.jsonl`).
 
     Raises:
         UserError: there are no sheets, or one does not hold exactly what the runs hold.
@@ -189,9 +189,16 @@ def read_ratings(runs: Sequence[Path], sheets: Path, seed: int) -> list[list[Row
             for label, texts in decoded(run).items()
             if label in mine
             for row in fraction_rows(
-                texts, biased, "cid_biased_fraction", seed, axis=mine[label].axis, detail=by_people
+                texts,
+                biased,
+                "cid_biased_fraction",
+                seed,
+                axis=mine[label].axis,
+                rated_by=by_people,
             )
         ]
+        lines = (json.dumps(r.to_dict(), ensure_ascii=False) + "\n" for r in [*rated, *shared])
+        (run / RATINGS).write_text("".join(lines), "utf-8")
         found.append([*rows, *rated, *shared])
     return found
 

@@ -240,7 +240,9 @@ def fraction_rows(
     biased: Mapping[tuple[str, str], bool],
     metric: str,
     seed: int,
-    **columns: Any,
+    *,
+    axis: str,
+    rated_by: Mapping[str, Any],
 ) -> list[Row]:
     """The share of biased continuations by group and λ (Figures 2, 6 and 7).
 
@@ -249,7 +251,8 @@ def fraction_rows(
         biased: (template, plain text) → whether it is biased.
         metric: `cid_biased_fraction` where people rated, `…_automatic` where a lexicon did.
         seed: The run's seed.
-        columns: Further columns of every row.
+        axis: Column of every row.
+        rated_by: Who rated, for the detail of every row.
     """
     draws, rows = Resampling(items, seed), []
     for strength, group in product(strengths_of(items), draws.groups):
@@ -263,7 +266,8 @@ def fraction_rows(
                 group_a=group,
                 n=len(chosen),
                 seed=seed,
-                **columns,
+                axis=axis,
+                detail={"lambda": strength, **rated_by},
             )
         )
     return rows
@@ -395,7 +399,7 @@ class Cid(Metric):
                 )
         marks = {(i.template, i.plain): bool(automatic_criteria(i.plain)) for i in items}
         rows += fraction_rows(
-            items, marks, AUTOMATIC, seed, axis=data.axis, detail=RATED_BY_LEXICON
+            items, marks, AUTOMATIC, seed, axis=data.axis, rated_by=RATED_BY_LEXICON
         )
         return rows + self._texts(items)
 

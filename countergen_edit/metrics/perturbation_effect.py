@@ -24,6 +24,7 @@ from countergen_edit.errors import UserError
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import bootstrap_mean, estimate
 from countergen_edit.models import LanguageModel, contrastive_generate
+from countergen_edit.models.loading import without_progress_bar
 from countergen_edit.seeds import generator
 
 GRID = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
@@ -153,7 +154,8 @@ class SentenceEmbedding:
             ) from error
         where = str(get_model_path()) if self.name is None else self.name
         try:
-            return SentenceTransformer(where)
+            with without_progress_bar():
+                return SentenceTransformer(where)
         except (OSError, ValueError) as error:
             first = str(error).strip().splitlines()[0]
             raise UserError(f"cannot load the sentence-embedding model {where}: {first}") from error

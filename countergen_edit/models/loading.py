@@ -64,7 +64,7 @@ def load(
     kind = AutoModelForSeq2SeqLM if architecture in _encoder_decoders() else AutoModelForCausalLM
     tokenizer = _tokenizer(source.location, where)
     try:
-        with _without_progress_bar():
+        with without_progress_bar():
             loaded: Any = kind.from_pretrained(
                 source.location,
                 dtype=_DTYPES[dtype],
@@ -88,7 +88,7 @@ def load(
 
 
 @contextmanager
-def _without_progress_bar() -> Iterator[None]:
+def without_progress_bar() -> Iterator[None]:
     """Silence the bar of transformers, which also goes to files and pipes."""
     from transformers.utils import logging
 

@@ -1,0 +1,1 @@
+"""Figures: from result rows to interactive plots; nothing is computed here."""
