@@ -19,13 +19,13 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float64
 
 from countergen_edit.conf_path import read_config
-from countergen_edit.data.axis import Axis, Split
+from countergen_edit.data.axis import SPLITS, Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample
 from countergen_edit.data.splits import check_leakage
 from countergen_edit.data.templates import Template, expand, slots
@@ -317,7 +317,7 @@ class Cid(Metric):
         templates: Sequence[str] = (),
         strengths: Sequence[float] = (0.0, 10.0, 50.0),
         names: int | None = 4,
-        splits: Sequence[Split] = ("test",),
+        splits: Sequence[str] = ("test",),
         max_new_tokens: int = 16,
         top_k: int = 50,
     ) -> None:
@@ -327,10 +327,10 @@ class Cid(Metric):
         if names is not None and names < 1:
             raise UserError(f"metric.cid.names={names}: at least 1, or null for all")
         for split in splits:
-            if split not in ("fit", "validation", "test"):
-                raise unknown("split of metric.cid.splits", split, ("fit", "validation", "test"))
+            if split not in SPLITS:
+                raise unknown("split of metric.cid.splits", split, SPLITS)
         self.data = template_set(
-            subject.axis, templates, subject.groups, splits=tuple(splits), names=names
+            subject.axis, templates, subject.groups, splits=cast(Any, splits), names=names
         )
         check_leakage(
             [s for split, sets in subject.measured for s in sets if split == "fit"], [self.data]
@@ -453,7 +453,8 @@ def read_continuations(path: Path) -> list[Continuation]:
         UserError: there is no such file, or a line holds something else.
     """
     try:
-        lines = path.read_text("utf-8").splitlines()
+        # A model may write any line break of Unicode; JSON leaves all but one of them as they are.
+        lines = path.read_text("utf-8").removesuffix("\n").split("\n")
     except OSError as error:
         raise UserError(f"no continuations in {path}: {error.strerror}") from error
     items = []
