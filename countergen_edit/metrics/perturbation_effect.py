@@ -242,7 +242,7 @@ def effects(
 
 
 def _is_wide(below: float, above: float, tolerance: float) -> bool:
-    return math.isfinite(above) and above - below > tolerance * above
+    return bool(math.isfinite(above) and above - below > tolerance * above)
 
 
 def effect_rows(found: Sequence[Effect], grid: Sequence[float], tau: float, seed: int) -> list[Row]:
