@@ -38,9 +38,7 @@ def edit_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     d = load(directory()).d_model
     path = tmp_path_factory.mktemp("edit") / "wiped"
-    save_edit(
-        Edit.at("resid_post", {1: AffineErasure(np.eye(d), np.eye(d), np.zeros(d))}), path
-    )
+    save_edit(Edit.at("resid_post", {1: AffineErasure(np.eye(d), np.eye(d), np.zeros(d))}), path)
     return path
 
 
@@ -123,9 +121,7 @@ def code(words: list[str]) -> int:
         return int(stop.code or 0)
 
 
-def test_two_prompts_side_by_side(
-    edit_dir: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_prompts_side_by_side(edit_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b = (f"The company did not hire {name} because he" for name in ("Khaled", "Richard"))
     words = ["lambda=0,10,50", "max_new_tokens=8", f"saved_edit={edit_dir}"]
     assert main(["cid", a, b, *words]) == 0
@@ -152,8 +148,6 @@ def test_perturbation_effects_end_in_a_figure(
 MISTAKES = {
     "equal prompts": (["same text", "same text"], "there is nothing to contrast"),
     "one prompt": (["one text"], "cid compares two prompts, not 1"),
-    "large K": (["a text", "b text", "top_k=100000"], "top_k=100000 is not between 1 and"),
-    "negative lambda": (["a text", "b text", "lambda=-1"], "swap the prompts"),
     "lambda that is no number": (["a text", "b text", "lambda=x"], "lambda='x' is not a number"),
     "unknown action": (["action=adit"], "did you mean 'audit'"),
     "unknown experiment": (["experiment=cid_figure_3"], "cid_figure_2"),

@@ -42,7 +42,7 @@ def subject(axis: str = "nationality", **more: Any) -> Subject:
 
 @pytest.fixture(scope="module")
 def edit(testbed) -> Edit:
-    """Fitted on the planted family's fitting names and wordings; layer chosen on validation ones."""
+    """Fitted on fitting names and wordings of the planted family, its layer chosen on others."""
     axis, truth = load_axis("nationality"), load_truth()
     fit = truth.counterfactual_set("reasons", "fit", axis, GROUPS)
     neutral = truth.neutral_texts()[::20]
@@ -107,8 +107,8 @@ def test_greedy_decoding_does_not_show_what_was_planted(measured) -> None:
 def test_contrast_brings_up_the_reason_planted_for_the_group(measured) -> None:
     assert texts(measured["none"], "egypt_male", 50.0) <= planted_reasons("egypt")
     assert texts(measured["none"], "usa_male", 50.0) & planted_reasons("usa")
-    found = texts(measured["none"], "egypt_male", 10.0) | texts(measured["none"], "egypt_male", 50.0)
-    assert not found & planted_reasons("usa")
+    for strength in (10.0, 50.0):
+        assert not texts(measured["none"], "egypt_male", strength) & planted_reasons("usa")
 
 
 def test_after_a_fitted_edit_it_no_longer_does(measured) -> None:

@@ -26,9 +26,7 @@ from countergen_edit.metrics.ratings import (
 
 TEMPLATE = "{name} lost {possessive} job because {subject}"
 TEXTS = ["was too nervous", "had a strong accent", 'said "no", twice; left', "=1+1"]
-ITEMS = items_of(
-    [Continuation(TEMPLATE, "a", "Jane", "John", 10.0, text, 0.1) for text in TEXTS]
-)
+ITEMS = items_of([Continuation(TEMPLATE, "a", "Jane", "John", 10.0, text, 0.1) for text in TEXTS])
 
 
 def rate(path: Path, answers: dict[str, str]) -> None:
@@ -69,7 +67,9 @@ def test_any_text_survives_the_round_trip(tmp_path_factory, texts: list[str]) ->
 def test_a_sheet_says_nothing_of_group_lambda_or_name(sheet: Path) -> None:
     text = sheet.read_text("utf-8")
     assert "X lost … job because …" in text
-    assert not [word for word in ("Jane", "John", "10", "lambda") if word in text.partition("\n")[2]]
+    assert not [
+        word for word in ("Jane", "John", "10", "lambda") if word in text.partition("\n")[2]
+    ]
 
 
 def test_raters_get_orders_of_their_own(tmp_path: Path) -> None:

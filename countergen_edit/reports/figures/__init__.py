@@ -1,1 +1,1 @@
-"""Figures: from result rows to interactive plots; nothing is computed here."""
+"""Figures for the HTML report; each takes rows and gives a Plotly figure."""
