@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 
 from countergen_edit.errors import UserError
-from countergen_edit.models import contrastive_generate, generate, load, token_texts
+from countergen_edit.models import (
+    ContrastiveScores,
+    contrastive_generate,
+    generate,
+    load,
+    token_texts,
+)
 from countergen_edit.models.contrastive import contrast, jensen_shannon, sentence_ends
 from tests.tiny_models import tiny_model_dir
 
@@ -99,6 +105,24 @@ def test_contrast_changes_what_is_said(any_lm):
         for s in (0.0, 2000.0)
     )
     assert [one.tokens for one in plain] != [one.tokens for one in strong]
+
+
+def test_the_processor_plugs_into_any_generate(testbed):
+    """A doubled batch by hand, in the model's own `generate`."""
+    x, other = "Jane works as", "John works as"
+    [one] = contrastive_generate(testbed, [x], [other], 10, max_new_tokens=TOKENS)
+    batch = testbed.tokenizer([x, other], return_tensors="pt")
+    processor = ContrastiveScores([10.0], trace=True)
+    output = testbed.bridge.original_model.generate(
+        batch["input_ids"],
+        attention_mask=batch["attention_mask"],
+        max_new_tokens=TOKENS,
+        do_sample=False,
+        logits_processor=[processor],
+    )
+    new = output[:, batch["input_ids"].shape[1] :].tolist()
+    assert new[0] == new[1] == list(one.tokens)
+    assert processor.traced(new[:1]) == ([list(one.delta)], [list(one.divergence)])
 
 
 def test_token_texts_add_up_to_the_text(any_lm):
