@@ -144,15 +144,23 @@ def fractions_table(results: Results, metric: str) -> Table:
     """The share of biased continuations by λ and group, as the paper's Figures 2, 6 and 7."""
     rows = results.of(metric)
     table = _table("")
-    columns = list(dict.fromkeys((row.edit, row.group_a) for row in rows))
-    for edit, group in columns:
-        table.add_column(group if edit == "none" else f"{group}\n{edit}", justify="right")
+    groups = list(dict.fromkeys(row.group_a for row in rows))
+    edits = list(dict.fromkeys(row.edit for row in rows))
+    if len(edits) > 1:
+        table.add_column("edit")
+    for group in groups:
+        table.add_column(group, justify="right")
     for dataset in dict.fromkeys(row.dataset for row in rows):
-        cells = [
-            next(interval(r, 2) for r in rows if (r.dataset, r.edit, r.group_a) == (dataset, *c))
-            for c in columns
-        ]
-        table.add_row(dataset.removeprefix("cid, "), *cells)
+        for i, edit in enumerate(edits):
+            cells = [
+                f"{number(row.value, 2)} [dim]{number(row.lo, 2)}–{number(row.hi, 2)}[/dim]"
+                for group in groups
+                for row in rows
+                if (row.dataset, row.edit, row.group_a) == (dataset, edit, group)
+            ]
+            label = "" if i else dataset.removeprefix("cid, ")
+            name = ["before" if edit == "none" else edit] if len(edits) > 1 else []
+            table.add_row(label, *name, *cells)
     return table
 
 
