@@ -89,13 +89,18 @@ class RulePerturber:
         return subject if subject != other and subject in PRONOUNS else None
 
 
+def word_list(text: str) -> list[str]:
+    """The words of a text in their order, in small letters."""
+    return _WORD.findall(text.lower())
+
+
 def words_of(text: str) -> frozenset[str]:
     """The words of a text in small letters.
 
     >>> sorted(words_of("She didn't. She DID."))
     ['did', "didn't", 'she']
     """
-    return frozenset(_WORD.findall(text.lower()))
+    return frozenset(word_list(text))
 
 
 def dissimilarity(u: frozenset[str], v: frozenset[str]) -> float:

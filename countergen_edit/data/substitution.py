@@ -176,9 +176,7 @@ class Substitution:
         found = list(self._read(text))
         return self._write(text, found, [i for i, (_, w) in enumerate(found) if w.side in sides])
 
-    def _write(
-        self, text: str, found: Sequence[tuple[int, Word]], chosen: Collection[int]
-    ) -> str:
+    def _write(self, text: str, found: Sequence[tuple[int, Word]], chosen: Collection[int]) -> str:
         words = [word for _, word in found]
         new = [word.text for word in words]
         for i in chosen:

@@ -27,6 +27,9 @@ class Phi(ABC):
 
     name: ClassVar[str]
 
+    def prepare(self, texts: Sequence[str]) -> None:  # noqa: B027 (nothing by default)
+        """Do at once for many texts what is dear for few; `represent` is then quick."""
+
     @abstractmethod
     def represent(self, texts: Sequence[str]) -> Any:
         """What is compared instead of the texts: scores, or sets of words."""
@@ -95,6 +98,9 @@ class ScoreDifference(Phi):
     def scores(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
         """S of each text."""
 
+    def prepare(self, texts: Sequence[str]) -> None:
+        self.scores(texts)
+
     def represent(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
         return self.scores(texts)
 
@@ -105,7 +111,8 @@ class ScoreDifference(Phi):
         return means
 
     def distances(self, represented: Float64[np.ndarray, " text"]) -> Distances:
-        return np.abs(represented[:, None] - represented[None, :])
+        apart: Distances = np.abs(represented[:, None] - represented[None, :])
+        return apart
 
 
 @register_phi("sentiment")
@@ -167,7 +174,8 @@ class Jaccard(Phi):
         self, represented: sparse.csr_matrix, fold: Int[np.ndarray, " text"]
     ) -> sparse.csr_matrix:
         ones = np.ones(len(fold))
-        union = sparse.csr_matrix((ones, (fold, np.arange(len(fold))))) @ represented
+        member = sparse.csr_matrix((ones, (fold, np.arange(len(fold)))))
+        union: sparse.csr_matrix = member @ represented
         union.data[:] = 1.0
         return union
 

@@ -81,9 +81,7 @@ def generate(
     texts = [""] * len(prompts)
     with _plain_defaults(lm.bridge.original_model):
         for chunk in track(chunks, progress):
-            samplers = [
-                RowSampler([seeds[i] for i in chunk], top_p=top_p, temperature=temperature)
-            ]
+            samplers = [RowSampler([seeds[i] for i in chunk], top_p=top_p, temperature=temperature)]
             rows = _run(lm, [encoded[i] for i in chunk], config, samplers if do_sample else [])
             for i, new in zip(chunk, rows, strict=True):
                 end = next((k for k, token in enumerate(new) if token in ends), len(new))

@@ -76,8 +76,9 @@ def gumbel(seeds: Int[Tensor, " row"], step: int, count: int) -> Float[Tensor, "
     """
     token = torch.arange(count, device=seeds.device) * _TOKEN
     starts = seeds + step * _STEP % 2**62
-    parts = starts.split(max(1, _AT_ONCE // count))  # what stays in the cache is done sooner
-    return torch.cat([_noise(part[:, None] + token) for part in parts])
+    rows = max(1, _AT_ONCE // count)  # what stays in the cache is done sooner
+    parts = range(0, len(starts), rows)
+    return torch.cat([_noise(starts[i : i + rows, None] + token) for i in parts])
 
 
 def _noise(x: Int[Tensor, "row token"]) -> Float[Tensor, "row token"]:

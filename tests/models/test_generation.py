@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from countergen_edit.errors import UserError
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import RandomDirections
+from countergen_edit.errors import UserError
 from countergen_edit.models import capture, encode, generate, hook_name, load
 from tests.tiny_models import ENCODER_DECODERS, tiny_model_dir
 
