@@ -16,70 +16,15 @@ from countergen_edit.data.substitution import Substitution
 from countergen_edit.data.templates import fill, slots
 from countergen_edit.errors import UserError
 
-OCCUPATIONS: tuple[str, ...] = tuple(
-    [
-        "technician",
-        "accountant",
-        "supervisor",
-        "engineer",
-        "worker",
-        "educator",
-        "clerk",
-        "counselor",
-        "inspector",
-        "mechanic",
-        "manager",
-        "therapist",
-        "administrator",
-        "salesperson",
-        "receptionist",
-        "librarian",
-        "advisor",
-        "pharmacist",
-        "janitor",
-        "psychologist",
-        "physician",
-        "carpenter",
-        "nurse",
-        "investigator",
-        "bartender",
-        "specialist",
-        "electrician",
-        "officer",
-        "pathologist",
-        "teacher",
-        "lawyer",
-        "planner",
-        "practitioner",
-        "plumber",
-        "instructor",
-        "surgeon",
-        "veterinarian",
-        "paramedic",
-        "examiner",
-        "chemist",
-        "machinist",
-        "appraiser",
-        "nutritionist",
-        "architect",
-        "hairdresser",
-        "baker",
-        "programmer",
-        "paralegal",
-        "hygienist",
-        "scientist",
-        "dispatcher",
-        "cashier",
-        "auditor",
-        "dietitian",
-        "painter",
-        "broker",
-        "chef",
-        "doctor",
-        "firefighter",
-        "secretary",
-    ]
-)
+_PUBLISHED = """
+technician accountant supervisor engineer worker educator clerk counselor inspector mechanic manager
+therapist administrator salesperson receptionist librarian advisor pharmacist janitor psychologist
+physician carpenter nurse investigator bartender specialist electrician officer pathologist teacher
+lawyer planner practitioner plumber instructor surgeon veterinarian paramedic examiner chemist
+machinist appraiser nutritionist architect hairdresser baker programmer paralegal hygienist scientist
+dispatcher cashier auditor dietitian painter broker chef doctor firefighter secretary
+"""
+OCCUPATIONS: tuple[str, ...] = tuple(_PUBLISHED.split())
 """The sixty of the paper's Appendix A, from Winogender (Rudinger et al. 2018), in its order."""
 
 

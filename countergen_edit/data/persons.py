@@ -5,8 +5,8 @@ that show the protagonist's group. Everything the text does not give to somebody
 protagonist's: "his father" is another man, and "he" after "His father called." is that man, but
 "he" after "Jane met his father at the station." is not.
 
-This is a reading by rules, not a parser. A clause's subject is what a later pronoun means first; the
-main clause's subject stays so in the next sentence; "him" is not the subject of its own clause.
+This is a reading by rules, not a parser. A clause's subject is what a later pronoun means first;
+the main clause's subject stays so in the next sentence; "him" is not the subject of its own clause.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _OPENING_QUOTE = re.compile(r"(?:^|[\s(—-])[\"“]$|(?:^|[\s(—-])[\"“](?=\
 _CLOSING_QUOTE = re.compile(r"^[.,!?…\s]*[\"”]")
 _ABBREVIATIONS = TITLES | _set("st jr sr vs etc")
 
+_PERSON = _set("man woman boy girl guy gal gentleman lady")
 _BEING = _set(
     """is was be been being am are were isn't wasn't 's became become becomes becoming remains
     remained as seems seemed like considers considered called"""
@@ -125,10 +126,8 @@ class _Reader:
             self.quoted = True
         if i and self._starts_sentence(i):
             self.local, self.subject = self.main, None
-        elif self._key(i) in _SUBORDINATORS | _COORDINATORS and self._key(i - 1) != "as":
-            # "and" may go on with the same subject; a subordinate clause brings its own.
-            if self._key(i) in _SUBORDINATORS and self._key(i) not in ("who", "than"):
-                self.subject = None
+        elif self._key(i) in _SUBORDINATORS - {"who", "than"} and self._key(i - 1) != "as":
+            self.subject = None  # a subordinate clause brings its own
 
     def _begins_clause(self, start: int) -> bool:
         """Whether a noun phrase that begins at word `start` is a subject, by what precedes it."""
@@ -140,7 +139,7 @@ class _Reader:
         if previous in _SUBORDINATORS:
             return not (previous == "as" and self._key(start) in _ARTICLES) and previous != "than"
         if previous in _COORDINATORS and gap.isspace():
-            return self.last[0] != start - 2
+            return self.last[0] != start - 2 or not self._gap(start - 2).isspace()
         if previous in ("is", "was") and self._key(start - 2) == "there":
             return True
         if "," in gap or ";" in gap or ":" in gap:
@@ -310,8 +309,10 @@ class _Reader:
             return
         if self._modifies(i):
             return
-        if ours and first in _DEFINITE and self.newest == PROTAGONIST and before != "of":
-            self.found.append(i)  # nobody else was spoken of
+        said_before = key in _PERSON or key in {self._key(j) for j in self.found}
+        alone = self.newest == PROTAGONIST and before != "of"
+        if ours and first in _DEFINITE and said_before and alone:
+            self.found.append(i)  # "the man", where nobody else was spoken of
             self._mention(start, i, PROTAGONIST)
             return
         person = (
@@ -375,6 +376,8 @@ class _Reader:
         if case == "object" and self.subject is not None and self.subject == self.local:
             # Not the subject of its own clause: that would be "himself".
             person = PROTAGONIST if self.subject != PROTAGONIST else self.newest
+        elif case == "reflexive" and self.last[0] == i - 2 and self.last[1] is not None:
+            person = self.last[1]  # "saw David hurt himself"
         elif self.quoted and self.local == self.speaker and self.local != PROTAGONIST:
             person = PROTAGONIST  # a speaker is "I" in the speaker's own words
         else:

@@ -131,8 +131,8 @@ class FairPair(Metric):
         top_p: Of nucleus sampling.
         temperature: Divides the logits.
         occupations: Names, or how many of the paper's sixty.
-        descriptors: Noun phrases for the prompts, such as `tall {person}`; None takes `{person}` where
-            the axis has that word.
+        descriptors: Noun phrases for the prompts, such as `tall {person}`; None takes `{person}`
+            where the axis has that word.
         prompts: The user's own instead of Common Sents.
         names: Group → name of its person; the axis's first test names unless given.
         source: The group whose continuations are perturbed; the second unless given.
@@ -147,7 +147,7 @@ class FairPair(Metric):
         batch_size: Continuations sampled together.
 
     Raises:
-        UserError: a setting is out of its range, or a group has no name or word that a prompt needs.
+        UserError: a setting is out of its range, or a group lacks a name or word for the prompts.
     """
 
     def __init__(

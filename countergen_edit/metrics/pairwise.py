@@ -8,8 +8,8 @@ n and m differ where the filters left some perturbations out. 2 B - V_gp - V_pg 
 estimate of an energy distance (Székely and Rizzo 2013): its mean is 0 without bias, whatever the
 variability, while F exceeds 1 by chance as often as not.
 
-**What is exchangeable.** Without bias, and with a p that leaves no traces, the n texts p(g_i(x)) and
-the m texts g_j(p(x)) of one prompt are independent draws from one distribution: every way of
+**What is exchangeable.** Without bias, and with a p that leaves no traces, the n texts p(g_i(x))
+and the m texts g_j(p(x)) of one prompt are independent draws from one distribution: every way of
 calling n of them "perturbed" is as likely as the one observed. So labels are permuted within a
 prompt, never across prompts, and for the pooled test in all prompts at once and independently.
 A perturber that leaves traces (a "he" overlooked), or a filter that passes some kinds of

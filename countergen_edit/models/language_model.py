@@ -157,8 +157,8 @@ def from_pretrained_objects(name: str, hf_model: Any, tokenizer: Any) -> Languag
 
     Args:
         name: A label for tables and errors.
-        hf_model: A `transformers` model that generates text. Its attention switches to "eager", which
-            hooks need.
+        hf_model: A `transformers` model that generates text. Its attention switches to "eager",
+            which hooks need.
         tokenizer: Its fast tokenizer, left as it is.
     """
     if not getattr(tokenizer, "is_fast", False):
