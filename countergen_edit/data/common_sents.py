@@ -21,8 +21,8 @@ technician accountant supervisor engineer worker educator clerk counselor inspec
 therapist administrator salesperson receptionist librarian advisor pharmacist janitor psychologist
 physician carpenter nurse investigator bartender specialist electrician officer pathologist teacher
 lawyer planner practitioner plumber instructor surgeon veterinarian paramedic examiner chemist
-machinist appraiser nutritionist architect hairdresser baker programmer paralegal hygienist scientist
-dispatcher cashier auditor dietitian painter broker chef doctor firefighter secretary
+machinist appraiser nutritionist architect hairdresser baker programmer paralegal hygienist
+scientist dispatcher cashier auditor dietitian painter broker chef doctor firefighter secretary
 """
 OCCUPATIONS: tuple[str, ...] = tuple(_PUBLISHED.split())
 """The sixty of the paper's Appendix A, from Winogender (Rudinger et al. 2018), in its order."""

@@ -8,10 +8,10 @@ and leaves other people's gender alone where the text shows that they are other 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal
 
 from countergen_edit.data.common_sents import PairedPrompt
 from countergen_edit.data.grammar import PRONOUNS
@@ -25,11 +25,9 @@ MAX_DISSIMILARITY = 0.15
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
-class Perturber(Protocol):
-    """p: texts about the source person → texts about the target person."""
-
-    def __call__(self, texts: Sequence[str], prompt: PairedPrompt) -> list[str]:
-        """One text for each; it need not be right, for the filters decide."""
+Perturber = Callable[[Sequence[str], PairedPrompt], list[str]]
+"""p: texts about the source person → one text each about the target person. They need not be right,
+for the filters decide."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """The rule-based perturber changes one person and leaves the others; the filters see the rest."""
 
+# ruff: noqa: E501 (a case reads best on one line)
+
 from __future__ import annotations
 
 import pytest
