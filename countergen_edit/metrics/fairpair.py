@@ -252,7 +252,7 @@ class FairPair(Metric):
         rows = [self._success(after)]
         p = adjusted([1.0 if math.isnan(r.pooled_p) else r.pooled_p for r in results.values()])
         for (name, result), pooled in zip(results.items(), p, strict=True):
-            rows += self._phi_rows(name, result, after, float(pooled))
+            rows += self._phi_rows(name, result, after, float(pooled), model.name)
             if edit is not None:
                 rows += self._changes(name, self._evaluate(self.phis[name], before), result)
         return [*rows, *self._phrases(after)]
@@ -284,7 +284,12 @@ class FairPair(Metric):
             return estimate(weighted_mean(values[known], np.flatnonzero(known), weights))
 
     def _phi_rows(
-        self, name: str, result: PhiResult, sampled: Sequence[Sampled], pooled: float
+        self,
+        name: str,
+        result: PhiResult,
+        sampled: Sequence[Sampled],
+        pooled: float,
+        model: str,
     ) -> list[Row]:
         dataset = f"{self.dataset}/{name}"
         rows = []
@@ -305,7 +310,7 @@ class FairPair(Metric):
                 "target": self.groups[1],
             }
             if quantity == "f":
-                detail |= tests | {"undefined": dict(reasons)}
+                detail |= tests | {"undefined": dict(reasons), "model": model}
                 if reasons:
                     detail["reason"] = reasons.most_common(1)[0][0]
                 detail["prompts"] = [

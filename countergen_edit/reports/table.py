@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.fairpair_section import fairpair_section
 from countergen_edit.reports.results import Results
 
 
@@ -232,7 +233,7 @@ def _with_interval(row: Row) -> str:
     return f"{number(row.value)} [{number(row.lo)}, {number(row.hi)}]"
 
 
-SECTIONS: tuple[Callable[[Results, Console], None], ...] = ()
+SECTIONS: tuple[Callable[[Results, Console], None], ...] = (fairpair_section,)
 """What prints the rows of further metrics, each nothing where the run has none of its own."""
 
 
