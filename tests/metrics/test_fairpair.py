@@ -373,7 +373,7 @@ class _Server(BaseHTTPRequestHandler):
             return
         content = body["messages"][0]["content"]
         text = content.split("anything else: ", 1)[1].rsplit("\n\nOutput:", 1)[0]
-        right = metric().perturber([text], PAIR)[0]
+        right = RULES([text], PAIR)[0]
         reply: Any = {
             "choices": [{"message": {"content": {"right": right, "odd": "No."}.get(self.mode)}}]
         }
@@ -387,6 +387,7 @@ class _Server(BaseHTTPRequestHandler):
     def log_message(self, *_: Any) -> None: ...
 
 
+RULES = make_perturber("rules", WORDS, ("male", "female"))
 PAIR = PairedPrompt("nurse", "John works.", "Jane works.", "John", "Jane")
 
 
