@@ -61,22 +61,31 @@ def resampled_r(scores: SetScores, seed: int) -> Float64[np.ndarray, "resample i
 def mean_r(scores: SetScores, seed: int) -> tuple[Estimate, Estimate]:
     """Mean R and mean |R| with bootstrap intervals over templates and names."""
     resampled = resampled_r(scores, seed)
-    weights = scores.template_weights(seed)
+    drawn = weights, *_ = scores.weights(seed)
     return (
-        estimate(weighted_mean(resampled, scores.template, weights)),
-        estimate(weighted_mean(np.abs(resampled), scores.template, weights)),
+        estimate(weighted_mean(resampled, scores.template, weights), *drawn, within=(-1, 1)),
+        estimate(weighted_mean(np.abs(resampled), scores.template, weights), *drawn, within=(0, 1)),
     )
 
 
-def abs_r_reduction(before: SetScores, after: SetScores, seed: int) -> Estimate:
-    """Share of mean |R| that is gone, 1 - after/before, paired over the same resamples."""
+def resampled_reduction(
+    before: SetScores, after: SetScores, seed: int
+) -> Float64[np.ndarray, " resample"]:
+    """Share of mean |R| that is gone, 1 - after/before, in each resample of both together."""
     weights = before.template_weights(seed)
     means = [
         weighted_mean(np.abs(resampled_r(scores, seed)), scores.template, weights)
         for scores in (before, after)
     ]
     with np.errstate(divide="ignore", invalid="ignore"):
-        return estimate(1 - means[1] / means[0])
+        gone: Float64[np.ndarray, " resample"] = 1 - means[1] / means[0]
+    return gone
+
+
+def abs_r_reduction(before: SetScores, after: SetScores, seed: int) -> Estimate:
+    """Share of mean |R| that is gone, paired over the same resamples."""
+    values = resampled_reduction(before, after, seed)
+    return estimate(values, *before.weights(seed), within=(-np.inf, 1))
 
 
 def r_rows(scores: SetScores, seed: int) -> list[Row]:
