@@ -49,6 +49,8 @@ class Filled:
     text: str
     words: Mapping[str, str]
     """Slot → the base form of its word."""
+    spans: Mapping[str, tuple[int, int]]
+    """Slot → the characters that show it first."""
     toxic: bool | None = None
 
 
@@ -80,28 +82,36 @@ class TemplateBank:
                     raise UserError(f"template {text!r} has no slot: all its texts would be equal")
                 next(self.fill(text))
 
-    def fill(self, wording: str, group: str | None = None, person: int = 0) -> Iterator[Filled]:
+    def fill(
+        self, wording: str, group: str | None = None, person: int = 0, *, role: str = PERSON
+    ) -> Iterator[Filled]:
         """The wording with every combination of words, for one person of a group.
+
+        Args:
+            wording: the template.
+            group: whose person; the first group's if it is not said.
+            person: which of the group's people.
+            role: the slot that the person takes.
 
         Raises:
             UserError: the wording has a slot or form that nothing fills.
         """
-        own = sorted(slot_names(wording) - {PERSON})
+        own = sorted(slot_names(wording) - {role})
         for slot in own:
             if slot not in self.words:
                 raise unknown(f"slot in template {wording!r}:", slot, [*self.words, PERSON])
-        if PERSON in slot_names(wording):
+        if role in slot_names(wording):
             if self.groups is None:
-                raise UserError(f"template {wording!r} has a {{person}}, but there are no groups")
-            about: dict[str, Word] = {PERSON: self.people[group or self.groups[0]][person]}
+                raise UserError(f"template {wording!r} has a {{{role}}}, but there are no groups")
+            about: dict[str, Word] = {role: self.people[group or self.groups[0]][person]}
         else:
             about = {}
         for chosen in product(*(self.words[slot] for slot in own)):
             words = dict(zip(own, chosen, strict=True))
-            text, _ = render(wording, words | about)
+            text, spans = render(wording, words | about)
             bases = {slot: word["base"] for slot, word in words.items()}
             toxic = [self.kinds[s][b] == "true" for s, b in bases.items() if self.is_labelled(s)]
-            yield Filled(text, bases, any(toxic) if toxic else None)
+            yield Filled(text, bases, spans, any(toxic) if toxic else None)
 
     def is_labelled(self, slot: str) -> bool:
         """Whether the words of a slot say if a text is toxic."""

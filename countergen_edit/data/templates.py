@@ -54,23 +54,25 @@ def _capitalised(word: str) -> str:
     return word[:1].upper() + word[1:]
 
 
-def render(text: str, words: Mapping[str, Mapping[str, str]]) -> tuple[str, dict[str, int]]:
+def render(
+    text: str, words: Mapping[str, Mapping[str, str]]
+) -> tuple[str, dict[str, tuple[int, int]]]:
     """Fill the slots of a template.
 
     >>> render("A/An {job:base} saw {name}.", {"job": {"base": "actor"}, "name": {"base": "Eve"}})
-    ('An actor saw Eve.', {'job': 0, 'name': 13})
+    ('An actor saw Eve.', {'job': (0, 8), 'name': (13, 16)})
 
     Args:
         text: the template.
         words: slot → form → word; the form `base` fills a slot that names none.
 
     Returns:
-        The text, and for each slot the character at which it first shows, its article included.
+        The text, and for each slot the characters that show it first, its article included.
 
     Raises:
         UserError: the template has a slot, or asks for a form, that `words` does not have.
     """
-    out, starts = "", dict[str, int]()
+    out, spans = "", dict[str, tuple[int, int]]()
     for literal, field, form, _ in _FORMATTER.parse(text):
         if field is None:
             out += literal
@@ -85,11 +87,12 @@ def render(text: str, words: Mapping[str, Mapping[str, str]]) -> tuple[str, dict
         word = word if slot == field else _capitalised(word)
         article = _ARTICLE.search(literal)
         out += literal[: article.start()] if article else literal
-        starts.setdefault(slot, len(out))
+        start = len(out)
         if article:
             out += article[1] + ("n " if vowel_sound(word) else " ")
         out += word
-    return out, starts
+        spans.setdefault(slot, (start, len(out)))
+    return out, spans
 
 
 def fill(text: str, group: Group, name: str | None) -> tuple[str, int]:
@@ -103,10 +106,10 @@ def fill(text: str, group: Group, name: str | None) -> tuple[str, int]:
         UserError: the template has a slot that the axis does not provide, or no slot at all.
     """
     words = dict(group.forms) | ({"name": name} if name is not None else {})
-    out, starts = render(text, {slot: {"base": word} for slot, word in words.items()})
-    if not starts:
+    out, spans = render(text, {slot: {"base": word} for slot, word in words.items()})
+    if not spans:
         raise UserError(f"template {text!r} has no slot: both groups would get the same prompt")
-    return out, min(starts.values())
+    return out, min(start for start, _ in spans.values())
 
 
 def require_same_slots(original: str, rewordings: Sequence[str]) -> None:
