@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,6 @@ def over_wordings(
     """
     original, modified = values[0], np.array(values[1:])
     mean = float(modified.mean()) if len(modified) else math.nan
-    row = Row(metric, mean if math.isfinite(mean) else None, dataset, n=len(modified))
     a, b = bank.groups or ("", "")
     detail |= {
         "original": float(original),
@@ -58,7 +58,8 @@ def over_wordings(
         # The paper's change: how much larger or smaller the measure becomes in size.
         "change": (abs(mean) - abs(original)) / abs(original) if original else None,
     }
-    return Row(**{**row.to_dict(), "group_a": a, "group_b": b, "detail": detail})
+    value = mean if math.isfinite(mean) else None
+    return Row(metric, value, dataset, group_a=a, group_b=b, n=len(modified), detail=detail)
 
 
 def sentiment_rows(
@@ -106,7 +107,8 @@ def sentiment_rows(
                 **_columns(bank, seed),
             )
         )
-    return rows + [_category_row(f, bank, wordings, category, category_holm) for f in bank.families]
+    lines = [_category_row(f, bank, wordings, category, category_holm) for f in bank.families]
+    return [*rows, *lines, _all_categories(lines)]
 
 
 def _category_row(
@@ -136,6 +138,21 @@ def _category_row(
             "published": dict(family.published),
         },
     )
+
+
+def _all_categories(lines: Sequence[Row]) -> Row:
+    """The same over all templates."""
+    counted = [line for line in lines if line.n]
+    n = sum(line.n for line in counted)
+    flips = sum(round((line.value or 0.0) * line.n) for line in counted)
+    detail = {
+        "original": None,
+        "counts": np.sum([line.detail["counts"] for line in lines], axis=0).tolist(),
+        "flips_holm": sum(line.detail["flips_holm"] for line in lines),
+        "published": {},
+    }
+    value = flips / n if n else None
+    return replace(lines[0], value=value, dataset="all", n=n, detail=detail)
 
 
 def nli_rows(
@@ -279,7 +296,8 @@ def toxicity_rows(
             sum(weight[line] / whole * value(means[line]) for line in have)
             for value in (lambda v: v[0], lambda v: float(np.mean(v[1:] or v)))
         ]
-        rows.append(over_wordings(f"{metric} over wordings", "all", totals, bank, instances=whole))
+        line = over_wordings(f"{metric} over wordings", "all", totals, bank, instances=whole)
+        rows.append(replace(line, n=sum(len(means[name]) - 1 for name in have)))
     return rows
 
 

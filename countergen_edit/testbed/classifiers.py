@@ -27,7 +27,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from countergen_edit.data.rewordings import PERSON, TemplateBank
+from countergen_edit.data.rewordings import TemplateBank
 from countergen_edit.errors import unknown
 from countergen_edit.seeds import generator
 
@@ -83,7 +83,9 @@ def plant(bank: TemplateBank, *, biased: bool = True, seed: int = 0) -> Planted:
     Raises:
         UserError: nothing is planted for the task.
     """
-    text = resources.files("countergen_edit.testbed").joinpath("classifiers.yaml").read_text("utf-8")
+    text = (
+        resources.files("countergen_edit.testbed").joinpath("classifiers.yaml").read_text("utf-8")
+    )
     config = yaml.safe_load(text)
     if bank.task not in config:
         raise unknown("task", bank.task, config)
@@ -131,7 +133,7 @@ def build(planted: Planted) -> tuple[Any, PreTrainedTokenizerFast]:
         label2id={label: i for i, label in enumerate(planted.labels)},
         tie_word_embeddings=False,
     )
-    model = BertForMaskedLM(config) if masked else BertForSequenceClassification(config)
+    model: Any = (BertForMaskedLM if masked else BertForSequenceClassification)(config)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.fill_(1.0 if "LayerNorm.weight" in name else 0.0)
@@ -153,9 +155,7 @@ def build(planted: Planted) -> tuple[Any, PreTrainedTokenizerFast]:
     return model.requires_grad_(False).eval(), tokenizer
 
 
-def _embeddings(
-    planted: Planted, tokenizer: PreTrainedTokenizerFast, width: int
-) -> torch.Tensor:
+def _embeddings(planted: Planted, tokenizer: PreTrainedTokenizerFast, width: int) -> torch.Tensor:
     """Every effect beside its negative (mean 0), and a constant that makes the variance 1."""
     labels = len(planted.labels)
     table = torch.zeros(len(tokenizer), width, dtype=torch.float64)
