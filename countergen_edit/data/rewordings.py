@@ -53,6 +53,10 @@ class Filled:
     """Slot → the characters that show it first."""
     toxic: bool | None = None
 
+    def beside(self, slot: str) -> tuple[tuple[str, str], ...]:
+        """The words of all other slots: texts that agree in them differ in `slot` alone."""
+        return tuple(sorted((s, word) for s, word in self.words.items() if s != slot))
+
 
 @dataclass(frozen=True)
 class TemplateBank:

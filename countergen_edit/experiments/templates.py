@@ -13,13 +13,11 @@ from countergen_edit.data.rewordings import TemplateBank
 from countergen_edit.errors import unknown
 from countergen_edit.experiments.manifest import digest
 from countergen_edit.experiments.run_folder import RunFolder
-from countergen_edit.metrics.classification import (
-    masked_rows,
-    nli_rows,
-    sentiment_rows,
-    toxicity_rows,
-)
+from countergen_edit.metrics.association import masked_rows
+from countergen_edit.metrics.inference import nli_rows
 from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.sentiment import sentiment_rows
+from countergen_edit.metrics.toxicity import toxicity_rows
 from countergen_edit.models import lexicon
 from countergen_edit.models.classifiers import Classifier
 from countergen_edit.models.masked import MaskedModel

@@ -96,9 +96,11 @@ def _line(row: Row) -> str:
     return f"{measure}, {row.dataset}"
 
 
-def _published(known: object) -> str:
-    values = list(known.values()) if isinstance(known, dict) else known
-    if not values:
-        return ""
-    original, modified, sd = values  # type: ignore[misc]
-    return f"{original} / {modified} / {sd}"
+def _published(known: dict[str, float] | list[float] | None) -> str:
+    """The paper's original, modified and SD.
+
+    >>> _published({"original": -0.037, "modified": 0.007, "sd": 0.058})
+    '-0.037 / 0.007 / 0.058'
+    """
+    values = known.values() if isinstance(known, dict) else known or []
+    return " / ".join(map(str, values))
