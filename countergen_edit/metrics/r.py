@@ -68,24 +68,17 @@ def mean_r(scores: SetScores, seed: int) -> tuple[Estimate, Estimate]:
     )
 
 
-def resampled_reduction(
-    before: SetScores, after: SetScores, seed: int
-) -> Float64[np.ndarray, " resample"]:
-    """Share of mean |R| that is gone, 1 - after/before, in each resample of both together."""
-    weights = before.template_weights(seed)
-    means = [
-        weighted_mean(np.abs(resampled_r(scores, seed)), scores.template, weights)
-        for scores in (before, after)
-    ]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        gone: Float64[np.ndarray, " resample"] = 1 - means[1] / means[0]
-    return gone
+def resampled_abs_r(scores: SetScores, seed: int) -> Float64[np.ndarray, " resample"]:
+    """Mean |R| in each resample of templates and names together."""
+    weights = scores.template_weights(seed)
+    return weighted_mean(np.abs(resampled_r(scores, seed)), scores.template, weights)
 
 
 def abs_r_reduction(before: SetScores, after: SetScores, seed: int) -> Estimate:
     """Share of mean |R| that is gone, paired over the same resamples."""
-    values = resampled_reduction(before, after, seed)
-    return estimate(values, *before.weights(seed), within=(-np.inf, 1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gone = 1 - resampled_abs_r(after, seed) / resampled_abs_r(before, seed)
+    return estimate(gone, *before.weights(seed), within=(-np.inf, 1))
 
 
 def r_rows(scores: SetScores, seed: int) -> list[Row]:

@@ -8,9 +8,11 @@ between edits paired.
 Few clusters make percentiles of the draws too narrow twice over: K clusters drawn with replacement
 vary (K - 1)/K as much as K fresh ones, and their spread is itself known from few. So the draws give
 the variance that each kind of cluster brings, scaled by K/(K - 1), and the interval is Student's,
-with the degrees of freedom that Satterthwaite's rule gives such a sum (Biometrics 2, 1946). Where
-the draws lie above the value or below it, as those of a mean of absolute values near 0 do, the
-value itself is as far off: the interval is extended by that much to the other side.
+with the degrees of freedom that Satterthwaite's rule gives such a sum (Biometrics 2, 1946).
+
+Where the draws lie above the value, as those of a mean of absolute values near 0 do, the value lies
+above the truth by as much or up to 1/(√2 - 1) times that (a Gaussian around 0): the interval is
+extended to the other side by twice as much. `tests/metrics/test_coverage.py` shows what it covers.
 """
 
 from __future__ import annotations
@@ -98,8 +100,8 @@ def estimate(
         total, quantile = float(rest.var(ddof=1)), float(ndtri(1 - (1 - LEVEL) / 2))
     error = math.sqrt(total)
     bias = float(rest.mean()) - point
-    lo = max(point - quantile * error - max(bias, 0.0), within[0])
-    hi = min(point + quantile * error - min(bias, 0.0), within[1])
+    lo = max(point - quantile * error - 2 * max(bias, 0.0), within[0])
+    hi = min(point + quantile * error - 2 * min(bias, 0.0), within[1])
     return Estimate(point, lo, hi, error)
 
 

@@ -8,7 +8,7 @@ an edit; and whether what an edit removes is removed on wordings outside the fit
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,8 @@ from countergen_edit.metrics.base import UNEDITED, Metric, Subject, register
 from countergen_edit.metrics.r import (
     r_values,
     relative_difference,
+    resampled_abs_r,
     resampled_r,
-    resampled_reduction,
 )
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
@@ -118,7 +118,7 @@ def spread_over_wordings(scores: SetScores, seed: int, correction: str) -> Sprea
         sd=math.sqrt(squares / freedom),
         flips=(int(flips[0]), int(flips[1])),
         share_of_wordings=variance_parts(measures).share_of_wordings,
-        tested=pairs.shape[1] > 1,
+        tested=pairs.shape[1] > 3,  # half of them find the direction
     )
 
 
@@ -233,10 +233,11 @@ class Templates(Metric):
         )
 
     def outside_rows(self, model: LanguageModel, edit: Edit, label: str) -> list[Row]:
-        """`reduction_gap`: the mean reduction on fitting sets less that on wordings never fitted.
+        """`reduction_gap`: what is gone of mean |R| on fitting sets less that on other wordings.
 
-        The part of an edit's effect that does not reach other wordings. Sets are drawn each on
-        their own, so that the difference has an interval over all their wordings and names.
+        The part of an edit's effect that does not reach wordings outside the fit. Mean |R| is
+        averaged over the sets of a split; sets are drawn each on their own, so that the difference
+        has an interval over all their wordings and names.
         """
         seed, scores = self.subject.seed, self.subject.scores
         means: dict[Split, Float64[np.ndarray, " resample"]] = {}
@@ -247,9 +248,13 @@ class Templates(Metric):
                 for d in sets
             ]
             if pairs:
-                values = [resampled_reduction(b, a, seed) for b, a in pairs]
-                means[split] = np.mean(np.broadcast_arrays(*values), axis=0)
-                drawn += [w for before, _ in pairs for w in before.weights(seed)]
+                left = [[resampled_abs_r(s, seed) for s in pair] for pair in pairs]
+                before, after = (
+                    np.mean(np.broadcast_arrays(*side), axis=0) for side in zip(*left, strict=True)
+                )
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    means[split] = 1 - after / before
+                drawn += [w for unedited, _ in pairs for w in unedited.weights(seed)]
         if "fit" not in means or "test" not in means:
             return []
         gap = estimate(np.subtract(*np.broadcast_arrays(means["fit"], means["test"])), *drawn)
@@ -263,12 +268,3 @@ class Templates(Metric):
 
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
-
-
-def holding(rows: Sequence[Row]) -> tuple[int, int]:
-    """On how many wordings the conclusions of these `wordings_holding` rows hold, and of how many.
-
-    >>> holding([Row("wordings_holding", 2.0, n=3), Row("wordings_holding", 1.0, n=2)])
-    (3, 5)
-    """
-    return sum(int(row.value or 0) for row in rows), sum(row.n for row in rows)

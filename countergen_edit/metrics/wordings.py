@@ -7,8 +7,8 @@ and how much of the variance lies between wordings and how much between names.
 What is concluded. About one output: a > b, b > a or insignificant, by a paired t-test over pairs
 of names (the paper's section 3). About a family of many outputs, where opposite biases cancel:
 that its outputs lean the way the *other* wordings say. A wording for which this is significant
-holds the conclusion. The direction that a pair of names is held against comes from other wordings
-and other names, so that without bias no direction is favoured.
+holds the conclusion. The direction comes from other wordings and from half of the names, the test
+from the other half, so that without bias no direction is favoured.
 """
 
 from __future__ import annotations
@@ -81,16 +81,18 @@ def flip_counts(found: Int[np.ndarray, "wording ..."]) -> tuple[int, int]:
     return flips, len(pairs) * int(np.prod(found.shape[1:]))
 
 
-def leaning(d: Measure) -> Float64[np.ndarray, "wording pair"]:
+def leaning(d: Measure) -> Float64[np.ndarray, "wording tested"]:
     """By pair of names, the mean difference in the direction that the other wordings find.
 
-    The direction of an output is the sign of its sum over the other wordings and the other pairs;
-    with a single pair, over the other wordings.
+    The direction of an output is the sign of its sum over the other wordings and every second pair;
+    the pairs in between are what is tested. Directions found on the tested pairs themselves would
+    agree with them by chance. A single pair serves for both, and is not tested.
     """
-    others = d.sum(axis=0) - d
-    if d.shape[-1] > 1:
-        others = others.sum(axis=-1, keepdims=True) - others
-    aligned: Float64[np.ndarray, "wording pair"] = (np.sign(others) * d).mean(axis=1)
+    several = d.shape[-1] > 1
+    finding, tested = (d[..., ::2], d[..., 1::2]) if several else (d, d)
+    summed = finding.sum(axis=-1, keepdims=True)
+    direction = np.sign(summed.sum(axis=0) - summed)
+    aligned: Float64[np.ndarray, "wording tested"] = (direction * tested).mean(axis=1)
     return aligned
 
 

@@ -99,6 +99,16 @@ def edit_table(results: Results, edit: Row) -> Table:
         gone = under(row, edit, "abs_r_reduction")
         change = "" if gone is None or gone.value is None else f"{-100 * gone.value:+.0f}%"
         table.add_row(_set_label(row), "" if truth is None else number(truth.value), *cells, change)
+        if (spread := under(row, row, "r_sd_over_wordings")) and spread.value is not None:
+            held = under(row, edit, "reduction_holding")
+            table.add_row(
+                f"    [dim]SD, {spread.n} wordings[/dim]",
+                "",
+                _spread(spread),
+                _spread(under(row, baseline, "r_sd_over_wordings")),
+                _spread(under(row, edit, "r_sd_over_wordings")),
+                "" if held is None else f"[dim]{number(held.value, 0)} of {held.n}[/dim]",
+            )
     for row in section("Direction: mean R", "r"):
         cells = [_starred(r) for r in (row, under(row, baseline), under(row, edit))]
         table.add_row(_set_label(row), "", *cells)
@@ -179,6 +189,10 @@ def _starred(row: Row | None) -> str:
     )
 
 
+def _spread(row: Row | None) -> str:
+    return "" if row is None else f"[dim]±{number(row.value).replace('0.', '.', 1)}[/dim]"
+
+
 def _change(row: Row | None) -> str:
     if row is None or row.value is None:
         return ""
@@ -241,7 +255,9 @@ def print_audit(results: Results, console: Console) -> None:
     for edit in edits_shown(results):
         console.print(edit_table(results, edit))
         console.print()
-    for section in SECTIONS:
+    from countergen_edit.reports.templates_section import templates_section  # it imports from here
+
+    for section in (*SECTIONS, templates_section):
         section(results, console)
     if (summary := summary_table(results)) is not None:
         console.print(summary)

@@ -100,10 +100,10 @@ def _by_set(results: Results, rows: Sequence[Row], edit: Row | None) -> Table:
         table.add_row(
             _label(row),
             str(row.n),
-            _arrow(number(r.value) if r else "" for r in cells("r_sd_over_wordings")),
+            _arrow(_short(r) for r in cells("r_sd_over_wordings")),
             _arrow(number(r.value, 0) if r else "" for r in cells("wordings_holding")),
-            _arrow(percent(r.value) if r else "" for r in cells("wording_flip_rate")),
-            _arrow(percent(r.value) if r else "" for r in cells("wording_variance_share")),
+            _arrow(_share(r) for r in cells("wording_flip_rate")),
+            _arrow(_share(r) for r in cells("wording_variance_share")),
             *(f"{number(r.value, 0)} of {r.n}" if r else "" for r in removed),
         )
     return table
@@ -129,6 +129,14 @@ def _by_wording(results: Results, rows: Sequence[Row], edit: Row | None) -> Tabl
                 _arrow(f"{s['a']}/{s['b']}/{s['insignificant']}" for s in states),
             )
     return table
+
+
+def _short(row: Row | None) -> str:
+    return "" if row is None else number(row.value).replace("0.", ".", 1)
+
+
+def _share(row: Row | None) -> str:
+    return "" if row is None else percent(row.value).replace(" ", "")
 
 
 def _arrow(texts: Iterable[str]) -> str:
