@@ -63,11 +63,12 @@ class TemplateBank:
     """All templates of a task and what fills them."""
 
     task: str
-    table: str
     families: tuple[Family, ...]
     words: Mapping[str, tuple[Word, ...]]
     kinds: Mapping[str, Mapping[str, str]]
     """Slot → base form → what kind of word it is: `true`, `false` (toxic), `positive`, …"""
+    table: str = ""
+    """What the paper calls the table of this task."""
     groups: tuple[str, str] | None = None
     people: Mapping[str, tuple[Word, ...]] = field(default_factory=dict)
     """Group → its people, the i-th of one group paired with the i-th of the other."""

@@ -1,4 +1,4 @@
-"""Nominal 95 % intervals cover the truth in 93 to 97 % of simulated audits with template effects."""
+"""Nominal 95 % intervals cover the truth in 93 to 97 % of simulated audits."""
 
 from __future__ import annotations
 
