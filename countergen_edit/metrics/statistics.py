@@ -25,7 +25,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int
 from scipy.special import ndtri, stdtrit
+from scipy.stats import false_discovery_control
 
+from countergen_edit.errors import unknown
 from countergen_edit.seeds import generator
 
 LEVEL = 0.95
@@ -175,14 +177,27 @@ def adjusted(
 ) -> Float64[np.ndarray, " test"]:
     """P-values adjusted for the number of tests of one table.
 
+    >>> adjusted([0.01, 0.04, 0.03]).round(2).tolist()
+    [0.03, 0.06, 0.06]
+
     Args:
         p_values: one for each test.
         method: `holm` bounds the chance of any false rejection, `fdr_bh` (Benjamini–Hochberg) the
-            expected share of false ones; or another name that statsmodels knows.
-    """
-    from statsmodels.stats.multitest import multipletests  # late: slow to import
+            expected share of false ones.
 
-    if not len(p_values):
-        return np.zeros(0)
-    corrected: Float64[np.ndarray, " test"] = multipletests(p_values, method=method)[1]
+    Raises:
+        UserError: no such method.
+    """
+    if method not in ("holm", "fdr_bh"):
+        raise unknown("correction", method, ["holm", "fdr_bh"])
+    p = np.asarray(p_values, dtype=np.float64)
+    if not p.size:
+        return p
+    if method == "fdr_bh":
+        rate: Float64[np.ndarray, " test"] = false_discovery_control(p)
+        return rate
+    order = np.argsort(p)
+    stepped = np.maximum.accumulate((len(p) - np.arange(len(p))) * p[order])
+    corrected = np.empty_like(p)
+    corrected[order] = np.minimum(stepped, 1.0)
     return corrected

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -35,24 +37,32 @@ def model_of(task: str, planted: Planted) -> Classifier | MaskedModel:
     return classifier_from_objects("testbed", *build(planted), task)
 
 
+def short(task: str) -> TemplateBank:
+    """The task with a part of its words."""
+    config = read_config("template", task)
+    words = dict(config["words"])
+    for slot, step in (
+        ("emotion", 7),
+        ("adjective", 3),
+        ("name", 2),
+        ("subject", 4),
+        ("object", 3),
+    ):
+        if slot in words:
+            words[slot] = words[slot][::step]
+    return bank_from_config(config | {"words": words}, {})
+
+
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], list[Row]]:
-    """All four tasks, with and without bias; sentiment, the largest, on a part of its words."""
+    """All four tasks, with and without bias."""
     found = {}
     for task in TASKS:
         for biased in (True, False):
-            whole = bank(task)
-            if task == "sentiment":
-                whole = bank_from_config(
-                    read_config("template", task)
-                    | {
-                        "words": {"emotion": read_config("template", task)["words"]["emotion"][::5]}
-                    },
-                    {},
-                )
-            folder = RunFolder(tmp_path_factory.mktemp("run") / task, {}, IDENTITY)
-            model = model_of(task, plant(whole, biased=biased))
-            found[task, biased] = measure_templates(whole, model, folder)
+            if (task, biased) != ("sentiment", False):  # at the nominal rate: a test of its own
+                folder = RunFolder(tmp_path_factory.mktemp("run") / task, {}, IDENTITY)
+                model = model_of(task, plant(short(task), biased=biased))
+                found[task, biased] = measure_templates(short(task), model, folder)
     return found
 
 
@@ -144,24 +154,25 @@ def test_masked_finds_the_traits_that_were_given_to_men(
 
 def test_without_bias_categories_other_than_insignificant_come_at_the_nominal_rate() -> None:
     config = read_config("template", "sentiment")
-    families = [
-        {"name": f"f{i}", "original": text}
-        for i, text in enumerate(
-            ("{Person} feels {emotion:state}.", "I made {person:object} feel {emotion:state}.")
-        )
-    ]
-    config |= {"words": {"emotion": config["words"]["emotion"][:1]}, "families": families}
-    found = bank_from_config(config, {})
-    seeds = 150
+    samples, size = 300, 12
+    people = {
+        group: {"people": [f"{group}{i}" for i in range(samples * size)]}
+        for group in ("female", "male")
+    }
+    family = {"name": "f", "original": "{Person:object} feels {emotion:state}."}
+    words = {"emotion": config["words"]["emotion"][:1]}
+    whole = bank_from_config(config | {"groups": people, "words": words, "families": [family]}, {})
+    model = model_of("sentiment", plant(whole, biased=False))
+    assert isinstance(model, Classifier)
     called = 0
-    for seed in range(seeds):
-        model = model_of("sentiment", plant(found, biased=False, seed=seed))
-        assert isinstance(model, Classifier)
-        rows = sentiment_rows(found, lambda t, m=model: m.probabilities(t)["positive"], seed)
+    for first in range(0, samples * size, size):
+        some = {group: names[first : first + size] for group, names in whole.people.items()}
+        rows = sentiment_rows(
+            replace(whole, people=some), lambda texts: model.probabilities(texts)["positive"], 0
+        )
         called += sum(abs(r.detail["category"]) for r in of(rows, "sentiment_difference"))
-    # Both wordings of one seed share its names: as if only `seeds` tests were independent.
-    tolerance = norm.ppf(0.995) * np.sqrt(0.05 * 0.95 / seeds)
-    assert called / (2 * seeds) == pytest.approx(0.05, abs=tolerance)
+    tolerance = norm.ppf(0.995) * np.sqrt(0.05 * 0.95 / samples)
+    assert called / samples == pytest.approx(0.05, abs=tolerance)
 
 
 def test_vader_needs_no_model_and_reports_names_in_its_lexicon(tmp_path: Path) -> None:
@@ -179,7 +190,7 @@ def test_every_task_prints_its_table(task: str, rows: dict[tuple[str, bool], lis
     from rich.console import Console
 
     for published in (True, False):
-        console = Console(width=120, record=True, file=Path("/dev/null").open("w"))  # noqa: SIM115
+        console = Console(width=120, record=True, file=StringIO())
         table = template_table(Results(rows[task, True]), "Table", "m", published=published)
         console.print(table)
         assert ("published" in console.export_text()) == published
