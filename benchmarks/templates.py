@@ -19,7 +19,8 @@ TEMPLATES, NAMES, OUTPUTS, RESAMPLES, LOOPED = 40, 100, 6, 2000, 50
 
 def main() -> None:
     rng = np.random.default_rng(0)
-    p = rng.uniform(0.05, 1, (TEMPLATES * OUTPUTS, 2, NAMES))
+    p = rng.uniform(0.4, 1, (TEMPLATES * OUTPUTS, 2, NAMES))
+    p *= rng.uniform(0.3, 1, (TEMPLATES * OUTPUTS, 2, 1))
     template = np.repeat(np.arange(TEMPLATES), OUTPUTS)
 
     began = time.perf_counter()
