@@ -18,6 +18,7 @@ from countergen_edit.errors import UserError, unknown
 COMMANDS = {
     "audit": "measure the bias, project it out, and show before against after",
     "cid": "continue each of two prompts with what is unlikely after the other",
+    "templates": "measure a bias with templates and with their rewordings: does it hold?",
     "testbed": "check the shipped model against its planted truth, or train it anew",
 }
 FILE_ENDINGS = (".jsonl", ".csv")

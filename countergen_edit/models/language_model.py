@@ -84,22 +84,7 @@ class LanguageModel:
         Computed at first use and kept, so ask before anything changes the weights. Weights that
         accelerate has offloaded to disk count by name and shape only.
         """
-        digest = hashlib.sha256()
-        config = self.bridge.original_model.config.to_dict()
-        for key in _NOT_IDENTITY:
-            config.pop(key, None)
-        digest.update(json.dumps(config, sort_keys=True, default=str).encode())
-        seen = set()  # the bridge lists a tensor under several names; its content counts once
-        for key, tensor in sorted(self.bridge.original_model.state_dict().items()):
-            place = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
-            name = key.replace("._original_component", "")
-            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            if tensor.is_meta or place in seen:
-                continue
-            seen.add(place)
-            for chunk in tensor.detach().reshape(-1).split(_HASH_CHUNK):
-                digest.update(chunk.cpu().contiguous().view(torch.uint8).numpy())
-        return digest.hexdigest()
+        return weights_hash(self.bridge.original_model)
 
     def logits(
         self,
@@ -146,6 +131,26 @@ class LanguageModel:
     @property
     def _embedding(self) -> Any:
         return self.bridge.original_model.get_input_embeddings().weight
+
+
+def weights_hash(hf_model: Any) -> str:
+    """SHA-256 of a model's config and weights."""
+    digest = hashlib.sha256()
+    config = hf_model.config.to_dict()
+    for key in _NOT_IDENTITY:
+        config.pop(key, None)
+    digest.update(json.dumps(config, sort_keys=True, default=str).encode())
+    seen = set()  # the bridge lists a tensor under several names; its content counts once
+    for key, tensor in sorted(hf_model.state_dict().items()):
+        place = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
+        name = key.replace("._original_component", "")
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        if tensor.is_meta or place in seen:
+            continue
+        seen.add(place)
+        for chunk in tensor.detach().reshape(-1).split(_HASH_CHUNK):
+            digest.update(chunk.cpu().contiguous().view(torch.uint8).numpy())
+    return digest.hexdigest()
 
 
 def _takes_logits_to_keep(model: Any) -> bool:
