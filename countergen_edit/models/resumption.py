@@ -1,9 +1,9 @@
 """A model that does not compute twice what an edit leaves as it is.
 
 In: a `LanguageModel`. Out: one that gives the same logits, and remembers for every batch what left
-the blocks while nothing was edited. An edit after block L changes nothing up to L, so the batch goes
-on from there: the blocks below are not run. Which blocks those are is read off the hooks that are
-attached, so no caller can get it wrong, and the skipping happens inside the model's own forward
+the blocks while nothing was edited. An edit after block L changes nothing up to L, so the batch
+goes on from there: the blocks below are not run. Which blocks those are is read off the hooks that
+are attached, so no caller can get it wrong, and the skipping happens inside the model's own forward
 pass, whose masks and rotary tables stay its own affair: no family needs a branch.
 """
 
@@ -167,5 +167,5 @@ def _forward_replaced(module: Any, output: Any) -> Iterator[None]:
 def _digest(ids: Int[Tensor, "row time"], mask: Int[Tensor, "row time"]) -> bytes:
     digest = hashlib.blake2b(repr(tuple(ids.shape)).encode(), digest_size=16)
     for tensor in (ids, mask):
-        digest.update(tensor.cpu().contiguous().numpy())
+        digest.update(tensor.cpu().contiguous().numpy().tobytes())
     return digest.digest()

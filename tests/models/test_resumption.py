@@ -85,7 +85,12 @@ def test_edits_at_several_layers_resume_below_the_lowest(models: dict[str, Langu
 
 @pytest.mark.parametrize(
     ("site", "layer", "expected"),
-    [("resid_post", 0, {1, 2}), ("resid_post", 2, set()), ("mlp_out", 1, {1, 2}), ("embed", None, {0, 1, 2})],
+    [
+        ("resid_post", 0, {1, 2}),
+        ("resid_post", 2, set()),
+        ("mlp_out", 1, {1, 2}),
+        ("embed", None, {0, 1, 2}),
+    ],
 )
 def test_the_blocks_below_are_not_run(
     site: str, layer: int | None, expected: set[int], models: dict[str, LanguageModel]
@@ -113,9 +118,11 @@ def test_the_model_is_itself_again_afterwards(models: dict[str, LanguageModel]) 
     before = scores(model)
     resumed = resuming(model, range(3))
     scores(resumed)
-    with pytest.raises(RuntimeError, match="stop"), applied(
-        resumed, Edit.at("resid_post", {1: erasure(model.d_model, 1)})
-    ), model.bridge.hooks(fwd_hooks=[("blocks.2.hook_out", _stop)]):
+    with (
+        pytest.raises(RuntimeError, match="stop"),
+        applied(resumed, Edit.at("resid_post", {1: erasure(model.d_model, 1)})),
+        model.bridge.hooks(fwd_hooks=[("blocks.2.hook_out", _stop)]),
+    ):
         continuation_log_probs(resumed, ["Jane is a"], [" nurse"])
     assert np.array_equal(scores(model), before)
     assert last_intact_block(model) == 2
