@@ -24,7 +24,9 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, resuming
 from countergen_edit.models.progress import console
 
-CANDIDATES = 6
+WORTH_ADDING = 0.1
+"""Share of mean |R| that an edit must remove by itself to be tried in a combination."""
+CANDIDATES = 4
 """How many edits of the front a greedy step tries to add."""
 LEAST_GAIN = 0.002
 """A combination must remove this share of mean |R| more than what it is built on."""
@@ -86,7 +88,8 @@ def _finish(study: Study, run: Callable[[str, Callable[[], list[Row]]], None]) -
     if not singles:
         return  # every cell failed, which its rows say
     best = choose(singles)
-    ahead = sorted(front(singles), key=lambda p: -p.removed)[:CANDIDATES]
+    ahead = [p for p in front(singles) if p.removed >= WORTH_ADDING]
+    ahead = sorted(ahead, key=lambda p: -p.removed)[:CANDIDATES]
     for _ in range(study.sweep.combine - 1):
         base = study.cells_of(best.edit)
         taken = {(cell.site, cell.layer) for cell in base}

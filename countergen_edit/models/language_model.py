@@ -11,8 +11,9 @@ import functools
 import hashlib
 import inspect
 import json
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from countergen_edit.errors import UserError
 
+T = TypeVar("T")
 _HASH_CHUNK = 1 << 24  # elements moved off the device at once while hashing
 _NOT_IDENTITY = ("_name_or_path", "transformers_version", "_attn_implementation")
 
@@ -127,6 +129,10 @@ class LanguageModel:
                 attention_mask=mask.to(self.device),
                 use_cache=False,
             )
+
+    def memo(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` gives, which depends on the text alone; a model may keep it by its key."""
+        return make()
 
     @property
     def _embedding(self) -> Any:

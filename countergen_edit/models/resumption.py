@@ -12,10 +12,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from torch import Tensor
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.scratch import Scratch
 
+T = TypeVar("T")
 _OUTPUT_HOOK = re.compile(r"blocks\.(\d+)\.(hook_out|hook_resid_post)")
 _BLOCK_HOOK = re.compile(r"blocks\.(\d+)\.")
 
@@ -60,6 +61,7 @@ class ResumingModel(LanguageModel):
     scratch: Scratch = field(default_factory=Scratch)
     boundaries: frozenset[int] = frozenset()
     _states: dict[bytes, dict[int, _State]] = field(default_factory=dict, repr=False)
+    _memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     def logits(
         self,
@@ -78,6 +80,13 @@ class ResumingModel(LanguageModel):
             for b in missing:
                 stack.enter_context(self._remembering(b, states))
             return super().logits(ids, mask, keep)
+
+    def memo(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Tokens and batches of a text are made once, whatever is edited."""
+        if key not in self._memo:
+            self._memo[key] = make()
+        kept: T = self._memo[key]
+        return kept
 
     @contextmanager
     def _skipping(self, last: int, state: _State) -> Iterator[None]:
@@ -105,7 +114,7 @@ class ResumingModel(LanguageModel):
 
 
 def resuming(
-    lm: LanguageModel, after: Iterator[int] | list[int] | range, scratch: Scratch | None = None
+    lm: LanguageModel, after: Iterable[int], scratch: Scratch | None = None
 ) -> ResumingModel:
     """The same model, remembering what leaves the blocks `after`, and the last one.
 
