@@ -31,6 +31,7 @@ class SweepPlan:
         combine: Most cells in one combined edit; 1 combines none.
         tolerance: What the chosen edit may cost.
         scratch: Memory and disk for activations.
+        name_axes: Whether an edit's name tells its axis, as it must where there are several.
     """
 
     audits: Mapping[str, AuditPlan]
@@ -40,12 +41,15 @@ class SweepPlan:
     combine: int = 3
     tolerance: Tolerance = field(default_factory=Tolerance)
     scratch: Scratch = field(default_factory=Scratch)
+    name_axes: bool = False
 
     def __post_init__(self) -> None:
         if not self.sites:
             raise UserError("the sweep has no site: name at least one, such as sites=[resid_post]")
         if self.combine < 1:
             raise UserError(f"combine={self.combine} is below 1: 1 combines nothing")
+        if len(self.audits) > 1 and not self.name_axes:
+            raise UserError("a sweep of several axes needs name_axes=True to tell edits apart")
         for rank in self.ranks:
             if rank < 1:
                 raise UserError(f"ranks={list(self.ranks)}: a rank is at least 1")

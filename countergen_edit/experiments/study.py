@@ -36,7 +36,7 @@ class Study(AuditWork):
         super().__init__(model, plan.audits[axis], folder)
         self.sweep = plan
         self.cells = cells(model, plan, self.plan)
-        self.suffix = f"/{axis}" if len(plan.audits) > 1 else ""
+        self.suffix = f"/{axis}" if plan.name_axes else ""
         # What a metric has scored is not scored again.
         self.scores = self.plan.metrics[0].subject.scores
         self._sites: dict[str, FitData] | None = None
