@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -44,7 +46,7 @@ def short(edit: str) -> str:
     """
     parts = edit.split(" + ")
     said = [parts[0]]
-    for before, part in zip(parts, parts[1:], strict=False):
+    for before, part in pairwise(parts):
         same = part.rpartition(".")[0] == before.rpartition(".")[0]
         said.append(part.removeprefix(part.rpartition(".")[0]) if same else part)
     return " + ".join(said)
@@ -131,15 +133,15 @@ def sentences(results: Results) -> list[str]:
         if test.lo is not None and test.hi is not None:
             span = f" [{percent(test.lo)}, {percent(test.hi)}]"
         said.append(
-            f"Best: {short(row.edit)} removes {100 * d['removed_test']:.1f} %{span} of mean |R| on test "
-            f"data ({test.dataset.replace('+', ', ')}). "
-            f"Agreement {-100 * d['agreement_lost_test']:+.2f} points, neutral perplexity "
+            f"Best: {short(row.edit)} removes {100 * d['removed_test']:.1f} %{span} of mean |R| "
+            f"on test data ({test.dataset.replace('+', ', ')}). Agreement "
+            f"{-100 * d['agreement_lost_test']:+.2f} points, neutral perplexity "
             f"× {d['perplexity_ratio_test']:.4f}."
         )
         said.append(
             "Chosen on validation names and wordings: of the edits with a cost of at most 1, the "
-            "one that removes most; if there is none, the cheapest. Cost 1 is all that is tolerated "
-            "of the worse of agreement lost and perplexity gained."
+            "one that removes most; if there is none, the cheapest. Cost 1 is all that is "
+            "tolerated of the worse of agreement lost and perplexity gained."
         )
     for row in [r for r in results.rows if r.metric == "error"]:
         said.append(f"Failed: {row.edit}: {row.detail['error']}")
