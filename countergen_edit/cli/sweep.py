@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 
 from countergen_edit.cli.build import build_audit, load_model
-from countergen_edit.cli.settings import AuditSettings, audit_settings
+from countergen_edit.cli.settings import AuditSettings, audit_settings, make_settings
 from countergen_edit.conf_path import read_config
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.experiments.audit import AuditPlan
@@ -144,7 +144,7 @@ def build_sweep(
         layers=_layers(config["layers"], model),
         ranks=_numbers("ranks", config["ranks"]),
         combine=_number("combine", config["combine"]),
-        tolerance=Tolerance(**config["tolerance"]),
+        tolerance=make_settings(Tolerance, "tolerance", config["tolerance"]),
         scratch=Scratch(
             budget=int(float(scratch["memory_gib"]) * 2**30),
             directory=Path(scratch["directory"]) if scratch["directory"] else None,

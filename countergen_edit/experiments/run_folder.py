@@ -89,7 +89,11 @@ class RunFolder:
         return unit in self._units
 
     def record(self, unit: str, rows: Sequence[Row]) -> None:
-        """Append a unit's rows, durably and as a whole."""
+        """Append a unit's rows, durably and as a whole.
+
+        Raises:
+            UserError: the disk is full; the unit is then not part of the run.
+        """
         lines = "".join(
             json.dumps(replace(row, unit=unit).to_dict(), ensure_ascii=False, allow_nan=False)
             + "\n"
@@ -149,10 +153,15 @@ def _progress(path: Path) -> tuple[bytes, dict[str, int]]:
 
 
 def _append(path: Path, text: str) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise UserError(
+            f"cannot write {path}: {error.strerror}; the same command continues the run"
+        ) from error
 
 
 def _write_atomically(path: Path, text: str) -> None:

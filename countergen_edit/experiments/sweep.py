@@ -27,7 +27,7 @@ from countergen_edit.models.progress import console
 WORTH_ADDING = 0.1
 """Share of mean |R| that an edit must remove by itself to be tried in a combination."""
 CANDIDATES = 4
-"""How many edits of the front a greedy step tries to add."""
+"""How many edits a greedy step tries to add; those of the front come first."""
 LEAST_GAIN = 0.002
 """A combination must remove this share of mean |R| more than what it is built on."""
 
@@ -80,23 +80,24 @@ def sweep(
 def _finish(study: Study, run: Callable[[str, Callable[[], list[Row]]], None]) -> None:
     """Combine layers greedily, choose, and measure the chosen edit with what takes long.
 
-    A step adds to the best edit so far each edit of the front at another place, and goes on from
-    the best of them, as long as it removes noticeably more or brings the cost within what is
-    tolerated.
+    A step adds to the best edit so far others at other places, those of the front first, and goes
+    on from the best of them, as long as it removes noticeably more or brings the cost within what
+    is tolerated.
     """
     singles = study.validated()
     if not singles:
         return  # every cell failed, which its rows say
     best = choose(singles)
-    ahead = [p for p in front(singles) if p.removed >= WORTH_ADDING]
-    ahead = sorted(ahead, key=lambda p: -p.removed)[:CANDIDATES]
+    on_front = {p.edit for p in front(singles)}
+    ahead = [p for p in singles if p.removed >= WORTH_ADDING]
+    ahead = sorted(ahead, key=lambda p: (p.edit in on_front, p.rank), reverse=True)
     for _ in range(study.sweep.combine - 1):
         base = study.cells_of(best.edit)
         taken = {(cell.site, cell.layer) for cell in base}
         tried = []
         for other in ahead:
             [added] = study.cells_of(other.edit)
-            if (added.site, added.layer) in taken:
+            if (added.site, added.layer) in taken or len(tried) == CANDIDATES:
                 continue
             parts = sorted([*base, added], key=study.cells.index)
             unit = study.unit("combined/" + " + ".join(c.unit.removeprefix("cell/") for c in parts))

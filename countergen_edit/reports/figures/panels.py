@@ -75,8 +75,8 @@ def _static(panels: Sequence[Panel], title: str, path: Path) -> list[Path]:
                     spread = None
                     if s.lo:
                         spread = [
-                            [y - a for y, a in zip(s.y, s.lo, strict=True)],
-                            [b - y for y, b in zip(s.y, s.hi, strict=True)],
+                            [max(0.0, y - a) for y, a in zip(s.y, s.lo, strict=True)],
+                            [max(0.0, b - y) for y, b in zip(s.y, s.hi, strict=True)],
                         ]
                     artist = ax.errorbar(s.x, s.y, spread, fmt="o", color=style, markersize=4)
                 else:
@@ -125,8 +125,8 @@ def _page(panels: Sequence[Panel], title: str, path: Path) -> Path:
             spread = None
             if s.lo:
                 spread = {
-                    "array": [b - y for y, b in zip(s.y, s.hi, strict=True)],
-                    "arrayminus": [y - a for y, a in zip(s.y, s.lo, strict=True)],
+                    "array": [max(0.0, b - y) for y, b in zip(s.y, s.hi, strict=True)],
+                    "arrayminus": [max(0.0, y - a) for y, a in zip(s.y, s.lo, strict=True)],
                     "thickness": 1,
                 }
             figure.add_scatter(
