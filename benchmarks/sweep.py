@@ -77,6 +77,8 @@ def gpt2(texts: Sequence[str], **size: int) -> LanguageModel:
     for parameter in model.parameters():
         if parameter.ndim == 2:  # larger than an initialisation's, so that groups differ
             torch.nn.init.normal_(parameter, std=0.05)
+    # Counted before it is wrapped: the bridge keeps query, key and value apart as well.
+    print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.0f} million weights")
     return from_pretrained_objects("gpt2-random", model, tokenizer(texts))
 
 
@@ -180,9 +182,8 @@ def bench_gpt2() -> None:
     fit, sets = paper_sets()
     texts = texts_of([*sets, load_truth().agreement_set("fit", load_axis("gender"))])
     subject = Subject(gpt2([*texts, *load_truth().neutral_texts()]), fit, sets)
-    millions = sum(p.numel() for p in subject.model.bridge.original_model.parameters()) / 1e6
     pairs = list(subject.pairs())
-    print(f"{millions:.0f} million weights, {len(pairs)} pairs of prompt and output")
+    print(f"{len(pairs)} pairs of prompt and output")
     layers, names = range(12), list(ERASERS)
     own, plain, apart = [], [], 0.0
     for layer, name in zip(STRETCH_LAYERS * 2, names, strict=True):

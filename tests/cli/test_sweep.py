@@ -11,7 +11,6 @@ from countergen_edit.cli.main import main
 from countergen_edit.cli.sweep import parts_of
 from countergen_edit.experiments.run_folder import MANIFEST, RunFolder
 from countergen_edit.metrics.rows import Row
-from tests.tiny_models import tiny_model_dir
 
 
 @pytest.fixture(autouse=True)
@@ -20,17 +19,16 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_failed_cell_is_named_and_the_exit_code_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    model = tiny_model_dir("gpt2", tmp_path / "gpt2")
-    words = ["sweep", f"model={model}", "data=testbed", "eraser=[rlace]", "ranks=[1,500]"]
+    words = ["sweep", "data=testbed", "eraser=[rlace]", "ranks=[1,500]", "layers=[4]", "combine=1"]
     with pytest.raises(SystemExit) as stop:
-        main([*words, "layers=[1]", "combine=1", "data.test=[{source: testbed, family: hobbies}]"])
+        main([*words, "data.test=[{source: testbed, family: hobbies}]"])
     assert stop.value.code == 1
     out, err = capsys.readouterr()
     assert "1 cell(s) failed" in err
-    assert "Failed: rlace-500@resid_post.1: " in " ".join(out.split())
-    assert "Best: rlace-1@resid_post.1 removes" in " ".join(out.split())
+    assert "Failed: rlace-500@resid_post.4: " in " ".join(out.split())
+    assert "Best: rlace-1@resid_post.4 removes" in " ".join(out.split())
     [folder] = Path("runs/sweep").iterdir()
     assert {p.suffix for p in (folder / "figures").iterdir()} == {".svg", ".png", ".html", ".js"}
 
