@@ -94,7 +94,7 @@ def _finish(study: Study, run: Callable[[str, Callable[[], list[Row]]], None]) -
     for _ in range(study.sweep.combine - 1):
         base = study.cells_of(best.edit)
         taken = {(cell.site, cell.layer) for cell in base}
-        tried = []
+        tried: list[str] = []
         for other in ahead:
             [added] = study.cells_of(other.edit)
             if (added.site, added.layer) in taken or len(tried) == CANDIDATES:
