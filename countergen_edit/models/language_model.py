@@ -12,8 +12,9 @@ import functools
 import hashlib
 import inspect
 import json
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from countergen_edit.errors import UserError
 
+T = TypeVar("T")
 _HASH_CHUNK = 1 << 24  # elements moved off the device at once while hashing
 _NOT_IDENTITY = ("_name_or_path", "transformers_version", "_attn_implementation")
 
@@ -127,6 +129,10 @@ class LanguageModel:
                 f"{self.name} is an encoder-decoder model: it generates continuations, but scores "
                 "and activations of a text take a causal language model"
             )
+
+    def memo(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` gives, which depends on the text alone; a model may keep it by its key."""
+        return make()
 
     @property
     def _embedding(self) -> Any:

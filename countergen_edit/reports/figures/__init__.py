@@ -1,1 +1,1 @@
-"""Figures for the HTML report; each takes rows and gives a Plotly figure."""
+"""Figures, drawn from rows alone: for the HTML report, and as files."""
