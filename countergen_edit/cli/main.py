@@ -5,6 +5,7 @@ Heavy imports wait until a job starts, so that help and mistakes answer at once.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -17,9 +18,14 @@ from countergen_edit.errors import UserError, unknown
 COMMANDS = {
     "audit": "measure the bias, project it out, and show before against after",
     "sweep": "try every layer, eraser, rank and site, and show what each removes and costs",
+    "cid": "continue each of two prompts with what is unlikely after the other",
+    "templates": "measure a bias with templates and with their rewordings: does it hold?",
     "testbed": "check the shipped model against its planted truth, or train it anew",
 }
 FILE_ENDINGS = (".jsonl", ".csv")
+POSITIONAL = {"cid": "prompts"}
+"""Command → the setting that takes the words that set nothing."""
+SETS_SOMETHING = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|[~-]")
 
 
 def usage() -> str:
@@ -72,7 +78,7 @@ def run(command: str, words: Sequence[str]) -> None:
     """
     import hydra
 
-    overrides = [o for word in words for o in as_overrides(word)]
+    overrides = overrides_of(command, words)
     check_composes(command, overrides)
 
     def task(config: Any) -> Any:
@@ -122,8 +128,25 @@ def _one_line(error: Exception) -> str:
     return f"{' '.join(lines)} (countergen-edit COMMAND --help lists the settings)"
 
 
+def overrides_of(command: str, words: Sequence[str]) -> list[str]:
+    """The words of a command line as Hydra reads them; prompts may stand without a key.
+
+    >>> overrides_of("cid", ["Jane works as", "John works as", "lambda=0,10"])
+    ['lambda=[0,10]', "prompts=['Jane works as','John works as']"]
+    """
+    key = POSITIONAL.get(command)
+    free = [
+        word
+        for i, word in enumerate(words)
+        # A word after a flag is the flag's own: --cfg job.
+        if key and not SETS_SOMETHING.match(word) and not (i and words[i - 1].startswith("-"))
+    ]
+    overrides = [o for word in words if word not in free for o in as_overrides(word)]
+    return overrides + ([f"{key}=[{','.join(map(_quoted, free))}]"] if free else [])
+
+
 def as_overrides(word: str) -> list[str]:
-    """Let `model=` take any model and `data=` any file, besides the shipped choices.
+    """Let `model=` take any model, `data=` any file and `lambda=` several values.
 
     >>> as_overrides("model=testbed")
     ['model=testbed']
@@ -131,6 +154,8 @@ def as_overrides(word: str) -> list[str]:
     ['model=any', "model.name='/models/mine'"]
     >>> as_overrides("data=pairs.jsonl")
     ['data=file', "data.test=[{source:jsonl,path:'pairs.jsonl'}]"]
+    >>> as_overrides("lambda=0,10,50")
+    ['lambda=[0,10,50]']
     """
     key, _, value = word.partition("=")
     if key == "model" and value and not (conf_dir() / "model" / f"{value}.yaml").is_file():
@@ -138,6 +163,8 @@ def as_overrides(word: str) -> list[str]:
     if key == "data" and value.endswith(FILE_ENDINGS):
         source = value.rpartition(".")[2]
         return ["data=file", f"data.test=[{{source:{source},path:{_quoted(value)}}}]"]
+    if key == "lambda" and value and not value.startswith("["):
+        return [f"lambda=[{value}]"]
     return [word]
 
 

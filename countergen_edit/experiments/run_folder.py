@@ -114,12 +114,15 @@ def read_rows(results: Path) -> list[Row]:
     Raises:
         UserError: a line is not a row; the message names it.
     """
-    return _rows(results, results.read_text("utf-8").splitlines())
+    return _rows(results, results.read_text("utf-8").split("\n"))
 
 
 def _rows(results: Path, lines: Sequence[str]) -> list[Row]:
     rows = []
+    # Lines end in \n alone: a text within a row may hold any other line break of Unicode.
     for number, line in enumerate(lines, start=1):
+        if not line:
+            continue
         try:
             rows.append(Row.from_dict(json.loads(line)))
         except (json.JSONDecodeError, UserError) as error:
@@ -137,7 +140,7 @@ def recorded_units(folder: Path) -> dict[str, list[Row]]:
     if not (results.is_file() and progress.is_file()):
         return {}
     _, ends = _progress(progress)
-    lines = results.read_bytes()[: max(ends.values(), default=0)].decode().splitlines()
+    lines = results.read_bytes()[: max(ends.values(), default=0)].decode().split("\n")
     units: dict[str, list[Row]] = {unit: [] for unit in ends}
     for row in _rows(results, lines):
         units[row.unit].append(row)

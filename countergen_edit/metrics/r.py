@@ -63,22 +63,24 @@ def resampled_r(scores: SetScores, seed: int) -> Float64[np.ndarray, "resample i
 def mean_r(scores: SetScores, seed: int) -> tuple[Estimate, Estimate]:
     """Mean R and mean |R| with bootstrap intervals over templates and names."""
     resampled = resampled_r(scores, seed)
-    weights = scores.template_weights(seed)
+    drawn = weights, *_ = scores.weights(seed)
     return (
-        estimate(weighted_mean(resampled, scores.template, weights)),
-        estimate(weighted_mean(np.abs(resampled), scores.template, weights)),
+        estimate(weighted_mean(resampled, scores.template, weights), *drawn, within=(-1, 1)),
+        estimate(weighted_mean(np.abs(resampled), scores.template, weights), *drawn, within=(0, 1)),
     )
 
 
+def resampled_abs_r(scores: SetScores, seed: int) -> Float64[np.ndarray, " resample"]:
+    """Mean |R| in each resample of templates and names together."""
+    weights = scores.template_weights(seed)
+    return weighted_mean(np.abs(resampled_r(scores, seed)), scores.template, weights)
+
+
 def abs_r_reduction(before: SetScores, after: SetScores, seed: int) -> Estimate:
-    """Share of mean |R| that is gone, 1 - after/before, paired over the same resamples."""
-    weights = before.template_weights(seed)
-    means = [
-        weighted_mean(np.abs(resampled_r(scores, seed)), scores.template, weights)
-        for scores in (before, after)
-    ]
+    """Share of mean |R| that is gone, paired over the same resamples."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return estimate(1 - means[1] / means[0])
+        gone = 1 - resampled_abs_r(after, seed) / resampled_abs_r(before, seed)
+    return estimate(gone, *before.weights(seed), within=(-np.inf, 1))
 
 
 def pooled_reduction(

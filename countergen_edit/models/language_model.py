@@ -1,7 +1,8 @@
-"""The value every other file of this room works on: a causal model, its bridge and its tokenizer.
+"""The value every other file of this room works on: a model, its bridge and its tokenizer.
 
 In: a Hugging Face model and tokenizer. Out: a `LanguageModel`.
-Refused: a slow tokenizer, which knows no character offsets.
+Refused: a slow tokenizer, which knows no character offsets; likelihoods of an encoder-decoder
+model, which has no single text to score.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _NOT_IDENTITY = ("_name_or_path", "transformers_version", "_attn_implementation"
 
 @dataclass(frozen=True, eq=False)
 class LanguageModel:
-    """A causal language model with hook points.
+    """A causal or encoder-decoder language model with hook points.
 
     Attributes:
         name: Hub id, directory, or any label given to an in-memory model.
@@ -73,6 +74,11 @@ class LanguageModel:
         """Width of the logits, which may exceed the tokenizer's vocabulary."""
         return int(self.bridge.cfg.d_vocab)
 
+    @property
+    def is_encoder_decoder(self) -> bool:
+        """Whether the prompt goes into an encoder, and a decoder writes the continuation."""
+        return bool(self.bridge.original_model.config.is_encoder_decoder)
+
     @functools.cached_property
     def fingerprint(self) -> str:
         """SHA-256 of config and weights, wherever they were loaded from.
@@ -80,22 +86,7 @@ class LanguageModel:
         Computed at first use and kept, so ask before anything changes the weights. Weights that
         accelerate has offloaded to disk count by name and shape only.
         """
-        digest = hashlib.sha256()
-        config = self.bridge.original_model.config.to_dict()
-        for key in _NOT_IDENTITY:
-            config.pop(key, None)
-        digest.update(json.dumps(config, sort_keys=True, default=str).encode())
-        seen = set()  # the bridge lists a tensor under several names; its content counts once
-        for key, tensor in sorted(self.bridge.original_model.state_dict().items()):
-            place = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
-            name = key.replace("._original_component", "")
-            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            if tensor.is_meta or place in seen:
-                continue
-            seen.add(place)
-            for chunk in tensor.detach().reshape(-1).split(_HASH_CHUNK):
-                digest.update(chunk.cpu().contiguous().view(torch.uint8).numpy())
-        return digest.hexdigest()
+        return weights_hash(self.bridge.original_model)
 
     def logits(
         self,
@@ -108,6 +99,7 @@ class LanguageModel:
         Only the kept positions go through the output matrix, which is a third of the work in a
         small model with a large vocabulary.
         """
+        self._require_causal()
         model = self.bridge.original_model
         wanted = {} if keep is None else {"logits_to_keep": keep.to(self.device)}
         # Every causal model of transformers takes it; one from elsewhere may not.
@@ -123,6 +115,7 @@ class LanguageModel:
 
     def run_blocks(self, ids: Int[Tensor, "row time"], mask: Int[Tensor, "row time"]) -> None:
         """Run right-padded rows up to the output matrix, for what hooks see on the way."""
+        self._require_causal()
         with torch.inference_mode():
             self.bridge.original_model.base_model(
                 input_ids=ids.to(self.device),
@@ -134,9 +127,36 @@ class LanguageModel:
         """What `make` gives, which depends on the text alone; a model may keep it by its key."""
         return make()
 
+    def _require_causal(self) -> None:
+        if self.is_encoder_decoder:
+            raise UserError(
+                f"{self.name} is an encoder-decoder model: it generates continuations, but scores "
+                "and activations of a text take a causal language model"
+            )
+
     @property
     def _embedding(self) -> Any:
         return self.bridge.original_model.get_input_embeddings().weight
+
+
+def weights_hash(hf_model: Any) -> str:
+    """SHA-256 of a model's config and weights."""
+    digest = hashlib.sha256()
+    config = hf_model.config.to_dict()
+    for key in _NOT_IDENTITY:
+        config.pop(key, None)
+    digest.update(json.dumps(config, sort_keys=True, default=str).encode())
+    seen = set()  # the bridge lists a tensor under several names; its content counts once
+    for key, tensor in sorted(hf_model.state_dict().items()):
+        place = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
+        name = key.replace("._original_component", "")
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        if tensor.is_meta or place in seen:
+            continue
+        seen.add(place)
+        for chunk in tensor.detach().reshape(-1).split(_HASH_CHUNK):
+            digest.update(chunk.cpu().contiguous().view(torch.uint8).numpy())
+    return digest.hexdigest()
 
 
 def _takes_logits_to_keep(model: Any) -> bool:
@@ -148,8 +168,8 @@ def from_pretrained_objects(name: str, hf_model: Any, tokenizer: Any) -> Languag
 
     Args:
         name: A label for tables and errors.
-        hf_model: A `transformers` causal language model. Its attention switches to "eager", which
-            hooks need.
+        hf_model: A `transformers` model that generates text. Its attention switches to "eager",
+            which hooks need.
         tokenizer: Its fast tokenizer, left as it is.
     """
     if not getattr(tokenizer, "is_fast", False):

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from rich import box
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.results import Results
@@ -32,9 +28,18 @@ def interval(row: Row | None, digits: int = 3) -> str:
         return ""
     text = number(row.value, digits)
     if row.lo is not None and row.hi is not None:
-        lo, hi = (number(end, digits).replace("0.", ".", 1) for end in (row.lo, row.hi))
-        text += f"\n[dim]{lo}–{hi}[/dim]"
+        text += f"\n[dim]{_short(row.lo, digits)}–{_short(row.hi, digits)}[/dim]"
     return text
+
+
+def _short(value: float, digits: int) -> str:
+    """A figure without the nought before its point.
+
+    >>> _short(0.25, 2), _short(-0.25, 2), _short(10.04, 2)
+    ('.25', '-.25', '10.04')
+    """
+    text = number(value, digits)
+    return text.replace("0.", ".", 1) if abs(value) < 1 else text
 
 
 def percent(value: float | None) -> str:
@@ -99,6 +104,16 @@ def edit_table(results: Results, edit: Row) -> Table:
         gone = under(row, edit, "abs_r_reduction")
         change = "" if gone is None or gone.value is None else f"{-100 * gone.value:+.0f}%"
         table.add_row(_set_label(row), "" if truth is None else number(truth.value), *cells, change)
+        if (spread := under(row, row, "r_sd_over_wordings")) and spread.value is not None:
+            held = under(row, edit, "reduction_holding")
+            table.add_row(
+                f"    [dim]SD, {spread.n} wordings[/dim]",
+                "",
+                _spread(spread),
+                _spread(under(row, baseline, "r_sd_over_wordings")),
+                _spread(under(row, edit, "r_sd_over_wordings")),
+                "" if held is None else f"[dim]{number(held.value, 0)} of {held.n}[/dim]",
+            )
     for row in section("Direction: mean R", "r"):
         cells = [_starred(r) for r in (row, under(row, baseline), under(row, edit))]
         table.add_row(_set_label(row), "", *cells)
@@ -179,6 +194,10 @@ def _starred(row: Row | None) -> str:
     )
 
 
+def _spread(row: Row | None) -> str:
+    return "" if row is None else f"[dim]±{number(row.value).replace('0.', '.', 1)}[/dim]"
+
+
 def _change(row: Row | None) -> str:
     if row is None or row.value is None:
         return ""
@@ -230,21 +249,3 @@ def _with_interval(row: Row) -> str:
     if row.lo is None or row.hi is None:
         return f"{number(row.value)}, without interval: one wording and no names to draw from"
     return f"{number(row.value)} [{number(row.lo)}, {number(row.hi)}]"
-
-
-SECTIONS: tuple[Callable[[Results, Console], None], ...] = ()
-"""What prints the rows of further metrics, each nothing where the run has none of its own."""
-
-
-def print_audit(results: Results, console: Console) -> None:
-    """Print an audit: a table for each edit, all edits side by side, and what that says."""
-    for edit in edits_shown(results):
-        console.print(edit_table(results, edit))
-        console.print()
-    for section in SECTIONS:
-        section(results, console)
-    if (summary := summary_table(results)) is not None:
-        console.print(summary)
-        console.print()
-    for sentence in headline(results):
-        console.print(Text(f"• {sentence}"))

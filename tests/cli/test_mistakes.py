@@ -81,6 +81,11 @@ MISTAKES = {
         ],
         "traits",
     ),
+    "unknown task": (["templates", "task=sentimnet"], "sentiment"),
+    "no such template file": (["templates", "template_file=mine.yaml"], "no template file"),
+    "labels that do not fit": (["templates", "labels=[a,b,c]"], "names 3 label(s)"),
+    "VADER for toxicity": (["templates", "task=toxicity", "model=vader"], "VADER scores sentiment"),
+    "unknown correction": (["audit", "metric.templates.correction=holmes"], "did you mean 'holm'"),
     "unknown action": (["testbed", "action=verfy"], "did you mean 'verify'"),
 }
 

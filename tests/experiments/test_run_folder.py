@@ -142,3 +142,9 @@ def test_the_units_of_a_run_in_progress_leave_out_what_is_unfinished(tmp_path: P
         "two": [0.2, None],
     }
     assert recorded_units(tmp_path / "nowhere") == {}
+
+
+def test_a_text_in_a_row_may_hold_any_line_break(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run", CONFIG, IDENTITY)
+    folder.record("one", [Row("cid", 0.1, detail={"text": "a\u2028b\x85c\nd"})])
+    assert folder.rows()[0].detail["text"] == "a\u2028b\x85c\nd"

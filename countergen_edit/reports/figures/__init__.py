@@ -1,1 +1,1 @@
-"""Figures: files that are drawn from rows alone."""
+"""Figures: files and Plotly figures that are drawn from rows alone."""
