@@ -14,6 +14,7 @@ from countergen_edit.data.substitution import Substitution
 from countergen_edit.erasers import make_eraser
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import AuditPlan
+from countergen_edit.metrics import Subject, make_metric
 from countergen_edit.models import LanguageModel, load
 from countergen_edit.testbed import directory, load_axis, load_truth
 
@@ -55,6 +56,15 @@ def build_audit(settings: AuditSettings, model: LanguageModel) -> tuple[AuditPla
     truth = load_truth()
     gender = load_axis("gender")
     neutral = truth.neutral_texts()
+    a, b = (group.name for group in axis.pair(settings.groups))
+    subject = Subject(
+        axis=axis,
+        groups=(a, b),
+        seed=settings.seed,
+        substitution=_substitution(settings, axis),
+        measured=(("test", sets["test"]), ("fit", sets["fit"])),
+        planted=truth.planted_r((a, b)) if settings.model.name == TESTBED else {},
+    )
     plan = AuditPlan(
         fit=sets["fit"],
         keep=tuple(_load(entry, settings, axis, "fit") for entry in settings.data.keep),
@@ -65,13 +75,11 @@ def build_audit(settings: AuditSettings, model: LanguageModel) -> tuple[AuditPla
         neutral_fit=tuple(neutral[::NEUTRAL_FIT_EVERY]),
         neutral=tuple(t for i, t in enumerate(neutral) if i % NEUTRAL_FIT_EVERY),
         erasers={name: make_eraser(name, **params) for name, params in settings.eraser.items()},
+        metrics=tuple(make_metric(name, subject, **s) for name, s in settings.metric.items()),
         site=settings.edit.site,
         layers=settings.edit.layers,
         positions=settings.edit.positions,
         seed=settings.seed,
-        planted=truth.planted_r(sets["test"][0].groups)
-        if settings.model.name == TESTBED and sets["test"]
-        else {},
     )
     used = [s for group in sets.values() for s in group] + [*plan.keep]
     return plan, fingerprint([*used, plan.agreement_validation, plan.agreement_test])
@@ -85,12 +93,12 @@ def _load(
         content = read_config("dataset", content.pop("dataset")) | content
     if settings.groups is not None:
         content.setdefault("groups", list(settings.groups))
-    substitution = (
-        Substitution.from_config(axis, settings.axis["substitution"])
-        if settings.axis.get("substitution")
-        else None
-    )
-    return load_set(content, axis, substitution, split)
+    return load_set(content, axis, _substitution(settings, axis), split)
+
+
+def _substitution(settings: AuditSettings, axis: Axis) -> Substitution | None:
+    words = settings.axis.get("substitution")
+    return Substitution.from_config(axis, words) if words else None
 
 
 def require_single_token_names(model: LanguageModel, sets: Sequence[CounterfactualSet]) -> None:

@@ -55,6 +55,7 @@ class AuditSettings:
     axis: Mapping[str, Any]
     data: DataSettings
     eraser: Mapping[str, Mapping[str, Any]]
+    metric: Mapping[str, Mapping[str, Any]]
     edit: EditSettings
     groups: tuple[str, str] | None
     seed: int
@@ -82,12 +83,17 @@ def audit_settings(config: Mapping[str, Any]) -> AuditSettings:
         model=_make(ModelSettings, "model", config["model"]),
         axis=config["axis"],
         data=_make(DataSettings, "data", data),
-        eraser={name: dict(params or {}) for name, params in config["eraser"].items()},
+        eraser=_by_name(config["eraser"]),
+        metric=_by_name(config["metric"]),
         edit=_make(EditSettings, "edit", edit),
         groups=None if groups is None else (str(groups[0]), str(groups[1])),
         seed=_integer("seed", config["seed"]),
         run_dir=config["run_dir"],
     )
+
+
+def _by_name(section: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    return {name: dict(content or {}) for name, content in section.items()}
 
 
 def _make(cls: type[T], section: str, content: Mapping[str, Any]) -> T:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.splits import check_leakage
 from countergen_edit.edits import Edit, applied
@@ -28,13 +28,17 @@ from countergen_edit.experiments.fit_data import (
     fitting_threads,
 )
 from countergen_edit.experiments.run_folder import RunFolder
-from countergen_edit.metrics.r import abs_r_reduction, r_rows
+from countergen_edit.metrics import UNEDITED, Metric
+from countergen_edit.metrics.r import r_rows
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.scores import SetScores, score
+from countergen_edit.metrics.scores import score
 from countergen_edit.metrics.side_effects import agreement_rows, neutral_cost, neutral_rows
 from countergen_edit.models import LanguageModel, encode, hook_name
 from countergen_edit.models.progress import console
 from countergen_edit.seeds import unit_seed
+
+STORE = "store"
+"""Folder within the run for what metrics keep."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ class AuditPlan:
     """Text about nobody that erasers may weigh; never the text on which harm is measured."""
     neutral: tuple[str, ...]
     erasers: Mapping[str, BaseEraser]
+    metrics: tuple[Metric, ...]
+    """What is measured besides agreement and harm to neutral text, which always are."""
     keep: tuple[CounterfactualSet, ...] = ()
     """On these the model is to stay as it is; for erasers that can."""
     site: str = "resid_post"
@@ -58,8 +64,6 @@ class AuditPlan:
     """Layers edited together; None chooses the single layer with the least |R| on validation."""
     positions: Positions = "outputs"
     seed: int = 0
-    planted: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    """(template, output) → planted R, where the truth is known."""
 
     def __post_init__(self) -> None:
         if not self.fit:
@@ -76,11 +80,8 @@ class AuditPlan:
             raise UserError("the audit has no test sets: name at least one under data.test")
         if not self.erasers:
             raise UserError("the audit has no eraser: name at least one, such as eraser=rlace")
-
-    @property
-    def measured(self) -> tuple[tuple[Split, tuple[CounterfactualSet, ...]], ...]:
-        """The sets on which R is reported; fitting data is reported as such."""
-        return ("test", self.test), ("fit", self.fit)
+        if not self.metrics:
+            raise UserError("the audit has no metric: name at least one, such as metric=r")
 
 
 class _Audit:
@@ -90,7 +91,6 @@ class _Audit:
         self.model = model
         self.plan = plan
         self.folder = folder
-        self._before: dict[str, SetScores] = {}
         self._fit_data: FitData | None = None
 
     @property
@@ -108,54 +108,30 @@ class _Audit:
             )
         return self._fit_data
 
-    def before(self, data: CounterfactualSet) -> SetScores:
-        if data.name not in self._before:
-            self._before[data.name] = score(self.model, data, progress=f"Scoring {data.name}")
-        return self._before[data.name]
-
     def edit(self, eraser: BaseEraser, layers: Sequence[int | None]) -> Edit:
         """The eraser, fitted and placed at each of the layers."""
         with fitting_threads(self.fit_data.at(layers[0])):
             fitted = {layer: self.fit_data.fit(eraser, layer).erasure_ for layer in layers}
         return Edit.at(self.plan.site, fitted)
 
-    def measure(self, edit: Edit | None) -> list[Row]:
-        """R on fitting and test data, and every side effect, under an edit."""
+    def measure(self, edit: Edit | None, label: str, *, baseline: bool = False) -> list[Row]:
+        """Every metric and every side effect under an edit; a baseline leaves out the long ones."""
         plan, rows = self.plan, []
-        # Before the edit is attached: a resumed run has not scored the unedited model yet.
-        before = {data.name: self.before(data) for _, sets in plan.measured for data in sets}
+        for metric in plan.metrics:
+            if metric.has_baseline or not baseline:
+                rows += metric.rows(self.model, edit, label, self.store(metric))
         with applied(self.model, edit) if edit is not None else nullcontext():
-            for split, sets in plan.measured:
-                for data in sets:
-                    scores = before[data.name] if edit is None else score(self.model, data)
-                    found = r_rows(scores, plan.seed)
-                    if edit is not None:
-                        found.append(self.reduction_row(before[data.name], scores))
-                    rows += [replace(row, split=split) for row in found]
-            costs = agreement_rows(score(self.model, plan.agreement_test), plan.seed)
-        costs += neutral_rows(neutral_cost(self.model, edit, plan.neutral), "neutral", plan.seed)
-        return rows + [replace(row, split="test") for row in costs]
+            rows += agreement_rows(score(self.model, plan.agreement_test), plan.seed)
+        rows += neutral_rows(neutral_cost(self.model, edit, plan.neutral), "neutral", plan.seed)
+        return [replace(row, split=row.split or "test") for row in rows]
 
-    def reduction_row(self, before: SetScores, after: SetScores) -> Row:
-        """How much of mean |R| the edit removed, paired with the unedited model."""
-        return Row.of_set(
-            after.data,
-            "abs_r_reduction",
-            abs_r_reduction(before, after, self.plan.seed),
-            n=len(after.output),
-            seed=self.plan.seed,
-        )
+    def store(self, metric: Metric) -> Path:
+        """Where a metric keeps what took long to make; the run does not need it afterwards."""
+        return self.folder.path / STORE / metric.name
 
     def unedited(self) -> list[Row]:
-        """Every figure of the model as it came, with the planted truth where it is known."""
-        rows = self.measure(None)
-        for split, sets in self.plan.measured:
-            for data in sets:
-                items = [(s.template, output) for s in data.samples for output in s.outputs]
-                if all(item in self.plan.planted for item in items):
-                    truth = [self.plan.planted[item] for item in items]
-                    rows.append(planted_row(data, truth, split, self.plan.seed))
-        return rows
+        """Every figure of the model as it came."""
+        return self.measure(None, UNEDITED)
 
     def candidates(self, name: str, eraser: BaseEraser) -> list[Row]:
         """Certificate and validation metrics of one eraser at every candidate layer."""
@@ -213,10 +189,13 @@ class _Audit:
         seed = unit_seed(self.plan.seed, "random directions", rank, *layers) % 2**32
         return RandomDirections(rank=rank, random_state=seed)
 
-    def edited(self, name: str, eraser: BaseEraser, layers: Sequence[int | None]) -> list[Row]:
+    def edited(
+        self, name: str, eraser: BaseEraser, layers: Sequence[int | None], *, baseline: bool = False
+    ) -> list[Row]:
         """Every test metric under one eraser's edit."""
         edit = self.edit(eraser, layers)
-        return self.under(edit, name, layers, self.measure(edit))
+        label = edit_name(name, edit.rank, self.plan.site, layers)
+        return self.under(edit, name, layers, self.measure(edit, label, baseline=baseline))
 
 
 def audit(model: LanguageModel, plan: AuditPlan, folder: RunFolder) -> list[Row]:
@@ -254,7 +233,7 @@ def audit(model: LanguageModel, plan: AuditPlan, folder: RunFolder) -> list[Row]
             run(
                 f"test/{edit_name('random', rank, plan.site, layers)}",
                 f"Measuring random directions of rank {rank}",
-                partial(work.edited, "random", baseline, layers),
+                partial(work.edited, "random", baseline, layers, baseline=True),
             )
     return folder.rows()
 
@@ -272,6 +251,8 @@ def check_plan(model: LanguageModel, plan: AuditPlan) -> None:
     for data in (*sets, plan.agreement_validation, plan.agreement_test):
         texts = [v.text + o for s in data.samples for v in s.variations for o in s.outputs]
         encode(model, texts)
+    for metric in plan.metrics:
+        metric.check(model)
     some = replace(plan.fit[0], samples=plan.fit[0].samples[:1])
     capture_fit_data(
         model,
@@ -292,12 +273,6 @@ def edit_name(eraser: str, rank: int, site: str, layers: Sequence[int | None]) -
     """
     where = "+".join(str(layer) for layer in layers if layer is not None)
     return f"{eraser}-{rank}@{site}" + (f".{where}" if where else "")
-
-
-def planted_row(data: CounterfactualSet, truth: Sequence[float], split: Split, seed: int) -> Row:
-    """The planted mean |R| of a set, over the same items as the measured one."""
-    value = float(np.mean(np.abs(truth)))
-    return Row.of_set(data, "planted_mean_abs_r", value, split=split, n=len(truth), seed=seed)
 
 
 def choose_layer(rows: Sequence[Row], eraser: str) -> int | None:

@@ -19,6 +19,7 @@ from countergen_edit.data.substitution import Substitution
 from countergen_edit.edits import Edit
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.scores import ScoreCache
 from countergen_edit.models import LanguageModel
 
 
@@ -35,6 +36,12 @@ class Subject:
     """The audit's own sets, by split."""
     planted: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(template, output) → planted R, where the truth is known."""
+    scores: ScoreCache = field(default_factory=ScoreCache)
+    """Likelihoods of the audit's own sets, shared by the metrics that read them."""
+
+
+UNEDITED = "none"
+"""The label of the model as it came."""
 
 
 class Metric(ABC):
@@ -65,7 +72,7 @@ class Metric(ABC):
         Args:
             model: the model, unedited; the metric attaches the edit itself.
             edit: None measures the model as it came.
-            label: the edit's name in rows, `none` for the unedited model.
+            label: the edit's name in rows, `UNEDITED` for the model as it came.
             store: a folder of the metric's own within the run, for what took long to make: a
                 killed run finds it there again. Files are written under a temporary name and
                 renamed; the unedited model's may be absent when an edit is measured, and are then

@@ -8,13 +8,20 @@ probabilities underflow. Opposite biases cancel in R, so mean |R_i| is always re
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 from jaxtyping import Float64
 from scipy.special import logsumexp
 
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.edits import Edit
+from countergen_edit.metrics.base import UNEDITED, Metric, register
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import Estimate, estimate, weighted_mean
+from countergen_edit.models import LanguageModel
 
 
 def relative_difference(
@@ -91,3 +98,37 @@ def r_rows(scores: SetScores, seed: int) -> list[Row]:
         )
         for metric, e in (("r", signed), ("mean_abs_r", absolute))
     ]
+
+
+@register("r")
+class R(Metric):
+    """R and mean |R| of every set of the audit; of an edit, also how much of mean |R| is gone."""
+
+    has_baseline = True
+
+    def rows(self, model: LanguageModel, edit: Edit | None, label: str, store: Path) -> list[Row]:
+        """Rows `r`, `mean_abs_r`, `abs_r_reduction` and, where known, `planted_mean_abs_r`."""
+        seed, scores, found = self.subject.seed, self.subject.scores, []
+        for split, sets in self.subject.measured:
+            for data in sets:
+                before = scores.get(model, data, None, UNEDITED)
+                if edit is None:
+                    rows = [*r_rows(before, seed), *self._planted(data)]
+                else:
+                    after = scores.get(model, data, edit, label)
+                    gone = abs_r_reduction(before, after, seed)
+                    n = len(after.output)
+                    reduction = Row.of_set(data, "abs_r_reduction", gone, n=n, seed=seed)
+                    rows = [*r_rows(after, seed), reduction]
+                found += [replace(row, split=split) for row in rows]
+        return found
+
+    def _planted(self, data: CounterfactualSet) -> list[Row]:
+        """The planted mean |R| of a set, over the same items as the measured one."""
+        items = [(s.template, output) for s in data.samples for output in s.outputs]
+        truth = self.subject.planted
+        if not all(item in truth for item in items):
+            return []
+        value = float(np.mean(np.abs([truth[item] for item in items])))
+        row = Row.of_set(data, "planted_mean_abs_r", value, n=len(items), seed=self.subject.seed)
+        return [row]

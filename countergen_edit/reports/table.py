@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -83,35 +85,35 @@ def edit_table(results: Results, edit: Row) -> Table:
     def under(row: Row, of: Row | None, metric: str | None = None) -> Row | None:
         return None if of is None else _same(results, row, of.edit, metric)
 
-    def section(title: str) -> None:
-        table.add_row(f"[bold]{title}[/bold]")
-
-    def unedited(metric: str) -> list[Row]:
+    def section(title: str, metric: str) -> list[Row]:
+        """The unedited rows of the metric, below their title where there are any."""
         rows = [*results.of(metric), *results.of(metric, split="fit")]
-        return [row for row in rows if row.edit == "none"]
+        rows = [row for row in rows if row.edit == "none"]
+        if rows:
+            table.add_row(f"[bold]{title}[/bold]")
+        return rows
 
-    section("Bias: mean |R|")
-    for row in unedited("mean_abs_r"):
+    for row in section("Bias: mean |R|", "mean_abs_r"):
         truth = planted.get(row.dataset)
         cells = [interval(r) for r in (row, under(row, baseline), under(row, edit))]
         gone = under(row, edit, "abs_r_reduction")
         change = "" if gone is None or gone.value is None else f"{-100 * gone.value:+.0f}%"
         table.add_row(_set_label(row), "" if truth is None else number(truth.value), *cells, change)
-    section("Direction: mean R")
-    for row in unedited("r"):
+    for row in section("Direction: mean R", "r"):
         cells = [_starred(r) for r in (row, under(row, baseline), under(row, edit))]
         table.add_row(_set_label(row), "", *cells)
-    section("Grammar: P(right form)")
-    for row in unedited("agreement"):
+    for row in section("Grammar: P(right form)", "agreement"):
         who = "both groups" if row.group_b else row.group_a
         cells = [interval(r) for r in (row, under(row, baseline), under(row, edit))]
         table.add_row(f"  {who}", "", *cells)
-    section("Neutral text")
-    for metric, label, digits in (("perplexity", "perplexity", 3), ("kl", "KL, nats/token", 4)):
-        for row in unedited(metric):
-            cells = [interval(r, digits) for r in (row, under(row, baseline), under(row, edit))]
-            table.add_row(f"  {label}", "", *cells)
-    section("Probe accuracy, held out")
+    for row in section("Neutral text", "perplexity"):
+        cells = [interval(r) for r in (row, under(row, baseline), under(row, edit))]
+        table.add_row("  perplexity", "", *cells)
+        kl = [results.find("kl", dataset=row.dataset, edit=e) for e in ("none", edit.edit)]
+        random = under(row, baseline, "kl")
+        cells = [interval(r, 4) for r in (kl[0], random, kl[1])]
+        table.add_row("  KL, nats/token", "", *cells)
+    table.add_row("[bold]Probe accuracy, held out[/bold]")
     for kind in ("linear", "nonlinear"):
         before, after = (
             next((r for r in results.of(metric, "validation") if r.edit == edit.edit), None)
@@ -122,9 +124,11 @@ def edit_table(results: Results, edit: Row) -> Table:
     return table
 
 
-def summary_table(results: Results) -> Table:
-    """All edits side by side: bias left, and what each cost."""
+def summary_table(results: Results) -> Table | None:
+    """All edits side by side: bias left, and what each cost; None where R was not measured."""
     main = _main(results)
+    if main is None:
+        return None
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
     table.title = f"[bold]Side by side[/bold], bias on {_set_label(main).strip()}"
     table.title_justify, table.title_style = "left", ""
@@ -146,9 +150,9 @@ def summary_table(results: Results) -> Table:
     return table
 
 
-def _main(results: Results) -> Row:
+def _main(results: Results) -> Row | None:
     """The set that stands for the run: the first one measured."""
-    return next(row for row in results.of("mean_abs_r") if row.edit == "none")
+    return next((row for row in results.of("mean_abs_r") if row.edit == "none"), None)
 
 
 def _same(results: Results, row: Row, edit: str, metric: str | None = None) -> Row | None:
@@ -185,6 +189,8 @@ def _change(row: Row | None) -> str:
 def headline(results: Results) -> list[str]:
     """Sentences: what was biased, what was removed, what it cost, how sure that is."""
     main = _main(results)
+    if main is None:
+        return []
     subject = _set_label(main).strip()
     sentences = [
         f"Biased: on {subject}, swapping {main.group_a} for {main.group_b} changes a "
@@ -226,12 +232,19 @@ def _with_interval(row: Row) -> str:
     return f"{number(row.value)} [{number(row.lo)}, {number(row.hi)}]"
 
 
+SECTIONS: tuple[Callable[[Results, Console], None], ...] = ()
+"""What prints the rows of further metrics, each nothing where the run has none of its own."""
+
+
 def print_audit(results: Results, console: Console) -> None:
     """Print an audit: a table for each edit, all edits side by side, and what that says."""
     for edit in edits_shown(results):
         console.print(edit_table(results, edit))
         console.print()
-    console.print(summary_table(results))
-    console.print()
+    for section in SECTIONS:
+        section(results, console)
+    if (summary := summary_table(results)) is not None:
+        console.print(summary)
+        console.print()
     for sentence in headline(results):
         console.print(Text(f"• {sentence}"))

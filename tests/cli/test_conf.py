@@ -33,7 +33,11 @@ def test_every_command_has_a_config(command: str) -> None:
 
 @pytest.mark.parametrize(
     "choice",
-    [f"{group}={name}" for group in ("axis", "data", "edit", "eraser") for name in shelf(group)],
+    [
+        f"{group}={name}"
+        for group in ("axis", "data", "edit", "eraser", "metric")
+        for name in shelf(group)
+    ],
 )
 def test_every_choice_of_the_audit_passes_the_door(choice: str) -> None:
     assert audit_settings(composed("audit", choice))

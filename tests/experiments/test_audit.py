@@ -13,6 +13,7 @@ from countergen_edit.erasers import make_eraser
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import AuditPlan, audit, check_plan
 from countergen_edit.experiments.run_folder import RESULTS, RunFolder
+from countergen_edit.metrics import Subject, make_metric
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, load
 from countergen_edit.reports.results import Results
@@ -24,21 +25,31 @@ IDENTITY = {"fingerprint": "f" * 64}
 
 
 def make_plan(families: tuple[str, ...] = ("occupations",), **changes: object) -> AuditPlan:
+    """The default audit, small; a metric keeps what it has scored, so every plan has its own."""
     truth, gender = load_truth(), load_axis("gender")
     appendix = read_config("dataset", "appendix_a")
     fit = expand(
         "appendix_a", [Template(t, (" Yes", " No")) for t in appendix["templates"]], gender, "fit"
     )
+    test = tuple(truth.counterfactual_set(f, "test", gender) for f in families)
+    groups = ("female", "male")
+    subject = Subject(
+        axis=gender,
+        groups=groups,
+        seed=0,
+        measured=(("test", test), ("fit", (fit,))),
+        planted=truth.planted_r(groups),
+    )
     plan = AuditPlan(
         fit=(fit,),
         validation=(truth.counterfactual_set("occupations", "validation", gender),),
-        test=tuple(truth.counterfactual_set(f, "test", gender) for f in families),
+        test=test,
         agreement_validation=truth.agreement_set("validation", gender),
         agreement_test=truth.agreement_set("test", gender),
         neutral_fit=tuple(truth.neutral_texts()[40:50]),
         neutral=tuple(truth.neutral_texts()[:40]),
         erasers={"rlace": make_eraser("rlace", rank=1)},
-        planted=truth.planted_r(("female", "male")),
+        metrics=(make_metric("r", subject),),
     )
     return replace(plan, **changes)  # type: ignore[arg-type]
 
@@ -143,7 +154,7 @@ def test_the_model_is_itself_again_afterwards(testbed: LanguageModel, rows: list
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_audit_runs_to_the_end_on_any_family(family: str, tmp_path: Path) -> None:
     model = load(tiny_model_dir(family, tmp_path / family))
-    plan = make_plan(("stereotypes",), erasers={"inlp": make_eraser("inlp", rank=2)}, planted={})
+    plan = make_plan(("stereotypes",), erasers={"inlp": make_eraser("inlp", rank=2)})
     found = audit(model, plan, RunFolder(tmp_path / "run", {}, IDENTITY))
     assert {r.eraser for r in found} == {"", "inlp", "random"}
 
