@@ -109,7 +109,7 @@ def _require_unshared(plain: Any, name: str) -> None:
     users = [
         key
         for key, parameter in plain.named_parameters(remove_duplicate=False)
-        if parameter.data_ptr() == weight.data_ptr() and parameter.shape == weight.shape
+        if parameter is weight
     ]
     if len(users) > 1:
         raise UserError(
