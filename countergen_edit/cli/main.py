@@ -16,8 +16,12 @@ from countergen_edit.errors import UserError, unknown
 
 COMMANDS = {
     "audit": "measure the bias, project it out, and show before against after",
+    "edit": "edit a model and save it, with a model card, for anyone to load",
+    "chat": "talk to the original and the edited model side by side",
     "testbed": "check the shipped model against its planted truth, or train it anew",
 }
+BARE_WORD = {"chat": "checkpoint"}
+"""The setting that a word without `=` stands for."""
 FILE_ENDINGS = (".jsonl", ".csv")
 
 
@@ -71,7 +75,7 @@ def run(command: str, words: Sequence[str]) -> None:
     """
     import hydra
 
-    overrides = [o for word in words for o in as_overrides(word)]
+    overrides = [o for word in words for o in as_overrides(word, BARE_WORD.get(command))]
     check_composes(command, overrides)
 
     def task(config: Any) -> None:
@@ -121,8 +125,12 @@ def _one_line(error: Exception) -> str:
     return f"{' '.join(lines)} (countergen-edit COMMAND --help lists the settings)"
 
 
-def as_overrides(word: str) -> list[str]:
+def as_overrides(word: str, bare: str | None = None) -> list[str]:
     """Let `model=` take any model and `data=` any file, besides the shipped choices.
+
+    Args:
+        word: of the command line.
+        bare: the setting that a word without `=` stands for, where the command has one.
 
     >>> as_overrides("model=testbed")
     ['model=testbed']
@@ -130,8 +138,12 @@ def as_overrides(word: str) -> list[str]:
     ['model=any', "model.name='/models/mine'"]
     >>> as_overrides("data=pairs.jsonl")
     ['data=file', "data.test=[{source:jsonl,path:'pairs.jsonl'}]"]
+    >>> as_overrides("out/mine", bare="checkpoint")
+    ["checkpoint='out/mine'"]
     """
-    key, _, value = word.partition("=")
+    key, equals, value = word.partition("=")
+    if bare is not None and not equals and not word.startswith("-"):
+        return [f"{bare}={_quoted(word)}"]
     if key == "model" and value and not (conf_dir() / "model" / f"{value}.yaml").is_file():
         return ["model=any", f"model.name={_quoted(value)}"]
     if key == "data" and value.endswith(FILE_ENDINGS):

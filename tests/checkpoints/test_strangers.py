@@ -88,7 +88,9 @@ def test_a_round_trip_through_save_pretrained_keeps_the_edit(
 def test_a_deep_copy_is_edited_too(
     case: str, stranger: dict[str, Any], expected: tuple[np.ndarray, list[int]]
 ) -> None:
-    np.testing.assert_allclose(stranger[case]["deepcopy"]["logits"], expected[0], atol=tolerance(expected[0]))
+    np.testing.assert_allclose(
+        stranger[case]["deepcopy"]["logits"], expected[0], atol=tolerance(expected[0])
+    )
 
 
 def test_in_half_precision_the_weights_are_half_and_the_erasures_are_not(
