@@ -16,6 +16,7 @@ from countergen_edit.checkpoints.loading import (
 )
 from countergen_edit.checkpoints.parity import Parity, check_parity
 from countergen_edit.checkpoints.saving import (
+    FORMS,
     Form,
     Saved,
     check_target,
@@ -24,6 +25,7 @@ from countergen_edit.checkpoints.saving import (
 )
 
 __all__ = [
+    "FORMS",
     "Checkpoint",
     "Form",
     "Parity",

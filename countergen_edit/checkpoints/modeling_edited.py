@@ -18,7 +18,7 @@ from transformers import GPT2Config as StockConfig
 from transformers import GPT2LMHeadModel as StockModel
 
 
-class EditedConfig(StockConfig):  # type: ignore[misc]
+class EditedConfig(StockConfig):  # type: ignore[no-untyped-call]
     """The stock config, and `erasures`: the module, width and rank of each.
 
     The model type is not the stock one's, so that loading without `trust_remote_code` fails instead
@@ -31,9 +31,13 @@ class EditedConfig(StockConfig):  # type: ignore[misc]
 class Erasure(nn.Module):
     """x - left (right x - offset) over the last axis, the offset being right · mean."""
 
+    left: Tensor
+    right: Tensor
+    offset: Tensor
+
     def __init__(self, width: int, rank: int) -> None:
         super().__init__()
-        # Not zeros: an erasure that was never loaded must not pass for one that changes nothing.
+        # Not zeros: an erasure without its values must not pass for one that changes nothing.
         self.register_buffer("left", torch.full((width, rank), torch.nan))
         self.register_buffer("right", torch.full((rank, width), torch.nan))
         self.register_buffer("offset", torch.full((rank,), torch.nan))
@@ -59,15 +63,18 @@ class Erasure(nn.Module):
             narrowed = moved.dtype in (torch.float16, torch.bfloat16)
             return tensor.to(moved.device) if narrowed else moved
 
-        super()._apply(keep_precision, recurse)
+        super()._apply(keep_precision, recurse)  # type: ignore[no-untyped-call]
         return self
 
 
-class EditedForCausalLM(StockModel):  # type: ignore[misc]
+class EditedForCausalLM(StockModel):  # type: ignore[no-untyped-call]
     """The stock model with its erasures in place."""
 
     config_class = EditedConfig
-    _keep_in_fp32_modules_strict = (*(StockModel._keep_in_fp32_modules_strict or ()), "erasure")
+    _keep_in_fp32_modules_strict = [  # noqa: RUF012
+        *(StockModel._keep_in_fp32_modules_strict or ()),
+        "erasure",
+    ]
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -78,16 +85,21 @@ class EditedForCausalLM(StockModel):  # type: ignore[misc]
             module.register_forward_hook(module.erasure.edit)
 
     @classmethod
-    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
+    def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
         """Load as ever, and make sure that every erasure came along."""
-        loaded = super().from_pretrained(*args, **kwargs)
-        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        loaded: Any = super().from_pretrained(*args, output_loading_info=True, **kwargs)
+        model, report = loaded
+        absent = [str(key) for found in report.values() for key in found if ".erasure." in str(key)]
         for place in model.config.erasures:
-            erasure = getattr(model.get_submodule(place["module"]), "erasure", None)
-            tensors = [] if erasure is None else list(erasure.buffers())
-            if not tensors or not all(t.is_meta or bool(t.isfinite().all()) for t in tensors):
-                raise ValueError(
-                    f"the erasure at {place['module']} was not loaded: this would be the unedited "
-                    "model; the checkpoint is damaged, or another library replaced the module"
-                )
-        return loaded
+            if not isinstance(
+                getattr(model.get_submodule(place["module"]), "erasure", None), Erasure
+            ):
+                absent.append(
+                    f"{place['module']}.erasure"
+                )  # its module was replaced, say quantized
+        if absent:
+            raise ValueError(
+                f"{absent[0]} was not loaded: this would be the unedited model; the checkpoint is "
+                "damaged, or another library replaced the module that carries the edit"
+            )
+        return (model, report) if output_loading_info else model

@@ -2,7 +2,7 @@
 
 Run with `python -c`, on a job file: {"folders": {name: [folder, [[token, …], …]]}, "out": file}.
 This package and TransformerLens are made impossible to import first. Out: float64 logits of each
-text of each folder, `name.0`, `name.1`, …, and beside them the keys that were missing or unexpected.
+text of each folder, `name.0`, `name.1`, …, and beside them the missing and unexpected keys.
 """
 
 import importlib.abc
@@ -33,7 +33,7 @@ def main(job_file: str) -> None:
     job = json.loads(Path(job_file).read_text("utf-8"))
     logits, keys = {}, {}
     for name, (folder, texts, dtype) in job["folders"].items():
-        model, report = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             trust_remote_code=True,
             local_files_only=True,
@@ -41,6 +41,7 @@ def main(job_file: str) -> None:
             attn_implementation="eager",  # as TransformerLens runs it
             output_loading_info=True,
         )
+        model, report = loaded
         model.eval()
         keys[name] = sorted(str(key) for found in report.values() for key in found)
         for i, text in enumerate(texts):

@@ -3,7 +3,7 @@
 In: a model and an edit. Out: a folder with weights, tokenizer, card, the edit, and proof that they
 belong together. It appears under its name only when it is whole and the saved model, reloaded in a
 fresh process, gave the edited one's logits. Refused: a target that cannot be written or holds
-something else, too little space, an inexact fold. Whatever goes wrong, a folder that was there stays.
+something else, too little space, an inexact fold. A folder that was there stays, whatever happens.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from countergen_edit.checkpoints.carrying import write_carried
 from countergen_edit.checkpoints.checksums import CHECKSUMS, write_checksums
 from countergen_edit.checkpoints.folding import fold, folds
 from countergen_edit.checkpoints.parity import Parity, check_parity
-from countergen_edit.edits import Edit, save_edit
+from countergen_edit.edits import Edit, applied, save_edit
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.models import LanguageModel
 
@@ -89,6 +89,8 @@ def save_checkpoint(
             to another model; the fold or the saved model is not exact.
     """
     check_target(directory, overwrite)
+    with applied(model, edit):
+        pass  # an edit of another width, or for a layer that is not there, is refused
     chosen = choose_form(model, edit, form)
     with _partial(model, directory) as folder:
         write_model(model, edit, folder, chosen)
@@ -103,6 +105,8 @@ def save_checkpoint(
         _write_json(folder / PARITY, parity.to_dict())
         if card is not None:
             (folder / CARD).write_text(card(chosen, parity), "utf-8")
+        for path in folder.rglob("*.safetensors"):  # written for their owner's eyes only
+            shutil.copymode(folder / RECORD, path)
         write_checksums(folder)
         _take_name(folder, directory)
     return Saved(directory, chosen, parity)

@@ -26,7 +26,7 @@ NEUTRAL_FIT_EVERY = 5
 
 def load_model(settings: ModelSettings) -> LanguageModel:
     """The model under audit; `testbed` names the shipped one, and a checkpoint brings its edit."""
-    where = {
+    where: dict[str, Any] = {
         "device": settings.device,
         "dtype": settings.dtype,
         "device_map": settings.device_map,

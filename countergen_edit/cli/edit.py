@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from countergen_edit.checkpoints import (
+    FORMS,
     Form,
     Parity,
     check_target,
@@ -21,7 +22,7 @@ from countergen_edit.checkpoints import (
 )
 from countergen_edit.cli.build import build_audit, load_model
 from countergen_edit.cli.settings import audit_settings
-from countergen_edit.errors import UserError
+from countergen_edit.errors import UserError, unknown
 from countergen_edit.experiments.audit import audit, check_plan
 from countergen_edit.experiments.edit import (
     edit_record,
@@ -59,6 +60,8 @@ def save_settings(config: Mapping[str, Any]) -> SaveSettings:
     """
     if not config["save"]:
         raise UserError("say where the checkpoint goes: save=DIR")
+    if config["form"] not in FORMS:
+        raise unknown("form", config["form"], FORMS)
     for key in ("overwrite", "private"):
         if not isinstance(config[key], bool):
             raise UserError(f"{key}={config[key]!r}: write true or false")
@@ -77,7 +80,9 @@ def run(config: Mapping[str, Any]) -> None:
     if choose_form(model, sample := sample_edit(model, plan), saving.form) == "folded":
         fold(model, sample)
     kept = {key: value for key, value in config.items() if key not in ("run_dir", *SAVING)}
-    command = ["countergen-edit", "edit", *sys.argv[1:]]
+    # Where a checkpoint went is nobody's business who gets it.
+    words = [w for w in sys.argv[1:] if w.partition("=")[0] not in SAVING]
+    command = ["countergen-edit", "edit", *words, "save=DIR"]
     manifest = make_manifest(
         config=kept,
         model=settings.model.name,
@@ -112,7 +117,7 @@ def run(config: Mapping[str, Any]) -> None:
     for line in (
         f"Saved ({saved.form}): {saved.folder}",
         f"Reloaded in a fresh process, its logits differ by at most "
-        f"{saved.parity.max_difference:.1g}; the edit changes {saved.parity.effect:.2g}.",
+        f"{saved.parity.max_difference:.2g}; the edit changes them by {saved.parity.effect:.2g}.",
         f'Load it anywhere: AutoModelForCausalLM.from_pretrained("{saved.folder}"{trust})',
         f"Talk to it: countergen-edit chat {saved.folder}",
         f"Run folder: {folder.path}",

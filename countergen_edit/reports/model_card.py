@@ -76,7 +76,7 @@ def model_card(
     first = bias[0]
     body = template.render(
         title=f"{Path(base).name}, edited",
-        base=base,
+        base=base if _on_hub(base) else Path(base).name,
         groups=(first.group_a, first.group_b),
         axis=first.axis,
         eraser=record["eraser"],
@@ -155,16 +155,19 @@ def _metadata(results: Results, bias: Sequence[Row], name: str, base: str, first
                 metric_args={"unedited": row.value, "low": after.lo, "high": after.hi},
             )
         )
-    # Only a name on the hub links to a base model; a directory or a label of ours would be broken.
-    on_hub = base.count("/") == 1 and not base.startswith((".", "/", "~"))
     return ModelCardData(
         library_name="transformers",
         pipeline_tag="text-generation",
-        base_model=base if on_hub and not Path(base).exists() else None,
+        base_model=base if _on_hub(base) else None,
         tags=["countergen-edit", "bias", "concept-erasure", first.axis],
         model_name=f"{Path(base).name}, edited",
         eval_results=evaluations,
     )
+
+
+def _on_hub(base: str) -> bool:
+    """Whether the name may be linked: not a directory, whose place is nobody's business either."""
+    return base.count("/") == 1 and not base.startswith((".", "/", "~")) and not Path(base).exists()
 
 
 def _under(results: Results, row: Row, edit: str | None) -> Row | None:
@@ -181,15 +184,15 @@ def _under(results: Results, row: Row, edit: str | None) -> Row | None:
 
 
 def _line(results: Results, row: Row, edit: str, random: str | None, label: str) -> Line:
-    cells = [_figure(r) for r in (row, _under(results, row, edit), _under(results, row, random))]
-    return Line(label, *cells, row.n)
+    after, other = _under(results, row, edit), _under(results, row, random)
+    return Line(label, _figure(row), _figure(after), _figure(other), row.n)
 
 
 def _figure(row: Row | None) -> str:
     if row is None:
         return "–"
-    text = number(row.value)
-    return text if row.lo is None or row.hi is None else f"{text} ({row.lo:.3f} to {row.hi:.3f})"
+    value, lo, hi = (number(v, 4 if row.metric == "kl" else 3) for v in (row.value, row.lo, row.hi))
+    return value if row.lo is None or row.hi is None else f"{value} ({lo} to {hi})"
 
 
 def _headline(results: Results, row: Row, edit: str) -> str:

@@ -49,7 +49,7 @@ FOLDED = {
     "gemma": ("attn_out", "embed"),
 }
 """Places that fold exactly: with bias, with a bias switched on, tied, untied, scaled."""
-CARRIED = {family: ("resid_post",) for family in FAMILIES} | {
+CARRIED = dict.fromkeys(FAMILIES, ("resid_post",)) | {
     "qwen2": ("resid_post", "attn_out"),
     "opt": ("resid_post", "mlp_out"),
     "gemma": ("resid_post", "embed"),

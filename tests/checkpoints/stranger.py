@@ -72,6 +72,13 @@ def main(job_file):
             "refusal": refusal(AutoModelForCausalLM, folder),
         }
         here["config_refusal"] = refusal(AutoConfig, folder)
+        here["tokens"] = AutoTokenizer.from_pretrained(folder)(job["text"]).input_ids
+        if name in job["mapped"]:
+            mapped, keys = load(folder, device_map="auto")
+            here["mapped"] = {"keys": keys, **speak(mapped, ids, 8)}
+        found[name] = here
+        if name.endswith("folded"):
+            continue  # stock classes, which others test
         here["deepcopy"] = speak(copy.deepcopy(model), ids, 4)
         again = folder + "-again"
         model.save_pretrained(again)
@@ -82,11 +89,6 @@ def main(job_file):
         here["half_erasures"] = sorted(
             {str(t.dtype) for n, t in half.named_buffers() if ".erasure." in n}
         )
-        if name in job["mapped"]:
-            mapped, keys = load(folder, device_map="auto")
-            here["mapped"] = {"keys": keys, **speak(mapped, ids, 8)}
-        here["tokens"] = AutoTokenizer.from_pretrained(folder)(job["text"]).input_ids
-        found[name] = here
     Path(job["out"]).write_text(json.dumps(found))
 
 
