@@ -15,7 +15,7 @@ import numpy as np
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser, register
 from countergen_edit.erasers.labelled import require_rank
-from countergen_edit.erasers.logistic import WhitenedRows
+from countergen_edit.erasers.logistic import ProbeRows
 from countergen_edit.errors import UserError
 
 
@@ -29,8 +29,8 @@ class INLP(BaseEraser):
         rank: dimensions to erase. A round gives c - 1 of them for c classes; fewer are erased where
             a round finds a probe no better than the constant one.
         C: inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`.
-        tol: tolerance of each round's fit (see `fit_probe`); a looser one stops near the least
-            squares solution, whose directions have little variance and erase little of a bias.
+        tol: tolerance of each round's fit (see `fit_probe`). Where classes can be separated a loose
+            one stops far from the optimum, at directions that hold little of a bias.
         max_iter: L-BFGS steps in a round.
 
     Attributes:
@@ -45,7 +45,7 @@ class INLP(BaseEraser):
     no_guarantee_because = "INLP stops after a number of rounds, each with a penalised probe"
 
     def __init__(
-        self, rank: int = 8, *, C: float = 1.0, tol: float = 1e-5, max_iter: int = 200
+        self, rank: int = 8, *, C: float = 1.0, tol: float = 1e-3, max_iter: int = 200
     ) -> None:
         self.rank = rank
         self.C = C
@@ -62,13 +62,13 @@ class INLP(BaseEraser):
         require_rank(self.rank, rows.X.shape[1])
         if not self.C > 0:
             raise UserError(f"C = {self.C} is no inverse penalty: use a number above 0")
-        whitened = WhitenedRows(rows, 1.0 / (self.C * rows.weight.sum()))
-        basis = whitened.basis
-        found = np.zeros((0, whitened.X.shape[1]))
+        left = ProbeRows(rows, 1.0 / (self.C * rows.weight.sum()))
+        basis = left.basis
+        found = np.zeros((0, left.X.shape[1]))
         self.round_accuracy_: list[float] = []
         self.n_iter_ = 0
         while len(found) < self.rank:
-            probe = whitened.fit_probe(tol=self.tol, max_iter=self.max_iter, removed=found)
+            probe = left.fit_probe(tol=self.tol, max_iter=self.max_iter)
             self.n_iter_ += probe.n_iter
             hits = probe.predict(rows.X) == rows.codes
             self.round_accuracy_.append(float(np.average(hits, weights=rows.weight)))
@@ -77,6 +77,7 @@ class INLP(BaseEraser):
             if not len(new):
                 break
             found = np.vstack([found, new])
+            left.project_out(new)
         directions = found if basis is None else found @ basis.T
         self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
         return self

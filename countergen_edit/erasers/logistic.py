@@ -2,23 +2,32 @@
 
     min over W, b of  Σ_i ω_i [ logsumexp(s_i) - s_i[z_i] ] + penalty/2 ‖W‖²,   s_i = W'x_i + b
 
-with Σ ω_i = 1, and one logit column for two classes. Solved by L-BFGS in the coordinates that
-whiten Böhning's bound on the Hessian (1992): for all W, H ⪯ κ Σ ω x xᵀ + penalty, with κ = 1/4 for
-two classes and 1/2 for more. The number of steps then hardly depends on how the features are
-scaled, which is what makes activations slow to fit.
+with Σ ω_i = 1, and one logit column for two classes. Solved by L-BFGS in coordinates that whiten
+
+    A = Σ_i ω_i h_i [1; x_i] [1; x_i]ᵀ + penalty I,   h_i = ½ Σ_c p_ic (1 - p_ic),
+
+made anew where a few steps have been taken. For two classes A is the Hessian, and a step is
+Newton's; for more it bears the scale of every direction. So the number of steps hardly depends on
+how the features are scaled, which is what makes activations slow to fit.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 
 from countergen_edit.erasers.labelled import LabelledRows
+
+INNER = 8
+"""L-BFGS steps after which A is made anew: about as costly as that."""
+SHRINK = 0.01
+"""Or as soon as the gradient has shrunk so much."""
 
 
 @dataclass(frozen=True)
@@ -59,20 +68,16 @@ def fit_probe(
         rows: the data; where all class means coincide, the answer is the constant predictor.
         penalty: weight of ‖W‖²/2 beside a loss that is a mean over rows. 0 is the adversary of the
             certificate; where the classes are separable its loss then tends to 0.
-        tol: bound on the largest entry of the gradient, in the whitened coordinates. Its square
-            bounds the relative fall of the objective, below which rounding hides any progress.
+        tol: bound on the largest entry of the gradient in the whitened coordinates, where half its
+            square is about what a step could still gain.
         max_iter: L-BFGS steps.
         start: a probe of the same shape to begin from.
     """
-    return WhitenedRows(rows, penalty).fit_probe(tol=tol, max_iter=max_iter, start=start)
+    return ProbeRows(rows, penalty).fit_probe(tol=tol, max_iter=max_iter, start=start)
 
 
-class WhitenedRows:
-    """Rows whitened once, in which probes are fitted with more and more directions removed.
-
-    With A = κ Σ ω x xᵀ + penalty I = L Lᵀ and W = L⁻ᵀ U, the penalty needs no W:
-    penalty ‖W‖² = ‖U‖² - κ Σ ω ‖xᵀW‖². And since A bounds the Hessian on every subspace, it serves
-    for the projected rows of every round of INLP: a step costs two products with the rows.
+class ProbeRows:
+    """Rows in the coordinates of their span, in which probes are fitted one after the other.
 
     Args:
         rows: the data.
@@ -81,82 +86,88 @@ class WhitenedRows:
 
     def __init__(self, rows: LabelledRows, penalty: float) -> None:
         self.rows = rows
+        self.penalty = penalty
         self.centre = rows.mean
         self.X, self.basis = span_coordinates(rows.X - self.centre)
         self.omega = rows.weight / rows.weight.sum()
-        c = len(rows.classes)
-        self.m = 1 if c == 2 else c
-        self.kappa = 0.25 if c == 2 else 0.5
-        A = self.kappa * ((self.X.T * self.omega) @ self.X)
-        # Directions without variance would leave A singular; this much penalty changes nothing.
-        floor = max(float(np.trace(A)) / max(len(A), 1), 1e-300) * 1e-9
-        A.flat[:: len(A) + 1] += penalty + floor
-        self.factor = cholesky(A, lower=True, overwrite_a=True, check_finite=False)
-        self.whitened = np.ascontiguousarray(
-            solve_triangular(self.factor, self.X.T, lower=True, check_finite=False).T
-        )
+        self.target = np.eye(len(rows.classes))[rows.codes]
+        self.m = 1 if len(rows.classes) == 2 else len(rows.classes)
 
-    def fit_probe(
-        self,
-        *,
-        tol: float,
-        max_iter: int,
-        start: Probe | None = None,
-        removed: Float[np.ndarray, "k r"] | None = None,
-    ) -> Probe:
-        """Fit the probe to the rows with the orthonormal directions `removed` projected out.
+    def project_out(self, directions: Float[np.ndarray, "k r"]) -> None:
+        """Remove orthonormal directions, in the coordinates of the span, from the rows."""
+        self.X = self.X - (self.X @ directions.T) @ directions
 
-        `removed` is in the coordinates of the span; so is the rest of the arithmetic here.
-        """
-        m, codes = self.m, self.rows.codes
-        each, target = np.arange(len(codes)), np.eye(len(self.rows.classes))[codes]
-        if removed is None:
-            removed = np.zeros((0, self.X.shape[1]))
-        parts = self.X @ removed.T
-        reads = solve_triangular(self.factor, removed.T, lower=True, check_finite=False)
-
-        def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-            U = flat[m:].reshape(-1, m)
-            whole = self.whitened @ U
-            logits = _all_logits(whole - parts @ (reads.T @ U) + flat[:m])
-            top = logits.max(axis=1)
-            odds = np.exp(logits - top[:, None])
-            total = odds.sum(axis=1)
-            loss = self.omega @ (top + np.log(total) - logits[each, codes])
-            residual = (odds / total[:, None] - target)[:, -m:] * self.omega[:, None]
-            weighed = self.kappa * self.omega[:, None] * whole
-            penalty = 0.5 * ((U * U).sum() - (weighed * whole).sum())
-            slope = U + self.whitened.T @ (residual - weighed) - reads @ (parts.T @ residual)
-            return float(loss + penalty), np.concatenate([residual.sum(axis=0), slope.ravel()])
-
-        found = minimize(
-            objective,
-            self._flat(start),
-            jac=True,
-            method="L-BFGS-B",
-            options={
-                "gtol": tol,
-                "ftol": max(tol**2, 1e-15),
-                "maxiter": max_iter,
-                "maxcor": 20,
-            },
-        )
-        W = solve_triangular(self.factor, found.x[m:].reshape(-1, m), lower=True, trans="T")
-        W = W - removed.T @ (removed @ W)
-        scores = _all_logits(self.X @ W + found.x[:m])
-        loss = float(self.omega @ (logsumexp(scores, axis=1) - scores[each, codes]))
+    def fit_probe(self, *, tol: float, max_iter: int, start: Probe | None = None) -> Probe:
+        """Fit the probe to the rows as they are now; arguments as in `fit_probe` below."""
+        b, W = self._start(start)
+        steps = 0
+        while steps < max_iter:
+            factor = self._factor(b, W)
+            objective = partial(self._objective, factor=factor)
+            U = factor.T @ np.vstack([b, W])
+            slope = float(np.abs(objective(U.ravel())[1]).max())
+            if slope <= tol:
+                break
+            found = minimize(
+                objective,
+                U.ravel(),
+                jac=True,
+                method="L-BFGS-B",
+                options={
+                    "gtol": max(tol, SHRINK * slope),
+                    "ftol": 1e-15,
+                    "maxiter": min(INNER, max_iter - steps),
+                },
+            )
+            steps += max(int(found.nit), 1)
+            b, W = self._unwhiten(found.x, factor)
+            if found.nit == 0:
+                break  # no step lowers the loss beyond rounding
+        p = softmax(_all_logits(self.X @ W + b), axis=1)
+        loss = -float(self.omega @ np.log(p[np.arange(len(p)), self.rows.codes]))
         weights = W if self.basis is None else self.basis @ W
-        intercept = found.x[:m] - self.centre @ weights
-        return Probe(np.asarray(weights), intercept, loss, max(int(found.nit), 1))
+        return Probe(np.asarray(weights), b - self.centre @ weights, loss, max(steps, 1))
 
-    def _flat(self, start: Probe | None) -> Float[np.ndarray, " p"]:
+    def _objective(self, flat: np.ndarray, factor: np.ndarray) -> tuple[float, np.ndarray]:
+        b, W = self._unwhiten(flat, factor)
+        logits = _all_logits(self.X @ W + b)
+        logits -= logits.max(axis=1, keepdims=True)
+        odds = np.exp(logits)
+        total = odds.sum(axis=1)
+        loss = self.omega @ (np.log(total) - (logits * self.target).sum(axis=1))
+        residual = (odds / total[:, None] - self.target)[:, -self.m :] * self.omega[:, None]
+        slope = np.vstack([residual.sum(axis=0), self.X.T @ residual + self.penalty * W])
+        return float(loss + 0.5 * self.penalty * (W * W).sum()), solve_triangular(
+            factor, slope, lower=True, check_finite=False
+        ).ravel()
+
+    def _factor(self, b: np.ndarray, W: np.ndarray) -> Float[np.ndarray, "q q"]:
+        """The Cholesky factor of A at a probe."""
+        p = softmax(_all_logits(self.X @ W + b), axis=1)
+        h = self.omega * 0.5 * (p * (1 - p)).sum(axis=1)
+        # A steers the steps and nothing else: single precision is enough to form it.
+        root = np.sqrt(h).astype(np.float32)[:, None]
+        Z = np.hstack([root, self.X.astype(np.float32) * root])
+        A = (Z.T @ Z).astype(np.float64)
+        # Where the classes are all but separated A nearly vanishes, and so it does in directions
+        # without variance: the floor keeps steps finite and changes no optimum.
+        floor = max(float(np.trace(A)) / len(A) * 1e-6, 1e-12)
+        A.flat[:: len(A) + 1] += floor
+        A[range(1, len(A)), range(1, len(A))] += self.penalty
+        return np.asarray(cholesky(A, lower=True, overwrite_a=True, check_finite=False))
+
+    def _unwhiten(self, flat: np.ndarray, factor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        U = flat.reshape(-1, self.m)
+        both = solve_triangular(factor, U, lower=True, trans="T", check_finite=False)
+        return both[0], both[1:]
+
+    def _start(self, start: Probe | None) -> tuple[np.ndarray, np.ndarray]:
         if start is None:
             prior = np.log(self.rows.mass / self.rows.mass.sum())
             offset = prior[1:] - prior[0] if self.m == 1 else prior
-            return np.concatenate([offset, np.zeros(self.X.shape[1] * self.m)])
+            return offset, np.zeros((self.X.shape[1], self.m))
         inside = start.weights if self.basis is None else self.basis.T @ start.weights
-        offset = start.intercept + self.centre @ start.weights
-        return np.concatenate([offset, (self.factor.T @ inside).ravel()])
+        return start.intercept + self.centre @ start.weights, inside
 
 
 def span_coordinates(
