@@ -101,7 +101,7 @@ def save_checkpoint(
             "model_fingerprint": model.fingerprint,
             "dtype": str(model.dtype).removeprefix("torch."),
         }
-        _write_json(folder / RECORD, {**(record or {}), **about})
+        _write_json(folder / RECORD, about | {**(record or {})})
         _write_json(folder / PARITY, parity.to_dict())
         if card is not None:
             (folder / CARD).write_text(card(chosen, parity), "utf-8")

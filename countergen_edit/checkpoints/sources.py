@@ -7,6 +7,7 @@ Refused: a site whose activation no single module returns.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -36,11 +37,13 @@ def module_name(model: LanguageModel, site: str, layer: int | None) -> str:
         UserError: the model has no such place, or the activation is no module's output.
     """
     hook = model.bridge.hook_dict[hook_name(model, site, layer)]
+    stock = stock_modules(model)
     for component in model.bridge.modules():
         if getattr(component, "hook_out", None) is hook:
             original = getattr(component, "original_component", None)
-            for name, module in model.bridge.original_model.named_modules():
-                if module is original:
+            # The bridge lists a module under names of its own too.
+            for name, module in model.bridge.original_model.named_modules(remove_duplicate=False):
+                if module is original and stock_name(name) in stock:
                     return stock_name(name)
     raise UserError(
         f"the activation of {model.name} at site {site}, layer {layer}, is no module's output, so "
@@ -99,8 +102,6 @@ def stock_modules(model: LanguageModel) -> set[str]:
 
 def empty_stock_model(model: LanguageModel, **changes: Any) -> Any:
     """The stock architecture without memory for its weights, its config changed as told."""
-    import copy
-
     wrapped = model.bridge.original_model
     config = copy.deepcopy(wrapped.config)
     for key, value in changes.items():

@@ -58,12 +58,18 @@ def _models(
     if checkpoint.carried and config["original"] is None:
         model = load_unedited(checkpoint, **where)
         return model, model, lambda: applied(model, checkpoint.edit)
-    name = config["original"] or checkpoint.record["config"]["model"]["name"]
+    name = config["original"] or checkpoint.record["model"]
     settings = ModelSettings(name=str(name), device_map=None, revision=None, **where)
     try:
         original = load_model(settings)
     except UserError as error:
         raise UserError(f"{error}; say where the unedited model is: original=NAME") from error
+    made_of = checkpoint.record["model_fingerprint"]
+    if where["dtype"] == checkpoint.record["dtype"] and original.fingerprint != made_of:
+        raise UserError(
+            f"{name} is not the model that {checkpoint.folder} was made of (fingerprint "
+            f"{original.fingerprint[:8]}, not {made_of[:8]}): say where that is: original=NAME"
+        )
     if checkpoint.carried:
         edit = load_edit(checkpoint.folder / "edit")
         return original, original, lambda: applied(original, edit)

@@ -147,6 +147,18 @@ def test_chat_needs_nothing_but_a_carried_checkpoint(
     assert "original" in out
 
 
+def test_chat_refuses_an_original_that_is_another_model(
+    checkpoints: dict[str, Path], models: dict[str, LanguageModel]
+) -> None:
+    from countergen_edit.cli.chat import run
+    from countergen_edit.conf_path import conf_dir
+
+    settings = yaml.safe_load((conf_dir() / "chat.yaml").read_text("utf-8"))
+    wrong = {"checkpoint": str(checkpoints["folded"]), "original": models["llama"].name}
+    with pytest.raises(UserError, match=r"is not the model that .* was made of"):
+        run(settings | wrong)
+
+
 def test_the_models_room_names_the_way_to_load_a_carried_checkpoint(
     checkpoints: dict[str, Path],
 ) -> None:
@@ -355,6 +367,20 @@ def test_a_mixture_of_experts_does_not_fold(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"not the plain output of one matrix.*form=carried"):
         fold(model, edit_at(model, "mlp_out"))
     assert choose_form(model, edit_at(model, "mlp_out")) == "carried"
+
+
+def test_a_module_is_named_as_the_stock_architecture_names_it() -> None:
+    from transformers import BloomConfig, BloomForCausalLM
+
+    from countergen_edit.checkpoints.sources import module_name, stock_modules
+    from countergen_edit.models import SITES, from_pretrained_objects
+    from tests.tiny_models import tiny_tokenizer
+
+    tokenizer = tiny_tokenizer()
+    config = BloomConfig(vocab_size=len(tokenizer), hidden_size=32, n_layer=2, n_head=4)
+    model = from_pretrained_objects("bloom", BloomForCausalLM(config).eval(), tokenizer)
+    # the bridge knows its attention's output matrix under a name of its own as well
+    assert {module_name(model, site, 1) for site in SITES} <= stock_modules(model)
 
 
 def test_an_unknown_form_is_refused(models: dict[str, LanguageModel]) -> None:
