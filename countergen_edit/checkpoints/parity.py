@@ -78,12 +78,27 @@ def check_parity(
             f"the checkpoint does not load whole: {', '.join(keys['saved'][:3])} missing or "
             "unexpected; nothing was saved"
         )
-    difference = effect = largest = 0.0
-    for i, row in enumerate(ids):
+    return compare(model, edit, ids, [logits[f"saved.{i}"] for i in range(len(ids))])
+
+
+def compare(
+    model: LanguageModel, edit: Edit, ids: Sequence[Sequence[int]], saved: Sequence[Tensor]
+) -> Parity:
+    """Hold a saved model's logits of some texts against the edited one's.
+
+    Raises:
+        UserError: they differ; the message holds the figures.
+    """
+    differences, effects, sizes = [], [], []
+    for row, logits in zip(ids, saved, strict=True):
         edited, unedited = in_memory(model, edit, row), in_memory(model, None, row)
-        difference = max(difference, float((edited - logits[f"saved.{i}"]).abs().max()))
-        effect = max(effect, float((edited - unedited).abs().max()))
-        largest = max(largest, float(edited.abs().max()))
+        differences.append((edited - logits).abs().max())
+        effects.append((edited - unedited).abs().max())
+        sizes.append(edited.abs().max())
+    # torch's maximum keeps NaN, which must not pass for agreement; Python's would lose it.
+    difference, effect, largest = (
+        float(torch.stack(values).max()) for values in (differences, effects, sizes)
+    )
     tolerance = _TOLERANCE[model.dtype] * max(1.0, largest)
     parity = Parity(difference, tolerance, effect, largest, len(ids), sum(map(len, ids)))
     # An edit smaller than the rounding would be lost without being missed: half of it at most.

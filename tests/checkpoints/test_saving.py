@@ -17,7 +17,6 @@ import torch
 import yaml
 
 from countergen_edit.checkpoints import (
-    check_parity,
     check_target,
     choose_form,
     fold,
@@ -28,7 +27,7 @@ from countergen_edit.checkpoints import (
     push_to_hub,
     save_checkpoint,
 )
-from countergen_edit.checkpoints.parity import in_memory
+from countergen_edit.checkpoints.parity import compare, in_memory
 from countergen_edit.edits import Edit, load_edit
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, capture
@@ -169,10 +168,15 @@ def test_the_models_room_names_the_way_to_load_a_carried_checkpoint(
 
 
 def test_a_saved_model_that_is_not_the_edited_one_is_refused(
-    checkpoints: dict[str, Path], models: dict[str, LanguageModel]
+    models: dict[str, LanguageModel],
 ) -> None:
-    with pytest.raises(UserError, match=r"not the edited one: a logit differs by .*form=carried"):
-        check_parity(models["gpt2"], edit_at(models["gpt2"], "mlp_out"), checkpoints["carried"])
+    model, edit = models["gpt2"], edit_at(models["gpt2"], "resid_post")
+    ids = model.tokenizer(TEXT).input_ids
+    right, lost, other = (in_memory(model, e, ids) for e in (edit, None, edit_at(model, "mlp_out")))
+    assert compare(model, edit, [ids], [right]).max_difference == 0
+    for wrong in (lost, other, right * torch.nan):
+        with pytest.raises(UserError, match=r"not the edited one: a logit differs .*form=carried"):
+            compare(model, edit, [ids], [wrong])
 
 
 @pytest.fixture
