@@ -21,9 +21,11 @@ from countergen_edit.models import LanguageModel, generate, load
 
 def run(config: Mapping[str, Any]) -> None:
     """Answer line after line until input ends."""
-    if not config["checkpoint"]:
+    given = config["checkpoint"]
+    folders = given if isinstance(given, list) else [given]  # a list from words without a key
+    if len(folders) != 1 or not folders[0]:
         raise UserError("say which checkpoint: countergen-edit chat DIR")
-    checkpoint = open_checkpoint(str(config["checkpoint"]))
+    checkpoint = open_checkpoint(str(folders[0]))
     original, edited, edit = _models(checkpoint, config)
     console = Console(highlight=False)
     temperature = float(config["temperature"])

@@ -5,6 +5,7 @@ Heavy imports wait until a job starts, so that help and mistakes answer at once.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -18,11 +19,13 @@ COMMANDS = {
     "audit": "measure the bias, project it out, and show before against after",
     "edit": "edit a model and save it, with a model card, for anyone to load",
     "chat": "talk to the original and the edited model side by side",
+    "cid": "continue each of two prompts with what is unlikely after the other",
     "testbed": "check the shipped model against its planted truth, or train it anew",
 }
-BARE_WORD = {"chat": "checkpoint"}
-"""The setting that a word without `=` stands for."""
 FILE_ENDINGS = (".jsonl", ".csv")
+POSITIONAL = {"cid": "prompts", "chat": "checkpoint"}
+"""Command → the setting that takes the words that set nothing."""
+SETS_SOMETHING = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|[~-]")
 
 
 def usage() -> str:
@@ -75,7 +78,7 @@ def run(command: str, words: Sequence[str]) -> None:
     """
     import hydra
 
-    overrides = [o for word in words for o in as_overrides(word, BARE_WORD.get(command))]
+    overrides = overrides_of(command, words)
     check_composes(command, overrides)
 
     def task(config: Any) -> None:
@@ -125,12 +128,25 @@ def _one_line(error: Exception) -> str:
     return f"{' '.join(lines)} (countergen-edit COMMAND --help lists the settings)"
 
 
-def as_overrides(word: str, bare: str | None = None) -> list[str]:
-    """Let `model=` take any model and `data=` any file, besides the shipped choices.
+def overrides_of(command: str, words: Sequence[str]) -> list[str]:
+    """The words of a command line as Hydra reads them; prompts may stand without a key.
 
-    Args:
-        word: of the command line.
-        bare: the setting that a word without `=` stands for, where the command has one.
+    >>> overrides_of("cid", ["Jane works as", "John works as", "lambda=0,10"])
+    ['lambda=[0,10]', "prompts=['Jane works as','John works as']"]
+    """
+    key = POSITIONAL.get(command)
+    free = [
+        word
+        for i, word in enumerate(words)
+        # A word after a flag is the flag's own: --cfg job.
+        if key and not SETS_SOMETHING.match(word) and not (i and words[i - 1].startswith("-"))
+    ]
+    overrides = [o for word in words if word not in free for o in as_overrides(word)]
+    return overrides + ([f"{key}=[{','.join(map(_quoted, free))}]"] if free else [])
+
+
+def as_overrides(word: str) -> list[str]:
+    """Let `model=` take any model, `data=` any file and `lambda=` several values.
 
     >>> as_overrides("model=testbed")
     ['model=testbed']
@@ -138,17 +154,17 @@ def as_overrides(word: str, bare: str | None = None) -> list[str]:
     ['model=any', "model.name='/models/mine'"]
     >>> as_overrides("data=pairs.jsonl")
     ['data=file', "data.test=[{source:jsonl,path:'pairs.jsonl'}]"]
-    >>> as_overrides("out/mine", bare="checkpoint")
-    ["checkpoint='out/mine'"]
+    >>> as_overrides("lambda=0,10,50")
+    ['lambda=[0,10,50]']
     """
-    key, equals, value = word.partition("=")
-    if bare is not None and not equals and not word.startswith("-"):
-        return [f"{bare}={_quoted(word)}"]
+    key, _, value = word.partition("=")
     if key == "model" and value and not (conf_dir() / "model" / f"{value}.yaml").is_file():
         return ["model=any", f"model.name={_quoted(value)}"]
     if key == "data" and value.endswith(FILE_ENDINGS):
         source = value.rpartition(".")[2]
         return ["data=file", f"data.test=[{{source:{source},path:{_quoted(value)}}}]"]
+    if key == "lambda" and value and not value.startswith("["):
+        return [f"lambda=[{value}]"]
     return [word]
 
 

@@ -115,7 +115,10 @@ def read_rows(results: Path) -> list[Row]:
         UserError: a line is not a row; the message names it.
     """
     rows = []
-    for number, line in enumerate(results.read_text("utf-8").splitlines(), start=1):
+    # Not splitlines: a text within a row may hold any other line break of Unicode.
+    for number, line in enumerate(results.read_text("utf-8").split("\n"), start=1):
+        if not line:
+            continue
         try:
             rows.append(Row.from_dict(json.loads(line)))
         except (json.JSONDecodeError, UserError) as error:

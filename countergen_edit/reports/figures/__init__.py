@@ -1,0 +1,1 @@
+"""Figures for the HTML report; each takes rows and gives a Plotly figure."""
