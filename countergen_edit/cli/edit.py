@@ -35,7 +35,7 @@ from countergen_edit.experiments.manifest import make_manifest
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.reports.model_card import model_card
 from countergen_edit.reports.results import Results
-from countergen_edit.reports.table import print_audit
+from countergen_edit.reports.terminal import print_audit
 
 
 @dataclass(frozen=True)
