@@ -19,6 +19,7 @@ COMMANDS = {
     "audit": "measure the bias, project it out, and show before against after",
     "edit": "edit a model and save it, with a model card, for anyone to load",
     "chat": "talk to the original and the edited model side by side",
+    "debias": "find the edit that fits your budgets, audit it, and save the edited model",
     "cid": "continue each of two prompts with what is unlikely after the other",
     "templates": "measure a bias with templates and with their rewordings: does it hold?",
     "sweep": "try every layer, eraser, rank and site, and show what each removes and costs",
