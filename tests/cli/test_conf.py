@@ -7,7 +7,7 @@ import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from countergen_edit.cli.main import COMMANDS, as_overrides
+from countergen_edit.cli.main import COMMANDS, as_overrides, overrides_of
 from countergen_edit.cli.settings import audit_settings
 from countergen_edit.conf_path import conf_dir, read_config
 from countergen_edit.data.axis import Axis
@@ -98,7 +98,7 @@ def test_every_study_composes_and_passes_the_door(name: str) -> None:
     text = (conf_dir() / "experiment" / f"{name}.yaml").read_text("utf-8")
     program, command, *words = text.splitlines()[1].removeprefix("# ").split()
     assert (program, words[0]) == ("countergen-edit", f"experiment={name}")
-    config = composed(command, *words)
+    config = composed(command, *overrides_of(command, words))
     if "eraser" in config:
         assert audit_settings(config).eraser
 
