@@ -108,17 +108,48 @@ class RunFolder:
         return read_rows(self._results)
 
 
+def finished_rows(path: Path) -> list[Row]:
+    """Rows of a run folder that is only read: what a process was killed over is left out.
+
+    Raises:
+        UserError: the folder holds no run, no rows, or fewer than its record says.
+    """
+    results, progress = path / RESULTS, path / PROGRESS
+    if not results.is_file():
+        raise UserError(f"{path} is no run folder: it holds no {RESULTS}")
+    if not progress.is_file():
+        return read_rows(results)
+    records = progress.read_bytes()
+    ends = [json.loads(line)["end"] for line in records[: records.rfind(b"\n") + 1].splitlines()]
+    content = results.read_bytes()
+    end = max(ends, default=0)
+    if len(content) < end:
+        raise UserError(
+            f"{results} is shorter than its progress record: it was cut off or edited; run the "
+            "command that made it again in another run_dir"
+        )
+    if not end:
+        raise UserError(f"{results} holds no finished unit yet: let the run go on first")
+    return _rows(content[:end].decode("utf-8"), results)
+
+
 def read_rows(results: Path) -> list[Row]:
     """Rows of a `results.jsonl`.
 
     Raises:
         UserError: a line is not a row; the message names it.
     """
+    return _rows(results.read_text("utf-8", errors="replace"), results)
+
+
+def _rows(text: str, results: Path) -> list[Row]:
     rows = []
-    for number, line in enumerate(results.read_text("utf-8").splitlines(), start=1):
+    # Not splitlines: texts in a row may hold line ends of which JSON thinks nothing.
+    lines = text.split("\n")
+    for number, line in enumerate(lines[:-1] if lines[-1] == "" else lines, start=1):
         try:
             rows.append(Row.from_dict(json.loads(line)))
-        except (json.JSONDecodeError, UserError) as error:
+        except (json.JSONDecodeError, TypeError, UserError) as error:
             raise UserError(f"{results}, line {number} is not a result row: {error}") from error
     return rows
 

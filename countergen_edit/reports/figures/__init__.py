@@ -1,0 +1,1 @@
+"""Figures: files that are drawn from rows alone."""
