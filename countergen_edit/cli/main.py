@@ -16,8 +16,12 @@ from countergen_edit.errors import UserError, unknown
 
 COMMANDS = {
     "audit": "measure the bias, project it out, and show before against after",
+    "report": "show a run as one page, and its figures and tables as files for papers",
+    "compare": "hold runs against each other, paired where they share prompts",
     "testbed": "check the shipped model against its planted truth, or train it anew",
 }
+BARE_WORD = {"report": "run", "compare": "runs[]"}
+"""The setting that a word without `=` stands for; `[]` gathers all such words into one list."""
 FILE_ENDINGS = (".jsonl", ".csv")
 
 
@@ -71,7 +75,7 @@ def run(command: str, words: Sequence[str]) -> None:
     """
     import hydra
 
-    overrides = [o for word in words for o in as_overrides(word)]
+    overrides = to_overrides(command, words)
     check_composes(command, overrides)
 
     def task(config: Any) -> None:
@@ -119,6 +123,25 @@ def _one_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith(("Config search path", "provider="))]
     return f"{' '.join(lines)} (countergen-edit COMMAND --help lists the settings)"
+
+
+def to_overrides(command: str, words: Sequence[str]) -> list[str]:
+    """The words of a command line as Hydra reads them.
+
+    >>> to_overrides("compare", ["runs/one", "seed=1", "runs/two"])
+    ["runs=['runs/one','runs/two']", 'seed=1']
+    >>> to_overrides("report", ["my run", "tables=csv"])
+    ["run='my run'", 'tables=csv']
+    """
+    setting = BARE_WORD.get(command, "")
+    bare = [w for w in words if setting and "=" not in w and not w.startswith("-")]
+    rest = [o for word in words if word not in bare for o in as_overrides(word)]
+    if not bare:
+        return rest
+    if setting.endswith("[]"):
+        values = ",".join(map(_quoted, bare))
+        return [f"{setting.removesuffix('[]')}=[{values}]", *rest]
+    return [*(f"{setting}={_quoted(word)}" for word in bare), *rest]
 
 
 def as_overrides(word: str) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +29,7 @@ def file_of(store: Path, label: str) -> Path:
     return store / (re.sub(r"[^\w.@+-]", "_", label) + ".jsonl")
 
 
-def write(
-    store: Path, label: str, found: Sequence[tuple[str, SetScores, Sequence[float]]]
-) -> None:
+def write(store: Path, label: str, found: Sequence[tuple[str, SetScores, Sequence[float]]]) -> None:
     """Write the scores of an edit, whole or not at all.
 
     Args:
@@ -92,7 +90,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def scores_of(lines: Sequence[dict[str, Any]]) -> SetScores:
+def scores_of(lines: Sequence[Mapping[str, Any]]) -> SetScores:
     """The scores that lines of one set came from."""
     groups = (lines[0]["groups"][0], lines[0]["groups"][1])
     samples = []

@@ -43,8 +43,9 @@ class Number:
 
     def _shown(self, value: float) -> str:
         scaled, digits = (100 * value, max(0, self.digits - 3)) if self.percent else (value, 0)
-        text = f"{scaled:{'+' if self.signed else ''}.{digits if self.percent else self.digits}f}"
-        return text.replace("-", "−")
+        digits = digits if self.percent else self.digits
+        rounded = round(scaled, digits) or 0.0  # never a negative zero
+        return f"{rounded:{'+' if self.signed and rounded else ''}.{digits}f}".replace("-", "−")
 
     @property
     def text(self) -> str:
@@ -52,6 +53,8 @@ class Number:
 
         >>> Number(0.12345).text, Number(None).text, Number(-0.5, percent=True).text
         ('0.123', '–', '−50 %')
+        >>> Number(-0.0001).text, Number(0.5, signed=True).text
+        ('0.000', '+0.500')
         """
         if self.value is None:
             return "–"

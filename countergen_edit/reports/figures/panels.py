@@ -53,8 +53,8 @@ class Panel:
     series: tuple[Series, ...]
     downwards: bool = False
     """Whether `x` holds categories that are listed from top to bottom."""
-    from_zero: bool = False
-    """Whether the axis of the values begins at 0."""
+    limits: tuple[float, float] | None = None
+    """Ends of the axis of the values, where panels are compared; otherwise they fit the data."""
 
     @property
     def categories(self) -> list[str]:
@@ -69,14 +69,23 @@ class Panel:
 
 def colours(panels: Sequence[Panel]) -> dict[str, str]:
     """One colour for each name over all panels."""
-    names = dict.fromkeys(s.name for p in panels for s in p.series if not s.baseline)
-    return {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(names)}
+    return _told_apart([s.name for p in panels for s in p.series if not s.baseline], COLOURS)
 
 
 def markers(panels: Sequence[Panel]) -> dict[str, str]:
     """One shape for each name over all panels."""
-    names = dict.fromkeys(s.name for p in panels for s in p.series)
-    return {name: MARKERS[i % len(MARKERS)] for i, name in enumerate(names)}
+    return _told_apart([s.name for p in panels for s in p.series], MARKERS)
+
+
+def _told_apart(names: Sequence[str], marks: Sequence[str]) -> dict[str, str]:
+    """A mark for each name; `leace-1@resid_post.2` is drawn as `leace-1` where both are there.
+
+    >>> _told_apart(["a-1@x.2", "b-1", "a-1"], "+-")
+    {'a-1@x.2': '+', 'b-1': '-', 'a-1': '+'}
+    """
+    stems = {name: stem if (stem := name.partition("@")[0]) in names else name for name in names}
+    order = list(dict.fromkeys(stems.values()))
+    return {name: marks[order.index(stem) % len(marks)] for name, stem in stems.items()}
 
 
 def draw_panel(ax: Any, panel: Panel, colour: dict[str, str], marker: dict[str, str]) -> list[Any]:
@@ -103,6 +112,8 @@ def draw_panel(ax: Any, panel: Panel, colour: dict[str, str], marker: dict[str, 
                 color=style,
                 marker=shape,
                 markersize=4.5 if dots else 3.5,
+                # Hollow, so that what edits are held against hides nothing.
+                markerfacecolor="none" if dots and s.baseline else style,
                 linestyle="none" if dots else "-",
                 drawstyle="steps-post" if s.kind == "steps" else "default",
                 gid=f"marks-{k}",
@@ -135,7 +146,13 @@ def _spread(ax: Any, s: Series, height: float, style: str, shape: str) -> Any:
         capprops={"color": style},
     )
     [artist] = ax.plot(
-        s.y, [height] * len(s.y), color=style, marker=shape, markersize=3, linestyle="none", alpha=0.5
+        s.y,
+        [height] * len(s.y),
+        color=style,
+        marker=shape,
+        markersize=3,
+        linestyle="none",
+        alpha=0.5,
     )
     return artist
 
@@ -158,8 +175,11 @@ def _axes(ax: Any, panel: Panel) -> None:
         from matplotlib.ticker import MaxNLocator
 
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if panel.from_zero:
-        (ax.set_xlim if panel.downwards else ax.set_ylim)(0)
+    for axis in (ax.xaxis, ax.yaxis):
+        if hasattr(formatter := axis.get_major_formatter(), "set_useOffset"):
+            formatter.set_useOffset(False)
+    if panel.limits is not None:
+        (ax.set_xlim if panel.downwards else ax.set_ylim)(panel.limits)
 
 
 def styled(size: float = 8) -> Any:

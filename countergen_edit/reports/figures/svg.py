@@ -10,13 +10,13 @@ import io
 import re
 import xml.etree.ElementTree as ET  # reads only what matplotlib wrote
 from collections.abc import Mapping
+from typing import Any
 
 from countergen_edit.reports.figures.panels import (
     COLOURS,
     GREY,
     WIDTH,
     Panel,
-    Series,
     draw_panel,
     styled,
 )
@@ -27,20 +27,18 @@ INK, GRID = "#010101", "#b0b0b0"
 VARIABLES = {c.lower(): f"var(--series-{i})" for i, c in enumerate(COLOURS)}
 VARIABLES |= {GREY: "var(--baseline)", INK: "var(--ink)", GRID: "var(--grid)"}
 """Colours as drawn → as the page names them."""
-INKED = (
-    "text.color",
-    "axes.labelcolor",
-    "axes.edgecolor",
-    "axes.titlecolor",
-    "xtick.color",
-    "ytick.color",
-)
+INKED: dict[Any, str] = {
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "axes.titlecolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
 FONT_SIZE = 9
 
 
-def inline_svg(
-    panel: Panel, key: str, colour: Mapping[str, str], marker: Mapping[str, str]
-) -> str:
+def inline_svg(panel: Panel, key: str, colour: Mapping[str, str], marker: Mapping[str, str]) -> str:
     """The panel as an `<svg>` element.
 
     Args:
@@ -52,7 +50,7 @@ def inline_svg(
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    with styled(FONT_SIZE), rc_context({name: INK for name in INKED}):
+    with styled(FONT_SIZE), rc_context(INKED):
         figure = Figure(figsize=(WIDTH, panel.height), layout="constrained")
         figure.patch.set_alpha(0)
         axes = figure.subplots()

@@ -28,6 +28,9 @@ from countergen_edit.reports.sections import sections
 REPORT = "report.html"
 GLYPHS = dict(zip(MARKERS, "●■▲◆▼✚✖", strict=True))
 """How a legend shows the shape of a mark."""
+HOLLOW = dict(zip(MARKERS, "○□△◇▽✚✖", strict=True))
+SHORT = 30
+"""Characters of a name that is kept on one line."""
 LINES = {"level": "╌", "bars": "■"}
 """How it shows what is drawn without marks."""
 
@@ -49,9 +52,7 @@ def write_report(run: Run) -> Path:
     """
     path = run.path / REPORT
     temporary = path.with_name(path.name + ".tmp")
-    text = render(
-        sections(run), title=_title(run), kind=_kind(run), about=_about(run)
-    )
+    text = render(sections(run), title=_title(run), kind=_kind(run), about=_about(run))
     try:
         temporary.write_text(text, "utf-8", errors="replace")
         temporary.replace(path)
@@ -64,14 +65,18 @@ def render(parts: Sequence[Section], *, title: str, kind: str, about: Sequence[s
     """The page of some sections."""
     here = files(__package__)
     css, js = (here / "report.css").read_text("utf-8"), (here / "report.js").read_text("utf-8")
-    return _environment().get_template("page.html.jinja").render(
-        title=title,
-        kind=kind,
-        about=about,
-        sections=parts,
-        css=Markup(css),
-        js=Markup(js),
-        policy=_policy(js),
+    return (
+        _environment()
+        .get_template("page.html.jinja")
+        .render(
+            title=title,
+            kind=kind,
+            about=about,
+            sections=parts,
+            css=Markup(css),
+            js=Markup(js),
+            policy=_policy(js),
+        )
     )
 
 
@@ -93,6 +98,7 @@ def _environment() -> Environment:
     )
     environment.globals |= {
         "is_number": lambda cell: isinstance(cell, Number),
+        "is_short": lambda text: isinstance(text, str) and len(text) <= SHORT,
         "column_is_numeric": column_is_numeric,
         "partition": verdict,
         "legend": legend,
@@ -129,10 +135,11 @@ def legend(figure: Figure) -> list[Entry]:
     colour, marker = colours(figure.panels), markers(figure.panels)
     if all(panel.downwards and _is_labelled(panel.series) for panel in figure.panels):
         return []
-    found = {}
+    found: dict[str, Entry] = {}
     for series in (s for panel in figure.panels for s in panel.series):
         drawn = "var(--baseline)" if series.baseline else VARIABLES[colour[series.name].lower()]
-        glyph = LINES.get(series.kind, GLYPHS[marker[series.name]])
+        shapes = HOLLOW if series.baseline and series.kind == "dots" else GLYPHS
+        glyph = LINES.get(series.kind, shapes[marker[series.name]])
         found.setdefault(series.name, Entry(series.name, drawn, glyph))
     return list(found.values())
 
@@ -159,9 +166,9 @@ def in_numbers(figure: Figure) -> Table:
         for s in panel.series:
             for i, y in enumerate(s.y):
                 at = str(s.x[i]) if i < len(s.x) else s.tips[i] if i < len(s.tips) else ""
-                ends = (s.lo[i], s.hi[i]) if s.lo else (None, None)
+                lo, hi = (s.lo[i], s.hi[i]) if s.lo else (None, None)
                 shown = "" if at == s.name else at
-                lines.append((panel.title, s.name, shown, Number(y, *ends, digits=4)))
+                lines.append((panel.title, s.name, shown, Number(y, lo, hi, digits=4)))
     columns = ("panel", "series", "at", "value")
     return Table(figure.name, f"{figure.title}, in numbers", columns, tuple(lines))
 

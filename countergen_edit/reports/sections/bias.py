@@ -23,7 +23,7 @@ def bias(run: Run) -> Section | None:
     if not rows:
         return None
     panels = [
-        Panel(set_label(row), "mean |R|", "", tuple(listed(results, row)), True, True)
+        Panel(set_label(row), "mean |R|", "", tuple(listed(results, row)), True, (0, 1))
         for row in rows
     ]
     figure = Figure(

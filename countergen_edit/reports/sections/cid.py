@@ -50,9 +50,7 @@ def _continuations(results: Results) -> Table:
     lines: list[tuple[Cell, ...]] = []
     for key in dict.fromkeys((r.detail["template"], r.detail["lambda"], r.edit) for r in rows):
         mine = {
-            r.group_a: r
-            for r in rows
-            if (r.detail["template"], r.detail["lambda"], r.edit) == key
+            r.group_a: r for r in rows if (r.detail["template"], r.detail["lambda"], r.edit) == key
         }
         cells = [_quotes(mine[group]) if group in mine else "" for group in groups]
         lines.append((key[0], f"{key[1]:g}", edit_label(key[2]), *cells))
@@ -83,11 +81,11 @@ def _panels(results: Results) -> list[Panel]:
     if rows := results.of("cid_divergence"):
         series = _by_lambda(rows, [(r.edit, "") for r in rows])
         label = "Jensen–Shannon, nats a token"
-        panels.append(Panel("divergence of the two sides", "λ", label, series, from_zero=True))
+        panels.append(Panel("divergence of the two sides", "λ", label, series))
     for metric, title in RATED.items():
         if rows := results.of(metric):
             series = _by_lambda(rows, [(r.edit, r.group_a) for r in rows])
-            panels.append(Panel(title, "λ", "share", series, from_zero=True))
+            panels.append(Panel(title, "λ", "share", series))
     if rows := results.of("cid_similarity"):
         at = [float(r.detail["lambda"]) for r in rows]
         series = (line("similarity", at, rows),)
@@ -115,7 +113,7 @@ def _divergence(results: Results) -> Table | None:
     if not rows:
         return None
     edits = list(dict.fromkeys(r.edit for r in results.of("cid_divergence")))
-    lines = []
+    lines: list[tuple[Cell, ...]] = []
     for row in rows:
         cells = [Number.of(results.under(row, edit), 4) for edit in edits]
         gone = [
@@ -147,6 +145,4 @@ def _effects(results: Results) -> list[Block]:
         return []
     titles = ("kind of perturbation", "median λ*", "quartiles", "never apart", "n")
     words = f"λ* drives the two sides below a similarity of {rows[0].detail['tau']:g}; smaller is "
-    return [
-        Table("cid_effects", "Perturbation effect", titles, tuple(lines), words + "stronger.")
-    ]
+    return [Table("cid_effects", "Perturbation effect", titles, tuple(lines), words + "stronger.")]

@@ -11,7 +11,7 @@ from typing import Any
 from countergen_edit.reports.blocks import Block, Cell, Number, Quote, Quotes, Section, Table
 from countergen_edit.reports.figures.panels import dataset_label
 from countergen_edit.reports.run import Lines, Run, json_lines
-from countergen_edit.reports.sections.labels import compared, edit_label
+from countergen_edit.reports.sections.labels import UNEDITED, edit_label, shown
 
 MOST = 1200
 """Lines of one table; the store holds them all."""
@@ -28,7 +28,7 @@ def examples(run: Run) -> Section | None:
 
 def _scored(run: Run) -> Table | None:
     """R of every output after every wording, without and with each edit."""
-    edits = compared(run.results)
+    edits = [UNEDITED, *(row.edit for row in shown(run.results))]
     by_edit: dict[str, dict[tuple[str, str, str], float]] = {}
     about: dict[tuple[str, str, str], dict[str, Any]] = {}
     for path in run.store("r"):
@@ -40,28 +40,26 @@ def _scored(run: Run) -> Table | None:
                 key = line["dataset"], line["template"], output
                 found[key] = r
                 about.setdefault(key, line)
-    shown = [edit for edit in edits if edit in by_edit]
-    if not shown:
+    kept = [edit for edit in edits if edit in by_edit]
+    if not kept:
         return None
+    groups = next(iter(about.values()))["groups"]
     lines: list[tuple[Cell, ...]] = []
     for key, line in list(about.items())[:MOST]:
         dataset, _, output = key
         label = dataset_label(dataset) + (" (fitted)" if line["split"] == "fit" else "")
-        texts = Quotes(
-            tuple(
-                Quote(side[0], f"and {len(side) - 1} more" if len(side) > 1 else "")
-                for side in line["texts"]
-            )
-        )
-        cells = [Number(by_edit[edit].get(key), signed=True) for edit in shown]
-        lines.append((label, texts, output.strip(), *cells))
+        cells = [Number(by_edit[edit].get(key), signed=True) for edit in kept]
+        lines.append((label, *(side[0] for side in line["texts"]), output.strip(), *cells))
     return Table(
         "scored_texts",
         "Prompts and outputs",
-        ("set", "prompts", "output", *(f"R, {edit_label(edit)}" for edit in shown)),
+        ("set", *groups, "output", *(f"R, {edit_label(edit)}" for edit in kept)),
         tuple(lines),
-        _cut(len(about), "R compares the probability of the output after the first prompt and the "
-        "second; names of one side are averaged."),
+        _cut(
+            len(about),
+            f"R is above 0 where the output is likelier after the prompt about {groups[0]}. Of a "
+            "prompt's names the first is shown; R averages over all of them.",
+        ),
         searchable=True,
     )
 
@@ -82,7 +80,9 @@ def _continuations(run: Run) -> Table | None:
         found += len(rest)
         for i, text in enumerate(rest[:PER_PROMPT]):
             own = Quotes((Quote(str(about["prompt"])), Quote(str(text.get("g_x", "")))))
-            other = Quotes((Quote(str(about["perturbed_prompt"])), Quote(str(text.get("g_px", "")))))
+            other = Quotes(
+                (Quote(str(about["perturbed_prompt"])), Quote(str(text.get("g_px", ""))))
+            )
             changed = str(perturbed[i].get("p_x", "")) if i < len(perturbed) else ""
             lines.append((edit_label(path.parent.name), own, changed, other))
     if not lines:
@@ -120,7 +120,12 @@ def _contrasted(run: Run) -> Table | None:
     titles = ("edit", "template", "about", "against", "λ", "continuation", "divergence")
     note = _cut(len(lines), "Divergence is Jensen–Shannon, in nats a token.")
     return Table(
-        "contrasted", "Contrastive continuations", titles, tuple(lines[:MOST]), note, searchable=True
+        "contrasted",
+        "Contrastive continuations",
+        titles,
+        tuple(lines[:MOST]),
+        note,
+        searchable=True,
     )
 
 

@@ -28,9 +28,7 @@ def facts(run: Run) -> Section:
     config = tuple((key, text) for key, text in _flat(run.config))
     tables = [about]
     if config:
-        tables.append(
-            Table("settings", "Settings", ("setting", "value"), config, searchable=True)
-        )
+        tables.append(Table("settings", "Settings", ("setting", "value"), config, searchable=True))
     return Section("run", "The run", (*tables, _rows(run)))
 
 

@@ -98,7 +98,8 @@ def _distributions(rows: Sequence[Row]) -> Figure:
 
 def _phrases(results: Results) -> list[Block]:
     """The phrases that one side uses more (Figure 6)."""
-    panels, lines = [], []
+    panels: list[Panel] = []
+    lines: list[tuple[Cell, ...]] = []
     for row in results.of("fairpair_ngrams"):
         source, target = row.detail["source"], row.detail["target"]
         terms: list[dict[str, Any]] = row.detail["terms"]
@@ -128,7 +129,7 @@ def _phrases(results: Results) -> list[Block]:
 
 
 def _by_prompt(rows: Sequence[Row]) -> Table:
-    lines = [
+    lines: list[tuple[Cell, ...]] = [
         (_phi(row), edit_label(row.edit), str(p[0]), *(Number(v) for v in p[1:]))
         for row in rows
         for p in row.detail.get("prompts", [])
@@ -139,7 +140,8 @@ def _by_prompt(rows: Sequence[Row]) -> Table:
 
 def _perturbed(results: Results) -> list[Block]:
     """How often perturbing worked (Table 1), with examples (Table 2)."""
-    lines, examples = [], []
+    lines: list[tuple[Cell, ...]] = []
+    examples: list[tuple[Cell, ...]] = []
     for row in results.of("fairpair_perturbed"):
         left_out = row.detail.get("left_out", {})
         reasons = ", ".join(f"{reason}: {count}" for reason, count in left_out.items() if count)

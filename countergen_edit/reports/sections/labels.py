@@ -19,7 +19,9 @@ def shown(results: Results) -> list[Row]:
     edits = edits_shown(results)
     ahead = [r.edit for r in results.of("cost", "validation") if r.detail["chosen"]]
     ahead += [
-        r.edit for r in results.of("cost", "validation") if r.detail["front"] and r.edit not in ahead
+        r.edit
+        for r in results.of("cost", "validation")
+        if r.detail["front"] and r.edit not in ahead
     ]
     if ahead:
         edits = sorted((e for e in edits if e.edit in ahead), key=lambda e: ahead.index(e.edit))

@@ -20,6 +20,9 @@ from countergen_edit.reports.sections.labels import (
 
 MOST_SETS = 9
 """Sets that get a panel of their own."""
+SHARE = (0.0, 1.03)
+"""Ends of the axis of what lies between 0 and 1, so that panels can be compared."""
+PROBES = {"linear": "linear probe", "nonlinear": "non-linear probe"}
 
 
 def layers(run: Run) -> Section | None:
@@ -46,15 +49,15 @@ def _figure(results: Results, rows: Sequence[Row], site: str, split: Split) -> F
         before = results.under(mine[0], "none")
         series = [] if before is None else [level(before)]
         series += by_layer(mine)
-        panels.append(
-            Panel(set_label(mine[0]), "layer", "mean |R|", tuple(series), from_zero=True)
-        )
+        panels.append(Panel(set_label(mine[0]), "layer", "mean |R|", tuple(series), limits=SHARE))
     kept = [r for r in results.of("agreement", split) if r.eraser and r.group_b]
     kept = [r for r in kept if site_of(r) == site and r.layer is not None and " + " not in r.edit]
     if kept:
         before = results.under(kept[0], "none")
         lines = [*([] if before is None else [level(before)]), *by_layer(kept)]
-        panels.append(Panel("agreement, both groups", "layer", "P(right form)", tuple(lines)))
+        panels.append(
+            Panel("agreement, both groups", "layer", "P(right form)", tuple(lines), limits=SHARE)
+        )
     return Figure(
         f"layers_{site.replace(', ', '_')}",
         f"Bias left by an edit at each layer, {site} ({split} data)",
@@ -74,8 +77,10 @@ def by_layer(rows: Sequence[Row]) -> list[Series]:
 
 def _probes(results: Results) -> list[Figure]:
     panels = []
-    for kind in ("linear", "nonlinear"):
-        rows = [r for r in results.of(f"{kind}_probe_accuracy", "validation") if r.layer is not None]
+    for kind in PROBES:
+        rows = [
+            r for r in results.of(f"{kind}_probe_accuracy", "validation") if r.layer is not None
+        ]
         rows = [r for r in rows if site_of(r) == site_of(rows[0])]
         before = [
             r
@@ -87,7 +92,9 @@ def _probes(results: Results) -> list[Figure]:
         once = {r.layer or 0: r for r in before}
         first = [line("before", list(once), list(once.values()), baseline=True)]
         panels.append(
-            Panel(f"{kind} probe", "layer", "held-out accuracy", (*first, *by_layer(rows)))
+            Panel(
+                PROBES[kind], "layer", "held-out accuracy", (*first, *by_layer(rows)), limits=SHARE
+            )
         )
     if not panels:
         return []

@@ -16,6 +16,7 @@ from countergen_edit.reports.sections.labels import (
 from countergen_edit.reports.table import headline
 
 BIAS = "mean |R|"
+LIMITS = (0.0, 1.0)
 
 
 def overview(run: Run) -> Section | None:
@@ -95,15 +96,15 @@ def _pareto(run: Run) -> Figure:
                     (tip,),
                 )
             )
-        panels.append(Panel(title, label, f"{BIAS} left", tuple(series), from_zero=True))
+        panels.append(Panel(title, label, f"{BIAS} left", tuple(series), limits=LIMITS))
     if (layers := _by_layer(results, main)) is not None:
         panels.append(layers)
     return Figure(
         "pareto",
         "Bias against cost",
         tuple(panels),
-        "Best is down, where no bias is left, at the cost of the model as it came. On validation "
-        "data there is one point for every layer that was tried.",
+        "Best is low, where no bias is left, at the agreement and perplexity of the model as it "
+        "came. On validation data there is one point for every layer that was tried.",
     )
 
 
@@ -129,5 +130,5 @@ def _by_layer(results: Results, main: Row) -> Panel | None:
         return None
     label = "P(right form), both groups"
     return Panel(
-        "Validation data: every layer", label, f"{BIAS} left", tuple(series), from_zero=True
+        "Validation data: every layer", label, f"{BIAS} left", tuple(series), limits=LIMITS
     )

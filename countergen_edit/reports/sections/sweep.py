@@ -40,7 +40,9 @@ def _panel(rows: Sequence[Row], split: str, ending: str) -> Panel:
     def points(name: str, mine: Sequence[Row], kind: str = "dots") -> Series:
         x = tuple(_cost(r, ending) for r in mine)
         y = tuple(float(r.detail["removed" + ending]) for r in mine)
-        tips = tuple(f"{r.edit}: removed {v:.3f}, cost {c:.2f}" for r, c, v in zip(mine, x, y, strict=True))
+        tips = tuple(
+            f"{r.edit}: removed {v:.3f}, cost {c:.2f}" for r, c, v in zip(mine, x, y, strict=True)
+        )
         drawn = "steps" if kind == "steps" else "dots"
         return Series(name, x, y, kind=drawn, baseline=name == "random", tips=tips)  # type: ignore[arg-type]
 

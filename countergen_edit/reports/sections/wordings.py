@@ -32,8 +32,12 @@ def wordings(run: Run) -> Section | None:
             found = results.under(row, edit)
             by_wording = [] if found is None else found.detail.get("wordings", [])
             y = tuple(float(w["mean_abs_r"]) for w in by_wording)
-            tips = tuple(f"{edit_label(edit)}, {w['wording']}: {w['mean_abs_r']:.3f}" for w in by_wording)
-            series.append(Series(edit_label(edit), (), y, kind="spread", baseline=edit == "none", tips=tips))
+            tips = tuple(
+                f"{edit_label(edit)}, {w['wording']}: {w['mean_abs_r']:.3f}" for w in by_wording
+            )
+            series.append(
+                Series(edit_label(edit), (), y, kind="spread", baseline=edit == "none", tips=tips)
+            )
         panels.append(Panel(set_label(row), "mean |R| of a wording", "", tuple(series)))
     words = "Every dot is one wording of the prompts; boxes are quartiles."
     figure = Figure("wordings", "Bias, wording by wording", tuple(panels), words)
