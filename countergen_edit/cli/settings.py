@@ -87,7 +87,7 @@ def audit_settings(config: Mapping[str, Any]) -> AuditSettings:
         metric=_by_name(config["metric"]),
         edit=_make(EditSettings, "edit", edit),
         groups=None if groups is None else (str(groups[0]), str(groups[1])),
-        seed=whole_number("seed", config["seed"]),
+        seed=_integer("seed", config["seed"]),
         run_dir=config["run_dir"],
     )
 
@@ -107,12 +107,7 @@ def _make(cls: type[T], section: str, content: Mapping[str, Any]) -> T:
     return cls(**content)
 
 
-def whole_number(key: str, value: Any) -> int:
-    """The value, if it is a whole number.
-
-    Raises:
-        UserError: it is not.
-    """
+def _integer(key: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise UserError(f"{key}={value!r} is not a whole number")
     return value

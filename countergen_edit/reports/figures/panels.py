@@ -131,6 +131,16 @@ def draw_panel(ax: Any, panel: Panel, colour: dict[str, str], marker: dict[str, 
     return artists
 
 
+def fitting(text: str, most: int = 34) -> str:
+    """A text as a label: on one line, printable, and no longer than what fits.
+
+    >>> fitting("a very\\n long continuation of a prompt", 12)
+    'a very long…'
+    """
+    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
 def _spread(ax: Any, s: Series, height: float, style: str, shape: str) -> Any:
     """Every value as a dot along one line, with a box of quartiles behind."""
     ax.boxplot(
@@ -158,11 +168,11 @@ def _spread(ax: Any, s: Series, height: float, style: str, shape: str) -> Any:
 
 
 def _axes(ax: Any, panel: Panel) -> None:
-    ax.set_title(panel.title, loc="left", fontsize="medium")
+    ax.set_title(fitting(panel.title, 52), loc="left", fontsize="medium")
     ax.set(xlabel=panel.x_label, ylabel=panel.y_label)
     ax.spines[["top", "right"]].set_visible(False)
     if panel.downwards:
-        ax.set_yticks(range(len(panel.categories)), panel.categories)
+        ax.set_yticks(range(len(panel.categories)), [*map(fitting, panel.categories)])
         ax.set_ylim(len(panel.categories) - 0.5, -0.5)
         ax.grid(axis="x", linewidth=0.5, alpha=0.4)
     else:
@@ -217,7 +227,7 @@ def drawn(panels: Sequence[Panel], title: str) -> Any:
     figure.suptitle(title)
     figure.legend(
         handles=list(shown.values()),
-        labels=list(shown),
+        labels=[*map(fitting, shown)],
         loc="outside lower center",
         ncols=4,
         frameon=False,
