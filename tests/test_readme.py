@@ -10,7 +10,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 import countergen_edit
-from countergen_edit.cli.main import COMMANDS, to_overrides
+from countergen_edit.cli.main import COMMANDS, overrides_of
 from countergen_edit.conf_path import conf_dir
 
 ROOT = Path(countergen_edit.__file__).parent.parent
@@ -31,7 +31,7 @@ def commands() -> list[str]:
 def test_every_command_composes(line: str) -> None:
     _, command, *words = shlex.split(line, comments=True)
     assert command in COMMANDS
-    overrides = to_overrides(command, [word for word in words if word != "--help"])
+    overrides = overrides_of(command, [word for word in words if word != "--help"])
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
         assert compose(command, overrides)
 

@@ -66,6 +66,38 @@ def _rotary(name: str, **more: Any) -> Callable[[int], Any]:
     return config
 
 
+def _t5(v: int) -> Any:
+    from transformers import T5Config
+
+    return T5Config(
+        vocab_size=v,
+        d_model=32,
+        d_kv=8,
+        d_ff=64,
+        num_layers=2,
+        num_heads=4,
+        decoder_start_token_id=1,
+    )
+
+
+def _bart(v: int) -> Any:
+    from transformers import BartConfig
+
+    return BartConfig(
+        vocab_size=v,
+        d_model=32,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=64,
+        decoder_ffn_dim=64,
+        max_position_embeddings=CONTEXT,
+        decoder_start_token_id=1,
+        forced_eos_token_id=None,
+    )
+
+
 _CONFIGS: dict[str, Callable[[int], Any]] = {
     "gpt2": _gpt2,
     "llama": _rotary("LlamaConfig", num_key_value_heads=2),
@@ -75,6 +107,8 @@ _CONFIGS: dict[str, Callable[[int], Any]] = {
     "gemma": _rotary("GemmaConfig", num_key_value_heads=2, head_dim=8),
 }
 FAMILIES: list[str] = list(_CONFIGS)
+_CONFIGS |= {"t5": _t5, "bart": _bart}
+ENCODER_DECODERS = ("t5", "bart")
 WITH_BOS = ("llama", "gemma")
 
 
@@ -103,16 +137,17 @@ def tiny_tokenizer(*, bos: bool = False) -> Any:
 
 
 def tiny_hf_model(family: str, tokenizer: Any, seed: int = 0) -> Any:
-    """The family's causal model with random weights of visible size, in eval mode."""
+    """The family's model with random weights of visible size, in eval mode."""
     import torch
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
+    kind = AutoModelForSeq2SeqLM if family in ENCODER_DECODERS else AutoModelForCausalLM
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         config = _CONFIGS[family](len(tokenizer))
         config.bos_token_id = tokenizer.bos_token_id
         config.eos_token_id = config.pad_token_id = tokenizer.eos_token_id
-        model = AutoModelForCausalLM.from_config(config)
+        model = kind.from_config(config)
         for parameter in model.parameters():
             if parameter.ndim == 2:
                 torch.nn.init.normal_(parameter, std=0.15)

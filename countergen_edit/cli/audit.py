@@ -17,7 +17,7 @@ from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.reports.html import write_report
 from countergen_edit.reports.results import Results
 from countergen_edit.reports.run import open_run
-from countergen_edit.reports.table import print_audit
+from countergen_edit.reports.terminal import print_audit
 
 
 def run(config: Mapping[str, Any]) -> None:

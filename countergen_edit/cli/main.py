@@ -5,6 +5,7 @@ Heavy imports wait until a job starts, so that help and mistakes answer at once.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -16,13 +17,15 @@ from countergen_edit.errors import UserError, unknown
 
 COMMANDS = {
     "audit": "measure the bias, project it out, and show before against after",
+    "cid": "continue each of two prompts with what is unlikely after the other",
     "report": "show a run as one page, and its figures and tables as files for papers",
     "compare": "hold runs against each other, paired where they share prompts",
     "testbed": "check the shipped model against its planted truth, or train it anew",
 }
-BARE_WORD = {"report": "run", "compare": "runs[]"}
-"""The setting that a word without `=` stands for; `[]` gathers all such words into one list."""
 FILE_ENDINGS = (".jsonl", ".csv")
+POSITIONAL = {"cid": "prompts[]", "compare": "runs[]", "report": "run"}
+"""Command → the setting that takes the words that set nothing; `[]`: it takes several."""
+SETS_SOMETHING = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|[~-]")
 
 
 def usage() -> str:
@@ -75,7 +78,7 @@ def run(command: str, words: Sequence[str]) -> None:
     """
     import hydra
 
-    overrides = to_overrides(command, words)
+    overrides = overrides_of(command, words)
     check_composes(command, overrides)
 
     def task(config: Any) -> None:
@@ -125,27 +128,29 @@ def _one_line(error: Exception) -> str:
     return f"{' '.join(lines)} (countergen-edit COMMAND --help lists the settings)"
 
 
-def to_overrides(command: str, words: Sequence[str]) -> list[str]:
-    """The words of a command line as Hydra reads them.
+def overrides_of(command: str, words: Sequence[str]) -> list[str]:
+    """The words of a command line as Hydra reads them; prompts and runs may stand without a key.
 
-    >>> to_overrides("compare", ["runs/one", "seed=1", "runs/two"])
-    ["runs=['runs/one','runs/two']", 'seed=1']
-    >>> to_overrides("report", ["my run", "tables=csv"])
-    ["run='my run'", 'tables=csv']
+    >>> overrides_of("report", ["my run", "tables=csv"])
+    ['tables=csv', "run='my run'"]
+    >>> overrides_of("cid", ["Jane works as", "John works as", "lambda=0,10"])
+    ['lambda=[0,10]', "prompts=['Jane works as','John works as']"]
     """
-    setting = BARE_WORD.get(command, "")
-    bare = [w for w in words if setting and "=" not in w and not w.startswith("-")]
-    rest = [o for word in words if word not in bare for o in as_overrides(word)]
-    if not bare:
-        return rest
-    if setting.endswith("[]"):
-        values = ",".join(map(_quoted, bare))
-        return [f"{setting.removesuffix('[]')}=[{values}]", *rest]
-    return [*(f"{setting}={_quoted(word)}" for word in bare), *rest]
+    key = POSITIONAL.get(command)
+    free = [
+        word
+        for i, word in enumerate(words)
+        # A word after a flag is the flag's own: --cfg job.
+        if key and not SETS_SOMETHING.match(word) and not (i and words[i - 1].startswith("-"))
+    ]
+    overrides = [o for word in words if word not in free for o in as_overrides(word)]
+    if key and key.endswith("[]") and free:
+        return [*overrides, f"{key.removesuffix('[]')}=[{','.join(map(_quoted, free))}]"]
+    return [*overrides, *(f"{key}={_quoted(word)}" for word in free)]
 
 
 def as_overrides(word: str) -> list[str]:
-    """Let `model=` take any model and `data=` any file, besides the shipped choices.
+    """Let `model=` take any model, `data=` any file and `lambda=` several values.
 
     >>> as_overrides("model=testbed")
     ['model=testbed']
@@ -153,6 +158,8 @@ def as_overrides(word: str) -> list[str]:
     ['model=any', "model.name='/models/mine'"]
     >>> as_overrides("data=pairs.jsonl")
     ['data=file', "data.test=[{source:jsonl,path:'pairs.jsonl'}]"]
+    >>> as_overrides("lambda=0,10,50")
+    ['lambda=[0,10,50]']
     """
     key, _, value = word.partition("=")
     if key == "model" and value and not (conf_dir() / "model" / f"{value}.yaml").is_file():
@@ -160,6 +167,8 @@ def as_overrides(word: str) -> list[str]:
     if key == "data" and value.endswith(FILE_ENDINGS):
         source = value.rpartition(".")[2]
         return ["data=file", f"data.test=[{{source:{source},path:{_quoted(value)}}}]"]
+    if key == "lambda" and value and not value.startswith("["):
+        return [f"lambda=[{value}]"]
     return [word]
 
 

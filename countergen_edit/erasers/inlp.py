@@ -29,8 +29,8 @@ class INLP(BaseEraser):
         rank: dimensions to erase. A round gives c - 1 of them for c classes; fewer are erased where
             a round finds a probe no better than the constant one.
         C: inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`.
-        tol: tolerance of each round's fit (see `fit_probe`); a looser one stops near the least
-            squares solution, whose directions have little variance and erase little of a bias.
+        tol: tolerance of each round's fit (see `fit_probe`). Where classes can be separated a loose
+            one stops far from the optimum, at directions that hold little of a bias.
         max_iter: L-BFGS steps in a round.
 
     Attributes:

@@ -145,13 +145,12 @@ class ProbeRows:
         """The Cholesky factor of A at a probe."""
         p = softmax(_all_logits(self.X @ W + b), axis=1)
         h = self.omega * 0.5 * (p * (1 - p)).sum(axis=1)
-        # A steers the steps and nothing else: single precision is enough to form it.
-        root = np.sqrt(h).astype(np.float32)[:, None]
-        Z = np.hstack([root, self.X.astype(np.float32) * root])
-        A = (Z.T @ Z).astype(np.float64)
+        root = np.sqrt(h)[:, None]
+        Z = np.hstack([root, self.X * root])
+        A = Z.T @ Z
         # Where the classes are all but separated A nearly vanishes, and so it does in directions
         # without variance: the floor keeps steps finite and changes no optimum.
-        floor = max(float(np.trace(A)) / len(A) * 1e-6, 1e-12)
+        floor = max(float(np.trace(A)) * 1e-12, 1e-12)
         A.flat[:: len(A) + 1] += floor
         A[range(1, len(A)), range(1, len(A))] += self.penalty
         return np.asarray(cholesky(A, lower=True, overwrite_a=True, check_finite=False))

@@ -32,6 +32,9 @@ from countergen_edit.errors import UserError
 from countergen_edit.seeds import generator
 
 GRID = (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0)
+"""Amounts of shrinkage to choose from."""
+RANKS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+"""Ranks to choose from, besides all."""
 
 
 @register("preserving")
@@ -39,14 +42,17 @@ class PreservingEraser(BaseEraser):
     """Erase group differences context by context; mean: balanced over the groups.
 
     Args:
-        rank: directions to erase at most; None for all above `tolerance`.
+        rank: directions to erase at most, those first in which contexts agree. None takes all above
+            `tolerance`, which makes the groups equal in every context that was given; "cv" takes
+            from `RANKS`, for contexts that were not, in which the last directions are noise.
         tolerance: directions of A with a singular value below this share of the largest (whitened)
             are noise and left alone. What they hold of a group difference stays.
         keep_tolerance: the same for B; 0 but for rounding keeps every demand exactly.
         shrinkage: of Σ towards a sphere: "ledoit_wolf", a number from 0 to 1, or "cv", which takes
-            from `GRID` the one whose erasure, fitted without a fold of the contexts, leaves least
-            of the group differences there and changes least of what is to be kept. With fewer than
-            three contexts to erase, "cv" is "ledoit_wolf".
+            from `GRID`. The choice is what, fitted without a fold of the contexts, leaves least of
+            the group differences there and changes least of what is to be kept; of all within one
+            standard error of that, the fewest directions and then the most shrinkage. With fewer
+            than three contexts to erase there are no folds: "cv" is "ledoit_wolf", and every rank.
         min_angle: smallest angle, in radians and in the metric of Σ, between what must go and what
             must stay.
         keep_within: 0 keeps exactly. Above 0, ‖M b‖ ≤ keep_within ‖b‖ in the metric of Σ for every
@@ -57,8 +63,8 @@ class PreservingEraser(BaseEraser):
     Attributes:
         angle_: smallest principal angle in radians; π/2 where nothing is to be kept.
         shrinkage_: the amount used.
-        cv_scores_: for "cv", the score of each amount: the share of the group differences left,
-            plus the share of what is kept that was changed, in contexts held out.
+        cv_scores_: for "cv", the scores `[fold]` of each rank and amount: the share of the group
+            differences left, plus the share of what is kept that was changed, in contexts held out.
     """
 
     no_guarantee_because = "contexts that are kept keep their group difference"
@@ -66,7 +72,7 @@ class PreservingEraser(BaseEraser):
     def __init__(
         self,
         *,
-        rank: int | None = None,
+        rank: int | str | None = None,
         tolerance: float = 1e-6,
         keep_tolerance: float = 1e-10,
         shrinkage: str | float = "cv",
@@ -104,7 +110,9 @@ class PreservingEraser(BaseEraser):
         rows = self._read(X, y)
         self.row_ids_ = () if contexts is None else ("contexts", "keep")
         d = rows.X.shape[1]
-        if self.rank is not None:
+        if isinstance(self.rank, str) and self.rank != "cv":
+            raise UserError(f"rank = {self.rank!r}: use 'cv', a number, or None for all")
+        if isinstance(self.rank, int):
             require_rank(self.rank, d)
         mean = rows.balanced_mean
         demands = read_demands(rows, contexts, keep)
@@ -118,8 +126,8 @@ class PreservingEraser(BaseEraser):
         variances, axes = np.linalg.eigh(centred.T @ centred / len(centred))
         solver = _Solver(np.clip(variances, 0.0, None), d, self)
         demands = demands.along(axes)
-        self.shrinkage_ = self._amount(every, demands, solver)
-        left, right, self.angle_ = solver.solve(demands, self.shrinkage_)
+        rank, self.shrinkage_ = self._choice(every, demands, solver)
+        left, right, self.angle_ = solver.solve(demands, rank, self.shrinkage_)
         if self.angle_ < self.min_angle and self.keep_within == 0:
             raise UserError(
                 f"what must go comes within {self.angle_:.2g} rad of what must stay (min_angle = "
@@ -130,11 +138,30 @@ class PreservingEraser(BaseEraser):
         self._store(erasure, rows.classes)
         return self
 
-    def _amount(self, X: Float[np.ndarray, "row d"], demands: Demands, solver: _Solver) -> float:
+    def _choice(
+        self, X: Float[np.ndarray, "row d"], demands: Demands, solver: _Solver
+    ) -> tuple[int | None, float]:
+        """Rank (None for all) and shrinkage, as given or by cross-validation."""
+        folds = len(np.unique(demands.erase_context)) >= 3
+        fixed: int | None = None if isinstance(self.rank, str) else self.rank
+        ranks: list[int | None] = [fixed]
+        if self.rank == "cv" and folds:
+            ranks = [*(r for r in RANKS if r < demands.erase.shape[1]), None]
+        amounts = GRID if self.shrinkage == "cv" and folds else (self._amount(X),)
+        if len(ranks) * len(amounts) == 1:
+            return ranks[0], amounts[0]
+        self.cv_scores_ = {
+            (rank, amount): self._score(demands, solver, rank, amount)
+            for rank in ranks
+            for amount in amounts
+        }
+        best = min(self.cv_scores_.values(), key=np.mean)
+        limit = best.mean() + best.std(ddof=1) / np.sqrt(len(best))
+        close = [choice for choice, scores in self.cv_scores_.items() if scores.mean() <= limit]
+        return min(close, key=lambda choice: (choice[0] or np.inf, -choice[1]))
+
+    def _amount(self, X: Float[np.ndarray, "row d"]) -> float:
         choice = self.shrinkage
-        if choice == "cv" and len(np.unique(demands.erase_context)) >= 3:
-            self.cv_scores_ = {amount: self._score(demands, solver, amount) for amount in GRID}
-            return min(self.cv_scores_, key=lambda amount: self.cv_scores_[amount])
         if choice in ("cv", "ledoit_wolf"):
             return float(ledoit_wolf_shrinkage(X)) if X.shape[1] > 1 else 0.0
         if isinstance(choice, str) or not 0 <= choice <= 1:
@@ -143,23 +170,28 @@ class PreservingEraser(BaseEraser):
             )
         return float(choice)
 
-    def _score(self, demands: Demands, solver: _Solver, amount: float) -> float:
-        """Share of A left and of B changed in contexts held out, each fold of them in turn."""
+    def _score(
+        self, demands: Demands, solver: _Solver, rank: int | None, amount: float
+    ) -> Float[np.ndarray, " fold"]:
+        """Share of A left plus that of B changed, in the contexts of each fold, held out."""
         rng = generator(self.random_state, "folds of contexts")
         sets = [
             rng.permutation(np.unique(c)) for c in (demands.erase_context, demands.keep_context)
         ]
         parts = [np.array_split(s, min(self.n_folds, len(sets[0]))) for s in sets]
-        lost = np.zeros((2, 2))  # for A and B: what is lost of it, out of how much
+        scores = []
         for erased, kept in zip(*parts, strict=True):
             out = np.concatenate([erased, kept])
-            left, right, _ = solver.solve(demands.without(out), amount)
+            left, right, _ = solver.solve(demands.without(out), rank, amount)
             test = demands.only(out)
             remains = test.erase - left @ (right @ test.erase)
             changed = left @ (right @ test.keep)
-            for row, part, whole in ((0, remains, test.erase), (1, changed, test.keep)):
-                lost[row] += (part**2).sum(), (whole**2).sum()
-        return float((lost[:, 0] / np.maximum(lost[:, 1], 1e-300)).sum())
+            shares = [
+                float((part**2).sum() / max((whole**2).sum(), 1e-300))
+                for part, whole in ((remains, test.erase), (changed, test.keep))
+            ]
+            scores.append(sum(shares))
+        return np.array(scores)
 
 
 @dataclass(frozen=True)
@@ -171,7 +203,7 @@ class _Solver:
     options: PreservingEraser
 
     def solve(
-        self, demands: Demands, amount: float
+        self, demands: Demands, rank: int | None, amount: float
     ) -> tuple[Float[np.ndarray, "r k"], Float[np.ndarray, "k r"], float]:
         """Thin factors of M, and the smallest angle between the two demands."""
         options = self.options
@@ -180,7 +212,7 @@ class _Solver:
         # A direction without variance cannot carry a demand: rounding must not whiten it to one.
         seen = self.variances > self.variances.max(initial=0.0) * 1e-13
         whiten = np.where(seen, 1.0 / np.where(seen, sigma, 1.0), 0.0)[:, None]
-        A = _span(whiten * demands.erase, options.tolerance, options.rank)
+        A = _span(whiten * demands.erase, options.tolerance, rank)
         B = _span(whiten * demands.keep, options.keep_tolerance, None)
         rest = A - B @ (B.T @ A)
         rest -= B @ (B.T @ rest)

@@ -3,11 +3,19 @@
 In: a hub id, a directory, or a model object. Out: a `LanguageModel`, and from it log-probabilities
 (float64), activations ``[layer, row, d_model]`` (float32) and continuations. Everything runs the
 model that `LanguageModel.bridge` wraps, so a hook attached there is active in all of it.
-Refused: anything that is not a causal language model, and text longer than the context.
+Refused: a model that generates no text, and text longer than the context. Of an encoder-decoder
+model there are continuations only.
 """
 
 from countergen_edit.models.batching import Batch
 from countergen_edit.models.capture import Activations, capture
+from countergen_edit.models.contrastive import (
+    Contrasted,
+    ContrastiveScores,
+    check_contrasts,
+    contrastive_generate,
+    token_texts,
+)
 from countergen_edit.models.distributions import batches, log_probs, next_token_log_probs
 from countergen_edit.models.generation import generate
 from countergen_edit.models.language_model import LanguageModel, from_pretrained_objects
@@ -20,11 +28,15 @@ __all__ = [
     "SITES",
     "Activations",
     "Batch",
+    "Contrasted",
+    "ContrastiveScores",
     "Encoding",
     "LanguageModel",
     "batches",
     "capture",
+    "check_contrasts",
     "continuation_log_probs",
+    "contrastive_generate",
     "encode",
     "from_pretrained_objects",
     "generate",
@@ -33,4 +45,5 @@ __all__ = [
     "log_probs",
     "next_token_log_probs",
     "token_log_probs",
+    "token_texts",
 ]

@@ -1,12 +1,14 @@
 """Continuations of prompts.
 
-In: prompts. Out: the text that follows each, without the prompt.
-Refused: a prompt that leaves no room in the context, and an empty one for a model without BOS.
+In: prompts. Out: the text that follows each, without the prompt; of an encoder-decoder model, the
+text that its decoder writes. Refused: a prompt that leaves no room in the context, and an empty one
+for a model without BOS.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +17,7 @@ import torch
 from countergen_edit.errors import UserError
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
+from countergen_edit.models.sampling import RowSampler
 from countergen_edit.models.tokens import encode, excerpt
 from countergen_edit.seeds import unit_seed
 
@@ -27,24 +30,26 @@ def generate(
     do_sample: bool = False,
     top_p: float = 1.0,
     temperature: float = 1.0,
-    seed: int | None = None,
+    seed: int = 0,
     batch_size: int = 64,
     progress: str | None = None,
 ) -> list[str]:
     """Continue each prompt, batched and with the key-value cache; hooks are active throughout.
 
-    Greedy text does not depend on the batches. Sampled text does: one stream of random numbers,
-    seeded by `seed`, serves all prompts in turn (the caller's own random state is left alone).
+    The text depends on no batch size and on no order: each row samples from its own random numbers,
+    named by `seed`, the prompt, and how often it came before in `prompts`. So the k-th sample of a
+    prompt is the same whatever else is asked, and under an edit it is drawn with the same numbers.
     What the checkpoint's generation config says about sampling or penalties is not used.
 
     Args:
         lm: The model.
-        prompts: In any number; each batch holds prompts of similar length.
+        prompts: In any number; each batch holds prompts of similar length. A prompt that stands
+            there n times is continued n times.
         max_new_tokens: Upper limit; a text also ends at the model's end-of-text token.
         do_sample: Sample instead of taking the likeliest token.
         top_p: Sample from the smallest set of tokens that holds this probability.
         temperature: Divides the logits when sampling.
-        seed: None draws from torch's current random state.
+        seed: The run's seed.
         batch_size: Prompts run together.
         progress: Description of a progress bar.
     """
@@ -56,7 +61,8 @@ def generate(
     for prompt, ids in zip(prompts, encoded, strict=True):
         if not ids:
             raise UserError(f"empty prompt: {lm.name} has no beginning-of-text token to start from")
-        if len(ids) + max_new_tokens > lm.context_length:
+        room = lm.context_length - (0 if lm.is_encoder_decoder else len(ids))
+        if max_new_tokens > room:
             raise UserError(
                 f"a prompt of {len(ids)} tokens and {max_new_tokens} new ones exceed the context "
                 f"of {lm.name} ({lm.context_length}): {excerpt(prompt)}"
@@ -64,41 +70,60 @@ def generate(
     ends = _ends(lm)
     config = _generation_config(
         max_new_tokens=max_new_tokens,
-        do_sample=do_sample,
-        top_k=0,
+        do_sample=False,  # the sampler leaves one token to choose from
         eos_token_id=ends or None,
         pad_token_id=ends[0] if ends else 0,
-        **({"top_p": top_p, "temperature": temperature} if do_sample else {}),
+        decoder_start_token_id=_decoder_start(lm),
     )
+    seeds = _row_seeds(seed, prompts)
     order = sorted(range(len(prompts)), key=lambda i: (len(encoded[i]), i))
     chunks = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
     texts = [""] * len(prompts)
-    with _seeded(lm, seed if do_sample else None), _plain_defaults(lm.bridge.original_model):
+    with _plain_defaults(lm.bridge.original_model):
         for chunk in track(chunks, progress):
-            for i, new in zip(chunk, _run(lm, [encoded[i] for i in chunk], config), strict=True):
+            samplers = [RowSampler([seeds[i] for i in chunk], top_p=top_p, temperature=temperature)]
+            rows = _run(lm, [encoded[i] for i in chunk], config, samplers if do_sample else [])
+            for i, new in zip(chunk, rows, strict=True):
                 end = next((k for k, token in enumerate(new) if token in ends), len(new))
-                texts[i] = _text_after(lm, encoded[i], new[:end])
+                before = [] if lm.is_encoder_decoder else encoded[i]
+                texts[i] = _text_after(lm, before, new[:end])
     return texts
 
 
-def _run(lm: LanguageModel, rows: list[list[int]], config: Any) -> list[list[int]]:
+def _row_seeds(seed: int, prompts: Sequence[str]) -> list[int]:
+    seen: Counter[str] = Counter()
+    seeds = []
+    for prompt in prompts:
+        seeds.append(unit_seed(seed, "generate", prompt, seen[prompt]))
+        seen[prompt] += 1
+    return seeds
+
+
+def _run(
+    lm: LanguageModel, rows: list[list[int]], config: Any, processors: list[Any]
+) -> list[list[int]]:
     """New token ids of each row, padding and all.
 
     Rows are padded on the left, so that all continue at the same position. A plain forward of such
     a batch is wrong in GPT-2 and others, whose positions then count the padding; `generate` derives
-    them from the mask.
+    them from the mask. An encoder is padded on the right: it counts positions from the left, and
+    the decoder starts anew.
     """
     width = max(map(len, rows))
     ids = torch.full((len(rows), width), config.pad_token_id)
     mask = torch.zeros_like(ids)
     for k, row in enumerate(rows):
-        ids[k, width - len(row) :] = torch.tensor(row)
-        mask[k, width - len(row) :] = 1
+        start = 0 if lm.is_encoder_decoder else width - len(row)
+        ids[k, start : start + len(row)] = torch.tensor(row)
+        mask[k, start : start + len(row)] = 1
     with torch.inference_mode():
         output = lm.bridge.original_model.generate(
-            ids.to(lm.device), attention_mask=mask.to(lm.device), generation_config=config
+            ids.to(lm.device),
+            attention_mask=mask.to(lm.device),
+            generation_config=config,
+            logits_processor=processors,
         )
-    new: list[list[int]] = output[:, width:].tolist()
+    new: list[list[int]] = output[:, 1 if lm.is_encoder_decoder else width :].tolist()
     return new
 
 
@@ -128,6 +153,17 @@ def _ends(lm: LanguageModel) -> list[int]:
     return known or ([] if end is None else [end])
 
 
+def _decoder_start(lm: LanguageModel) -> int | None:
+    """The token a decoder begins with; None in a causal model."""
+    model = lm.bridge.original_model
+    for config in (model.generation_config, model.config):
+        for key in ("decoder_start_token_id", "bos_token_id"):
+            start = getattr(config, key, None)
+            if lm.is_encoder_decoder and start is not None:
+                return int(start)
+    return None
+
+
 def _generation_config(**settings: Any) -> Any:
     from transformers import GenerationConfig  # late: transformers is slow to import
 
@@ -143,15 +179,3 @@ def _plain_defaults(model: Any) -> Iterator[None]:
         yield
     finally:
         model.generation_config = own
-
-
-@contextlib.contextmanager
-def _seeded(lm: LanguageModel, seed: int | None) -> Iterator[None]:
-    """Seed torch's global generator for a while: `generate` accepts no generator of ours."""
-    if seed is None:
-        yield
-        return
-    devices = range(torch.cuda.device_count()) if lm.device.type == "cuda" else []
-    with torch.random.fork_rng(devices):
-        torch.manual_seed(unit_seed(seed, "generate"))
-        yield

@@ -1,7 +1,8 @@
-"""The value every other file of this room works on: a causal model, its bridge and its tokenizer.
+"""The value every other file of this room works on: a model, its bridge and its tokenizer.
 
 In: a Hugging Face model and tokenizer. Out: a `LanguageModel`.
-Refused: a slow tokenizer, which knows no character offsets.
+Refused: a slow tokenizer, which knows no character offsets; likelihoods of an encoder-decoder
+model, which has no single text to score.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _NOT_IDENTITY = ("_name_or_path", "transformers_version", "_attn_implementation"
 
 @dataclass(frozen=True, eq=False)
 class LanguageModel:
-    """A causal language model with hook points.
+    """A causal or encoder-decoder language model with hook points.
 
     Attributes:
         name: Hub id, directory, or any label given to an in-memory model.
@@ -71,6 +72,11 @@ class LanguageModel:
         """Width of the logits, which may exceed the tokenizer's vocabulary."""
         return int(self.bridge.cfg.d_vocab)
 
+    @property
+    def is_encoder_decoder(self) -> bool:
+        """Whether the prompt goes into an encoder, and a decoder writes the continuation."""
+        return bool(self.bridge.original_model.config.is_encoder_decoder)
+
     @functools.cached_property
     def fingerprint(self) -> str:
         """SHA-256 of config and weights, wherever they were loaded from.
@@ -106,6 +112,7 @@ class LanguageModel:
         Only the kept positions go through the output matrix, which is a third of the work in a
         small model with a large vocabulary.
         """
+        self._require_causal()
         model = self.bridge.original_model
         wanted = {} if keep is None else {"logits_to_keep": keep.to(self.device)}
         # Every causal model of transformers takes it; one from elsewhere may not.
@@ -121,11 +128,19 @@ class LanguageModel:
 
     def run_blocks(self, ids: Int[Tensor, "row time"], mask: Int[Tensor, "row time"]) -> None:
         """Run right-padded rows up to the output matrix, for what hooks see on the way."""
+        self._require_causal()
         with torch.inference_mode():
             self.bridge.original_model.base_model(
                 input_ids=ids.to(self.device),
                 attention_mask=mask.to(self.device),
                 use_cache=False,
+            )
+
+    def _require_causal(self) -> None:
+        if self.is_encoder_decoder:
+            raise UserError(
+                f"{self.name} is an encoder-decoder model: it generates continuations, but scores "
+                "and activations of a text take a causal language model"
             )
 
     @property
@@ -142,8 +157,8 @@ def from_pretrained_objects(name: str, hf_model: Any, tokenizer: Any) -> Languag
 
     Args:
         name: A label for tables and errors.
-        hf_model: A `transformers` causal language model. Its attention switches to "eager", which
-            hooks need.
+        hf_model: A `transformers` model that generates text. Its attention switches to "eager",
+            which hooks need.
         tokenizer: Its fast tokenizer, left as it is.
     """
     if not getattr(tokenizer, "is_fast", False):

@@ -1,8 +1,8 @@
-"""Load a causal language model by hub id or directory.
+"""Load a causal language model, or an encoder-decoder one, by hub id or directory.
 
 In: ``model=``, ``device=``, ``dtype=``. Out: a `LanguageModel` in eval mode, without gradients.
-Refused in one line: a model that is not there, is no causal language model (a classifier would
-boot as one with a random head), lacks weights or a tokenizer, or that TransformerBridge does not
+Refused in one line: a model that is not there, generates no text (a classifier would boot as a
+language model with a random head), lacks weights or a tokenizer, or that TransformerBridge does not
 know; a device or dtype that does not exist here.
 """
 
@@ -58,13 +58,14 @@ def load(
     # missing weights that is read here from `output_loading_info` instead.
     import transformer_lens  # noqa: F401
     from safetensors import SafetensorError
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
     architecture = _architecture(source.location, where)
+    kind = AutoModelForSeq2SeqLM if architecture in _encoder_decoders() else AutoModelForCausalLM
     tokenizer = _tokenizer(source.location, where)
     try:
-        with _without_progress_bar():
-            loaded: Any = AutoModelForCausalLM.from_pretrained(
+        with without_progress_bar():
+            loaded: Any = kind.from_pretrained(
                 source.location,
                 dtype=_DTYPES[dtype],
                 output_loading_info=True,
@@ -87,7 +88,7 @@ def load(
 
 
 @contextmanager
-def _without_progress_bar() -> Iterator[None]:
+def without_progress_bar() -> Iterator[None]:
     """Silence the bar of transformers, which also goes to files and pipes."""
     from transformers.utils import logging
 
@@ -118,7 +119,7 @@ def _device(device: str) -> torch.device:
 
 
 def _architecture(location: str, where: dict[str, Any]) -> str:
-    """The model's class name, once it is known to be a causal model that the bridge can wrap."""
+    """The model's class name, once it is known to generate text and to fit into the bridge."""
     from transformer_lens.factories.architecture_adapter_factory import SUPPORTED_ARCHITECTURES
     from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
     from transformers.models.auto import modeling_auto
@@ -135,16 +136,31 @@ def _architecture(location: str, where: dict[str, Any]) -> str:
     name = str((config.architectures or [default or config.model_type])[0])
     # A bare base model passes: its output matrix may be tied, and if not it is found missing.
     bases = modeling_auto.MODEL_MAPPING_NAMES.values()
-    if default is None or (name not in causal.values() and name not in bases):
+    continues = default is not None and (name in causal.values() or name in bases)
+    if not continues and name not in _encoder_decoders():
         raise UserError(
             f"{location} is a {name}, not a causal language model: give one that continues text "
-            "(…ForCausalLM, …LMHeadModel)"
+            "(…ForCausalLM, …LMHeadModel), or an encoder-decoder one (…ForConditionalGeneration)"
+        )
+    encoder = config.num_hidden_layers
+    decoder = getattr(config, "decoder_layers", getattr(config, "num_decoder_layers", encoder))
+    if name in _encoder_decoders() and encoder != decoder:
+        raise UserError(
+            f"{location} has {encoder} encoder and {decoder} decoder layers: TransformerBridge "
+            "wraps encoder-decoder models with as many of one as of the other"
         )
     if name not in SUPPORTED_ARCHITECTURES and default not in SUPPORTED_ARCHITECTURES:
         raise UserError(
             f"unknown architecture {name} in {location}: TransformerBridge has no adapter for it"
         )
     return name
+
+
+def _encoder_decoders() -> frozenset[str]:
+    """The classes that read a text in an encoder and write another in a decoder."""
+    from transformers.models.auto import modeling_auto
+
+    return frozenset(modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.values())
 
 
 def _tokenizer(location: str, where: dict[str, Any]) -> Any:

@@ -15,6 +15,13 @@ SITES: dict[str, str] = {
     "mlp_out": "blocks.{layer}.hook_mlp_out",
     "embed": "embed.hook_out",
 }
+DECODER_SITES: dict[str, str] = {
+    "resid_post": "decoder_blocks.{layer}.hook_out",
+    "attn_out": "decoder_blocks.{layer}.hook_attn_out",
+    "mlp_out": "decoder_blocks.{layer}.hook_mlp_out",
+}
+"""The same in an encoder-decoder model, whose text comes from the decoder. There is no `embed`:
+encoder and decoder share it in some families, and its hook is then silent."""
 
 
 def has_layers(site: str) -> bool:
@@ -30,7 +37,8 @@ def hook_name(lm: LanguageModel, site: str, layer: int | None = None) -> str:
         raise UserError(
             f"unknown layer {layer} of {lm.name} for site {site}: valid are 0..{lm.n_layers - 1}"
         )
-    name = SITES[site].format(layer=layer)
+    table = DECODER_SITES if lm.is_encoder_decoder else SITES
+    name = table.get(site, site).format(layer=layer)
     if name not in lm.bridge.hook_dict:
         raise UserError(f"{lm.name} has no site {site} (no hook {name}): use resid_post")
     return name

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from rich import box
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.results import Results
@@ -32,9 +28,18 @@ def interval(row: Row | None, digits: int = 3) -> str:
         return ""
     text = number(row.value, digits)
     if row.lo is not None and row.hi is not None:
-        lo, hi = (number(end, digits).replace("0.", ".", 1) for end in (row.lo, row.hi))
-        text += f"\n[dim]{lo}–{hi}[/dim]"
+        text += f"\n[dim]{_short(row.lo, digits)}–{_short(row.hi, digits)}[/dim]"
     return text
+
+
+def _short(value: float, digits: int) -> str:
+    """A figure without the nought before its point.
+
+    >>> _short(0.25, 2), _short(-0.25, 2), _short(10.04, 2)
+    ('.25', '-.25', '10.04')
+    """
+    text = number(value, digits)
+    return text.replace("0.", ".", 1) if abs(value) < 1 else text
 
 
 def percent(value: float | None) -> str:
@@ -230,21 +235,3 @@ def _with_interval(row: Row) -> str:
     if row.lo is None or row.hi is None:
         return f"{number(row.value)}, without interval: one wording and no names to draw from"
     return f"{number(row.value)} [{number(row.lo)}, {number(row.hi)}]"
-
-
-SECTIONS: tuple[Callable[[Results, Console], None], ...] = ()
-"""What prints the rows of further metrics, each nothing where the run has none of its own."""
-
-
-def print_audit(results: Results, console: Console) -> None:
-    """Print an audit: a table for each edit, all edits side by side, and what that says."""
-    for edit in edits_shown(results):
-        console.print(edit_table(results, edit))
-        console.print()
-    for section in SECTIONS:
-        section(results, console)
-    if (summary := summary_table(results)) is not None:
-        console.print(summary)
-        console.print()
-    for sentence in headline(results):
-        console.print(Text(f"• {sentence}"))

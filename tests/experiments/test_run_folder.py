@@ -117,3 +117,9 @@ def test_nan_never_enters_the_results(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
         folder.record("bad", [Row("r", float("nan"))])
     assert folder.rows() == []
+
+
+def test_a_text_in_a_row_may_hold_any_line_break(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run", CONFIG, IDENTITY)
+    folder.record("one", [Row("cid", 0.1, detail={"text": "a\u2028b\x85c\nd"})])
+    assert folder.rows()[0].detail["text"] == "a\u2028b\x85c\nd"

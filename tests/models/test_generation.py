@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
+from countergen_edit.edits import Edit, applied
+from countergen_edit.erasers import RandomDirections
 from countergen_edit.errors import UserError
-from countergen_edit.models import encode, generate, hook_name
+from countergen_edit.models import capture, encode, generate, hook_name, load
+from tests.tiny_models import ENCODER_DECODERS, tiny_model_dir
 
 PROMPTS = [
     "Jane is a",
@@ -114,6 +118,66 @@ def test_the_checkpoints_own_sampling_settings_are_not_used(gpt2):
     finally:
         own.repetition_penalty = None
     assert gpt2.bridge.original_model.generation_config is own
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 64])
+def test_a_sample_depends_on_neither_the_batches_nor_the_order(lm, batch_size):
+    def sample(prompts, **options):
+        return generate(lm, prompts, max_new_tokens=10, do_sample=True, top_p=0.9, **options)
+
+    prompts = PROMPTS * 3
+    texts = sample(prompts)
+    assert sample(prompts, batch_size=batch_size) == texts
+    for k, prompt in enumerate(PROMPTS):  # its k-th sample, whatever stands around it
+        assert sample([prompt] * 3, batch_size=batch_size) == texts[k :: len(PROMPTS)]
+    turned = [p for p in PROMPTS[::-1] for _ in range(3)]
+    again = dict(zip(PROMPTS[::-1], zip(*[iter(sample(turned))] * 3, strict=True), strict=True))
+    assert [again[p][k] for k in range(3) for p in PROMPTS] == texts
+    assert len(set(texts)) > len(PROMPTS)
+
+
+@pytest.fixture(scope="module", params=ENCODER_DECODERS)
+def encoder_decoder(request, tmp_path_factory):
+    return load(tiny_model_dir(request.param, tmp_path_factory.mktemp(request.param)))
+
+
+@pytest.mark.parametrize("batch_size", [1, 64])
+def test_a_decoder_writes_what_the_definition_says(encoder_decoder, batch_size):
+    from transformers import AutoModelForSeq2SeqLM
+
+    plain = AutoModelForSeq2SeqLM.from_pretrained(encoder_decoder.name).eval()
+    tokenizer = encoder_decoder.tokenizer
+    for prompt, text in zip(
+        PROMPTS,
+        generate(encoder_decoder, PROMPTS, max_new_tokens=8, batch_size=batch_size),
+        strict=True,
+    ):
+        ids = torch.tensor([tokenizer(prompt)["input_ids"]])
+        written = [plain.config.decoder_start_token_id]
+        while len(written) < 9:
+            with torch.no_grad():
+                logits = plain(input_ids=ids, decoder_input_ids=torch.tensor([written])).logits
+            written.append(int(logits[0, -1].argmax()))
+            if written[-1] == tokenizer.eos_token_id:
+                break
+        assert text == tokenizer.decode(written[1:], skip_special_tokens=True)
+
+
+@pytest.mark.parametrize("site", ["resid_post", "attn_out", "mlp_out"])
+def test_an_edit_acts_in_a_decoder(encoder_decoder, site):
+    rng = np.random.default_rng(0)
+    erasure = RandomDirections(rank=8).fit(rng.normal(size=(40, 32)), np.arange(40) % 2).erasure_
+    before = generate(encoder_decoder, PROMPTS, max_new_tokens=8)
+    with applied(encoder_decoder, Edit.at(site, {0: erasure, 1: erasure})):
+        assert generate(encoder_decoder, PROMPTS, max_new_tokens=8) != before
+    assert generate(encoder_decoder, PROMPTS, max_new_tokens=8) == before
+
+
+def test_what_takes_a_causal_model_says_so(encoder_decoder):
+    with pytest.raises(UserError, match="is an encoder-decoder model"):
+        capture(encoder_decoder, ["Jane"], sites=("resid_post",))
+    with pytest.raises(UserError, match="has no site embed"):
+        hook_name(encoder_decoder, "embed")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.results import Results
-from countergen_edit.reports.table import print_audit
+from countergen_edit.reports.terminal import print_audit
 
 SET = {"dataset": "jobs_test", "axis": "gender", "group_a": "female", "group_b": "male"}
 EDIT = {"edit": "rlace-1@resid_post.2", "eraser": "rlace", "layer": 2, "rank": 1}

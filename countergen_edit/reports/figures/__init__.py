@@ -1,1 +1,1 @@
-"""Figures: files that are drawn from rows alone."""
+"""Figures, drawn from rows alone."""

