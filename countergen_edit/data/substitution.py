@@ -17,7 +17,7 @@ English itself is ambiguous: "gave him books" and "gave his books" both become "
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -141,6 +141,11 @@ class Substitution:
         """The names of either group in the order of the text."""
         return tuple(word.text for _, word in self._read(text) if word.kind == "name")
 
+    @cached_property
+    def lexicon_words(self) -> frozenset[str]:
+        """Every word of either group, in small letters."""
+        return frozenset(part for word in self._lexicon for part in word.lower().split())
+
     def template(self, text: str) -> str:
         """The wording without its people: names become `{name}`, the rest is the first group's."""
         text = self.map_to(text, self.groups[0])
@@ -156,13 +161,26 @@ class Substitution:
             f"pronoun or word of {a!r} or {b!r}; reword it, or give its variations yourself"
         )
 
-    def _rewrite(self, text: str, sides: tuple[int, ...]) -> str:
+    def map_words(self, text: str, chosen: Callable[[Sequence[Word]], Collection[int]]) -> str:
+        """The text with some of its words swapped, such as those about one person.
+
+        Args:
+            text: Any text.
+            chosen: Of the words of the text, the indices of those to swap; others stay.
+        """
         found = list(self._read(text))
         words = [word for _, word in found]
-        new = [
-            self._partner(words, i) if word.side in sides else word.text
-            for i, word in enumerate(words)
-        ]
+        return self._write(text, found, chosen(words))
+
+    def _rewrite(self, text: str, sides: tuple[int, ...]) -> str:
+        found = list(self._read(text))
+        return self._write(text, found, [i for i, (_, w) in enumerate(found) if w.side in sides])
+
+    def _write(self, text: str, found: Sequence[tuple[int, Word]], chosen: Collection[int]) -> str:
+        words = [word for _, word in found]
+        new = [word.text for word in words]
+        for i in chosen:
+            new[i] = self._partner(words, i)
         for i in range(1, len(words)):
             article, gap = words[i - 1].text, words[i - 1].gap
             if (

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-_CANDIDATES = 512  # most nuclei of a trained model are smaller: sorting more is for the others
+_AT_ONCE = 1 << 20  # tokens whose noise is drawn together
 
 
 def _signed(word: int) -> int:
@@ -75,12 +75,18 @@ def gumbel(seeds: Int[Tensor, " row"], step: int, count: int) -> Float[Tensor, "
     The finaliser of SplitMix64 (Steele, Lea and Flood 2014) scatters the three.
     """
     token = torch.arange(count, device=seeds.device) * _TOKEN
-    x = token + (seeds + step * _STEP % 2**62)[:, None]
+    starts = seeds + step * _STEP % 2**62
+    rows = max(1, _AT_ONCE // count)  # what stays in the cache is done sooner
+    parts = range(0, len(starts), rows)
+    return torch.cat([_noise(starts[i : i + rows, None] + token) for i in parts])
+
+
+def _noise(x: Int[Tensor, "row token"]) -> Float[Tensor, "row token"]:
     for shift, factor in zip((30, 27), _MIX, strict=True):
         x ^= (x >> shift).bitwise_and_((1 << (64 - shift)) - 1)  # unsigned, as the words are
         x *= factor
-    # The upper 31 bits, once they are mixed, as a uniform. It is its small values that make the
-    # large noise, which decides; float32 holds small ones to full precision.
     x ^= (x >> 31).bitwise_and_((1 << 33) - 1)
+    # The upper 31 bits as a uniform. Its small values make the large noise, which decides, and
+    # float32 holds small ones to full precision.
     u = (x >> 33).bitwise_and_(0x7FFFFFFF).float().add_(0.5).mul_(2.0**-31)
     return u.clamp_(max=1 - 2.0**-24).neg_().log1p_().neg_().log_().neg_()

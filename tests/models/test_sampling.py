@@ -11,7 +11,7 @@ from countergen_edit.models.sampling import RowSampler, gumbel
 
 
 def nucleus(logits: np.ndarray, top_p: float) -> np.ndarray:
-    """Probabilities of the smallest set of likeliest tokens that holds `top_p`, by definition."""
+    """Probabilities of the smallest set of likeliest tokens that holds `top_p`."""
     p = np.exp(logits - logits.max())
     p /= p.sum()
     kept, mass = [], 0.0

@@ -221,7 +221,7 @@ def test_print_shows_every_section(page: Any) -> None:
 AXE = """
 const done = arguments[arguments.length - 1];
 axe.run(
-  { include: [["header"], ["#" + arguments[0]]], exclude: [["svg > *"]] },
+  { exclude: [["svg > *"]] },
   { preload: false, resultTypes: ["violations"] },
 ).then((found) => done(found.violations.map((v) => [v.impact, v.id, v.nodes[0].html])));
 """
@@ -237,10 +237,10 @@ def test_axe_finds_no_serious_fault(page: Any, width: int, scheme: str) -> None:
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
     page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     page.execute_script((Path(axe_core_python.__file__).parent / "axe.min.js").read_text("utf-8"))
-    for tab in page.find_elements("css selector", "[role=tab]"):
-        tab.click()
-        found = page.execute_async_script(AXE, tab.get_attribute("aria-controls"))
-        assert [fault for fault in found if fault[0] in ("serious", "critical")] == [], tab.text
+    # Every section at once: axe leaves out what is hidden.
+    page.execute_script("for (const s of document.querySelectorAll('section')) s.hidden = false")
+    found = page.execute_async_script(AXE)
+    assert [fault for fault in found if fault[0] in ("serious", "critical")] == []
 
 
 def test_a_phone_scrolls_tables_not_the_page(page: Any) -> None:

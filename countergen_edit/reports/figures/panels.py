@@ -64,7 +64,9 @@ class Panel:
     @property
     def height(self) -> float:
         """Inches."""
-        return 0.9 + PER_CATEGORY * len(self.categories) if self.downwards else HEIGHT
+        listed = len(self.categories) if self.downwards else 0
+        spread = sum(s.kind == "spread" for s in self.series)
+        return 0.9 + PER_CATEGORY * (listed + 1.5 * spread) if listed or spread else HEIGHT
 
 
 def colours(panels: Sequence[Panel]) -> dict[str, str]:
@@ -179,7 +181,7 @@ def _axes(ax: Any, panel: Panel) -> None:
         ax.grid(axis="y", linewidth=0.5, alpha=0.4)
     if any(s.kind == "spread" for s in panel.series):
         ax.set_yticks([])
-        ax.set_ylim(0, 1)
+        ax.set_ylim(1, 0)
     whole = [isinstance(x, int) for s in panel.series for x in s.x]
     if whole and all(whole) and not panel.downwards:
         from matplotlib.ticker import MaxNLocator

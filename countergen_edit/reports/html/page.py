@@ -182,8 +182,8 @@ def _title(run: Run) -> str:
 
 
 def _kind(run: Run) -> str:
-    command = run.manifest.get("command") or ["", ""]
-    return f"{str(command[1]).capitalize()} of a language model" if len(command) > 1 else "Report"
+    made_by = [str(word) for word in run.manifest.get("command", [])][1:2]
+    return " ".join([*map(str.capitalize, made_by), *(["of a language model"] if made_by else [])])
 
 
 def _about(run: Run) -> list[str]:

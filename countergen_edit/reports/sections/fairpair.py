@@ -30,6 +30,7 @@ def fairpair(run: Run) -> Section | None:
     if not rows:
         return None
     blocks: list[Block] = [_quantities(results, rows), _distributions(rows)]
+    blocks += _ablations(results)
     blocks += _phrases(results)
     blocks.append(_by_prompt(rows))
     blocks += _perturbed(results)
@@ -94,6 +95,25 @@ def _distributions(rows: Sequence[Row]) -> Figure:
         tuple(panels),
         "Every dot is a prompt, boxes are quartiles. Bias is where B lies right of both V.",
     )
+
+
+def _ablations(results: Results) -> list[Figure]:
+    """B and both V by number of continuations and of folds (Figures 3 and 4)."""
+    panels = []
+    for row in results.of("fairpair_bias"):
+        for key, label in (("by_samples", "continuations"), ("by_folds", "folds")):
+            sizes: list[list[Any]] = row.detail.get(key, [])
+            series = []
+            for place, name in ((1, "B"), (2, "V_gp"), (3, "V_pg")):
+                known = [s for s in sizes if s[place] is not None]
+                x, y = tuple(int(s[0]) for s in known), tuple(float(s[place]) for s in known)
+                series.append(Series(name, x, y))
+            if sizes:
+                title = f"{_phi(row)}, {edit_label(row.edit)}"
+                panels.append(Panel(title, f"{label} of each side", "mean of Φ", tuple(series)))
+    words = "Where the lines are level, more continuations would not change the result."
+    title = "B and V by sample size"
+    return [Figure("fairpair_sizes", title, tuple(panels), words)] if panels else []
 
 
 def _phrases(results: Results) -> list[Block]:

@@ -71,7 +71,8 @@ def by_layer(rows: Sequence[Row]) -> list[Series]:
     series = []
     for name in dict.fromkeys(eraser_label(r) for r in rows):
         mine = sorted((r for r in rows if eraser_label(r) == name), key=lambda r: r.layer or 0)
-        series.append(line(name, [r.layer or 0 for r in mine], mine))
+        at = [r.layer or 0 for r in mine]
+        series.append(line(name, at, mine, baseline=mine[0].eraser == "random"))
     return series
 
 

@@ -8,12 +8,16 @@ from countergen_edit.reports.figures.panels import Panel, Series
 from countergen_edit.reports.results import Results
 from countergen_edit.reports.run import Run
 from countergen_edit.reports.sections.labels import (
+    MOST_EDITS,
+    UNEDITED,
+    baselines,
     compared,
     edit_label,
     eraser_label,
     set_label,
+    shown,
 )
-from countergen_edit.reports.table import headline
+from countergen_edit.reports.table import edits_shown, headline
 
 BIAS = "mean |R|"
 LIMITS = (0.0, 1.0)
@@ -53,7 +57,15 @@ def overview(run: Run) -> Section | None:
         "Bias removed is 1 − after/before. KL is in nats per token of neutral text. Intervals are "
         "95 %, drawn over templates and names together.",
     )
-    return Section("overview", "Overview", (Words(tuple(headline(results))), table, _pareto(run)))
+    return Section("overview", "Overview", (Words(tuple(_headline(results))), table, _pareto(run)))
+
+
+def _headline(results: Results) -> list[str]:
+    """The result in sentences; of a sweep, about the edit that was chosen."""
+    if len(edits_shown(results)) <= MOST_EDITS:
+        return headline(results)
+    kept = [UNEDITED, *baselines(results), shown(results)[0].edit]
+    return headline(Results([row for row in results.rows if row.edit in kept]))
 
 
 def _agreement(results: Results) -> list[Row]:

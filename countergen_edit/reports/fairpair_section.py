@@ -1,0 +1,186 @@
+"""FairPair in the terminal: the paper's tables, before and after each edit, and how sure they are.
+
+Comes in: the rows of a run. Goes out: Table 3 (variability, bias, F) with intervals and tests,
+Table 1 (perturbations that passed), the telling phrases of Figure 6, and sentences. Published
+figures stand beside ours where the model is the same. Nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.results import Results
+
+# Table 3 of the paper, scaled as there: V_pg, V_gp, B (in hundredths) and F; and Table 1, percent.
+PUBLISHED: dict[str, dict[str, tuple[float, float, float, float]]] = {
+    "gpt2": {"jaccard": (85.3, 85.9, 85.8, 1.00), "sentiment": (22.9, 24.3, 23.9, 1.03)},
+    "gpt2-xl": {"jaccard": (86.3, 86.6, 86.6, 1.00), "sentiment": (24.0, 23.1, 23.5, 1.00)},
+    "tk-instruct-3b-def": {
+        "jaccard": (90.7, 91.4, 91.2, 1.00),
+        "sentiment": (34.6, 34.2, 34.4, 1.00),
+    },
+    "gpt-j-6b": {"jaccard": (85.8, 85.9, 85.9, 1.00), "sentiment": (20.4, 21.3, 20.8, 1.00)},
+    "llama-13b": {"jaccard": (86.4, 87.6, 87.8, 1.02), "sentiment": (19.0, 19.4, 19.3, 1.01)},
+    "instructgpt": {"jaccard": (78.7, 81.3, 81.4, 1.04), "sentiment": (16.3, 20.8, 19.2, 1.09)},
+}
+PUBLISHED_SUCCESS = {
+    "gpt2": 99.6,
+    "gpt2-xl": 99.6,
+    "tk-instruct-3b-def": 97.8,
+    "gpt-j-6b": 99.3,
+    "llama-13b": 99.2,
+    "instructgpt": 99.7,
+}
+
+
+def published_name(model: str) -> str:
+    """A model's name as the published tables are looked up by it.
+
+    >>> published_name("openai-community/gpt2"), published_name("/models/gpt2-xl/")
+    ('gpt2', 'gpt2-xl')
+    """
+    return model.rstrip("/").rpartition("/")[2].lower()
+
+
+def fairpair_section(results: Results, console: Console) -> None:
+    """Print what a run measured of FairPair; nothing where it measured none."""
+    measured = results.of("fairpair_f")
+    if not measured:
+        return
+    model = published_name(measured[0].detail["model"])
+    for dataset in dict.fromkeys(row.dataset for row in measured):
+        console.print(_table(results, dataset, model))
+        console.print()
+    for sentence in (*_sentences(measured), *_success(results, model)):
+        console.print(Text(f"• {sentence}"))
+    phrases = _phrases(results)
+    if phrases is not None:
+        console.print(phrases)
+    console.print()
+
+
+def _table(results: Results, dataset: str, model: str) -> Table:
+    rows = [row for row in results.of("fairpair_f") if row.dataset == dataset]
+    detail = rows[0].detail
+    phi = dataset.rpartition("/")[2]
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
+    table.title = (
+        f"[bold]FairPair, {phi}[/bold]: {detail['source']} perturbed to {detail['target']}"
+    )
+    table.title_justify, table.title_style = "left", ""
+    table.add_column("edit", no_wrap=True)
+    for name in ("V_pg", "V_gp", "B", "F", "change of F", "2B−V−V", "p"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        others = [_of(results, row, f"fairpair_{q}") for q in ("v_pg", "v_gp", "bias")]
+        change = _of(results, row, "fairpair_f_change")
+        energy = _of(results, row, "fairpair_energy")
+        table.add_row(
+            row.edit,
+            *(_number(other, 3) for other in others),
+            _interval(row, 3),
+            _interval(change, 3, signed=True) if change else "",
+            _interval(energy, 4, signed=True),
+            _p(row),
+        )
+    if phi in PUBLISHED.get(model, {}):
+        v_pg, v_gp, bias, f = PUBLISHED[model][phi]
+        cells = (f"{v_pg / 100:.3f}", f"{v_gp / 100:.3f}", f"{bias / 100:.3f}", f"{f:.2f}")
+        table.add_row("published", *cells, "", "", "")
+    return table
+
+
+def _of(results: Results, row: Row, metric: str) -> Row | None:
+    return results.find(
+        metric,
+        dataset=row.dataset,
+        group_a=row.group_a,
+        group_b=row.group_b,
+        edit=row.edit,
+        split=row.split,
+    )
+
+
+def _number(row: Row | None, digits: int) -> str:
+    return "–" if row is None or row.value is None else f"{row.value:.{digits}f}"
+
+
+def _interval(row: Row | None, digits: int, signed: bool = False) -> str:
+    if row is None or row.value is None:
+        return "–"
+    sign = "+" if signed else ""
+    text = f"{row.value:{sign}.{digits}f}"
+    if row.lo is not None and row.hi is not None:
+        text += f"\n[dim]{row.lo:{sign}.{digits}f} to {row.hi:{sign}.{digits}f}[/dim]"
+    return text
+
+
+def _p(row: Row) -> str:
+    p = row.detail.get("p_adjusted")
+    return "–" if p is None else f"{p:.3f}"
+
+
+def _sentences(measured: list[Row]) -> list[str]:
+    out = []
+    for row in measured:
+        d, phi = row.detail, row.dataset.rpartition("/")[2]
+        if row.value is None:
+            out.append(
+                f"{row.edit}, {phi}: F is undefined ({d.get('reason', 'no continuations')})."
+            )
+            continue
+        verdict = "differ" if (d["p_adjusted"] or 1) < 0.05 else "do not differ detectably"
+        out.append(
+            f"{row.edit}, {phi}: the two sides {verdict} (permutation test over {row.n} prompts, "
+            f"p = {_p(row)} after Holm; alone, {d['significant_prompts']} of "
+            f"{d['tested_prompts']} prompts)."
+        )
+        if d["undefined"]:
+            missing = sum(d["undefined"].values())
+            out.append(f"{row.edit}, {phi}: F is undefined in {missing} prompts ({d['reason']}).")
+    out.append(
+        "F above 1 means that the sides differ by more than the model's own sampling does; "
+        "2B−V−V is the same difference without bias, 0 where there is none. 95 % intervals are "
+        "drawn over prompts."
+    )
+    return out
+
+
+def _success(results: Results, model: str) -> list[str]:
+    out = []
+    for row in results.of("fairpair_perturbed"):
+        share = "–" if row.value is None else f"{100 * row.value:.1f} %"
+        reasons = ", ".join(f"{k}: {n}" for k, n in row.detail["left_out"].items() if n)
+        known = PUBLISHED_SUCCESS.get(model) if row.edit == "none" else None
+        out.append(
+            f"{row.edit}: {share} of {row.n} perturbations passed the filters"
+            + (f" (left out for {reasons})" if reasons else "")
+            + (f"; published {known} %" if known else "")
+            + f"; {row.detail['empty_continuations']} continuations were empty."
+        )
+    return out
+
+
+def _phrases(results: Results) -> Table | None:
+    found = [row for row in results.of("fairpair_ngrams") if row.edit == "none"]
+    if not found or not found[0].detail["terms"]:
+        return None
+    [row] = found[:1]
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
+    table.title = "[bold]Phrases that one side uses more[/bold] (share of continuations)"
+    table.title_justify, table.title_style = "left", ""
+    for name in ("phrase", row.detail["source"], row.detail["target"], "log odds", "p"):
+        table.add_column(name, justify="left" if name == "phrase" else "right")
+    for term in row.detail["terms"]:
+        table.add_row(
+            Text(term["text"]),
+            f"{100 * term['share_pg']:.1f} %",
+            f"{100 * term['share_gp']:.1f} %",
+            f"{term['log_odds']:+.2f}",
+            f"{term['p']:.3f}",
+        )
+    return table

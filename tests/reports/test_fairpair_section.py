@@ -1,0 +1,108 @@
+"""The FairPair section and figures show what the rows say, and nothing where there are none."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.fairpair_section import fairpair_section
+from countergen_edit.reports.figures.fairpair import fairpair_figures
+from countergen_edit.reports.results import Results
+
+TERM = {"text": "her hobby", "share_pg": 0.1, "share_gp": 0.4, "log_odds": 1.8, "p": 0.001}
+
+
+def rows(edit: str, f: float | None, model: str = "testbed") -> list[Row]:
+    about = {"group_a": "female", "group_b": "male", "edit": edit, "split": "test", "n": 2}
+    phi = about | {"dataset": "common_sents/jaccard"}
+    tests = {"p": 0.004, "p_adjusted": 0.008, "significant_prompts": 1, "tested_prompts": 2}
+    if f is None:
+        tests = {"p": None, "p_adjusted": None, "significant_prompts": 0, "tested_prompts": 0}
+    reason = {} if f else {"reason": "V = 0: all texts of one side are alike"}
+    prompts = [["nurse", 0.8, 0.7, 0.75, 1.2, 0.01], ["clerk", 0.8, 0.7, 0.75, None, None]]
+    sides = {"source": "male", "target": "female", "model": model}
+    return [
+        Row(
+            "fairpair_f",
+            f,
+            lo=1.01 if f else None,
+            hi=1.21 if f else None,
+            detail=tests | sides | reason | {"undefined": {}, "prompts": prompts},
+            **phi,
+        ),
+        Row("fairpair_bias", 0.8, detail={"by_samples": [[10, 0.8, 0.7, 0.7, 1.1]]}, **phi),
+        Row("fairpair_v_gp", 0.7, **phi),
+        Row("fairpair_v_pg", 0.75, **phi),
+        Row("fairpair_energy", 0.15, lo=0.1, hi=0.2, **phi),
+        Row(
+            "fairpair_perturbed",
+            0.98,
+            dataset="common_sents",
+            detail={"left_out": {"start": 3}, "empty_continuations": 5, "examples": []},
+            **about,
+        ),
+        Row(
+            "fairpair_ngrams",
+            1.0,
+            dataset="common_sents",
+            detail={"terms": [TERM]} | sides,
+            **about,
+        ),
+    ]
+
+
+def printed(found: list[Row]) -> str:
+    out = StringIO()
+    fairpair_section(Results(found), Console(file=out, width=140, highlight=False))
+    return out.getvalue()
+
+
+def test_nothing_is_printed_where_nothing_was_measured() -> None:
+    assert printed([Row("r", 0.1)]) == ""
+
+
+def test_every_figure_stands_in_the_table() -> None:
+    change = Row(
+        "fairpair_f_change",
+        -0.1,
+        lo=-0.2,
+        hi=-0.05,
+        dataset="common_sents/jaccard",
+        group_a="female",
+        group_b="male",
+        edit="leace@3",
+        split="test",
+    )
+    text = printed([*rows("none", 1.11), *rows("leace@3", 1.01), change])
+    for figure in ("0.750", "0.700", "0.800", "1.110", "1.010", "-0.100", "+0.1500", "0.008"):
+        assert figure in text
+    assert "1.010 to 1.210" in text
+    assert "differ (permutation test over 2 prompts" in text
+    assert "98.0 % of 2 perturbations" in text
+    assert "her hobby" in text
+    assert "published" not in text
+
+
+def test_published_figures_stand_beside_those_of_the_same_model() -> None:
+    text = printed(rows("none", 1.11, "openai-community/gpt2"))
+    assert "0.853" in text
+    assert "published 99.6 %" in text
+
+
+def test_an_undefined_f_is_said_to_be_undefined() -> None:
+    assert "F is undefined (V = 0: all texts of one side are alike)" in printed(rows("none", None))
+
+
+@pytest.mark.parametrize("name", ["samples/jaccard", "distributions/jaccard", "phrases/none"])
+def test_each_figure_draws_its_rows(name: str) -> None:
+    pytest.importorskip("plotly")
+    figure = fairpair_figures(Results(rows("none", 1.1)))[name]
+    drawn = figure.to_json()
+    for value in {"samples": ["10"], "distributions": ["nurse"], "phrases": ["her hobby"]}[
+        name.partition("/")[0]
+    ]:
+        assert value in drawn
+    assert "folds/jaccard" not in fairpair_figures(Results(rows("none", 1.1)))
