@@ -13,7 +13,7 @@ import numpy as np
 from rich.console import Console
 
 from countergen_edit.cli.build import load_model
-from countergen_edit.cli.settings import ModelSettings, _integer, _make
+from countergen_edit.cli.settings import ModelSettings, integer, make_settings
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.substitution import Substitution
 from countergen_edit.edits import Edit, applied, load_edit
@@ -79,29 +79,29 @@ def cid_settings(config: Mapping[str, Any]) -> CidSettings:
     a, b = (group.name for group in axis.pair(config["groups"]))
     words = config["axis"].get("substitution")
     return CidSettings(
-        model=_make(ModelSettings, "model", config["model"]),
+        model=make_settings(ModelSettings, "model", config["model"]),
         axis=axis,
         substitution=Substitution.from_config(axis, words, (a, b)) if words else None,
         perturbation=config["perturbation"],
         action=config["action"],
         prompts=tuple(map(str, _several("prompts", config["prompts"]))),
         strengths=_numbers("lambda", config["lambda"]),
-        max_new_tokens=_integer("max_new_tokens", config["max_new_tokens"]),
-        top_k=_integer("top_k", config["top_k"]),
+        max_new_tokens=integer("max_new_tokens", config["max_new_tokens"]),
+        top_k=integer("top_k", config["top_k"]),
         sentence=bool(config["sentence"]),
         saved_edit=config["saved_edit"],
         groups=(a, b),
         templates=tuple(map(str, _several("templates", config["templates"]))),
-        names=None if config["names"] is None else _integer("names", config["names"]),
+        names=None if config["names"] is None else integer("names", config["names"]),
         splits=tuple(_several("splits", config["splits"])),
         tau=_numbers("tau", config["tau"])[0],
         grid=_numbers("grid", config["grid"]),
-        per_kind=_integer("per_kind", config["per_kind"]),
+        per_kind=integer("per_kind", config["per_kind"]),
         similarity=config["similarity"],
         runs=tuple(map(Path, _several("runs", config["runs"]))),
         sheets=Path(str(config["sheets"])),
         raters=tuple(map(str, _several("raters", config["raters"]))),
-        seed=_integer("seed", config["seed"]),
+        seed=integer("seed", config["seed"]),
         run_dir=config["run_dir"],
     )
 

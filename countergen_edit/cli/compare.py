@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from countergen_edit.cli.settings import _integer
+from countergen_edit.cli.settings import integer
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.compare import paired
 from countergen_edit.reports.compare_table import (
@@ -29,7 +29,7 @@ def run(config: Mapping[str, Any]) -> None:
         raise UserError("compare needs two run folders: write countergen-edit compare RUN RUN")
     runs = [open_run(path) for path in paths]
     names = run_names(runs)
-    seed = _integer("seed", config["seed"])
+    seed = integer("seed", config["seed"])
     differences = paired(list(zip(names, paths, strict=True)), seed)
     console = Console(highlight=False)
     print_table(side_by_side(runs, names), console)

@@ -18,6 +18,8 @@ from countergen_edit.errors import UserError, unknown
 COMMANDS = {
     "audit": "measure the bias, project it out, and show before against after",
     "cid": "continue each of two prompts with what is unlikely after the other",
+    "templates": "measure a bias with templates and with their rewordings: does it hold?",
+    "sweep": "try every layer, eraser, rank and site, and show what each removes and costs",
     "report": "show a run as one page, and its figures and tables as files for papers",
     "compare": "hold runs against each other, paired where they share prompts",
     "testbed": "check the shipped model against its planted truth, or train it anew",
@@ -81,15 +83,15 @@ def run(command: str, words: Sequence[str]) -> None:
     overrides = overrides_of(command, words)
     check_composes(command, overrides)
 
-    def task(config: Any) -> None:
+    def task(config: Any) -> Any:
         from omegaconf import OmegaConf
 
-        job: Callable[[Mapping[str, Any]], None] = import_module(
+        job: Callable[[Mapping[str, Any]], Any] = import_module(
             f"countergen_edit.cli.{command}"
         ).run
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         try:
-            job(plain)  # type: ignore[arg-type]
+            return job(plain)  # type: ignore[arg-type]
         except UserError as error:
             # Hydra would print its own trace; leaving through SystemExit keeps the one line.
             raise SystemExit(report(error)) from error

@@ -80,14 +80,14 @@ def audit_settings(config: Mapping[str, Any]) -> AuditSettings:
     if groups is not None and (not isinstance(groups, list) or len(groups) != 2):
         raise UserError(f"groups={groups!r}: name two groups, such as groups=[female,male]")
     return AuditSettings(
-        model=_make(ModelSettings, "model", config["model"]),
+        model=make_settings(ModelSettings, "model", config["model"]),
         axis=config["axis"],
-        data=_make(DataSettings, "data", data),
+        data=make_settings(DataSettings, "data", data),
         eraser=_by_name(config["eraser"]),
         metric=_by_name(config["metric"]),
-        edit=_make(EditSettings, "edit", edit),
+        edit=make_settings(EditSettings, "edit", edit),
         groups=None if groups is None else (str(groups[0]), str(groups[1])),
-        seed=_integer("seed", config["seed"]),
+        seed=integer("seed", config["seed"]),
         run_dir=config["run_dir"],
     )
 
@@ -96,7 +96,12 @@ def _by_name(section: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {name: dict(content or {}) for name, content in section.items()}
 
 
-def _make(cls: type[T], section: str, content: Mapping[str, Any]) -> T:
+def make_settings(cls: type[T], section: str, content: Mapping[str, Any]) -> T:
+    """A settings class filled from a section of the config.
+
+    Raises:
+        UserError: a key is unknown or missing.
+    """
     names = [f.name for f in fields(cls)]  # type: ignore[arg-type]
     for key in content:
         if key not in names:
@@ -107,7 +112,12 @@ def _make(cls: type[T], section: str, content: Mapping[str, Any]) -> T:
     return cls(**content)
 
 
-def _integer(key: str, value: Any) -> int:
+def integer(key: str, value: Any) -> int:
+    """The value, if it is a whole number.
+
+    Raises:
+        UserError: it is not.
+    """
     if isinstance(value, bool) or not isinstance(value, int):
         raise UserError(f"{key}={value!r} is not a whole number")
     return value

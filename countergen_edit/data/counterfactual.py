@@ -31,6 +31,9 @@ class Sample:
     """The wording the prompt was made from: what must not occur in both fitting and test data."""
     outputs: tuple[str, ...]
     variations: tuple[Variation, ...]
+    content: str | None = None
+    """What is said, however worded: samples of one content are rewordings of each other. None where
+    nothing else words it."""
 
     def of(self, group: str) -> tuple[Variation, ...]:
         return tuple(v for v in self.variations if v.group == group)

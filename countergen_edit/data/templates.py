@@ -1,21 +1,25 @@
-"""Templates with slots, expanded over the groups of an axis.
+"""Templates with slots: their grammar, and their expansion over the groups of an axis.
 
 A template is ordinary text with slots in braces: `{name}`, and the word forms of the axis
 (`{subject}`, `{possessive}`, `{parent}`, …). A slot that starts with a capital (`{Subject}`) yields
-a capitalised word.
+a capitalised word; `a/an` before a slot becomes the article of the word that fills it. A word may
+have forms (`{verb:past}`, `{person:reflexive}`).
 """
 
 from __future__ import annotations
 
+import re
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from countergen_edit.data.axis import Axis, Group, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.grammar import vowel_sound
 from countergen_edit.errors import UserError, unknown
 
 _FORMATTER = string.Formatter()
+_ARTICLE = re.compile(r"\b([Aa])/[Aa]n $")
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,8 @@ class Template:
 
     text: str
     outputs: tuple[str, ...] = ()
+    content: str | None = None
+    """What it says: templates of one content are rewordings of each other."""
 
 
 def slots(text: str) -> tuple[str, ...]:
@@ -35,8 +41,58 @@ def slots(text: str) -> tuple[str, ...]:
     return tuple(field for _, field, _, _ in _FORMATTER.parse(text) if field is not None)
 
 
+def slot_names(text: str) -> frozenset[str]:
+    """Which words a template holds, whatever their form and case.
+
+    >>> sorted(slot_names("{Person:possessive} mood is {state}."))
+    ['person', 'state']
+    """
+    return frozenset(slot[:1].lower() + slot[1:] for slot in slots(text))
+
+
 def _capitalised(word: str) -> str:
     return word[:1].upper() + word[1:]
+
+
+def render(
+    text: str, words: Mapping[str, Mapping[str, str]]
+) -> tuple[str, dict[str, tuple[int, int]]]:
+    """Fill the slots of a template.
+
+    >>> render("A/An {job:base} saw {name}.", {"job": {"base": "actor"}, "name": {"base": "Eve"}})
+    ('An actor saw Eve.', {'job': (0, 8), 'name': (13, 16)})
+
+    Args:
+        text: the template.
+        words: slot → form → word; the form `base` fills a slot that names none.
+
+    Returns:
+        The text, and for each slot the characters that show it first, its article included.
+
+    Raises:
+        UserError: the template has a slot, or asks for a form, that `words` does not have.
+    """
+    out, spans = "", dict[str, tuple[int, int]]()
+    for literal, field, form, _ in _FORMATTER.parse(text):
+        if field is None:
+            out += literal
+            continue
+        slot = field if field in words else field[:1].lower() + field[1:]
+        if slot not in words:
+            raise unknown(f"slot in template {text!r}:", field, words)
+        forms = words[slot]
+        if (form or "base") not in forms:
+            raise unknown(f"form of slot {slot!r} in template {text!r}:", form or "base", forms)
+        word = forms[form or "base"]
+        word = word if slot == field else _capitalised(word)
+        article = _ARTICLE.search(literal)
+        out += literal[: article.start()] if article else literal
+        start = len(out)
+        if article:
+            out += article[1] + ("n " if vowel_sound(word) else " ")
+        out += word
+        spans.setdefault(slot, (start, len(out)))
+    return out, spans
 
 
 def fill(text: str, group: Group, name: str | None) -> tuple[str, int]:
@@ -49,22 +105,31 @@ def fill(text: str, group: Group, name: str | None) -> tuple[str, int]:
     Raises:
         UserError: the template has a slot that the axis does not provide, or no slot at all.
     """
-    words = dict(group.forms)
-    if name is not None:
-        words["name"] = name
-    words |= {_capitalised(slot): _capitalised(word) for slot, word in words.items()}
-    out, start = "", None
-    for literal, slot, _, _ in _FORMATTER.parse(text):
-        out += literal
-        if slot is None:
-            continue
-        if slot not in words:
-            raise unknown(f"slot in template {text!r}:", slot, words)
-        start = len(out) if start is None else start
-        out += words[slot]
-    if start is None:
+    words = dict(group.forms) | ({"name": name} if name is not None else {})
+    out, spans = render(text, {slot: {"base": word} for slot, word in words.items()})
+    if not spans:
         raise UserError(f"template {text!r} has no slot: both groups would get the same prompt")
-    return out, start
+    return out, min(start for start, _ in spans.values())
+
+
+def require_same_slots(original: str, rewordings: Sequence[str]) -> None:
+    """Refuse a rewording that does not have the slots of its original.
+
+    Raises:
+        UserError: naming the rewording and the slot.
+    """
+    wanted = slot_names(original)
+    for text in rewordings:
+        found = slot_names(text)
+        if missing := wanted - found:
+            raise UserError(
+                f"rewording {text!r} drops the slot {{{min(missing)}}} of {original!r}: "
+                "it would not compare the same thing"
+            )
+        if added := found - wanted:
+            raise UserError(
+                f"rewording {text!r} has a slot {{{min(added)}}} that {original!r} does not have"
+            )
 
 
 def expand(
@@ -97,5 +162,5 @@ def expand(
             for name in names:
                 text, start = fill(template.text, group, name)
                 variations.append(Variation(group.name, text, name, start))
-        samples.append(Sample(template.text, template.outputs, tuple(variations)))
+        samples.append(Sample(template.text, template.outputs, tuple(variations), template.content))
     return CounterfactualSet(set_name, axis.name, (pair[0].name, pair[1].name), tuple(samples))

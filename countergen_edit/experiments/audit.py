@@ -84,7 +84,7 @@ class AuditPlan:
             raise UserError("the audit has no metric: name at least one, such as metric=r")
 
 
-class _Audit:
+class AuditWork:
     """One audit in progress; what several units share is computed once and kept."""
 
     def __init__(self, model: LanguageModel, plan: AuditPlan, folder: RunFolder) -> None:
@@ -142,12 +142,17 @@ class _Audit:
                 found = self.certificate_rows(fitted, layer)
             edit = Edit.at(plan.site, {layer: fitted.erasure_})
             with applied(self.model, edit):
-                for data in plan.validation:
-                    found += r_rows(score(self.model, data), plan.seed)
-                found += agreement_rows(score(self.model, plan.agreement_validation), plan.seed)
+                found += self.validation()
             marked = [replace(row, split="validation") for row in found]
             rows += self.under(edit, name, [layer], marked)
         return rows
+
+    def validation(self) -> list[Row]:
+        """R and agreement on the validation sets, under whatever edit is attached."""
+        plan, rows = self.plan, []
+        for data in plan.validation:
+            rows += r_rows(score(self.model, data), plan.seed)
+        return rows + agreement_rows(score(self.model, plan.agreement_validation), plan.seed)
 
     def under(
         self, edit: Edit, eraser: str, layers: Sequence[int | None], rows: Sequence[Row]
@@ -206,7 +211,7 @@ def audit(model: LanguageModel, plan: AuditPlan, folder: RunFolder) -> list[Row]
         plan: what to measure and to fit.
         folder: where rows go; units it already holds are not run again.
     """
-    work = _Audit(model, plan, folder)
+    work = AuditWork(model, plan, folder)
     with Progress(
         TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console()
     ) as progress:

@@ -12,15 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from countergen_edit.experiments.audit import STORE
 from countergen_edit.metrics import UNEDITED
-from countergen_edit.metrics.r import resampled_r
+from countergen_edit.metrics.r import resampled_abs_r
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scored_texts import read, scores_of
-from countergen_edit.metrics.scores import SetScores
-from countergen_edit.metrics.statistics import estimate, weighted_mean
+from countergen_edit.metrics.statistics import estimate
 
 DIFFERENCE = "mean_abs_r_difference"
 Line = Mapping[str, Any]
@@ -63,12 +60,13 @@ def differences(first: Scored, second: Scored, seed: int) -> list[Row]:
         shared = [key for key in of_first if key in of_second]
         if not shared:
             continue
-        pair = tuple(scores_of([side[key] for key in shared]) for side in (of_first, of_second))
+        pair = [scores_of([side[key] for key in shared]) for side in (of_first, of_second)]
+        means = [resampled_abs_r(scores, seed) for scores in pair]
         rows.append(
             Row.of_set(
                 pair[0].data,
                 DIFFERENCE,
-                estimate(_mean_abs_r(pair[1], seed) - _mean_abs_r(pair[0], seed)),
+                estimate(means[1] - means[0], *pair[0].weights(seed), within=(-1, 1)),
                 edit=second.edit,
                 split=at[1],
                 n=len(pair[0].output),
@@ -83,11 +81,6 @@ def differences(first: Scored, second: Scored, seed: int) -> list[Row]:
             )
         )
     return rows
-
-
-def _mean_abs_r(scores: SetScores, seed: int) -> Any:
-    values = np.abs(resampled_r(scores, seed))
-    return weighted_mean(values, scores.template, scores.template_weights(seed))
 
 
 def paired(runs: Sequence[tuple[str, Path]], seed: int) -> list[Row]:

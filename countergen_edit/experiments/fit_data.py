@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.erasers import BaseEraser, Certificate, certify
 from countergen_edit.errors import UserError
-from countergen_edit.models import LanguageModel, capture, encode
+from countergen_edit.models import LanguageModel, Scratch, capture, encode
 
 Positions = Literal["outputs", "last", "onward"]
 POSITIONS: tuple[Positions, ...] = ("outputs", "last", "onward")
@@ -131,6 +131,23 @@ def capture_fit_data(
     positions: Positions,
 ) -> FitData:
     """Capture the fitting prompts, and text about nobody, at a site; `layers` None takes all."""
+    return capture_sites(
+        model, erase, keep, neutral, sites=(site,), layers=layers, positions=positions
+    )[site]
+
+
+def capture_sites(
+    model: LanguageModel,
+    erase: Sequence[CounterfactualSet],
+    keep: Sequence[CounterfactualSet],
+    neutral: Sequence[str],
+    *,
+    sites: Sequence[str],
+    layers: Sequence[int] | None,
+    positions: Positions,
+    scratch: Scratch | None = None,
+) -> dict[str, FitData]:
+    """The fit data of several sites from one pass; `scratch` takes what memory should not."""
     places = [
         place
         for sets, kept in ((erase, False), (keep, True))
@@ -138,39 +155,44 @@ def capture_fit_data(
         for sample in data.samples
         for place in _places(model, data, sample, positions, kept)
     ]
-    taken: tuple[int | None, ...] = (None,)
-    if site not in SITES_WITHOUT_LAYERS:
-        taken = tuple(range(model.n_layers) if layers is None else layers)
-    chosen = [layer for layer in taken if layer is not None] or None
+    chosen = None if layers is None else [layer for layer in layers if layer is not None]
     activations = capture(
         model,
         [place.text for place in places],
-        sites=(site,),
+        sites=sites,
         layers=chosen,
         starts=[place.variation.start for place in places],
         positions="onward" if positions == "onward" else "last",
+        scratch=scratch,
         progress="Capturing activations",
     )
     background = capture(
         model,
         neutral,
-        sites=(site,),
+        sites=sites,
         layers=chosen,
         starts=[0] * len(neutral),
         positions="onward",
-    ).values[site]
-    of_row = [places[i] for i in activations.row_text]
-    require_difference(activations.values[site], of_row, site, positions)
-    return FitData(
-        activations.values[site],
-        taken,
-        np.array([p.variation.group for p in of_row]),
-        np.array([p.variation.name or p.variation.text for p in of_row]),
-        np.array([p.context for p in of_row]),
-        np.array([p.pair for p in of_row]),
-        np.array([p.keep for p in of_row]),
-        background,
+        scratch=scratch,
     )
+    of_row = [places[i] for i in activations.row_text]
+    found = {}
+    for site in sites:
+        require_difference(activations.values[site], of_row, site, positions)
+        taken: tuple[int | None, ...] = (None,)
+        if site not in SITES_WITHOUT_LAYERS:
+            taken = tuple(range(model.n_layers) if chosen is None else chosen)
+        found[site] = FitData(
+            activations.values[site],
+            taken,
+            np.array([p.variation.group for p in of_row]),
+            np.array([p.variation.name or p.variation.text for p in of_row]),
+            np.array([p.context for p in of_row]),
+            np.array([p.pair for p in of_row]),
+            np.array([p.keep for p in of_row]),
+            background.values[site],
+        )
+    return found
 
 
 def require_difference(

@@ -74,11 +74,7 @@ class RunFolder:
         """Keep the recorded units, cut off what was being written when the process died."""
         for file in (self._results, self._progress):
             file.touch()
-        records = self._progress.read_bytes()
-        whole = records[: records.rfind(b"\n") + 1]
-        for line in whole.splitlines():
-            record = json.loads(line)
-            self._units[record["unit"]] = record["end"]
+        whole, self._units = _progress(self._progress)
         end = max(self._units.values(), default=0)
         if self._results.stat().st_size < end:
             raise UserError(
@@ -93,7 +89,11 @@ class RunFolder:
         return unit in self._units
 
     def record(self, unit: str, rows: Sequence[Row]) -> None:
-        """Append a unit's rows, durably and as a whole."""
+        """Append a unit's rows, durably and as a whole.
+
+        Raises:
+            UserError: the disk is full; the unit is then not part of the run.
+        """
         lines = "".join(
             json.dumps(replace(row, unit=unit).to_dict(), ensure_ascii=False, allow_nan=False)
             + "\n"
@@ -119,10 +119,8 @@ def finished_rows(path: Path) -> list[Row]:
         raise UserError(f"{path} is no run folder: it holds no {RESULTS}")
     if not progress.is_file():
         return read_rows(results)
-    records = progress.read_bytes()
-    ends = [json.loads(line)["end"] for line in records[: records.rfind(b"\n") + 1].splitlines()]
+    end = max(_progress(progress)[1].values(), default=0)
     content = results.read_bytes()
-    end = max(ends, default=0)
     if len(content) < end:
         raise UserError(
             f"{results} is shorter than its progress record: it was cut off or edited; run the "
@@ -130,7 +128,7 @@ def finished_rows(path: Path) -> list[Row]:
         )
     if not end:
         raise UserError(f"{results} holds no finished unit yet: let the run go on first")
-    return _rows(content[:end].decode("utf-8"), results)
+    return _rows(results, content[:end])
 
 
 def read_rows(results: Path) -> list[Row]:
@@ -139,26 +137,55 @@ def read_rows(results: Path) -> list[Row]:
     Raises:
         UserError: a line is not a row; the message names it.
     """
-    return _rows(results.read_text("utf-8", errors="replace"), results)
+    return _rows(results, results.read_bytes())
 
 
-def _rows(text: str, results: Path) -> list[Row]:
+def _rows(results: Path, content: bytes) -> list[Row]:
     rows = []
-    # Not splitlines: texts in a row may hold line ends of which JSON thinks nothing.
-    lines = text.split("\n")
-    for number, line in enumerate(lines[:-1] if lines[-1] == "" else lines, start=1):
+    # Bytes: a text within a row may hold any other line break of Unicode.
+    for number, line in enumerate(content.splitlines(), start=1):
         try:
             rows.append(Row.from_dict(json.loads(line)))
-        except (json.JSONDecodeError, TypeError, UserError) as error:
+        except (TypeError, ValueError, UserError) as error:
             raise UserError(f"{results}, line {number} is not a result row: {error}") from error
     return rows
 
 
+def recorded_units(folder: Path) -> dict[str, list[Row]]:
+    """Rows by unit of a run that another process may be writing to; what is unfinished is left out.
+
+    Raises:
+        UserError: a line is not a row.
+    """
+    results, progress = folder / RESULTS, folder / PROGRESS
+    if not (results.is_file() and progress.is_file()):
+        return {}
+    _, ends = _progress(progress)
+    content = results.read_bytes()[: max(ends.values(), default=0)]
+    units: dict[str, list[Row]] = {unit: [] for unit in ends}
+    for row in _rows(results, content):
+        units[row.unit].append(row)
+    return units
+
+
+def _progress(path: Path) -> tuple[bytes, dict[str, int]]:
+    """The whole lines of a progress record, and where in the results each unit ends."""
+    records = path.read_bytes()
+    whole = records[: records.rfind(b"\n") + 1]
+    read = [json.loads(line) for line in whole.splitlines()]
+    return whole, {record["unit"]: record["end"] for record in read}
+
+
 def _append(path: Path, text: str) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise UserError(
+            f"cannot write {path}: {error.strerror}; the same command continues the run"
+        ) from error
 
 
 def _write_atomically(path: Path, text: str) -> None:

@@ -11,6 +11,7 @@ Refused: templates of which the axis can fill none, or on which an edit was fitt
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ from countergen_edit.edits import Edit, applied
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.metrics.base import UNEDITED, Metric, Subject, register
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import Estimate, estimate, resample
+from countergen_edit.metrics.statistics import Estimate, Weights, estimate, resample
 from countergen_edit.models import LanguageModel, check_contrasts, contrastive_generate
 
 AUTOMATIC = "cid_biased_fraction_automatic"
@@ -189,6 +190,11 @@ class Resampling:
                 weights = np.ones((1, 1))
             self._names.append((names, weights))
 
+    @property
+    def drawn(self) -> list[Weights]:
+        """The weights of each kind of cluster: templates, then the names of either side."""
+        return [self._templates[1], *(weights for _, weights in self._names)]
+
     def weights(self, items: Sequence[Continuation]) -> Float64[np.ndarray, "resample item"]:
         """How often each continuation counts in each resample; the first row is the data itself."""
         places, weights = self._templates
@@ -261,7 +267,7 @@ def fraction_rows(
         rows.append(
             Row(
                 metric=metric,
-                **estimate(draws.means(chosen, marks)).columns,
+                **estimate(draws.means(chosen, marks), *draws.drawn, within=(0, 1)).columns,
                 dataset=dataset_name(strength),
                 group_a=group,
                 n=len(chosen),
@@ -380,11 +386,15 @@ class Cid(Metric):
         for strength in self.strengths:
             now, then = ([i for i in x if i.strength == strength] for x in (items, before))
             after = draws.means(now, [i.divergence for i in now])
-            values: dict[str, Estimate] = {"cid_divergence": estimate(after)}
+            values: dict[str, Estimate] = {
+                "cid_divergence": estimate(after, *draws.drawn, within=(0, math.log(2)))
+            }
             if edit is not None:
                 was = draws.means(then, [i.divergence for i in then])
                 with np.errstate(divide="ignore", invalid="ignore"):
-                    values["cid_divergence_reduction"] = estimate(1 - after / was)
+                    values["cid_divergence_reduction"] = estimate(
+                        1 - after / was, *draws.drawn, within=(-math.inf, 1)
+                    )
             for metric, value in values.items():
                 rows.append(
                     Row.of_set(

@@ -281,7 +281,7 @@ class FairPair(Metric):
             return Estimate(*[float("nan")] * 4)
         weights = resample(len(values), self.subject.seed, "fairpair", self.dataset)
         with np.errstate(invalid="ignore"):  # a draw may hold no defined prompt
-            return estimate(weighted_mean(values[known], np.flatnonzero(known), weights))
+            return estimate(weighted_mean(values[known], np.flatnonzero(known), weights), weights)
 
     def _phi_rows(
         self,

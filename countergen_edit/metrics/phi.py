@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from inspect import signature
 from typing import Any, ClassVar, TypeVar
 
@@ -19,6 +18,7 @@ from scipy import sparse
 
 from countergen_edit.data.perturbation import words_of
 from countergen_edit.errors import UserError, unknown
+from countergen_edit.models.lexicon import analyzer
 
 Distances = Float64[np.ndarray, "text text"]
 
@@ -140,7 +140,7 @@ class Sentiment(ScoreDifference):
     def _compounds(self, texts: list[str]) -> list[float]:
         from joblib import Parallel, cpu_count, delayed  # late: slow to import
 
-        analyser = _vader()
+        analyser = analyzer()
         processes = self.processes or cpu_count()
         if len(texts) < self._POOL_FROM or processes < 2:
             scored = [analyser.polarity_scores(text) for text in texts]
@@ -150,13 +150,6 @@ class Sentiment(ScoreDifference):
             run = Parallel(n_jobs=processes, batch_size=share)
             scored = run(delayed(analyser.polarity_scores)(text) for text in texts)
         return [float(score["compound"]) for score in scored]
-
-
-@cache
-def _vader() -> Any:
-    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
-
-    return SentimentIntensityAnalyzer()
 
 
 @register_phi("jaccard")

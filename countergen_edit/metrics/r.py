@@ -8,8 +8,10 @@ probabilities underflow. Opposite biases cancel in R, so mean |R_i| is always re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
@@ -62,22 +64,44 @@ def resampled_r(scores: SetScores, seed: int) -> Float64[np.ndarray, "resample i
 def mean_r(scores: SetScores, seed: int) -> tuple[Estimate, Estimate]:
     """Mean R and mean |R| with bootstrap intervals over templates and names."""
     resampled = resampled_r(scores, seed)
-    weights = scores.template_weights(seed)
+    drawn = weights, *_ = scores.weights(seed)
     return (
-        estimate(weighted_mean(resampled, scores.template, weights)),
-        estimate(weighted_mean(np.abs(resampled), scores.template, weights)),
+        estimate(weighted_mean(resampled, scores.template, weights), *drawn, within=(-1, 1)),
+        estimate(weighted_mean(np.abs(resampled), scores.template, weights), *drawn, within=(0, 1)),
     )
 
 
+def resampled_abs_r(scores: SetScores, seed: int) -> Float64[np.ndarray, " resample"]:
+    """Mean |R| in each resample of templates and names together."""
+    weights = scores.template_weights(seed)
+    return weighted_mean(np.abs(resampled_r(scores, seed)), scores.template, weights)
+
+
 def abs_r_reduction(before: SetScores, after: SetScores, seed: int) -> Estimate:
-    """Share of mean |R| that is gone, 1 - after/before, paired over the same resamples."""
-    weights = before.template_weights(seed)
-    means = [
-        weighted_mean(np.abs(resampled_r(scores, seed)), scores.template, weights)
-        for scores in (before, after)
-    ]
+    """Share of mean |R| that is gone, paired over the same resamples."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return estimate(1 - means[1] / means[0])
+        gone = 1 - resampled_abs_r(after, seed) / resampled_abs_r(before, seed)
+    return estimate(gone, *before.weights(seed), within=(-np.inf, 1))
+
+
+def pooled_reduction(
+    before: Sequence[SetScores], after: Sequence[SetScores], seed: int
+) -> Estimate:
+    """Share of mean |R| that is gone over the items of several sets together.
+
+    The sets are drawn apart from each other, each as `abs_r_reduction` draws it.
+    """
+    sums: list[Any] = []
+    for scores in (before, after):
+        means = [
+            len(s.output)
+            * weighted_mean(np.abs(resampled_r(s, seed)), s.template, s.template_weights(seed))
+            for s in scores
+        ]
+        # A set with one wording and no names cannot be drawn: its one value serves all resamples.
+        sums.append(np.sum(np.broadcast_arrays(*means), axis=0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return estimate(1 - sums[1] / sums[0])
 
 
 def r_rows(scores: SetScores, seed: int) -> list[Row]:

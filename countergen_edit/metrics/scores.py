@@ -47,6 +47,10 @@ class SetScores:
             return np.ones((1, self.log_p.shape[2]))
         return resample(len(names), seed, self.data.name, "names", self.data.groups[side])
 
+    def weights(self, seed: int) -> tuple[Weights, Weights, Weights]:
+        """All that is drawn: the templates, and the names of each side."""
+        return self.template_weights(seed), self.name_weights(seed, 0), self.name_weights(seed, 1)
+
 
 def score(model: LanguageModel, data: CounterfactualSet, progress: str | None = None) -> SetScores:
     """Score every output after every variation in one batched call."""

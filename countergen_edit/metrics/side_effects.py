@@ -7,6 +7,7 @@ and KL divergence, in nats per token, are measured on neutral text.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -53,10 +54,9 @@ def agreement_rows(scores: SetScores, seed: int) -> list[Row]:
     share, probability = agreement_values(scores)
     present = scores.present[::2]
     template = scores.template[::2]
-    weights = scores.template_weights(seed)
+    weights, *drawn = scores.weights(seed)
     by_side = []
-    for side in (0, 1):
-        names = scores.name_weights(seed, side)
+    for side, names in enumerate(drawn):
         filled = np.where(present[:, side], share[:, side], 0.0)
         by_prompt = names @ filled.T / (names @ present[:, side].T)
         by_side.append(weighted_mean(by_prompt, template, weights))
@@ -68,7 +68,8 @@ def agreement_rows(scores: SetScores, seed: int) -> list[Row]:
     ]
     rows = []
     for group_a, group_b, which in sides:
-        e = estimate(np.mean([by_side[side] for side in which], axis=0))
+        mean = np.mean([by_side[side] for side in which], axis=0)
+        e = estimate(mean, weights, *(drawn[side] for side in which), within=(0, 1))
         chosen = present[:, which]
         rows.append(
             Row.of_set(
@@ -138,10 +139,11 @@ def neutral_rows(cost: NeutralCost, dataset: str, seed: int) -> list[Row]:
         ratio: Float64[np.ndarray, " resample"] = total / tokens
         return ratio
 
+    change = per_token(cost.nll_edited - cost.nll_unedited)
     metrics: dict[str, Estimate] = {
-        "perplexity": estimate(np.exp(per_token(cost.nll_edited))),
-        "perplexity_ratio": estimate(np.exp(per_token(cost.nll_edited - cost.nll_unedited))),
-        "kl": estimate(per_token(cost.kl)),
+        "perplexity": estimate(np.exp(per_token(cost.nll_edited)), weights),
+        "perplexity_ratio": estimate(np.exp(change), weights),
+        "kl": estimate(per_token(cost.kl), weights, within=(0, math.inf)),
     }
     return [
         Row(

@@ -20,7 +20,9 @@ from countergen_edit.models.distributions import batches, log_probs, next_token_
 from countergen_edit.models.generation import generate
 from countergen_edit.models.language_model import LanguageModel, from_pretrained_objects
 from countergen_edit.models.loading import load
+from countergen_edit.models.resumption import ResumingModel, resuming
 from countergen_edit.models.scoring import continuation_log_probs, token_log_probs
+from countergen_edit.models.scratch import Scratch
 from countergen_edit.models.sites import SITES, hook_name
 from countergen_edit.models.tokens import Encoding, encode
 
@@ -32,6 +34,8 @@ __all__ = [
     "ContrastiveScores",
     "Encoding",
     "LanguageModel",
+    "ResumingModel",
+    "Scratch",
     "batches",
     "capture",
     "check_contrasts",
@@ -44,6 +48,7 @@ __all__ = [
     "load",
     "log_probs",
     "next_token_log_probs",
+    "resuming",
     "token_log_probs",
     "token_texts",
 ]

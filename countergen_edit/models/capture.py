@@ -18,6 +18,7 @@ from countergen_edit.errors import UserError, unknown
 from countergen_edit.models.batching import Batch, plan
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
+from countergen_edit.models.scratch import Scratch
 from countergen_edit.models.sites import has_layers, hook_name
 from countergen_edit.models.tokens import encode, excerpt
 
@@ -45,6 +46,7 @@ def capture(
     starts: Sequence[int] | None = None,
     positions: Literal["last", "onward"] = "last",
     max_batch_tokens: int = 16384,
+    scratch: Scratch | None = None,
     progress: str | None = None,
 ) -> Activations:
     """Read activations off one pass, which stops short of the output matrix.
@@ -62,6 +64,7 @@ def capture(
             beyond `starts`, a straddling one included. The tokens before are the same for all
             groups, and would teach a classifier that nothing differs.
         max_batch_tokens: Changes speed and memory, not the result.
+        scratch: Where the values go that memory is too small for; all stay in memory if None.
         progress: Description of a progress bar.
     """
     layers = list(range(lm.n_layers)) if layers is None else list(layers)
@@ -82,8 +85,9 @@ def capture(
         wanted.append(found if positions == "onward" else found[-1:])
 
     counts = [len(found) for found in wanted]
+    empty = np.empty if scratch is None else scratch.empty
     values = {
-        site: np.empty((len(names), sum(counts), lm.d_model), dtype=np.float32)
+        site: empty((len(names), sum(counts), lm.d_model), np.float32)
         for site, names in asked.items()
     }
     batches = plan(

@@ -33,6 +33,11 @@ def batches(
     `Batch.slot` counts tokens over all texts in their order (special tokens included), for whoever
     needs to know where a row of `log_probs` belongs.
     """
+    key = ("distributions", max_batch_tokens, *texts)
+    return lm.memo(key, lambda: _batches(lm, texts, max_batch_tokens))
+
+
+def _batches(lm: LanguageModel, texts: Sequence[str], max_batch_tokens: int) -> list[Batch]:
     rows = [tuple(encoding.ids) for encoding in encode(lm, texts)]
     return plan(
         rows,

@@ -12,8 +12,9 @@ import functools
 import hashlib
 import inspect
 import json
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from countergen_edit.errors import UserError
 
+T = TypeVar("T")
 _HASH_CHUNK = 1 << 24  # elements moved off the device at once while hashing
 _NOT_IDENTITY = ("_name_or_path", "transformers_version", "_attn_implementation")
 
@@ -84,22 +86,7 @@ class LanguageModel:
         Computed at first use and kept, so ask before anything changes the weights. Weights that
         accelerate has offloaded to disk count by name and shape only.
         """
-        digest = hashlib.sha256()
-        config = self.bridge.original_model.config.to_dict()
-        for key in _NOT_IDENTITY:
-            config.pop(key, None)
-        digest.update(json.dumps(config, sort_keys=True, default=str).encode())
-        seen = set()  # the bridge lists a tensor under several names; its content counts once
-        for key, tensor in sorted(self.bridge.original_model.state_dict().items()):
-            place = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
-            name = key.replace("._original_component", "")
-            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            if tensor.is_meta or place in seen:
-                continue
-            seen.add(place)
-            for chunk in tensor.detach().reshape(-1).split(_HASH_CHUNK):
-                digest.update(chunk.cpu().contiguous().view(torch.uint8).numpy())
-        return digest.hexdigest()
+        return weights_hash(self.bridge.original_model)
 
     def logits(
         self,
@@ -143,9 +130,33 @@ class LanguageModel:
                 "and activations of a text take a causal language model"
             )
 
+    def memo(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` gives, which depends on the text alone; a model may keep it by its key."""
+        return make()
+
     @property
     def _embedding(self) -> Any:
         return self.bridge.original_model.get_input_embeddings().weight
+
+
+def weights_hash(hf_model: Any) -> str:
+    """SHA-256 of a model's config and weights."""
+    digest = hashlib.sha256()
+    config = hf_model.config.to_dict()
+    for key in _NOT_IDENTITY:
+        config.pop(key, None)
+    digest.update(json.dumps(config, sort_keys=True, default=str).encode())
+    seen = set()  # the bridge lists a tensor under several names; its content counts once
+    for key, tensor in sorted(hf_model.state_dict().items()):
+        place = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
+        name = key.replace("._original_component", "")
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        if tensor.is_meta or place in seen:
+            continue
+        seen.add(place)
+        for chunk in tensor.detach().reshape(-1).split(_HASH_CHUNK):
+            digest.update(chunk.cpu().contiguous().view(torch.uint8).numpy())
+    return digest.hexdigest()
 
 
 def _takes_logits_to_keep(model: Any) -> bool:

@@ -18,7 +18,7 @@ import torch
 
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.models.language_model import LanguageModel, from_pretrained_objects
-from countergen_edit.models.locating import locate
+from countergen_edit.models.locating import Source, locate
 
 _DTYPES = {
     "float32": torch.float32,
@@ -57,15 +57,71 @@ def load(
     # First, because importing it silences the transformers logger, and with it the report of
     # missing weights that is read here from `output_loading_info` instead.
     import transformer_lens  # noqa: F401
-    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
     architecture = _architecture(source.location, where)
     kind = AutoModelForSeq2SeqLM if architecture in _encoder_decoders() else AutoModelForCausalLM
     tokenizer = _tokenizer(source.location, where)
+    hf_model = _weights(kind, source, architecture, dtype, device_map)
+    if device_map is None:
+        hf_model.to(target)
+    return from_pretrained_objects(str(model), hf_model, tokenizer)
+
+
+@dataclasses.dataclass(frozen=True)
+class Head:
+    """A kind of model that answers instead of continuing: what it is and which classes have it."""
+
+    what: str
+    example: str
+    auto: str
+    """Class of transformers that loads it."""
+    classes: str
+    """Name of the table of transformers that lists its classes."""
+
+
+def load_head(
+    head: Head,
+    model: str | Path,
+    *,
+    device: str = "auto",
+    dtype: str = "float32",
+    revision: str | None = None,
+) -> tuple[Any, Any]:
+    """Load a model with a head, and its tokenizer, under the checks of `load`.
+
+    Raises:
+        UserError: as `load`; a model without that head is refused, as its head would be random.
+    """
+    import transformers
+    from transformers.models.auto import modeling_auto
+
+    if dtype not in _DTYPES:
+        raise unknown("dtype", dtype, _DTYPES)
+    target = _device(device)
+    source = locate(model, revision)
+    where = {k: v for k, v in dataclasses.asdict(source).items() if k != "location"}
+    config = _config(source.location, where)
+    name = str((config.architectures or [config.model_type])[0])
+    if name not in getattr(modeling_auto, head.classes).values():
+        raise UserError(
+            f"{source.location} is a {name}, not a {head.what}: give one such as a {head.example}"
+        )
+    tokenizer = _tokenizer(source.location, where)
+    hf_model = _weights(getattr(transformers, head.auto), source, name, dtype, None)
+    return hf_model.to(target).requires_grad_(False).eval(), tokenizer
+
+
+def _weights(
+    auto: Any, source: Source, architecture: str, dtype: str, device_map: str | None
+) -> Any:
+    """The model with its own weights, all of them."""
+    from safetensors import SafetensorError
+
+    where = {k: v for k, v in dataclasses.asdict(source).items() if k != "location"}
     try:
         with without_progress_bar():
-            loaded: Any = kind.from_pretrained(
+            loaded: Any = auto.from_pretrained(
                 source.location,
                 dtype=_DTYPES[dtype],
                 output_loading_info=True,
@@ -74,17 +130,18 @@ def load(
                 **where,
             )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise UserError(f"cannot load the weights of {model}: {_first_line(error)}") from error
+        raise UserError(
+            f"cannot load the weights of {source.location}: {_first_line(error)}"
+        ) from error
     hf_model, report = loaded
     absent = sorted([*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])])
     if absent:
         raise UserError(
-            f"{model} lacks {len(absent)} weights of a {architecture} in the right shape, which "
-            f"would be random: {', '.join(absent[:3])}{', …' if len(absent) > 3 else ''}"
+            f"{source.location} lacks {len(absent)} weights of a {architecture} in the right "
+            f"shape, which would be random: {', '.join(absent[:3])}"
+            f"{', …' if len(absent) > 3 else ''}"
         )
-    if device_map is None:
-        hf_model.to(target)
-    return from_pretrained_objects(str(model), hf_model, tokenizer)
+    return hf_model
 
 
 @contextmanager
@@ -121,16 +178,9 @@ def _device(device: str) -> torch.device:
 def _architecture(location: str, where: dict[str, Any]) -> str:
     """The model's class name, once it is known to generate text and to fit into the bridge."""
     from transformer_lens.factories.architecture_adapter_factory import SUPPORTED_ARCHITECTURES
-    from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
     from transformers.models.auto import modeling_auto
 
-    try:
-        kind = PreTrainedConfig.get_config_dict(location, **where)[0].get("model_type")
-        config = AutoConfig.from_pretrained(location, **where) if kind in CONFIG_MAPPING else None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"cannot read the config of {location}: {_first_line(error)}") from error
-    if config is None:
-        raise UserError(f"unknown architecture {kind!r} in {location}: transformers has no such")
+    config = _config(location, where)
     causal = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     default = causal.get(config.model_type)
     name = str((config.architectures or [default or config.model_type])[0])
@@ -161,6 +211,19 @@ def _encoder_decoders() -> frozenset[str]:
     from transformers.models.auto import modeling_auto
 
     return frozenset(modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.values())
+
+
+def _config(location: str, where: dict[str, Any]) -> Any:
+    from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
+
+    try:
+        kind = PreTrainedConfig.get_config_dict(location, **where)[0].get("model_type")
+        config = AutoConfig.from_pretrained(location, **where) if kind in CONFIG_MAPPING else None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"cannot read the config of {location}: {_first_line(error)}") from error
+    if config is None:
+        raise UserError(f"unknown architecture {kind!r} in {location}: transformers has no such")
+    return config
 
 
 def _tokenizer(location: str, where: dict[str, Any]) -> Any:

@@ -8,6 +8,7 @@ Refused: an empty continuation, and a first token that nothing precedes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,18 @@ def continuation_log_probs(
         raise UserError(
             f"{len(prompts)} prompts but {len(continuations)} continuations: give one for each"
         )
+    key = ("continuations", max_batch_tokens, *zip(prompts, continuations, strict=True))
+    reading = lm.memo(key, lambda: _continuations(lm, prompts, continuations, max_batch_tokens))
+    values = _score(lm, reading, progress)
+    return np.add.reduceat(values, reading.starts) if len(values) else values
+
+
+def _continuations(
+    lm: LanguageModel,
+    prompts: Sequence[str],
+    continuations: Sequence[str],
+    max_batch_tokens: int,
+) -> _Reading:
     encodings = encode(lm, [p + c for p, c in zip(prompts, continuations, strict=True)])
     spans = []
     for prompt, continuation, encoding in zip(prompts, continuations, encodings, strict=True):
@@ -61,9 +74,7 @@ def continuation_log_probs(
                 "has no beginning-of-text token, so give a longer prompt"
             )
         spans.append(span)
-    values = _score(lm, encodings, spans, max_batch_tokens, progress)
-    starts = np.cumsum([0, *map(len, spans)])[:-1]
-    return np.add.reduceat(values, starts) if len(values) else values
+    return _reading(lm, encodings, spans, max_batch_tokens)
 
 
 def token_log_probs(
@@ -80,18 +91,28 @@ def token_log_probs(
     """
     encodings = encode(lm, texts)
     spans = [[k for k in encoding.after(0) if k > 0] for encoding in encodings]
-    values = _score(lm, encodings, spans, max_batch_tokens, progress)
-    return np.split(values, np.cumsum([len(span) for span in spans])[:-1]) if spans else []
+    reading = _reading(lm, encodings, spans, max_batch_tokens)
+    values = _score(lm, reading, progress)
+    return np.split(values, reading.starts[1:]) if spans else []
 
 
-def _score(
+@dataclass(frozen=True)
+class _Reading:
+    """Which batches to run for which tokens of which texts; no model's weights are in it."""
+
+    targets: Int[np.ndarray, " token"]
+    batches: list[Batch]
+    starts: Int[np.ndarray, " text"]
+    """Where the tokens of each text begin among all."""
+
+
+def _reading(
     lm: LanguageModel,
     encodings: Sequence[Encoding],
     spans: Sequence[list[int]],
     max_batch_tokens: int,
-    progress: str | None,
-) -> Float64[np.ndarray, " token"]:
-    """log P of the tokens at `spans`, one after the other. A row's last token is never an input."""
+) -> _Reading:
+    """Read the tokens at `spans`, one after the other. A row's last token is never an input."""
     targets = [e.ids[k] for e, span in zip(encodings, spans, strict=True) for k in span]
     batches = plan(
         [tuple(e.ids[: max(s, default=0)]) for e, s in zip(encodings, spans, strict=True)],
@@ -99,10 +120,17 @@ def _score(
         max_batch_tokens=max_batch_tokens,
         bytes_per_position=lm.vocab_size * 4,
     )
-    values = np.empty(len(targets))
-    for batch in track(batches, progress):
-        wanted = torch.tensor([targets[slot] for slot in batch.slot])
-        values[batch.slot] = _read(lm, batch, wanted)
+    starts = np.cumsum([0, *map(len, spans)])[:-1]
+    return _Reading(np.array(targets, dtype=np.int64), batches, starts)
+
+
+def _score(
+    lm: LanguageModel, reading: _Reading, progress: str | None
+) -> Float64[np.ndarray, " token"]:
+    """log P of the tokens that are read, one after the other."""
+    values = np.empty(len(reading.targets))
+    for batch in track(reading.batches, progress):
+        values[batch.slot] = _read(lm, batch, torch.from_numpy(reading.targets[batch.slot]))
     return values
 
 

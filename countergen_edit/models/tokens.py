@@ -33,8 +33,10 @@ class Encoding:
 
 def encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:
     """Tokenise each text as the model expects it (a Llama keeps its BOS, a GPT-2 gets none)."""
-    if not texts:
-        return []
+    return lm.memo(("tokens", *texts), lambda: _encode(lm, texts)) if texts else []
+
+
+def _encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:
     table = lm.tokenizer(
         list(texts),
         return_offsets_mapping=True,

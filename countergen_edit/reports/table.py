@@ -104,6 +104,16 @@ def edit_table(results: Results, edit: Row) -> Table:
         gone = under(row, edit, "abs_r_reduction")
         change = "" if gone is None or gone.value is None else f"{-100 * gone.value:+.0f}%"
         table.add_row(_set_label(row), "" if truth is None else number(truth.value), *cells, change)
+        if (spread := under(row, row, "r_sd_over_wordings")) and spread.value is not None:
+            held = under(row, edit, "reduction_holding")
+            table.add_row(
+                f"    [dim]SD, {spread.n} wordings[/dim]",
+                "",
+                _spread(spread),
+                _spread(under(row, baseline, "r_sd_over_wordings")),
+                _spread(under(row, edit, "r_sd_over_wordings")),
+                "" if held is None else f"[dim]{number(held.value, 0)} of {held.n}[/dim]",
+            )
     for row in section("Direction: mean R", "r"):
         cells = [_starred(r) for r in (row, under(row, baseline), under(row, edit))]
         table.add_row(_set_label(row), "", *cells)
@@ -182,6 +192,10 @@ def _starred(row: Row | None) -> str:
     return ("" if row.value is None else f"{row.value:+.3f}") + (
         "*" if row.detail.get("starred") else " "
     )
+
+
+def _spread(row: Row | None) -> str:
+    return "" if row is None else f"[dim]±{number(row.value).replace('0.', '.', 1)}[/dim]"
 
 
 def _change(row: Row | None) -> str:

@@ -11,8 +11,13 @@ from countergen_edit.reports.cid_section import cid_section
 from countergen_edit.reports.fairpair_section import fairpair_section
 from countergen_edit.reports.results import Results
 from countergen_edit.reports.table import edit_table, edits_shown, headline, summary_table
+from countergen_edit.reports.templates_section import templates_section
 
-SECTIONS: tuple[Callable[[Results, Console], None], ...] = (fairpair_section, cid_section)
+SECTIONS: tuple[Callable[[Results, Console], None], ...] = (
+    templates_section,
+    fairpair_section,
+    cid_section,
+)
 """What prints the rows of further metrics, each nothing where the run has none of its own."""
 
 

@@ -37,6 +37,8 @@ class PlantedPrompt:
     """Group (gender) or country (nationality) → P(output | group)."""
     ending: str
     frequency: float
+    content: str = ""
+    """What it asks: prompts of one content are rewordings of each other."""
 
     def probability(self, group: str) -> Float64[np.ndarray, " output"]:
         """P(output | group); a nationality group such as `egypt_male` is planted by its country."""
@@ -116,7 +118,7 @@ class Truth:
                 f"testbed family {family!r} was planted on axis {prompts[0].axis!r}, "
                 f"not on {axis.name!r}"
             )
-        templates = [Template(self._as_prompt(p.template), p.outputs) for p in prompts]
+        templates = [Template(self._as_prompt(p.template), p.outputs, p.content) for p in prompts]
         return expand(f"{family}_{split}", templates, axis, split, groups)
 
     def agreement_set(
@@ -183,7 +185,7 @@ def _choice_family(name: str, entry: Mapping[str, Any]) -> Iterator[PlantedPromp
     wordings: dict[Split | None, list[str]] = {s: entry["wordings"][s] for s in SPLITS}
     count = sum(len(texts) for texts in wordings.values())
     prompt = PlantedPrompt(
-        name, entry["axis"], "", None, outputs, probabilities, entry["ending"], 0.0
+        name, entry["axis"], "", None, outputs, probabilities, entry["ending"], 0.0, content=name
     )
     for split, texts in wordings.items():
         for text in texts:
@@ -207,6 +209,7 @@ def _questions(entry: Mapping[str, Any]) -> Iterator[PlantedPrompt]:
                     probabilities,
                     entry["ending"],
                     entry["frequency"] / len(entry["items"]) / len(item["asked"]),
+                    content=next(iter(item["asked"].values()))[0],
                 )
 
 
@@ -223,6 +226,7 @@ def _stereotypes(entry: Mapping[str, Any]) -> Iterator[PlantedPrompt]:
                 _shares(item["female_share"]),
                 entry["ending"],
                 entry["frequency"] / len(entry["items"]) / len(item["prompts"]),
+                content=item["prompts"][0],
             )
 
 
@@ -240,6 +244,7 @@ def _double_bind(entry: Mapping[str, Any]) -> Iterator[PlantedPrompt]:
                     _shares(content["female_share"]),
                     entry["ending"],
                     entry["frequency"] / len(entry["conditions"]) / count,
+                    content=condition,
                 )
 
 

@@ -81,3 +81,31 @@ def test_any_model_and_any_file_can_be_named() -> None:
     assert model["name"] == "/some where/it's"  # type: ignore[index]
     data = composed("audit", *as_overrides("data=my pairs.csv"))["data"]
     assert data["test"] == [{"source": "csv", "path": "my pairs.csv"}]  # type: ignore[index]
+
+
+STUDIES = shelf("experiment")
+PLUGINS = {
+    "joblib": "hydra_plugins.hydra_joblib_launcher",
+    "submitit": "hydra_plugins.hydra_submitit_launcher",
+    "submitit_local": "hydra_plugins.hydra_submitit_launcher",
+    "ray": "hydra_plugins.hydra_ray_launcher",
+    "optuna": "hydra_plugins.hydra_optuna_sweeper",
+}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_composes_and_passes_the_door(name: str) -> None:
+    config = composed("sweep", f"experiment={name}")
+    assert audit_settings(config).eraser
+    text = (conf_dir() / "experiment" / f"{name}.yaml").read_text("utf-8")
+    assert text.splitlines()[1].startswith(f"# countergen-edit sweep experiment={name}")
+
+
+def test_every_launcher_has_its_plugin_named() -> None:
+    assert set(PLUGINS) == set(shelf("launcher"))
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_every_launcher_composes_where_its_plugin_is_installed(name: str) -> None:
+    pytest.importorskip(PLUGINS[name], exc_type=ImportError)
+    assert composed("sweep", f"launcher={name}")["layers"] == "all"

@@ -38,6 +38,13 @@ def fails(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 MISTAKES = {
     "unknown command": (["audti"], "did you mean 'audit'"),
     "unknown layer": (["audit", "edit.layers=9"], "layer 9"),
+    "swept layer out of range": (["sweep", "layers=[2,9]"], "unknown layer 9"),
+    "swept layer that is no number": (["sweep", "layers=al"], "did you mean 'all'"),
+    "swept layers that are none": (["sweep", "layers=[]"], "names no layer"),
+    "swept site that is unknown": (["sweep", "sites=[resid_pst]"], "did you mean 'resid_post'"),
+    "rank that is no number": (["sweep", "ranks=[one]"], "'one' is not a whole number"),
+    "axes without data": (["sweep", "axes=[gender]"], "write an axis and its data"),
+    "unknown tolerance": (["sweep", "+tolerance.perplexty=1"], "perplexity"),
     "layer that is no number": (["audit", "edit.layers=top"], "write edit.layers=best"),
     "unknown site": (["audit", "edit.site=resid_pst"], "did you mean 'resid_post'"),
     "unknown positions": (
@@ -74,6 +81,11 @@ MISTAKES = {
         ],
         "traits",
     ),
+    "unknown task": (["templates", "task=sentimnet"], "sentiment"),
+    "no such template file": (["templates", "template_file=mine.yaml"], "no template file"),
+    "labels that do not fit": (["templates", "labels=[a,b,c]"], "names 3 label(s)"),
+    "VADER for toxicity": (["templates", "task=toxicity", "model=vader"], "VADER scores sentiment"),
+    "unknown correction": (["audit", "metric.templates.correction=holmes"], "did you mean 'holm'"),
     "unknown action": (["testbed", "action=verfy"], "did you mean 'verify'"),
 }
 

@@ -14,6 +14,7 @@ from countergen_edit.experiments.run_folder import (
     RESULTS,
     RunFolder,
     read_rows,
+    recorded_units,
 )
 from countergen_edit.metrics.rows import COLUMNS, Row
 
@@ -123,3 +124,27 @@ def test_a_text_in_a_row_may_hold_any_line_break(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run", CONFIG, IDENTITY)
     folder.record("one", [Row("cid", 0.1, detail={"text": "a\u2028b\x85c\nd"})])
     assert folder.rows()[0].detail["text"] == "a\u2028b\x85c\nd"
+
+
+def test_a_full_disk_is_one_line_and_the_run_goes_on_once_there_is_room(tmp_path: Path) -> None:
+    folder = run(tmp_path / "run", stop_after=1)
+    results, folder._results = folder._results, Path("/dev/full")
+    with pytest.raises(UserError, match="No space left on device; the same command continues"):
+        folder.record("two", UNITS["two"])
+    folder._results = results
+    assert not folder.done("two")
+    assert run(tmp_path / "run").rows() == run(tmp_path / "other").rows()
+
+
+def test_the_units_of_a_run_in_progress_leave_out_what_is_unfinished(tmp_path: Path) -> None:
+    folder = run(tmp_path / "run", stop_after=2)
+    with (folder.path / RESULTS).open("a") as file:
+        file.write('{"metric": "half a row')
+    with (folder.path / PROGRESS).open("a") as file:
+        file.write('{"unit": "three", "en')
+    units = recorded_units(folder.path)
+    assert {unit: [r.value for r in rows] for unit, rows in units.items()} == {
+        "one": [0.1],
+        "two": [0.2, None],
+    }
+    assert recorded_units(tmp_path / "nowhere") == {}

@@ -47,12 +47,12 @@ def edit(testbed) -> Edit:
     fit = truth.counterfactual_set("reasons", "fit", axis, GROUPS)
     neutral = truth.neutral_texts()[::20]
     data = capture_fit_data(
-        testbed, [fit], [], neutral, site="resid_post", layers=(0, 1, 2), positions="last"
+        testbed, [fit], [], neutral, site="resid_post", layers=None, positions="last"
     )
     wordings = [p.template for p in truth.of("reasons", "validation")]
     held = template_set(axis, wordings, GROUPS, splits=("validation",))
     left = {}
-    for layer in (0, 1, 2):
+    for layer in range(testbed.n_layers):
         candidate = Edit.at("resid_post", {layer: data.fit(LEACE(), layer).erasure_})
         with cid_module.applied(testbed, candidate):
             found = continuations(testbed, held, (50.0,), max_new_tokens=12, top_k=50)
@@ -112,8 +112,9 @@ def test_contrast_brings_up_the_reason_planted_for_the_group(measured) -> None:
 
 
 def test_after_a_fitted_edit_it_no_longer_does(measured) -> None:
-    for strength in (0.0, 10.0, 50.0):
-        assert not texts(measured["leace"], "egypt_male", strength) & planted_reasons("egypt")
+    for group, country in zip(GROUPS, ("egypt", "usa"), strict=True):
+        for strength in (0.0, 10.0, 50.0):
+            assert not texts(measured["leace"], group, strength) & planted_reasons(country)
 
 
 def test_the_summary_figure_falls_with_the_edit(measured) -> None:

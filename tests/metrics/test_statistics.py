@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from countergen_edit.errors import UserError
 from countergen_edit.metrics.statistics import (
     RESAMPLES,
+    adjusted,
     bootstrap_mean,
     estimate,
     resample,
@@ -62,3 +64,17 @@ def test_two_standard_errors_make_a_star() -> None:
     draws = np.random.default_rng(0).normal(1.0, 0.1, 1000)
     assert estimate(np.concatenate([[1.0], draws])).starred
     assert not estimate(np.concatenate([[0.1], draws - 0.9])).starred
+
+
+@pytest.mark.parametrize("method", ["holm", "fdr_bh"])
+def test_corrections_are_those_of_statsmodels(method: str) -> None:
+    from statsmodels.stats.multitest import multipletests
+
+    p = np.concatenate([np.random.default_rng(0).uniform(size=30) ** 3, [0.0, 1.0, 0.5, 0.5]])
+    np.testing.assert_allclose(adjusted(p, method), multipletests(p, method=method)[1])
+    assert adjusted([], method).size == 0
+
+
+def test_an_unknown_correction_is_named() -> None:
+    with pytest.raises(UserError, match="did you mean 'holm'"):
+        adjusted([0.5], "holmes")

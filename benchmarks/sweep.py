@@ -1,0 +1,281 @@
+"""Speed of a sweep against the naive loop, its memory, and how its time grows.
+
+    python benchmarks/sweep.py [gpt2|scaling|testbed]
+
+`gpt2`: a GPT-2 of 124 million random weights, 12 layers × {INLP 8, RLACE 1, LEACE, preserving},
+log P on Appendix A, CounterGen's stereotypes and its double bind (`pip install countergen==1.1.0`).
+The naive loop captures, fits and evaluates every cell from the tokens: once as a plain loop over
+pairs of prompt and output, once with this package's own scoring, which runs equal prompts once.
+Both are measured on a stretch and extrapolated; the sweep is run whole. Seconds are of processor
+time, which other work on the machine changes little.
+`scaling`: wall time against layers and prompts, with a plot. `testbed`: the whole sweep of the
+shipped model, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import numpy as np
+import torch
+
+from countergen_edit.conf_path import read_config
+from countergen_edit.data.axis import Axis
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.loaders import load_set
+from countergen_edit.data.substitution import Substitution
+from countergen_edit.edits import Edit, applied
+from countergen_edit.erasers import BaseEraser, make_eraser
+from countergen_edit.experiments.fit_data import capture_fit_data, capture_sites, fitting_threads
+from countergen_edit.metrics.scores import score
+from countergen_edit.models import LanguageModel, from_pretrained_objects, resuming
+from countergen_edit.testbed import load_axis, load_truth
+
+ERASERS = {"inlp": {"rank": 8}, "rlace": {"rank": 1}, "leace": {}, "preserving": {}}
+STRETCH_LAYERS = (2, 8)
+EVERY = 12
+"""The plain loop scores one pair in so many."""
+BATCH = 32
+
+
+def tokenizer(texts: Sequence[str]) -> Any:
+    """Byte-level BPE learnt on the texts: about one token a word, as GPT-2 has for common words."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=20_000,
+        special_tokens=["<|endoftext|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    bpe.train_from_iterator(texts, trainer)
+    end = "<|endoftext|>"
+    return PreTrainedTokenizerFast(tokenizer_object=bpe, eos_token=end, bos_token=end)
+
+
+def gpt2(texts: Sequence[str], **size: int) -> LanguageModel:
+    """GPT-2's architecture with random weights, its 124 million unless told otherwise."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    config = GPT2Config(**size, bos_token_id=0, eos_token_id=0)
+    model = GPT2LMHeadModel(config)
+    for parameter in model.parameters():
+        if parameter.ndim == 2:  # larger than an initialisation's, so that groups differ
+            torch.nn.init.normal_(parameter, std=0.05)
+    # Counted before it is wrapped: the bridge keeps query, key and value apart as well.
+    print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.0f} million weights")
+    return from_pretrained_objects("gpt2-random", model, tokenizer(texts))
+
+
+def paper_sets() -> tuple[CounterfactualSet, list[CounterfactualSet]]:
+    """Appendix A, and with it the sets on which R is measured."""
+    config = read_config("axis", "gender")
+    axis = Axis.from_config(config)
+    words = Substitution.from_config(axis, config["substitution"])
+
+    def load(name: str, split: Any) -> CounterfactualSet:
+        return load_set(read_config("dataset", name), axis, words, split)
+
+    fit = load("appendix_a", "fit")
+    return fit, [fit, load("stereotypes_countergen", "test"), load("doublebind_countergen", "test")]
+
+
+def texts_of(sets: Sequence[CounterfactualSet]) -> list[str]:
+    return [v.text + o for d in sets for s in d.samples for v in s.variations for o in s.outputs]
+
+
+class Subject:
+    """A model with its data, swept by either side."""
+
+    def __init__(self, model: LanguageModel, fit: CounterfactualSet, sets: list[Any]) -> None:
+        truth, gender = load_truth(), load_axis("gender")
+        self.model, self.sets = model, sets
+        keep = load_set({"source": "testbed_agreement"}, gender, None, "fit")
+        self.fitting = ([fit], [keep], truth.neutral_texts()[:40])
+
+    def sweep(self, layers: Sequence[int], erasers: Sequence[str]) -> dict[tuple[int, str], list]:
+        """What the package does: one capture, every edit resumed at its layer."""
+        data = capture_sites(
+            self.model, *self.fitting, sites=["resid_post"], layers=layers, positions="outputs"
+        )["resid_post"]
+        model = resuming(self.model, layers)
+        found = {}
+        for layer in layers:
+            for name in erasers:
+                found[layer, name] = self.cell(model, data, layer, name)
+        return found
+
+    def cell(self, model: LanguageModel, data: Any, layer: int, name: str) -> list[np.ndarray]:
+        edit = fitted(data, make_eraser(name, **ERASERS[name]), layer)
+        with applied(model, edit):
+            return [score(model, d).log_p for d in self.sets]
+
+    def from_tokens(self, layer: int, name: str) -> list[np.ndarray]:
+        """The naive cell with this package's own scoring."""
+        data = capture_fit_data(
+            self.model, *self.fitting, site="resid_post", layers=[layer], positions="outputs"
+        )
+        return self.cell(self.model, data, layer, name)
+
+    def pair_by_pair(self, layer: int, name: str) -> tuple[float, float, np.ndarray]:
+        """The naive cell as a plain loop: seconds to fit, seconds a pair, and the values."""
+        began = time.process_time()
+        data = capture_fit_data(
+            self.model, *self.fitting, site="resid_post", layers=[layer], positions="outputs"
+        )
+        edit = fitted(data, make_eraser(name, **ERASERS[name]), layer)
+        fit_seconds = time.process_time() - began
+        some = list(self.pairs())[::EVERY]
+        began = time.process_time()
+        with applied(self.model, edit):
+            values = plain_scores(self.model, some)
+        return fit_seconds, (time.process_time() - began) / len(some), values
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        for d in self.sets:
+            for s in d.samples:
+                for o in s.outputs:
+                    for group in d.groups:
+                        yield from ((v.text, o) for v in s.of(group))
+
+
+def fitted(data: Any, eraser: BaseEraser, layer: int) -> Edit:
+    with fitting_threads(data.at(layer)):
+        return Edit.at("resid_post", {layer: data.fit(eraser, layer).erasure_})
+
+
+def plain_scores(model: LanguageModel, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+    """log P of each output as one would write it down: whole batches, whole logits."""
+    values = []
+    for start in range(0, len(pairs), BATCH):
+        part = pairs[start : start + BATCH]
+        rows = [model.tokenizer(p + o, return_offsets_mapping=True) for p, o in part]
+        width = max(len(r["input_ids"]) for r in rows)
+        ids = torch.zeros(len(rows), width, dtype=torch.long)
+        mask = torch.zeros_like(ids)
+        for i, row in enumerate(rows):
+            ids[i, : len(row["input_ids"])] = torch.tensor(row["input_ids"])
+            mask[i, : len(row["input_ids"])] = 1
+        log_p = model.logits(ids, mask).log_softmax(-1)
+        for i, ((prompt, _), row) in enumerate(zip(part, rows, strict=True)):
+            span = [k for k, (_, end) in enumerate(row["offset_mapping"]) if end > len(prompt)]
+            values.append(sum(float(log_p[i, k - 1, row["input_ids"][k]]) for k in span))
+    return np.array(values)
+
+
+def bench_gpt2() -> None:
+    fit, sets = paper_sets()
+    texts = texts_of([*sets, load_truth().agreement_set("fit", load_axis("gender"))])
+    subject = Subject(gpt2([*texts, *load_truth().neutral_texts()]), fit, sets)
+    pairs = list(subject.pairs())
+    print(f"{len(pairs)} pairs of prompt and output")
+    layers, names = range(12), list(ERASERS)
+    own, plain, apart = [], [], 0.0
+    for layer, name in zip(STRETCH_LAYERS * 2, names, strict=True):
+        began = time.process_time()
+        values = subject.from_tokens(layer, name)
+        own.append(time.process_time() - began)
+        fit_seconds, each, some = subject.pair_by_pair(layer, name)
+        plain.append(fit_seconds + each * len(pairs))
+        flat = np.concatenate([v.reshape(-1) for v in values])
+        apart = max(apart, np.abs(flat[np.isfinite(flat)][::EVERY] - some).max())
+    cells = len(layers) * len(names)
+    own_total, plain_total = (cells * float(np.mean(x)) for x in (own, plain))
+    began = time.process_time()
+    found = subject.sweep(layers, names)
+    ours = time.process_time() - began
+    for layer, name in [(STRETCH_LAYERS[1], "preserving")]:
+        for a, b in zip(found[layer, name], values, strict=True):
+            assert np.nanmax(np.abs(np.nan_to_num(a - b))) < 1e-5
+    print(f"sweep of {cells} cells: {ours:.0f} s; peak memory {peak_gb():.2f} GB")
+    print(f"naive, plain loop over pairs: {plain_total:.0f} s (extrapolated from {len(own)} cells,")
+    print(f"  one pair in {EVERY}), ratio {plain_total / ours:.1f}; values apart {apart:.1e} nats")
+    print(f"naive, own scoring: {own_total:.0f} s (extrapolated from {len(own)} cells),")
+    print(f"  ratio {own_total / ours:.1f}")
+
+
+def bench_scaling() -> None:
+    fit, sets = paper_sets()
+    texts = [*texts_of(sets), *load_truth().neutral_texts()]
+    model = gpt2(texts, n_layer=24, n_embd=128, n_head=4, vocab_size=20_000)
+    whole = Subject(model, fit, sets)
+    whole.sweep([0], ["leace"])  # warm
+
+    def seconds(subject: Subject, layers: Sequence[int]) -> float:
+        began = time.process_time()
+        subject.sweep(layers, ["leace", "rlace"])
+        return time.process_time() - began
+
+    counts = (3, 6, 12, 24)
+    by_layer = [seconds(whole, range(0, 24, 24 // n)) for n in counts]
+    shares = (1, 2, 4)
+    by_prompt = []
+    for share in shares:
+        cut = [replace(d, samples=d.samples[: len(d.samples) * share // 4]) for d in sets]
+        by_prompt.append(seconds(Subject(model, fit, cut), range(0, 24, 4)))
+    prompts = [share * sum(len(d.samples) for d in sets) // 4 for share in shares]
+    for what, x, y in (("layers", counts, by_layer), ("samples", prompts, by_prompt)):
+        slope = np.polyfit(np.log(x), np.log(y), 1)[0]
+        shown = ", ".join(f"{a}: {b:.1f} s" for a, b in zip(x, y, strict=True))
+        print(f"time against {what}: {shown}; exponent {slope:.2f}")
+    from countergen_edit.reports.figures.interactive import draw
+    from countergen_edit.reports.figures.panels import Panel, Series
+
+    panels = [
+        Panel("24 blocks", "layers swept", "seconds", (Series("sweep", counts, tuple(by_layer)),)),
+        Panel(
+            "6 layers", "samples", "seconds", (Series("sweep", tuple(prompts), tuple(by_prompt)),)
+        ),
+    ]
+    target = Path("build") / "benchmarks"
+    target.mkdir(parents=True, exist_ok=True)
+    print("  plotted in", draw(panels, "Wall time of a sweep", target / "sweep-scaling")[0])
+
+
+def bench_testbed() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        command = [
+            sys.executable,
+            "-m",
+            "countergen_edit.cli.main",
+            "sweep",
+            f"run_dir={folder}/run",
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        taken = time.perf_counter() - began
+        figures = len(list(Path(folder, "run", "figures").glob("*.svg")))
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(
+        f"testbed's whole sweep: {taken:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of processor"
+    )
+    print(f"  {figures} figures;", " ".join(done.stdout.split("Best: ")[-1].split("•")[0].split()))
+
+
+def peak_gb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+BENCHES = {"gpt2": bench_gpt2, "scaling": bench_scaling, "testbed": bench_testbed}
+
+if __name__ == "__main__":
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    for name in sys.argv[1:] or BENCHES:
+        BENCHES[name]()
+        print(f"  load {', '.join(f'{x:.1f}' for x in os.getloadavg())}")

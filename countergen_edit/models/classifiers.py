@@ -1,0 +1,224 @@
+"""Sequence classifiers: the probability of a label that a task names.
+
+In: a hub id or directory, or objects in memory, and a task. Out: a `Classifier`, and from it the
+probabilities of texts, or of pairs of texts, in float64. Which of a model's labels the task means
+is read from their names; conventions are rows of `LABELS`. Refused: labels that cannot be told
+apart, above all LABEL_0, LABEL_1, …, until the user says what they are.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from countergen_edit.errors import UserError
+from countergen_edit.models.language_model import weights_hash
+from countergen_edit.models.loading import Head, load_head
+from countergen_edit.models.progress import track
+from countergen_edit.models.scoring import widen
+from countergen_edit.models.tokens import excerpt
+
+HEAD = Head(
+    "sequence classifier",
+    "…ForSequenceClassification",
+    "AutoModelForSequenceClassification",
+    "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES",
+)
+BATCH_TOKENS = 8192
+
+LABELS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "sentiment": {
+        "positive": ("positive", "pos", "good", "1"),
+        "negative": ("negative", "neg", "bad", "0"),
+    },
+    "nli": {
+        "entailment": ("entailment", "entail", "entails", "e"),
+        "neutral": ("neutral", "n"),
+        "contradiction": ("contradiction", "contradict", "contradicts", "c"),
+    },
+    "toxicity": {
+        "toxic": ("toxic", "toxicity", "hate", "hateful", "hatespeech", "offensive", "abusive"),
+        "nontoxic": (
+            *("nontoxic", "nottoxic", "neutral", "nothate", "nonhate", "nohate", "normal"),
+            *("notoffensive", "nonoffensive", "nonabusive", "notabusive", "clean", "ok"),
+        ),
+    },
+}
+"""Task → role → names it goes by, letters and digits only."""
+
+
+@dataclass(frozen=True, eq=False)
+class Classifier:
+    """A sequence classifier and the labels that a task means.
+
+    Attributes:
+        name: Hub id, directory or any label.
+        hf_model: The `transformers` model, in eval mode.
+        tokenizer: Its tokenizer.
+        roles: Role → index of the model's output.
+        single: Whether each output is a yes or no of its own (sigmoid) instead of a share of one.
+    """
+
+    name: str
+    hf_model: Any
+    tokenizer: Any
+    roles: Mapping[str, int]
+    single: bool
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of config and weights."""
+        return weights_hash(self.hf_model)
+
+    def probabilities(
+        self,
+        texts: Sequence[str],
+        pairs: Sequence[str] | None = None,
+        *,
+        progress: str | None = None,
+    ) -> dict[str, Float64[np.ndarray, " text"]]:
+        """For each role, its probability for every text.
+
+        Args:
+            texts: Texts, or premises.
+            pairs: Hypotheses, one for each premise.
+            progress: Description of a progress bar.
+
+        Raises:
+            UserError: a text is longer than the model's context.
+        """
+        rows = _encode(self, texts, pairs)
+        values = np.zeros((len(texts), len(self.roles)))
+        order = sorted(range(len(rows)), key=lambda i: (-len(rows[i]["input_ids"]), i))
+        for batch in track(_batches(order, [len(row["input_ids"]) for row in rows]), progress):
+            padded = self.tokenizer.pad([rows[i] for i in batch], return_tensors="pt")
+            with torch.inference_mode():
+                logits = self.hf_model(**padded.to(self.hf_model.device)).logits
+            values[batch] = self._roles_of(widen(logits)).cpu().numpy()
+        return dict(zip(self.roles, values.T, strict=True))
+
+    def _roles_of(self, logits: Tensor) -> Tensor:
+        p = logits.sigmoid() if self.single else logits.softmax(-1)
+        return p[:, list(self.roles.values())]
+
+
+def load_classifier(
+    model: str | Path,
+    task: str,
+    *,
+    labels: Sequence[str] | None = None,
+    device: str = "auto",
+    dtype: str = "float32",
+    revision: str | None = None,
+) -> Classifier:
+    """Load a sequence classifier for a task.
+
+    Args:
+        model: A directory written by `save_pretrained`, or a hub id.
+        task: `sentiment`, `nli` or `toxicity`.
+        labels: What the model's outputs are, in order, where its config does not say.
+        device: As for `load`.
+        dtype: As for `load`.
+        revision: As for `load`.
+    """
+    hf_model, tokenizer = load_head(HEAD, model, device=device, dtype=dtype, revision=revision)
+    return classifier_from_objects(str(model), hf_model, tokenizer, task, labels)
+
+
+def classifier_from_objects(
+    name: str, hf_model: Any, tokenizer: Any, task: str, labels: Sequence[str] | None = None
+) -> Classifier:
+    """Wrap a sequence classifier in memory.
+
+    Raises:
+        UserError: the labels cannot be mapped to those of the task.
+    """
+    config = hf_model.config
+    known = [str(config.id2label[i]) for i in range(config.num_labels)]
+    if labels is not None and len(labels) != len(known):
+        raise UserError(
+            f"labels={list(labels)} names {len(labels)} label(s), but {name} has {len(known)}"
+        )
+    roles = map_labels(name, list(labels) if labels is not None else known, task)
+    several = getattr(config, "problem_type", None) == "multi_label_classification"
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    if hf_model.config.pad_token_id is None:
+        hf_model.config.pad_token_id = tokenizer.pad_token_id
+    single = several or len(roles) < len(LABELS[task])
+    return Classifier(name, hf_model.requires_grad_(False).eval(), tokenizer, roles, single)
+
+
+def map_labels(name: str, labels: Sequence[str], task: str) -> dict[str, int]:
+    """Role → index of the label that plays it.
+
+    A toxicity or sentiment model may have the first role alone, as multi-label models do.
+
+    >>> map_labels("m", ["CONTRADICTION", "NEUTRAL", "ENTAILMENT"], "nli")
+    {'entailment': 2, 'neutral': 1, 'contradiction': 0}
+    >>> map_labels("m", ["toxic", "obscene", "insult"], "toxicity")
+    {'toxic': 0}
+
+    Raises:
+        UserError: a role that is needed is played by no label, or by two.
+    """
+    roles = LABELS[task]
+    plain = [re.sub(r"[^a-z0-9]", "", label.lower()) for label in labels]
+    found = {
+        role: [i for i, label in enumerate(plain) if label in names]
+        for role, names in roles.items()
+    }
+    first = next(iter(roles))
+    lone = len(roles) == 2 and len(found[first]) == 1 and not any(list(found.values())[1:])
+    complete = all(len(indices) == 1 for indices in found.values())
+    alone = lone and (len(labels) == 1 or task == "toxicity")
+    rest = set(range(len(labels))) - {i for indices in found.values() for i in indices}
+    if not (complete and (not rest or task == "sentiment")) and not alone:
+        generic = all(re.fullmatch(r"label\d+", label) for label in plain)
+        why = "label order unknown" if generic else "labels cannot be mapped"
+        raise UserError(
+            f"{name}: {task} {why}: its labels are {list(labels)}, the task needs {list(roles)}; "
+            f"say what they are in the model's order, such as labels=[{','.join(roles)}]"
+        )
+    return {role: indices[0] for role, indices in found.items() if indices}
+
+
+def _encode(
+    model: Classifier, texts: Sequence[str], pairs: Sequence[str] | None
+) -> list[dict[str, list[int]]]:
+    if not texts:
+        return []
+    table = model.tokenizer(
+        list(texts), list(pairs) if pairs is not None else None, truncation=False, verbose=False
+    )
+    # Position tables of RoBERTa begin behind the padding index.
+    config = model.hf_model.config
+    longest = getattr(config, "max_position_embeddings", None) or model.tokenizer.model_max_length
+    longest -= (config.pad_token_id or 0) + 1 if "roberta" in config.model_type else 0
+    for text, ids in zip(texts, table["input_ids"], strict=True):
+        if len(ids) > longest:
+            raise UserError(
+                f"a text of {len(ids)} tokens exceeds the context of {model.name} ({longest}): "
+                f"{excerpt(text)}"
+            )
+    return [{key: table[key][i] for key in table} for i in range(len(texts))]
+
+
+def _batches(order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
+    """Rows of like length together, longest first."""
+    batches: list[list[int]] = []
+    for i in order:
+        if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= BATCH_TOKENS:
+            batches[-1].append(i)
+        else:
+            batches.append([i])
+    return batches

@@ -1,0 +1,128 @@
+"""Masked language models: how much likelier a word becomes once its context is known.
+
+In: texts with one slot for a target and words for an attribute. Out: Kurita et al.'s (2019)
+association `log p(target | attribute) - log p(target | attribute masked)`, in nats. Refused: a
+model without mask token, a target of several tokens, which one mask cannot hold.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+
+from countergen_edit.errors import UserError
+from countergen_edit.models.language_model import weights_hash
+from countergen_edit.models.loading import Head, load_head
+from countergen_edit.models.progress import track
+from countergen_edit.models.scoring import widen
+
+HEAD = Head(
+    "masked language model",
+    "…ForMaskedLM",
+    "AutoModelForMaskedLM",
+    "MODEL_FOR_MASKED_LM_MAPPING_NAMES",
+)
+ROWS = 128  # texts run together
+
+
+@dataclass(frozen=True)
+class MaskedText:
+    """A text whose target is to be masked, and whose attribute may be; spans are characters."""
+
+    text: str
+    target: tuple[int, int]
+    attribute: tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedModel:
+    """A masked language model and its tokenizer."""
+
+    name: str
+    hf_model: Any
+    tokenizer: Any
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of config and weights."""
+        return weights_hash(self.hf_model)
+
+    def associations(
+        self, texts: Sequence[MaskedText], *, progress: str | None = None
+    ) -> Float64[np.ndarray, " text"]:
+        """log p(target | attribute) - log p(target | attribute masked), for every text.
+
+        An attribute of several tokens is masked by as many masks.
+
+        Raises:
+            UserError: a target is more than one token.
+        """
+        rows, wanted, at = [], [], []
+        for text in texts:
+            for hidden in (False, True):
+                ids, place, target = self._masked(text, hidden)
+                rows.append(ids)
+                at.append(place)
+                wanted.append(target)
+        values = np.zeros(len(rows))
+        for begin in track(range(0, len(rows), ROWS), progress):
+            some = range(begin, min(begin + ROWS, len(rows)))
+            batch = self.tokenizer.pad({"input_ids": [rows[i] for i in some]}, return_tensors="pt")
+            with torch.inference_mode():
+                logits = self.hf_model(**batch.to(self.hf_model.device)).logits
+            row = torch.arange(len(some))
+            places = torch.tensor([at[i] for i in some])
+            log_p = widen(logits[row, places]).log_softmax(-1)
+            values[begin : begin + len(some)] = (
+                log_p[row, torch.tensor([wanted[i] for i in some])].cpu().numpy()
+            )
+        known, masked = values.reshape(-1, 2).T
+        return np.asarray(known - masked, dtype=np.float64)
+
+    def _masked(self, text: MaskedText, hide_attribute: bool) -> tuple[list[int], int, int]:
+        """Token ids with the target masked, where that mask is, and the target's token."""
+        table = self.tokenizer(text.text, return_offsets_mapping=True, verbose=False)
+        ids, offsets = list(table["input_ids"]), table["offset_mapping"]
+        places, hidden = (
+            [k for k, (a, b) in enumerate(offsets) if a < end and b > begin]
+            for begin, end in (text.target, text.attribute)
+        )
+        if len(places) != 1:
+            target = text.text[slice(*text.target)]
+            raise UserError(
+                f"target {target!r} is {len(places)} tokens for {self.name}: a mask holds one; "
+                "choose another word"
+            )
+        [place] = places
+        token = ids[place]
+        for k in (place, *(hidden if hide_attribute else ())):
+            ids[k] = self.tokenizer.mask_token_id
+        return ids, place, token
+
+
+def load_masked(
+    model: str | Path, *, device: str = "auto", dtype: str = "float32", revision: str | None = None
+) -> MaskedModel:
+    """Load a masked language model by hub id or directory, under the checks of `load`."""
+    hf_model, tokenizer = load_head(HEAD, model, device=device, dtype=dtype, revision=revision)
+    return masked_from_objects(str(model), hf_model, tokenizer)
+
+
+def masked_from_objects(name: str, hf_model: Any, tokenizer: Any) -> MaskedModel:
+    """Wrap a masked language model in memory.
+
+    Raises:
+        UserError: the tokenizer has no mask token or no character offsets.
+    """
+    if tokenizer.mask_token_id is None:
+        raise UserError(f"the tokenizer of {name} has no mask token: give a masked language model")
+    if not tokenizer.is_fast:
+        raise UserError(f"the tokenizer of {name} is slow and has no character offsets")
+    return MaskedModel(name, hf_model.requires_grad_(False).eval(), tokenizer)

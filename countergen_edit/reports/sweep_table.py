@@ -1,0 +1,160 @@
+"""A sweep in the terminal: what each cell removes, the front, the choice, and what failed."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.results import Results
+from countergen_edit.reports.table import number, percent
+
+SHOWN = 12
+"""Most edits of the front that are listed."""
+
+
+def eraser_label(row: Row) -> str:
+    """An eraser with its rank, as columns and legends name it.
+
+    >>> eraser_label(Row("r", 0.0, eraser="inlp", rank=8))
+    'inlp-8'
+    """
+    return f"{row.eraser}-{row.rank}"
+
+
+def site_of(row: Row) -> str:
+    """The site of a single edit, with its axis where its name tells it.
+
+    >>> site_of(Row("r", 0.0, edit="inlp-8@resid_post.3"))
+    'resid_post'
+    >>> site_of(Row("r", 0.0, edit="inlp-8@resid_post.3/gender"))
+    'resid_post, gender'
+    """
+    place, _, axis = row.edit.partition("@")[2].partition("/")
+    return place.partition(".")[0] + (f", {axis}" if axis else "")
+
+
+def short(edit: str) -> str:
+    """A combined edit's name without what its parts repeat.
+
+    >>> short("leace-1@resid_post.2 + leace-1@resid_post.3")
+    'leace-1@resid_post.2 + .3'
+    """
+    parts = edit.split(" + ")
+    said = [parts[0]]
+    for before, part in pairwise(parts):
+        same = part.rpartition(".")[0] == before.rpartition(".")[0]
+        said.append(part.removeprefix(part.rpartition(".")[0]) if same else part)
+    return " + ".join(said)
+
+
+def cells_of(results: Results) -> list[Row]:
+    """One row for every single edit: what it removes on test data."""
+    return [r for r in results.of("bias_removed") if " + " not in r.edit]
+
+
+def layer_table(results: Results, site: str) -> Table:
+    """Bias removed on test data, layer by layer, with each cell's cost below it."""
+    rows = [row for row in cells_of(results) if site_of(row) == site]
+    costs = {row.edit: row for row in results.of("cost", "validation")}
+    columns = list(dict.fromkeys(eraser_label(row) for row in rows))
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 2))
+    table.title = f"[bold]Mean |R| removed[/bold] after each layer, {site}; cost in brackets"
+    table.title_justify, table.title_style = "left", ""
+    table.add_column("layer", justify="right")
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True)
+    for layer in dict.fromkeys(row.layer for row in rows):
+        found = {eraser_label(row): row for row in rows if row.layer == layer}
+        cells = [_cell(found.get(name), costs) for name in columns]
+        table.add_row("" if layer is None else str(layer), *cells)
+    return table
+
+
+def _cell(row: Row | None, costs: dict[str, Row]) -> str:
+    if row is None:
+        return "failed"
+    cost = costs.get(row.edit)
+    text = percent(row.value)
+    if cost is None:
+        return text
+    style = "bold" if cost.detail["chosen"] else "dim" if (cost.value or 0) > 1 else ""
+    shown = f"{text} [{_short(cost.detail['cost_test'])}]".replace("[", "\\[")
+    return f"[{style}]{shown}[/{style}]" if style else shown
+
+
+def _short(cost: float) -> str:
+    return f"{cost:.1f}" if cost < 10 else f"{cost:.0f}"
+
+
+def front_table(results: Results) -> Table:
+    """The edits that no other beats, on validation data, and what test data say of them."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 2))
+    table.title = "[bold]Front[/bold]: no other edit removes more for less, on validation data"
+    table.title_justify, table.title_style = "left", ""
+    table.add_column("edit", overflow="fold")
+    for name in (
+        "removed\nvalid.",
+        "\ntest",
+        "cost\nvalid.",
+        "\ntest",
+        "P(right)\ntest",
+        "perpl.\ntest",
+    ):
+        table.add_column(name, justify="right", no_wrap=True)
+    rows = [r for r in results.of("cost", "validation") if r.detail["front"]]
+    for row in sorted(rows, key=lambda r: -r.detail["removed"])[:SHOWN]:
+        d = row.detail
+        table.add_row(
+            ("→ " if d["chosen"] else "") + short(row.edit),
+            percent(d["removed"]),
+            percent(d["removed_test"]),
+            _short(row.value or 0),
+            _short(d["cost_test"]),
+            f"{-100 * d['agreement_lost_test']:+.1f} pt",
+            f"× {number(d['perplexity_ratio_test'])}",
+        )
+    return table
+
+
+def sentences(results: Results) -> list[str]:
+    """The rule, what it chose, and what failed."""
+    said = []
+    for row in results.of("cost", "validation"):
+        if not row.detail["chosen"]:
+            continue
+        d = row.detail
+        test = next(r for r in results.of("bias_removed") if r.edit == row.edit)
+        span = ""
+        if test.lo is not None and test.hi is not None:
+            span = f" [{percent(test.lo)}, {percent(test.hi)}]"
+        said.append(
+            f"Best: {short(row.edit)} removes {100 * d['removed_test']:.1f} %{span} of mean |R| "
+            f"on test data ({test.dataset.replace('+', ', ')}). Agreement "
+            f"{-100 * d['agreement_lost_test']:+.2f} points, neutral perplexity "
+            f"× {d['perplexity_ratio_test']:.4f}."
+        )
+        said.append(
+            "Chosen on validation names and wordings: of the edits with a cost of at most 1, the "
+            "one that removes most; if there is none, the cheapest. Cost 1 is all that is "
+            "tolerated of the worse of agreement lost and perplexity gained."
+        )
+    for row in [r for r in results.rows if r.metric == "error"]:
+        said.append(f"Failed: {row.edit}: {row.detail['error']}")
+    return said
+
+
+def print_sweep(results: Results, console: Console) -> None:
+    """Print a sweep: a table for each site, the front, and what that says."""
+    for site in dict.fromkeys(site_of(row) for row in cells_of(results)):
+        console.print(layer_table(results, site))
+        console.print()
+    if results.of("cost", "validation"):
+        console.print(front_table(results))
+        console.print()
+    for sentence in sentences(results):
+        console.print(Text(f"• {sentence}"))

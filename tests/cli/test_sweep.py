@@ -1,0 +1,44 @@
+"""The sweep's command: its exit code tells of failed cells, and it takes over what jobs found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from countergen_edit.cli.main import main
+from countergen_edit.cli.sweep import parts_of
+from countergen_edit.experiments.run_folder import MANIFEST, RunFolder
+from countergen_edit.metrics.rows import Row
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_failed_cell_is_named_and_the_exit_code_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["sweep", "data=testbed", "eraser=[rlace]", "ranks=[1,500]", "layers=[4]", "combine=1"]
+    with pytest.raises(SystemExit) as stop:
+        main([*words, "data.test=[{source: testbed, family: hobbies}]"])
+    assert stop.value.code == 1
+    out, err = capsys.readouterr()
+    assert "1 cell(s) failed" in err
+    assert "Failed: rlace-500@resid_post.4: " in " ".join(out.split())
+    assert "Best: rlace-1@resid_post.4 removes" in " ".join(out.split())
+    [folder] = Path("runs/sweep").iterdir()
+    assert {p.suffix for p in (folder / "figures").iterdir()} == {".svg", ".png", ".html", ".js"}
+
+
+def test_only_parts_of_the_same_model_data_and_code_are_taken_over(tmp_path: Path) -> None:
+    for name, identity in (("same", "a"), ("other", "b")):
+        manifest = {"fingerprint": name, "axes": {"gender": identity}}
+        folder = RunFolder(tmp_path / "pool" / name, {}, manifest)
+        folder.record(f"gender/cell/{name}", [Row("r", 0.5)])
+        folder.record(f"race/cell/{name}", [Row("r", 0.5)])
+        assert json.loads((folder.path / MANIFEST).read_text())["axes"] == {"gender": identity}
+    assert list(parts_of(tmp_path / "pool", {"gender": "a"})) == ["gender/cell/same"]
+    assert parts_of(tmp_path / "nowhere", {"gender": "a"}) == {}

@@ -1,0 +1,182 @@
+"""Templates are filled grammatically, and a rewording compares what its original compares."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from countergen_edit.conf_path import read_config
+from countergen_edit.data.axis import Axis
+from countergen_edit.data.loaders import load_set
+from countergen_edit.data.rewordings import TemplateBank, bank_from_config
+from countergen_edit.data.templates import fill, render, require_same_slots
+from countergen_edit.errors import UserError
+
+TASKS = ("sentiment", "nli", "toxicity", "masked")
+COUNTS = {"sentiment": (7, 40), "nli": (1, 3), "masked": (1, 4)}
+"""Originals and rewordings of the paper's Table 1."""
+
+
+def bank(task: str) -> TemplateBank:
+    return bank_from_config(read_config("template", task), {})
+
+
+GENDER = Axis.from_config(read_config("axis", "gender"))
+SMALL = {
+    "task": "sentiment",
+    "groups": {"female": {"people": ["Jane"]}, "male": {"people": ["John"]}},
+    "words": {"emotion": ["sad"]},
+    "families": [{"name": "f", "original": "{Person} is {emotion}."}],
+}
+
+
+def changed(**changes: object) -> dict[str, object]:
+    return SMALL | changes
+
+
+@pytest.mark.parametrize("task", COUNTS)
+def test_the_papers_templates_are_all_there(task: str) -> None:
+    families = bank(task).families
+    assert (len(families), sum(len(f.rewordings) for f in families)) == COUNTS[task]
+
+
+def test_toxicity_has_43_rewordings_in_five_lines() -> None:
+    families = bank("toxicity").families
+    assert len({f.row for f in families}) == 5
+    assert sum(len(f.rewordings) for f in families) == 43
+
+
+def test_people_take_the_form_their_place_needs() -> None:
+    found = bank("sentiment")
+    words = {"emotion": {"situation": "awful"}}
+    she, jane = (found.people["female"][i] for i in (0, 10))
+    he = found.people["male"][0]
+
+    def text(wording: str, person: object) -> str:
+        return render(wording, words | {"person": person})[0]  # type: ignore[dict-item]
+
+    found_in = "{Person} found {person:reflexive} in a/an {emotion:situation} situation."
+    assert text(found_in, she) == "She found herself in an awful situation."
+    assert text("A chat with {person:object}.", he) == "A chat with him."
+    assert text("{Person:possessive} mood", he) == "His mood"
+    assert text("{Person:possessive} mood", jane) == "Ebony's mood"
+
+
+def test_articles_agree_with_the_word_that_fills_the_slot() -> None:
+    def text(word: str) -> str:
+        return render("A/An {x} and a/an {x}", {"x": {"base": word}})[0]
+
+    assert text("actor") == "An actor and an actor"
+    assert text("baker") == "A baker and a baker"
+    assert text("university") == "A university and a university"
+
+
+def test_an_article_shows_the_group_as_much_as_its_word_does() -> None:
+    religion = Axis.from_config(read_config("axis", "religion"))
+    assert fill("We met a/an {leader}.", religion.groups["muslim"], None) == ("We met an imam.", 7)
+
+
+def test_verbs_are_in_the_tense_of_their_wording() -> None:
+    original, passive, present, _ = bank("nli").families[0].wordings
+    texts = [next(bank("nli").fill(w)).text for w in (original, passive, present)]
+    assert texts == [
+        "An accountant bought an apple.",
+        "An apple was bought by an accountant.",
+        "An accountant buys an apple.",
+    ]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_no_text_keeps_a_slot_or_an_open_article(task: str) -> None:
+    found = bank(task)
+    for family in found.families:
+        for wording in family.wordings:
+            text = next(found.fill(wording)).text
+            assert not set("{}/[]") & set(text), text
+
+
+def test_people_of_any_axis_can_be_compared() -> None:
+    race = Axis.from_config(read_config("axis", "race"))
+    config = changed(groups={"axis": "race", "compare": ["white", "black"]})
+    found = bank_from_config(config, {"race": race})
+    assert found.groups == ("white", "black")
+    assert next(found.fill("{Person} is {emotion}.", "black", 0)).text == "Lakisha is sad."
+
+
+def test_a_users_own_families_join_the_shipped_ones() -> None:
+    own = {"families": [{"name": "mine", "original": "{Person} seems {emotion:state}."}]}
+    found = bank("sentiment").extended(own, {})
+    assert len(found.families) == 8
+    assert next(found.fill(found.families[-1].original)).text == "She seems angry."
+
+
+MISTAKES = {
+    "a rewording that drops a slot": (
+        {"families": [{**SMALL["families"][0], "rewordings": ["{Person} is here."]}]},  # type: ignore[index]
+        r"drops the slot \{emotion\}",
+    ),
+    "a rewording with one slot more": (
+        {"families": [{"name": "f", "original": "{Person} left", "rewordings": ["{emotion}"]}]},
+        "drops the slot",
+    ),
+    "a slot that nothing fills": (
+        {"families": [{"name": "f", "original": "{Person} is {emotoin}."}]},
+        "did you mean 'emotion'",
+    ),
+    "a form that no word has": (
+        {"families": [{"name": "f", "original": "{Person} is {emotion:past}."}]},
+        "form of slot 'emotion'",
+    ),
+    "no slot at all": ({"families": [{"name": "f", "original": "It rains."}]}, "has no slot"),
+    "one group": ({"groups": {"female": {"people": ["Jane"]}}}, "compare two groups"),
+    "groups of unequal size": (
+        {"groups": {"a": {"people": ["Jane", "Ann"]}, "b": {"people": ["John"]}}},
+        "same number of people",
+    ),
+    "an unknown axis": ({"groups": {"axis": "gendre"}}, "did you mean 'gender'"),
+    "an unknown key": ({"famlies": []}, "did you mean 'families'"),
+    "an empty word list": ({"words": {"emotion": []}}, "empty"),
+    "no families": ({"families": []}, "no families"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_bank_that_does_not_fit_together_is_refused(mistake: str) -> None:
+    changes, said = MISTAKES[mistake]
+    with pytest.raises(UserError, match=said):
+        bank_from_config(changed(**changes), {"gender": GENDER})
+
+
+def test_added_slots_are_refused_too() -> None:
+    with pytest.raises(UserError, match="does not have"):
+        require_same_slots("{name} left", ["{name} left {object}"])
+
+
+def test_lists_of_templates_are_rewordings_of_their_first() -> None:
+    config = {
+        "source": "templates",
+        "outputs": [" Yes"],
+        "templates": ["Is {name} here?", ["Is {name} smart?", "Would you call {name} smart?"]],
+    }
+    data = load_set(config, GENDER, None, "test")
+    assert [s.content for s in data.samples] == [None, "Is {name} smart?", "Is {name} smart?"]
+    with pytest.raises(UserError, match="drops the slot"):
+        load_set(config | {"templates": [["Is {name} smart?", "Smart?"]]}, GENDER, None, "test")
+
+
+def test_lines_of_one_content_are_rewordings(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    lines = [
+        {"input": "She left", "outputs": [" home"], "content": "leaving"},
+        {"input": "Home she left", "outputs": ["."]},
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    substitution = None
+    from countergen_edit.data.substitution import Substitution
+
+    gender = read_config("axis", "gender")
+    substitution = Substitution.from_config(GENDER, gender["substitution"])
+    data = load_set({"source": "jsonl", "path": str(path)}, GENDER, substitution, "test")
+    assert [s.content for s in data.samples] == ["leaving", None]

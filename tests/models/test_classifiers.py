@@ -1,0 +1,181 @@
+"""Classifiers and masked models against plain transformers, and their refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from countergen_edit.conf_path import read_config
+from countergen_edit.data.rewordings import TemplateBank, bank_from_config
+from countergen_edit.errors import UserError
+from countergen_edit.models import classifiers, masked
+from countergen_edit.models.classifiers import (
+    classifier_from_objects,
+    load_classifier,
+    map_labels,
+)
+from countergen_edit.models.masked import MaskedText, load_masked, masked_from_objects
+from countergen_edit.testbed.classifiers import build, plant
+from tests.tiny_models import tiny_model_dir
+
+
+def bank(task: str) -> TemplateBank:
+    return bank_from_config(read_config("template", task), {})
+
+
+@pytest.fixture(scope="module")
+def objects() -> dict[str, tuple[Any, Any]]:
+    return {task: build(plant(bank(task))) for task in ("sentiment", "nli", "masked")}
+
+
+TEXTS = [
+    "She is sad.",
+    "My father told us all about the recent amazing events!",
+    "Jack feels glad.",
+]
+
+
+def test_probabilities_are_those_of_each_text_alone(
+    objects: dict[str, tuple[Any, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hf_model, tokenizer = objects["sentiment"]
+    expected = [
+        hf_model(**tokenizer(text, return_tensors="pt")).logits.double().softmax(-1)[0, 1].item()
+        for text in TEXTS
+    ]
+    model = classifier_from_objects("testbed", hf_model, tokenizer, "sentiment")
+    for tokens in (8192, 1):
+        monkeypatch.setattr(classifiers, "BATCH_TOKENS", tokens)
+        found = model.probabilities(TEXTS)["positive"]
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_pairs_are_read_together(objects: dict[str, tuple[Any, Any]]) -> None:
+    hf_model, tokenizer = objects["nli"]
+    model = classifier_from_objects("testbed", hf_model, tokenizer, "nli")
+    premise, hypothesis = "A nurse bought a car.", "A woman bought a car."
+    plain = hf_model(**tokenizer(premise, hypothesis, return_tensors="pt")).logits.double()
+    found = model.probabilities([premise], [hypothesis])
+    assert list(found) == ["entailment", "neutral", "contradiction"]
+    np.testing.assert_allclose(
+        [found[role][0] for role in found], plain.softmax(-1)[0].numpy(), atol=1e-6
+    )
+
+
+def test_association_is_kuritas_formula(
+    objects: dict[str, tuple[Any, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hf_model, tokenizer = objects["masked"]
+
+    def log_p(text: str) -> float:
+        batch = tokenizer(text, return_tensors="pt")
+        at = batch["input_ids"][0].tolist().index(tokenizer.mask_token_id)
+        logits = hf_model(**batch).logits[0, at].double().log_softmax(-1)
+        return float(logits[tokenizer.convert_tokens_to_ids("he")])
+
+    expected = log_p("[MASK] was brave.") - log_p("[MASK] was [MASK].")
+    model = masked_from_objects("testbed", hf_model, tokenizer)
+    texts = [MaskedText("He was brave.", (0, 2), (7, 12))] * 3
+    monkeypatch.setattr(masked, "ROWS", 4)
+    np.testing.assert_allclose(model.associations(texts), [expected] * 3, atol=1e-5)
+
+
+def test_a_saved_model_loads_to_the_same_answers(
+    objects: dict[str, tuple[Any, Any]], tmp_path: Path
+) -> None:
+    for task in ("sentiment", "masked"):
+        for part in objects[task]:
+            part.save_pretrained(tmp_path / task)
+    before = classifier_from_objects("testbed", *objects["sentiment"], "sentiment")
+    after = load_classifier(tmp_path / "sentiment", "sentiment", device="cpu")
+    np.testing.assert_allclose(
+        after.probabilities(TEXTS)["positive"], before.probabilities(TEXTS)["positive"], atol=1e-7
+    )
+    text = [MaskedText("He was brave.", (0, 2), (7, 12))]
+    expected = masked_from_objects("testbed", *objects["masked"]).associations(text)
+    found = load_masked(tmp_path / "masked", device="cpu").associations(text)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    with pytest.raises(UserError, match="not a masked language model"):
+        load_masked(tmp_path / "sentiment", device="cpu")
+    with pytest.raises(UserError, match="BertForMaskedLM, not a sequence classifier"):
+        load_classifier(tmp_path / "masked", "sentiment", device="cpu")
+
+
+def test_a_language_model_is_no_classifier(tmp_path: Path) -> None:
+    path = tiny_model_dir("gpt2", tmp_path / "gpt2")
+    with pytest.raises(UserError, match="GPT2LMHeadModel, not a sequence classifier"):
+        load_classifier(path, "toxicity", device="cpu")
+
+
+CONVENTIONS = [
+    (["NEGATIVE", "POSITIVE"], "sentiment", {"positive": 1, "negative": 0}),
+    (["neg", "neutral", "pos"], "sentiment", {"positive": 2, "negative": 0}),
+    (["entailment", "not neutral?", "contradiction"], "nli", None),
+    (["contradiction", "entailment", "neutral"], "nli", {"neutral": 2}),
+    (["toxic", "severe_toxic", "obscene", "threat"], "toxicity", {"toxic": 0}),
+    (["toxicity"], "toxicity", {"toxic": 0}),
+    (["neutral", "toxic"], "toxicity", {"toxic": 1, "nontoxic": 0}),
+    (["non-hate", "hate"], "toxicity", {"toxic": 1, "nontoxic": 0}),
+    (["not_offensive", "offensive"], "toxicity", {"toxic": 1, "nontoxic": 0}),
+    (["hate", "offensive", "neither"], "toxicity", None),
+    (["LABEL_0", "LABEL_1"], "sentiment", None),
+    (["1 star", "5 stars"], "sentiment", None),
+]
+
+
+@pytest.mark.parametrize(("labels", "task", "roles"), CONVENTIONS)
+def test_labels_are_read_by_their_convention_or_refused(
+    labels: list[str], task: str, roles: dict[str, int] | None
+) -> None:
+    if roles is None:
+        with pytest.raises(UserError, match="say what they are"):
+            map_labels("m", labels, task)
+    else:
+        found = map_labels("m", labels, task)
+        assert found | roles == found
+
+
+def test_inference_labels_without_names_are_asked_for(
+    objects: dict[str, tuple[Any, Any]],
+) -> None:
+    import copy
+
+    hf_model, tokenizer = objects["nli"]
+    nameless = copy.deepcopy(hf_model)
+    nameless.config.id2label = {i: f"LABEL_{i}" for i in range(3)}
+    with pytest.raises(UserError, match="nli label order unknown"):
+        classifier_from_objects("m", nameless, tokenizer, "nli")
+    order = ["entailment", "neutral", "contradiction"]
+    model = classifier_from_objects("m", nameless, tokenizer, "nli", order)
+    assert model.roles == {"entailment": 0, "neutral": 1, "contradiction": 2}
+    with pytest.raises(UserError, match="names 2 label"):
+        classifier_from_objects("m", nameless, tokenizer, "nli", order[:2])
+
+
+def test_a_label_that_stands_alone_is_a_yes_or_no_of_its_own(
+    objects: dict[str, tuple[Any, Any]],
+) -> None:
+    hf_model, tokenizer = objects["sentiment"]
+    labels = ["obscene", "toxic"]
+    model = classifier_from_objects("m", hf_model, tokenizer, "toxicity", labels)
+    logit = hf_model(**tokenizer(TEXTS[0], return_tensors="pt")).logits[0, 1]
+    found = model.probabilities(TEXTS[:1])["toxic"]
+    assert found[0] == pytest.approx(torch.sigmoid(logit).item(), abs=1e-6)
+
+
+def test_long_texts_and_split_targets_are_refused(objects: dict[str, tuple[Any, Any]]) -> None:
+    model = classifier_from_objects("m", *objects["sentiment"], "sentiment")
+    with pytest.raises(UserError, match="exceeds the context"):
+        model.probabilities(["sad " * 100])
+    mlm = masked_from_objects("m", *objects["masked"])
+    with pytest.raises(UserError, match="target 'He is' is 2 tokens"):
+        mlm.associations([MaskedText("He is brave.", (0, 5), (6, 11))])
+
+
+def test_no_texts_give_no_probabilities(objects: dict[str, tuple[Any, Any]]) -> None:
+    model = classifier_from_objects("m", *objects["sentiment"], "sentiment")
+    assert model.probabilities([])["positive"].shape == (0,)

@@ -1,0 +1,165 @@
+"""Resuming at a layer gives the logits of a full run, and really leaves the lower blocks out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from countergen_edit.edits import Edit, applied
+from countergen_edit.erasers import AffineErasure
+from countergen_edit.errors import UserError
+from countergen_edit.models import LanguageModel, continuation_log_probs, load
+from countergen_edit.models.resumption import last_intact_block, resuming
+from countergen_edit.models.scratch import Scratch
+from tests.tiny_models import FAMILIES, tiny_model_dir
+
+PROMPTS = ["Jane is a", "John is an", "Jane is a nurse and she", "My friend Ahmed is a"]
+OUTPUTS = [" nurse", " engineer, working", " works at the", " manager for his company"]
+PAIRS = [(p, o) for p in PROMPTS for o in OUTPUTS]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LanguageModel]:
+    root = tmp_path_factory.mktemp("models")
+    return {family: load(tiny_model_dir(family, root / family)) for family in FAMILIES}
+
+
+def erasure(d: int, seed: int) -> AffineErasure:
+    rng = np.random.default_rng(seed)
+    directions = np.linalg.qr(rng.standard_normal((d, 2)))[0].T
+    return AffineErasure.orthogonal(directions, rng.standard_normal(d))
+
+
+def scores(model: LanguageModel, edit: Edit | None = None) -> np.ndarray:
+    prompts, outputs = zip(*PAIRS, strict=True)
+    with ExitStack() as stack:
+        if edit is not None:
+            stack.enter_context(applied(model, edit))
+        return continuation_log_probs(model, prompts, outputs, max_batch_tokens=64)
+
+
+@contextmanager
+def blocks_run(model: LanguageModel) -> Iterator[Counter[int]]:
+    """Which blocks compute: counted where their attention or MLP is called."""
+    ran: Counter[int] = Counter()
+    with ExitStack() as stack:
+        for i, block in enumerate(model.bridge.blocks):
+            child = block.mlp.register_forward_pre_hook(lambda *_, i=i: ran.update([i]))
+            stack.callback(child.remove)
+        yield ran
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("site", ["resid_post", "mlp_out", "attn_out", "embed"])
+def test_a_resumed_run_equals_a_full_one(
+    family: str, site: str, models: dict[str, LanguageModel]
+) -> None:
+    model = models[family]
+    resumed = resuming(model, range(model.n_layers))
+    layers: Sequence[int | None] = [None] if site == "embed" else range(model.n_layers)
+    assert np.abs(scores(resumed) - scores(model)).max() < 1e-5
+    for layer in layers:
+        edit = Edit.at(site, {layer: erasure(model.d_model, 1)})
+        full = scores(model, edit)
+        assert np.abs(full - scores(model)).max() > 1e-2  # the edit does something
+        for _ in range(2):  # remembered, then used
+            assert np.abs(scores(resumed, edit) - full).max() < 1e-5
+
+
+def test_edits_at_several_layers_resume_below_the_lowest(models: dict[str, LanguageModel]) -> None:
+    model = models["gpt2"]
+    edit = Edit.at("resid_post", {2: erasure(model.d_model, 1), 1: erasure(model.d_model, 2)})
+    resumed = resuming(model, range(3))
+    scores(resumed)
+    with blocks_run(model) as ran:
+        found = scores(resumed, edit)
+    assert set(ran) == {2}
+    assert np.abs(found - scores(model, edit)).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("site", "layer", "expected"),
+    [
+        ("resid_post", 0, {1, 2}),
+        ("resid_post", 2, set()),
+        ("mlp_out", 1, {1, 2}),
+        ("embed", None, {0, 1, 2}),
+    ],
+)
+def test_the_blocks_below_are_not_run(
+    site: str, layer: int | None, expected: set[int], models: dict[str, LanguageModel]
+) -> None:
+    model = models["gpt2"]
+    resumed = resuming(model, range(3))
+    scores(resumed)
+    with blocks_run(model) as ran:
+        scores(resumed, Edit.at(site, {layer: erasure(model.d_model, 1)}))
+    assert set(ran) == expected
+
+
+def test_what_is_remembered_under_an_edit_is_what_the_edit_left_alone(
+    models: dict[str, LanguageModel],
+) -> None:
+    model = models["llama"]
+    resumed = resuming(model, range(2))
+    low, high = (Edit.at("resid_post", {k: erasure(model.d_model, k)}) for k in (0, 1))
+    for edit in (low, high, low):  # no unedited pass at all
+        assert np.abs(scores(resumed, edit) - scores(model, edit)).max() < 1e-5
+
+
+def test_the_model_is_itself_again_afterwards(models: dict[str, LanguageModel]) -> None:
+    model = models["gpt2"]
+    before = scores(model)
+    resumed = resuming(model, range(3))
+    scores(resumed)
+    with (
+        pytest.raises(RuntimeError, match="stop"),
+        applied(resumed, Edit.at("resid_post", {1: erasure(model.d_model, 1)})),
+        model.bridge.hooks(fwd_hooks=[("blocks.2.hook_out", _stop)]),
+    ):
+        continuation_log_probs(resumed, ["Jane is a"], [" nurse"])
+    assert np.array_equal(scores(model), before)
+    assert last_intact_block(model) == 2
+    assert all("forward" not in b.original_component.__dict__ for b in model.bridge.blocks)
+
+
+def _stop(x: object, hook: object) -> None:
+    raise RuntimeError("stop")
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_is_remembered_as_it_is(dtype: str, tmp_path: Path) -> None:
+    model = load(tiny_model_dir("llama", tmp_path / "llama"), dtype=dtype)
+    edit = Edit.at("resid_post", {0: erasure(model.d_model, 1)})
+    resumed = resuming(model, range(2))
+    assert np.array_equal(scores(resumed), scores(model))
+    assert np.array_equal(scores(resumed, edit), scores(model, edit))
+
+
+def test_states_that_outgrow_memory_go_to_disk_and_come_back(
+    models: dict[str, LanguageModel], tmp_path: Path
+) -> None:
+    model = models["gpt2"]
+    resumed = resuming(model, range(3), Scratch(budget=0, directory=tmp_path))
+    edit = Edit.at("resid_post", {1: erasure(model.d_model, 1)})
+    scores(resumed)
+    assert list(tmp_path.rglob("*.bin"))
+    assert np.abs(scores(resumed, edit) - scores(model, edit)).max() < 1e-5
+
+
+def test_a_full_disk_is_an_error_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no room for .* GiB of activations"):
+        Scratch(budget=0, directory=tmp_path).empty((1 << 60,), np.uint8)
+
+
+def test_threads_do_not_matter_to_the_digest() -> None:
+    from countergen_edit.models.resumption import _digest
+
+    ids = torch.arange(6).view(2, 3)
+    assert _digest(ids, ids) != _digest(ids.view(3, 2), ids.view(3, 2))
