@@ -64,6 +64,7 @@ def inline_svg(panel: Panel, key: str, colour: Mapping[str, str], marker: Mappin
 def described(panel: Panel) -> str:
     """A panel in words, for whoever cannot see it.
 
+    >>> from countergen_edit.reports.figures.panels import Series
     >>> described(Panel("jobs", "layer", "mean |R|", (Series("leace", (0,), (0.5,)),)))
     'jobs: mean |R| by layer; leace'
     """
