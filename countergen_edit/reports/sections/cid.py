@@ -48,7 +48,9 @@ def _continuations(results: Results) -> Table:
     rows = results.of("cid_continuations")
     groups = list(dict.fromkeys(row.group_a for row in rows))
     lines: list[tuple[Cell, ...]] = []
-    for key in dict.fromkeys((r.detail["template"], r.detail["lambda"], r.edit) for r in rows):
+    keys = dict.fromkeys((r.detail["template"], r.detail["lambda"], r.edit) for r in rows)
+    places = {part: i for i, part in enumerate(dict.fromkeys(k[:2] for k in keys))}
+    for key in sorted(keys, key=lambda k: places[k[:2]]):  # before and after side by side
         mine = {
             r.group_a: r for r in rows if (r.detail["template"], r.detail["lambda"], r.edit) == key
         }
@@ -83,9 +85,12 @@ def _panels(results: Results) -> list[Panel]:
         label = "Jensen–Shannon, nats a token"
         panels.append(Panel("divergence of the two sides", "λ", label, series))
     for metric, title in RATED.items():
-        if rows := results.of(metric):
-            series = _by_lambda(rows, [(r.edit, r.group_a) for r in rows])
-            panels.append(Panel(title, "λ", "share", series))
+        rows = results.of(metric)
+        for edit in dict.fromkeys(r.edit for r in rows):
+            mine = [r for r in rows if r.edit == edit]
+            series = _by_lambda(mine, [("", r.group_a) for r in mine])
+            heading = f"{title}; {edit_label(edit)}"
+            panels.append(Panel(heading, "λ", "share", series, limits=(0, 1)))
     if rows := results.of("cid_similarity"):
         at = [float(r.detail["lambda"]) for r in rows]
         series = (line("similarity", at, rows),)
@@ -98,7 +103,7 @@ def _by_lambda(rows: Sequence[Row], keys: Sequence[tuple[str, str]]) -> tuple[Se
     for key in dict.fromkeys(keys):
         mine = [row for row, own in zip(rows, keys, strict=True) if own == key]
         at = [_lambda(row) for row in mine]
-        name = ", ".join(part for part in (key[1], edit_label(key[0])) if part)
+        name = ", ".join(part for part in (key[1], key[0] and edit_label(key[0])) if part)
         series.append(line(name, at, mine))
     return tuple(series)
 
