@@ -15,6 +15,7 @@ ORDER = [
     "models",
     "erasers",
     "edits",
+    "checkpoints",
     "metrics",
     "experiments",
     "reports",

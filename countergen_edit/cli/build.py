@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from countergen_edit.checkpoints import is_checkpoint, load_checkpoint
 from countergen_edit.cli.settings import AuditSettings, ModelSettings
 from countergen_edit.conf_path import read_config
 from countergen_edit.data.axis import Axis, Split
@@ -24,14 +25,16 @@ NEUTRAL_FIT_EVERY = 5
 
 
 def load_model(settings: ModelSettings) -> LanguageModel:
-    """The model under audit; `testbed` names the shipped one."""
-    return load(
-        directory() if settings.name == TESTBED else settings.name,
-        device=settings.device,
-        dtype=settings.dtype,
-        device_map=settings.device_map,
-        revision=settings.revision,
-    )
+    """The model under audit; `testbed` names the shipped one, and a checkpoint brings its edit."""
+    where: dict[str, Any] = {
+        "device": settings.device,
+        "dtype": settings.dtype,
+        "device_map": settings.device_map,
+    }
+    if is_checkpoint(settings.name):
+        return load_checkpoint(settings.name, **where)
+    name = directory() if settings.name == TESTBED else settings.name
+    return load(name, revision=settings.revision, **where)
 
 
 def build_audit(settings: AuditSettings, model: LanguageModel) -> tuple[AuditPlan, str]:

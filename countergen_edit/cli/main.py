@@ -17,6 +17,8 @@ from countergen_edit.errors import UserError, unknown
 
 COMMANDS = {
     "audit": "measure the bias, project it out, and show before against after",
+    "edit": "edit a model and save it, with a model card, for anyone to load",
+    "chat": "talk to the original and the edited model side by side",
     "cid": "continue each of two prompts with what is unlikely after the other",
     "templates": "measure a bias with templates and with their rewordings: does it hold?",
     "sweep": "try every layer, eraser, rank and site, and show what each removes and costs",
@@ -25,7 +27,7 @@ COMMANDS = {
     "testbed": "check the shipped model against its planted truth, or train it anew",
 }
 FILE_ENDINGS = (".jsonl", ".csv")
-POSITIONAL = {"cid": "prompts[]", "compare": "runs[]", "report": "run"}
+POSITIONAL = {"cid": "prompts[]", "chat": "checkpoint", "compare": "runs[]", "report": "run"}
 """Command → the setting that takes the words that set nothing; `[]`: it takes several."""
 SETS_SOMETHING = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|[~-]")
 

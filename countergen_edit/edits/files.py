@@ -12,14 +12,21 @@ from safetensors.numpy import load_file, save_file
 from countergen_edit.edits.edit import Edit, Placement
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.errors import UserError
+from countergen_edit.models import LanguageModel
 
 TENSORS = "edit.safetensors"
 WORDS = "edit.json"
 _PARTS = ("left", "right", "mean")
 
 
-def save_edit(edit: Edit, directory: Path) -> None:
-    """Write an edit; the words go last, so that a folder with words is whole."""
+def save_edit(edit: Edit, directory: Path, made_for: str | None = None) -> None:
+    """Write an edit; the words go last, so that a folder with words is whole.
+
+    Args:
+        edit: what to write.
+        directory: made if it is not there.
+        made_for: `LanguageModel.fingerprint` of the model whose activations it was fitted on.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     # safetensors writes the memory of an array as it lies, transposed views included.
     tensors = {
@@ -28,15 +35,23 @@ def save_edit(edit: Edit, directory: Path) -> None:
         for part in _PARTS
     }
     save_file(tensors, directory / TENSORS)
-    words = {"placements": [{"site": p.site, "layer": p.layer} for p in edit.placements]}
+    words = {
+        "placements": [{"site": p.site, "layer": p.layer} for p in edit.placements],
+        "made_for": made_for,
+    }
     (directory / WORDS).write_text(json.dumps(words, indent=2) + "\n", "utf-8")
 
 
-def load_edit(directory: Path) -> Edit:
+def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
     """Read an edit that `save_edit` wrote.
 
+    Args:
+        directory: the folder.
+        model: the model it is meant for, if it should be checked.
+
     Raises:
-        UserError: the folder holds no edit, or its files do not belong together.
+        UserError: the folder holds no edit, its files do not belong together, or it was made for
+            another model.
     """
     try:
         words = json.loads((directory / WORDS).read_text("utf-8"))
@@ -53,4 +68,10 @@ def load_edit(directory: Path) -> Edit:
         raise UserError(f"{directory} holds no edit: {error.filename} is missing") from error
     except (KeyError, json.JSONDecodeError, SafetensorError) as error:
         raise UserError(f"{directory} holds no readable edit: {error}") from error
+    made_for = words.get("made_for")
+    if model is not None and made_for not in (None, model.fingerprint):
+        raise UserError(
+            f"the edit in {directory} was made for another model (fingerprint {made_for[:8]}, "
+            f"{model.name} is {model.fingerprint[:8]}): its directions mean nothing here"
+        )
     return Edit(tuple(placements))

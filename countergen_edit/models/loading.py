@@ -217,10 +217,16 @@ def _config(location: str, where: dict[str, Any]) -> Any:
     from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
     try:
-        kind = PreTrainedConfig.get_config_dict(location, **where)[0].get("model_type")
+        content = PreTrainedConfig.get_config_dict(location, **where)[0]
+        kind = content.get("model_type")
         config = AutoConfig.from_pretrained(location, **where) if kind in CONFIG_MAPPING else None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"cannot read the config of {location}: {_first_line(error)}") from error
+    if config is None and "auto_map" in content:
+        raise UserError(
+            f"{location} is a {kind} with code of its own, which is not run here; what "
+            "`countergen-edit edit` saved is read by countergen_edit.checkpoints.load_checkpoint"
+        )
     if config is None:
         raise UserError(f"unknown architecture {kind!r} in {location}: transformers has no such")
     return config

@@ -1,0 +1,83 @@
+"""Edits carried by the checkpoint: base weights, the edit's tensors, and a file that applies them.
+
+The file is `modeling_edited.py` of this room with the names of the stock classes filled in; nothing
+else differs between families. Refused: an architecture that transformers itself does not have.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from countergen_edit.checkpoints import modeling_edited
+from countergen_edit.checkpoints.sources import module_name, stock_model
+from countergen_edit.edits import Edit
+from countergen_edit.errors import UserError
+from countergen_edit.models import LanguageModel
+
+MODEL_TYPE = "countergen_edited"
+CODE = "modeling_edited.py"
+_PLACEHOLDERS = {"import GPT2Config as": "config", "import GPT2LMHeadModel as": "model"}
+
+
+def write_carried(model: LanguageModel, edit: Edit, folder: Path) -> None:
+    """Write the weights, the edit's tensors, the config and the modelling file.
+
+    Raises:
+        UserError: the architecture comes from outside transformers.
+    """
+    import transformers
+
+    wrapped = model.bridge.original_model
+    stock = {"config": type(wrapped.config).__name__, "model": type(wrapped).__name__}
+    for name, cls in ((stock["config"], type(wrapped.config)), (stock["model"], type(wrapped))):
+        if getattr(transformers, name, None) is not cls:
+            raise UserError(
+                f"{name} of {model.name} is not a class of transformers, so a checkpoint cannot "
+                "build on it: convert the model to a stock architecture first"
+            )
+    plain = stock_model(model)
+    state = dict(plain.state_dict())
+    wide = torch.promote_types(model.dtype, torch.float32)
+    places = []
+    for placement in edit.placements:
+        name, erasure = module_name(model, placement.site, placement.layer), placement.erasure
+        offset = erasure.right @ erasure.mean
+        for part, array in (("left", erasure.left), ("right", erasure.right), ("offset", offset)):
+            state[f"{name}.erasure.{part}"] = torch.tensor(array, dtype=wide).contiguous()
+        places.append({"module": name, "width": erasure.d, "rank": erasure.rank})
+    # Custom classes get no conversion of keys when they are loaded: write the names they have.
+    plain.save_pretrained(folder, state_dict=state, save_original_format=False)
+    _rewrite_config(folder / "config.json", stock["model"], places)
+    code = Path(modeling_edited.__file__).read_text("utf-8")
+    for placeholder, kind in _PLACEHOLDERS.items():
+        code = code.replace(placeholder, f"import {stock[kind]} as")
+    (folder / CODE).write_text(code, "utf-8")
+
+
+def _rewrite_config(path: Path, architecture: str, places: list[dict[str, Any]]) -> None:
+    config = json.loads(path.read_text("utf-8"))
+    config |= {
+        "architectures": ["EditedForCausalLM"],
+        "auto_map": {
+            "AutoConfig": "modeling_edited.EditedConfig",
+            "AutoModelForCausalLM": "modeling_edited.EditedForCausalLM",
+        },
+        "erasures": places,
+        "stock_model_type": config["model_type"],
+        "original_architecture": architecture,  # by which TransformerBridge finds its adapter
+        "model_type": MODEL_TYPE,
+    }
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", "utf-8")
+
+
+def write_stock_config(source: Path, target: Path) -> None:
+    """The config of a carried checkpoint as the stock architecture knows it."""
+    config = json.loads(source.read_text("utf-8"))
+    config["model_type"] = config.pop("stock_model_type")
+    config["architectures"] = [config.pop("original_architecture")]
+    del config["auto_map"], config["erasures"]
+    target.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", "utf-8")

@@ -1,0 +1,166 @@
+"""Edits folded into weights, where that is exact.
+
+With y = W x + b the output of the last matrix of an attention layer or an MLP, the erasure
+y - L R (y - m) is itself an affine map of x:
+
+    W' = (I - L R) W        b' = (I - L R) b + L R m
+
+An embedding is a matrix whose rows are the outputs, so the erasure acts on each row. A family
+without a slot for the bias gets one where its config has a switch for it. Refused: the residual
+stream, whose skip path no weight sees, and every place at which the fold would be inexact.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from countergen_edit.checkpoints.sources import (
+    empty_stock_model,
+    projection_name,
+    stock_model,
+)
+from countergen_edit.edits import Edit
+from countergen_edit.edits.edit import Placement
+from countergen_edit.erasers import AffineErasure
+from countergen_edit.errors import UserError
+from countergen_edit.models import LanguageModel
+
+INSTEAD = "save it with form=carried"
+_SCALE_TOLERANCE = 1e-5
+"""An embedding that multiplies its rows by a constant does so in its own precision."""
+
+
+def fold(model: LanguageModel, edit: Edit) -> Any:
+    """A stock model that computes what the edited one does; `model` itself is left as it is.
+
+    Raises:
+        UserError: the edit does not fold exactly into this architecture; with what to do instead.
+    """
+    places = [(placement, _find(model, placement)) for placement in edit.placements]
+    changes: dict[str, Any] = {}
+    for placement, name in places:
+        changes |= _changes(model, placement, name)
+    plain = stock_model(model, **changes)
+    for placement, name in places:
+        _require_unshared(plain, name)
+        module = plain.get_submodule(name)
+        if isinstance(module, nn.Embedding):
+            _fold_embedding(module, placement.erasure, model)
+        else:
+            _fold_matrix(module, placement.erasure)
+    return plain
+
+
+def folds(model: LanguageModel, edit: Edit) -> bool:
+    """Whether `fold` would succeed."""
+    try:
+        for placement in edit.placements:
+            _changes(model, placement, _find(model, placement))
+    except UserError:
+        return False
+    return True
+
+
+def _kinds() -> tuple[type[nn.Module], ...]:
+    from transformers.pytorch_utils import Conv1D
+
+    return nn.Linear, Conv1D
+
+
+def _find(model: LanguageModel, placement: Placement) -> str:
+    if placement.site == "resid_post":
+        raise UserError(
+            "an edit at site resid_post does not fold into weights: what it removes also comes "
+            f"along the skip path, which no weight sees; {INSTEAD}"
+        )
+    kinds = (nn.Embedding,) if placement.site == "embed" else _kinds()
+    return projection_name(model, placement.site, placement.layer, kinds)
+
+
+def _changes(model: LanguageModel, placement: Placement, name: str) -> dict[str, Any]:
+    """What the config must say differently: an output matrix of its own, a bias."""
+    config = model.bridge.original_model.config
+    if placement.site == "embed":
+        # The output matrix keeps the rows that the embedding loses.
+        return {"tie_word_embeddings": False} if config.tie_word_embeddings else {}
+    key = f"{name}.bias"
+    has = set(empty_stock_model(model).state_dict())
+    if key in has or not np.any(_offset(placement.erasure)):
+        return {}
+    for switch, value in config.to_dict().items():
+        if value is False and "bias" in switch:
+            more = set(empty_stock_model(model, **{switch: True}).state_dict()) - has
+            if key in more and all(added.endswith(".bias") for added in more):
+                return {switch: True}
+    raise UserError(
+        f"an edit at site {placement.site} moves the mean, and {name} of {model.name} has no bias "
+        f"to hold it, nor does its config have a switch for one; {INSTEAD}"
+    )
+
+
+def _require_unshared(plain: Any, name: str) -> None:
+    """Refuse to change a weight that also serves elsewhere, as in a model that repeats a block."""
+    weight = plain.get_submodule(name).weight
+    users = [
+        key
+        for key, parameter in plain.named_parameters(remove_duplicate=False)
+        if parameter is weight
+    ]
+    if len(users) > 1:
+        raise UserError(
+            f"the weight of {name} is also {', '.join(users[1:])}, which the edit must not "
+            f"change; {INSTEAD}"
+        )
+
+
+def _offset(erasure: AffineErasure) -> Float[np.ndarray, " d"]:
+    offset: Float[np.ndarray, " d"] = erasure.left @ (erasure.right @ erasure.mean)
+    return offset
+
+
+def _tensors(erasure: AffineErasure, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    left, right, offset = (
+        torch.tensor(a, dtype=torch.float64, device=like.device)
+        for a in (erasure.left, erasure.right, _offset(erasure))
+    )
+    return left, right, offset
+
+
+def _fold_matrix(module: Any, erasure: AffineErasure) -> None:
+    left, right, offset = _tensors(erasure, module.weight)
+    # Conv1D keeps its matrix transposed, output last.
+    transposed = not isinstance(module, nn.Linear)
+    weight = module.weight.double()
+    weight = weight.T if transposed else weight
+    weight = weight - left @ (right @ weight)
+    bias = torch.zeros_like(offset) if module.bias is None else module.bias.double()
+    bias = bias - left @ (right @ bias) + offset
+    weight = weight.T if transposed else weight
+    dtype = module.weight.dtype
+    module.weight = nn.Parameter(weight.contiguous().to(dtype), requires_grad=False)
+    if module.bias is not None:
+        module.bias = nn.Parameter(bias.to(dtype), requires_grad=False)
+
+
+def _fold_embedding(module: nn.Embedding, erasure: AffineErasure, model: LanguageModel) -> None:
+    # Watched, not assumed: some families multiply the rows by a constant on their way out.
+    original = model.bridge.original_model.get_input_embeddings()
+    with torch.inference_mode():
+        every = torch.arange(module.num_embeddings, device=module.weight.device)
+        output = getattr(original, "original_component", original)(every).double()
+    weight = module.weight.double()
+    scale = (output * weight).sum() / (weight * weight).sum()
+    if (output - scale * weight).abs().max() > _SCALE_TOLERANCE * output.abs().max():
+        raise UserError(
+            f"the embedding of {model.name} is more than a table of rows; an edit of it does not "
+            f"fold exactly: {INSTEAD}"
+        )
+    left, right, offset = _tensors(erasure, module.weight)
+    rows = scale * weight
+    rows = (rows - rows @ right.T @ left.T + offset) / scale
+    module.weight = nn.Parameter(rows.to(module.weight.dtype), requires_grad=False)

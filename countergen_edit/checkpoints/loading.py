@@ -1,0 +1,95 @@
+"""Load a checkpoint back into this package: to audit it, to edit it further, to talk to it.
+
+In: a folder that `save_checkpoint` made. Out: a `LanguageModel`. No code from the folder is run:
+a carried edit is attached to the stock model. Refused: a folder that was tampered with.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from countergen_edit.checkpoints.carrying import CODE, write_stock_config
+from countergen_edit.checkpoints.checksums import CHECKSUMS, sha256, verify_checksums
+from countergen_edit.checkpoints.saving import EDIT, RECORD
+from countergen_edit.edits import Edit, attach, load_edit
+from countergen_edit.edits.files import TENSORS
+from countergen_edit.errors import UserError
+from countergen_edit.models import LanguageModel, load
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint whose files are what was saved."""
+
+    folder: Path
+    record: dict[str, Any]
+    edit: Edit
+
+    @property
+    def carried(self) -> bool:
+        """Whether the folder holds the unedited weights, and the edit beside them."""
+        return bool(self.record["form"] == "carried")
+
+
+def is_checkpoint(directory: str | Path) -> bool:
+    """Whether `save_checkpoint` made this directory."""
+    return all((Path(directory).expanduser() / name).is_file() for name in (RECORD, CHECKSUMS))
+
+
+def open_checkpoint(directory: str | Path) -> Checkpoint:
+    """Verify a checkpoint and read what is known of it.
+
+    Raises:
+        UserError: it is none, or was changed after it was saved.
+    """
+    folder = Path(directory).expanduser()
+    if not is_checkpoint(folder):
+        raise UserError(
+            f"{folder} is no checkpoint of this package (no {RECORD} with {CHECKSUMS}): give a "
+            "directory written by `countergen-edit edit … save=DIR`"
+        )
+    verify_checksums(folder)
+    record = json.loads((folder / RECORD).read_text("utf-8"))
+    return Checkpoint(folder, record, load_edit(folder / EDIT))
+
+
+def load_checkpoint(directory: str | Path, **where: Any) -> LanguageModel:
+    """The edited model, its edit in place for good.
+
+    Args:
+        directory: the checkpoint.
+        where: `device`, `dtype`, `device_map` of `models.load`.
+
+    Raises:
+        UserError: all that `open_checkpoint` and `models.load` refuse.
+    """
+    checkpoint = open_checkpoint(directory)
+    if not checkpoint.carried:
+        return load(checkpoint.folder, **where)
+    model = load_unedited(checkpoint, **where)
+    # The handle must live as long as the model does. The config enters the fingerprint, which must
+    # not be the unedited model's.
+    model.bridge.carried = attach(model, checkpoint.edit)
+    model.bridge.original_model.config.carried = sha256(checkpoint.folder / EDIT / TENSORS)
+    return model
+
+
+def load_unedited(checkpoint: Checkpoint, **where: Any) -> LanguageModel:
+    """The model that a carried checkpoint edits.
+
+    Raises:
+        UserError: the checkpoint is folded, so that its weights are edited ones.
+    """
+    if not checkpoint.carried:
+        raise UserError(f"{checkpoint.folder} is folded: it does not hold the unedited weights")
+    with tempfile.TemporaryDirectory() as place:
+        for path in checkpoint.folder.resolve().iterdir():
+            if path.is_file() and path.name not in (CODE, "config.json"):
+                (Path(place) / path.name).symlink_to(path)
+        write_stock_config(checkpoint.folder / "config.json", Path(place) / "config.json")
+        model = load(place, **where)
+    return replace(model, name=str(checkpoint.folder))

@@ -1,0 +1,105 @@
+"""A language model whose activations are projected on their way: x - left (right x - offset).
+
+Written by countergen-edit into the checkpoint's folder, where `auto_map` in config.json points to
+it. It needs torch and transformers alone:
+
+    AutoModelForCausalLM.from_pretrained(FOLDER, trust_remote_code=True)
+
+The weights are those of the stock architecture; each erasure is a child of the module whose output
+it edits, and its tensors lie in model.safetensors beside the weights. Refused: a checkpoint without
+the tensors of its erasures, which would be the unedited model.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import GPT2Config as StockConfig
+from transformers import GPT2LMHeadModel as StockModel
+
+
+class EditedConfig(StockConfig):  # type: ignore[no-untyped-call]
+    """The stock config, and `erasures`: the module, width and rank of each.
+
+    The model type is not the stock one's, so that loading without `trust_remote_code` fails instead
+    of giving the unedited model.
+    """
+
+    model_type = "countergen_edited"
+
+
+class Erasure(nn.Module):
+    """x - left (right x - offset) over the last axis, the offset being right · mean."""
+
+    left: Tensor
+    right: Tensor
+    offset: Tensor
+
+    def __init__(self, width: int, rank: int) -> None:
+        super().__init__()
+        # Not zeros: an erasure without its values must not pass for one that changes nothing.
+        self.register_buffer("left", torch.full((width, rank), torch.nan))
+        self.register_buffer("right", torch.full((rank, width), torch.nan))
+        self.register_buffer("offset", torch.full((rank,), torch.nan))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Erase; half precision is widened, as a small change would drown in its rounding."""
+        wide = torch.promote_types(x.dtype, torch.float32)
+        left, right, offset = (t.to(x.device, wide) for t in (self.left, self.right, self.offset))
+        y = x.to(wide)
+        return (y - (y @ right.T - offset) @ left.T).to(x.dtype)
+
+    def edit(self, module: nn.Module, args: Any, output: Any) -> Any:
+        """The forward hook; some modules return a tensor, others a tuple that begins with it."""
+        if isinstance(output, Tensor):
+            return self(output)
+        return (self(output[0]), *output[1:])
+
+    def _apply(self, fn: Any, recurse: bool = True) -> "Erasure":
+        """Follow a model to its device, but not to half precision."""
+
+        def keep_precision(tensor: Tensor) -> Tensor:
+            moved: Tensor = fn(tensor)
+            narrowed = moved.dtype in (torch.float16, torch.bfloat16)
+            return tensor.to(moved.device) if narrowed else moved
+
+        super()._apply(keep_precision, recurse)  # type: ignore[no-untyped-call]
+        return self
+
+
+class EditedForCausalLM(StockModel):  # type: ignore[no-untyped-call]
+    """The stock model with its erasures in place."""
+
+    config_class = EditedConfig
+    _keep_in_fp32_modules_strict = [  # noqa: RUF012
+        *(StockModel._keep_in_fp32_modules_strict or ()),
+        "erasure",
+    ]
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        for place in config.erasures:
+            module = self.get_submodule(place["module"])
+            module.erasure = Erasure(place["width"], place["rank"])
+            # A bound method, so that a deep copy of the model edits by its own erasure.
+            module.register_forward_hook(module.erasure.edit)
+
+    @classmethod
+    def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
+        """Load as ever, and make sure that every erasure came along."""
+        loaded: Any = super().from_pretrained(*args, output_loading_info=True, **kwargs)
+        model, report = loaded
+        absent = [str(key) for found in report.values() for key in found if ".erasure." in str(key)]
+        for place in model.config.erasures:
+            if not isinstance(
+                getattr(model.get_submodule(place["module"]), "erasure", None), Erasure
+            ):
+                absent.append(
+                    f"{place['module']}.erasure"
+                )  # its module was replaced, say quantized
+        if absent:
+            raise ValueError(
+                f"{absent[0]} was not loaded: this would be the unedited model; the checkpoint is "
+                "damaged, or another library replaced the module that carries the edit"
+            )
+        return (model, report) if output_loading_info else model

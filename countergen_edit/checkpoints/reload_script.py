@@ -1,0 +1,55 @@
+"""Load checkpoints as a stranger would, and write down what they say.
+
+Run with `python -c`, on a job file: {"folders": {name: [folder, [[token, …], …]]}, "out": file}.
+This package and TransformerLens are made impossible to import first. Out: float64 logits of each
+text of each folder, `name.0`, `name.1`, …, and beside them the missing and unexpected keys.
+"""
+
+import importlib.abc
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ABSENT = ("countergen_edit", "transformer_lens")
+
+
+class Absent(importlib.abc.MetaPathFinder):
+    """Makes a package behave as if it were not installed."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        """Refuse the absent packages, leave all others to the next finder."""
+        if name.partition(".")[0] in ABSENT:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def main(job_file: str) -> None:
+    """Do the job."""
+    sys.meta_path.insert(0, Absent())
+    import torch
+    from safetensors.torch import save_file
+    from transformers import AutoModelForCausalLM
+
+    job = json.loads(Path(job_file).read_text("utf-8"))
+    logits, keys = {}, {}
+    for name, (folder, texts, dtype) in job["folders"].items():
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            folder,
+            trust_remote_code=True,
+            local_files_only=True,
+            dtype=getattr(torch, dtype),
+            attn_implementation="eager",  # as TransformerLens runs it
+            output_loading_info=True,
+        )
+        model, report = loaded
+        model.eval()
+        keys[name] = sorted(str(key) for found in report.values() for key in found)
+        for i, text in enumerate(texts):
+            with torch.inference_mode():
+                logits[f"{name}.{i}"] = model(torch.tensor([text])).logits[0].double().contiguous()
+    save_file(logits, job["out"])
+    Path(job["out"]).with_suffix(".json").write_text(json.dumps(keys), "utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,195 @@
+"""Save an edited model as a folder that plain transformers loads.
+
+In: a model and an edit. Out: a folder with weights, tokenizer, card, the edit, and proof that they
+belong together. It appears under its name only when it is whole and the saved model, reloaded in a
+fresh process, gave the edited one's logits. Refused: a target that cannot be written or holds
+something else, too little space, an inexact fold. A folder that was there stays, whatever happens.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from safetensors import SafetensorError
+
+from countergen_edit.checkpoints.carrying import write_carried
+from countergen_edit.checkpoints.checksums import CHECKSUMS, write_checksums
+from countergen_edit.checkpoints.folding import fold, folds
+from countergen_edit.checkpoints.parity import Parity, check_parity
+from countergen_edit.edits import Edit, applied, save_edit
+from countergen_edit.errors import UserError, unknown
+from countergen_edit.models import LanguageModel
+
+Form = Literal["folded", "carried"]
+FORMS: tuple[str, ...] = ("auto", *get_args(Form))
+RECORD, PARITY, EDIT, CARD = "countergen_edit.json", "parity.json", "edit", "README.md"
+_PARTIAL = ".partial"
+_MARGIN = 1.1
+"""Space asked for beyond the weights: tokenizer, config, card."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A finished checkpoint."""
+
+    folder: Path
+    form: Form
+    parity: Parity
+
+
+def choose_form(model: LanguageModel, edit: Edit, form: str = "auto") -> Form:
+    """`auto` folds where that is exact, which needs no custom code, and carries elsewhere.
+
+    Raises:
+        UserError: no such form, or the model is itself a carried checkpoint.
+    """
+    if form not in FORMS:
+        raise unknown("form", form, FORMS)
+    if hasattr(model.bridge, "carried"):
+        raise UserError(
+            f"{model.name} carries an edit already: fit on the model it was made from, and place "
+            "both erasures in one edit"
+        )
+    if form == "auto":
+        return "folded" if folds(model, edit) else "carried"
+    return "folded" if form == "folded" else "carried"
+
+
+def save_checkpoint(
+    model: LanguageModel,
+    edit: Edit,
+    directory: Path,
+    *,
+    form: str = "auto",
+    texts: Sequence[str] = (),
+    record: Mapping[str, Any] | None = None,
+    card: Callable[[Form, Parity], str] | None = None,
+    overwrite: bool = False,
+) -> Saved:
+    """Write a checkpoint, prove it, and give it its name.
+
+    Args:
+        model: the unedited model.
+        edit: what is saved with it.
+        directory: the folder to make.
+        form: `folded`, `carried`, or `auto`.
+        texts: what the proof compares logits on; the first few.
+        record: what should be known of the edit's making; goes into `countergen_edit.json`.
+        card: makes the text of the model card.
+        overwrite: replace a checkpoint that is already there, once the new one is whole.
+
+    Raises:
+        UserError: the target cannot be written, is full, or holds something else; the edit belongs
+            to another model; the fold or the saved model is not exact.
+    """
+    check_target(directory, overwrite)
+    with applied(model, edit):
+        pass  # an edit of another width, or for a layer that is not there, is refused
+    chosen = choose_form(model, edit, form)
+    with _partial(model, directory) as folder:
+        write_model(model, edit, folder, chosen)
+        parity = check_parity(model, edit, folder, texts)
+        about = {
+            "form": chosen,
+            "model": model.name,
+            "model_fingerprint": model.fingerprint,
+            "dtype": str(model.dtype).removeprefix("torch."),
+        }
+        _write_json(folder / RECORD, about | {**(record or {})})
+        _write_json(folder / PARITY, parity.to_dict())
+        if card is not None:
+            (folder / CARD).write_text(card(chosen, parity), "utf-8")
+        for path in folder.rglob("*.safetensors"):  # written for their owner's eyes only
+            shutil.copymode(folder / RECORD, path)
+        write_checksums(folder)
+        _take_name(folder, directory)
+    return Saved(directory, chosen, parity)
+
+
+def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> None:
+    """Weights, config, tokenizer and the edit itself, unproven."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        if form == "folded":
+            fold(model, edit).save_pretrained(folder)
+        else:
+            write_carried(model, edit, folder)
+        model.tokenizer.save_pretrained(folder)
+    finally:
+        if shown:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+    save_edit(edit, folder / EDIT, made_for=model.fingerprint)
+
+
+def check_target(directory: Path, overwrite: bool = False) -> None:
+    """Find out before any work whether a checkpoint may go there.
+
+    Raises:
+        UserError: it may not, and why.
+    """
+    if directory.exists() and not directory.is_dir():
+        raise UserError(f"save={directory} is a file: name a directory")
+    if directory.is_dir() and any(directory.iterdir()):
+        if not (directory / CHECKSUMS).is_file():
+            raise UserError(f"save={directory} holds something else: choose another directory")
+        if not overwrite:
+            raise UserError(
+                f"save={directory} holds a checkpoint already: choose another directory, or set "
+                "overwrite=true to replace it"
+            )
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        probe = directory.with_name(f".{directory.name}.probe")
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UserError(f"cannot write save={directory}: {error.strerror}") from error
+
+
+@contextmanager
+def _partial(model: LanguageModel, directory: Path) -> Iterator[Path]:
+    """A folder beside the target; gone afterwards, unless it was given the target's name."""
+    needed = _MARGIN * sum(p.nbytes for p in model.bridge.original_model.parameters())
+    free = shutil.disk_usage(directory.parent).free
+    if free < needed:
+        raise UserError(
+            f"cannot write save={directory}: {needed / 2**20:.0f} MB are needed, "
+            f"{free / 2**20:.0f} MB are free"
+        )
+    folder = directory.with_name(f".{directory.name}{_PARTIAL}")
+    shutil.rmtree(folder, ignore_errors=True)  # what a killed save left
+    try:
+        folder.mkdir()
+        yield folder
+    except (OSError, SafetensorError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UserError(f"cannot write save={directory}: {why}") from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _take_name(folder: Path, directory: Path) -> None:
+    old = directory.with_name(f".{directory.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if directory.exists():
+        directory.rename(old)
+    try:
+        folder.rename(directory)
+    except OSError:
+        if old.exists():
+            old.rename(directory)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")

@@ -1,0 +1,139 @@
+"""Which module of the Hugging Face model makes the activation at a site.
+
+In: a model, a site, a layer. Out: dotted names as the stock architecture knows them. They are found
+by asking the bridge and by watching a short forward pass, so that no family needs a row anywhere.
+Refused: a site whose activation no single module returns.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from countergen_edit.errors import UserError
+from countergen_edit.models import LanguageModel, hook_name
+
+WRAPPED = "._original_component"
+"""What the bridge puts into the name of a module that it wraps."""
+_PROBE_TOKENS = 8
+
+
+def stock_name(name: str) -> str:
+    """The name that a module or tensor has in the stock architecture.
+
+    >>> stock_name("transformer.h.1._original_component.attn._original_component")
+    'transformer.h.1.attn'
+    """
+    return name.replace(WRAPPED, "")
+
+
+def module_name(model: LanguageModel, site: str, layer: int | None) -> str:
+    """The module whose output, or its first part, is the activation at the site.
+
+    Raises:
+        UserError: the model has no such place, or the activation is no module's output.
+    """
+    hook = model.bridge.hook_dict[hook_name(model, site, layer)]
+    stock = stock_modules(model)
+    for component in model.bridge.modules():
+        if getattr(component, "hook_out", None) is hook:
+            original = getattr(component, "original_component", None)
+            # The bridge lists a module under names of its own too.
+            for name, module in model.bridge.original_model.named_modules(remove_duplicate=False):
+                if module is original and stock_name(name) in stock:
+                    return stock_name(name)
+    raise UserError(
+        f"the activation of {model.name} at site {site}, layer {layer}, is no module's output, so "
+        "a checkpoint cannot carry the edit: choose site resid_post"
+    )
+
+
+def projection_name(model: LanguageModel, site: str, layer: int | None, kinds: Any) -> str:
+    """The module of one of the kinds whose output *is* the activation at the site, bit for bit.
+
+    Raises:
+        UserError: there is none, because something follows the last matrix (a norm, a mixture of
+            experts, the residual stream itself).
+    """
+    name = hook_name(model, site, layer)
+    seen: list[Tensor] = []
+    outputs: dict[str, Tensor] = {}
+    handles = []
+
+    def watch(key: str) -> Any:
+        def hook(module: nn.Module, args: Any, output: Any) -> None:
+            outputs[key] = output
+
+        return hook
+
+    for key, module in model.bridge.original_model.named_modules(remove_duplicate=False):
+        if isinstance(module, kinds):
+            handles.append(module.register_forward_hook(watch(stock_name(key))))
+    ids = torch.arange(min(_PROBE_TOKENS, model.vocab_size))[None]
+    try:
+        with model.bridge.hooks(fwd_hooks=[(name, lambda x, hook: seen.append(x.clone()))]):
+            model.run_blocks(ids, torch.ones_like(ids))
+    finally:
+        for handle in handles:
+            handle.remove()
+    stock = stock_modules(model)
+    found = [
+        key
+        for key, output in outputs.items()
+        if key in stock
+        and output.numel() == seen[0].numel()
+        and torch.equal(output.reshape(seen[0].shape), seen[0])
+    ]
+    if len(found) != 1:
+        raise UserError(
+            f"an edit at site {site} does not fold into the weights of {model.name}: its "
+            "activation is not the plain output of one matrix; save it with form=carried"
+        )
+    return found[0]
+
+
+def stock_modules(model: LanguageModel) -> set[str]:
+    """Names of all modules of the stock architecture."""
+    return {name for name, _ in empty_stock_model(model).named_modules()}
+
+
+def empty_stock_model(model: LanguageModel, **changes: Any) -> Any:
+    """The stock architecture without memory for its weights, its config changed as told."""
+    wrapped = model.bridge.original_model
+    config = copy.deepcopy(wrapped.config)
+    for key, value in changes.items():
+        setattr(config, key, value)
+    with torch.device("meta"):
+        return type(wrapped)(config)
+
+
+def stock_model(model: LanguageModel, **changes: Any) -> Any:
+    """The stock model, sharing the weights that the bridge wraps.
+
+    A bias that only the changed config has is zero.
+
+    Raises:
+        UserError: the weights lie on no device (offloaded), or are not those of the architecture.
+    """
+    wrapped = model.bridge.original_model
+    plain = empty_stock_model(model, **changes)
+    held: dict[str, Tensor] = {}
+    for key, tensor in wrapped.state_dict().items():
+        held.setdefault(stock_name(key), tensor)
+    state = {}
+    for key, empty in plain.state_dict().items():
+        if key not in held and key.endswith(".bias"):
+            held[key] = torch.zeros(empty.shape, dtype=model.dtype)
+        if key not in held or held[key].is_meta or held[key].shape != empty.shape:
+            raise UserError(
+                f"cannot save {model.name}: its weight {key} is not in memory as the architecture "
+                "has it; load it without device_map"
+            )
+        state[key] = held[key]
+    plain.load_state_dict(state, assign=True)
+    plain.tie_weights()
+    plain.generation_config = wrapped.generation_config
+    return plain.requires_grad_(False).eval()

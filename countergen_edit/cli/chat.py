@@ -1,0 +1,98 @@
+"""`countergen-edit chat`: the original and the edited model continue the same lines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from countergen_edit.checkpoints import Checkpoint, load_unedited, open_checkpoint
+from countergen_edit.cli.build import load_model
+from countergen_edit.cli.settings import ModelSettings
+from countergen_edit.edits import applied, load_edit
+from countergen_edit.errors import UserError
+from countergen_edit.models import LanguageModel, generate, load
+
+
+def run(config: Mapping[str, Any]) -> None:
+    """Answer line after line until input ends."""
+    given = config["checkpoint"]
+    folders = given if isinstance(given, list) else [given]  # a list from words without a key
+    if len(folders) != 1 or not folders[0]:
+        raise UserError("say which checkpoint: countergen-edit chat DIR")
+    checkpoint = open_checkpoint(str(folders[0]))
+    original, edited, edit = _models(checkpoint, config)
+    console = Console(highlight=False)
+    temperature = float(config["temperature"])
+    sampling = {"do_sample": True, "temperature": temperature, "top_p": float(config["top_p"])}
+    for line in _lines(console):
+        texts = []
+        for model, attached in ((original, nullcontext()), (edited, edit())):
+            with attached:
+                texts += generate(
+                    model,
+                    [line],
+                    max_new_tokens=int(config["max_new_tokens"]),
+                    seed=int(config["seed"]),
+                    **(sampling if temperature > 0 else {}),  # type: ignore[arg-type]
+                )
+        table = Table(box=None, expand=True, padding=(0, 2, 1, 0))
+        for title in ("original", "edited"):
+            table.add_column(title, ratio=1, header_style="bold", justify="left")
+        # Shown as text, whatever markup or control codes a model makes up.
+        table.add_row(*(Text("".join(c for c in t if c.isprintable() or c == "\n")) for t in texts))
+        console.print(table)
+
+
+def _models(
+    checkpoint: Checkpoint, config: Mapping[str, Any]
+) -> tuple[LanguageModel, LanguageModel, Any]:
+    """The original, the edited, and a context in which the latter is edited.
+
+    A carried checkpoint holds the unedited weights, so one copy of them serves both.
+    """
+    where = {"device": config["device"], "dtype": config["dtype"]}
+    if checkpoint.carried and config["original"] is None:
+        model = load_unedited(checkpoint, **where)
+        return model, model, lambda: applied(model, checkpoint.edit)
+    name = config["original"] or checkpoint.record["model"]
+    settings = ModelSettings(name=str(name), device_map=None, revision=None, **where)
+    try:
+        original = load_model(settings)
+    except UserError as error:
+        raise UserError(f"{error}; say where the unedited model is: original=NAME") from error
+    made_of = checkpoint.record["model_fingerprint"]
+    if where["dtype"] == checkpoint.record["dtype"] and original.fingerprint != made_of:
+        raise UserError(
+            f"{name} is not the model that {checkpoint.folder} was made of (fingerprint "
+            f"{original.fingerprint[:8]}, not {made_of[:8]}): say where that is: original=NAME"
+        )
+    if checkpoint.carried:
+        edit = load_edit(checkpoint.folder / "edit")
+        return original, original, lambda: applied(original, edit)
+    return original, load(checkpoint.folder, **where), nullcontext
+
+
+def _lines(console: Console) -> Iterator[str]:
+    """Prompts as they are typed or piped in; empty lines are passed over."""
+    if sys.stdin.isatty():
+        console.print("Type the beginning of a text; an empty line or Ctrl-D ends.")
+        while line := _ask(console):
+            yield line
+        return
+    for line in sys.stdin:
+        if text := line.rstrip("\r\n"):
+            console.print(Text(f"> {text}"))
+            yield text
+
+
+def _ask(console: Console) -> str:
+    try:
+        return console.input("> ")
+    except EOFError:
+        return ""

@@ -1,0 +1,107 @@
+"""`edit` leaves a checkpoint with a card that repeats its run; `chat` talks to it."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from huggingface_hub import ModelCard
+
+from countergen_edit.checkpoints import open_checkpoint
+from countergen_edit.cli.main import main
+from countergen_edit.experiments.run_folder import read_rows
+
+SMALL = [
+    "eraser=mean_difference",
+    "edit=attn_out",
+    "edit.layers=[3]",
+    "data.test=[{source:testbed,family:occupations}]",
+]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("edit")
+
+
+@pytest.fixture(scope="module")
+def finished(place: Path) -> Path:
+    assert main(["edit", *SMALL, f"run_dir={place / 'run'}", f"save={place / 'saved'}"]) == 0
+    return place / "saved"
+
+
+def test_the_card_is_valid_and_its_figures_are_the_runs(finished: Path) -> None:
+    card = ModelCard.load(finished / "README.md")  # refuses metadata that the hub would
+    rows = read_rows(finished.parent / "run" / "results.jsonl")
+    assert card.data.library_name == "transformers"
+    name = json.loads((finished / "countergen_edit.json").read_text())["edit"]
+    found = {(e.metric_type, e.dataset_type): e for e in card.data.eval_results}
+    assert {"mean_abs_r", "agreement", "perplexity", "kl"} == {metric for metric, _ in found}
+    for (metric, dataset), result in found.items():
+        before, after = (
+            next(
+                r
+                for r in rows
+                if (r.metric, r.dataset, r.split, r.edit) == (metric, dataset, "test", edit)
+            )
+            for edit in ("none", name)
+        )
+        assert result.metric_value == after.value
+        assert result.metric_args == {"unedited": before.value, "low": after.lo, "high": after.hi}
+        assert f"{after.value:.3f}" in card.text
+
+
+def test_the_card_says_how_to_repeat_the_run_and_what_was_not_measured(finished: Path) -> None:
+    text = (finished / "README.md").read_text()
+    record = open_checkpoint(finished).record
+    for figure in (record["fingerprint"], record["model_hash"], record["data_hash"]):
+        assert figure in text
+    assert "eraser=mean_difference" in text
+    assert "metric=[r,fairpair]" in text
+    assert "trust_remote_code" not in text  # folded
+    assert str(finished.parent) not in text.replace(f"run_dir={finished.parent}/run", "")
+
+
+def test_chat_continues_each_line_of_a_pipe_with_both_models(
+    finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("Mary works as a\n\nJohn is\n"))
+    assert main(["chat", str(finished), "max_new_tokens=3"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("original") == out.count("edited") == 2
+    assert "> Mary works as a" in out
+    assert "> John is" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["edit", *SMALL], "save=DIR"),
+        (["edit", "save=/proc/nowhere"], "cannot write save=/proc/nowhere"),
+        (["edit", "save=new", "eraser=[rlace,leace]"], "holds one edit, not"),
+        (["edit", "save=new", "form=folded"], "form=carried"),
+        (["edit", "save=new", "form=fold"], "did you mean 'folded'"),
+        (["edit", "save=new", "overwrite=perhaps"], "overwrite='perhaps'"),
+        (["chat"], "chat DIR"),
+        (["chat", "/nowhere"], "no checkpoint of this package"),
+    ],
+)
+def test_mistakes_are_said_in_one_line_before_any_work(
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    try:
+        code = main(words)
+    except SystemExit as stop:
+        code = int(str(stop.code))
+    error = capsys.readouterr().err
+    assert code == 2
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
