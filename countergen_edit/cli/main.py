@@ -27,7 +27,7 @@ COMMANDS = {
     "testbed": "check the shipped model against its planted truth, or train it anew",
 }
 FILE_ENDINGS = (".jsonl", ".csv")
-POSITIONAL = {"cid": "prompts[]", "chat": "checkpoint", "compare": "runs[]", "report": "run"}
+POSITIONAL = {"cid": "prompts[]", "chat": "checkpoint[]", "compare": "runs[]", "report": "run"}
 """Command → the setting that takes the words that set nothing; `[]`: it takes several."""
 SETS_SOMETHING = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|[~-]")
 
