@@ -32,7 +32,9 @@ from countergen_edit.reports.debias_summary import (
     nothing_fits,
     summary,
 )
+from countergen_edit.reports.html import write_report
 from countergen_edit.reports.results import Results
+from countergen_edit.reports.run import open_run
 from countergen_edit.reports.terminal import print_audit
 
 BUDGETS = {
@@ -91,6 +93,7 @@ def run(config: Mapping[str, Any]) -> None:
         folder.record("search", [replace(row, unit="") for row in found.rows])
     results = Results(audit(model, found.plan, folder))
     saved = save(model, found.plan, results, saving, kept, manifest)
+    write_report(open_run(folder.path))
     print_audit(results, console)
     console.rule()
     for line in (*summary(results, saved, budgets), *next_steps(saved, folder.path)):

@@ -35,8 +35,10 @@ from countergen_edit.experiments.edit import (
 from countergen_edit.experiments.manifest import make_manifest
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.models import LanguageModel
+from countergen_edit.reports.html import write_report
 from countergen_edit.reports.model_card import model_card
 from countergen_edit.reports.results import Results
+from countergen_edit.reports.run import open_run
 from countergen_edit.reports.terminal import print_audit
 
 
@@ -88,7 +90,8 @@ def run(config: Mapping[str, Any]) -> None:
     saved = save(model, plan, results, saving, kept, manifest)
     console = Console(highlight=False)
     print_audit(results, console)
-    for line in (*about(saved), f"Run folder: {folder.path}"):
+    report = write_report(open_run(folder.path))
+    for line in (*about(saved), f"Report: {report}", f"Run folder: {folder.path}"):
         console.print(line, soft_wrap=True, markup=False)
     upload(saved, saving, console)
 
