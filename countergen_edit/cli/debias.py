@@ -21,6 +21,7 @@ from countergen_edit.cli.edit import (
     upload,
 )
 from countergen_edit.cli.settings import audit_settings, integer
+from countergen_edit.cli.sweep import swept_layers
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import audit, check_plan
 from countergen_edit.experiments.cells import check_sweep
@@ -70,7 +71,9 @@ def run(config: Mapping[str, Any]) -> None:
     settings = audit_settings(config)
     model = load_model(settings.model)
     plan, data_hash = build_audit(settings, model)
-    searched = search_plan(plan, budgets, combine=combine)
+    searched = search_plan(
+        plan, budgets, layers=swept_layers(config["layers"], model), combine=combine
+    )
     kept, manifest = identity("debias", config, settings, model, data_hash, SAVING)
     label = Path(settings.model.name).name
     default = Path("runs") / "debias" / f"{label}-{plan.fit[0].axis}-{manifest['fingerprint'][:8]}"

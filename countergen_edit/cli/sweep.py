@@ -144,7 +144,7 @@ def build_sweep(
     plan = SweepPlan(
         audits=audits,
         sites=_words("sites", config["sites"]) or (settings.edit.site,),
-        layers=_layers(config["layers"], model),
+        layers=swept_layers(config["layers"], model),
         ranks=_numbers("ranks", config["ranks"]),
         combine=_number("combine", config["combine"]),
         tolerance=make_settings(Tolerance, "tolerance", config["tolerance"]),
@@ -157,7 +157,12 @@ def build_sweep(
     return plan, hashes
 
 
-def _layers(value: Any, model: LanguageModel) -> tuple[int, ...] | None:
+def swept_layers(value: Any, model: LanguageModel) -> tuple[int, ...] | None:
+    """The layers that a setting names; None for all.
+
+    Raises:
+        UserError: it is neither `all` nor `middle` nor a list of numbers.
+    """
     if value == "all":
         return None
     if value == "middle":

@@ -32,8 +32,14 @@ class Found:
     """Validation rows of every edit tried but the chosen one, which its audit measures again."""
 
 
-def search_plan(plan: AuditPlan, budgets: Tolerance, *, combine: int = 3) -> SweepPlan:
-    """The sweep behind a search: every layer and eraser, validation data for test data."""
+def search_plan(
+    plan: AuditPlan,
+    budgets: Tolerance,
+    *,
+    layers: tuple[int, ...] | None = None,
+    combine: int = 3,
+) -> SweepPlan:
+    """The sweep behind a search: every eraser and layer, validation data for test data."""
     blind = replace(plan.metrics[0].subject, measured=())
     audit = replace(
         plan,
@@ -45,6 +51,7 @@ def search_plan(plan: AuditPlan, budgets: Tolerance, *, combine: int = 3) -> Swe
     return SweepPlan(
         audits={plan.fit[0].axis: audit},
         sites=(plan.site,),
+        layers=layers,
         combine=combine,
         tolerance=budgets,
         mix=False,
