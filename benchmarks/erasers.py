@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
 
 from countergen_edit.erasers import INLP, LEACE, RLACE
 
@@ -181,6 +182,9 @@ def bench_inlp(peer: Any) -> None:
         textbook, directions = seconds(lambda X=X, z=z: textbook_inlp(X, z))
         print(f"INLP rank {RANK}, {N} x {D}, scale {scale}: {ours:.2f} s")
         print(f"  textbook over scikit-learn: {textbook:.2f} s, ratio {textbook / ours:.1f}")
+        with threadpool_limits(1):
+            alone, _ = seconds(lambda X=X, z=z: textbook_inlp(X, z), 2)
+        print(f"  the same kept to one thread: {alone:.2f} s, ratio {alone / ours:.1f}")
         print("  held-out accuracy of a probe fitted on fresh erased rows:")
         for name, erased in (
             ("before", np.zeros((0, D))),

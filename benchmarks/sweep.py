@@ -36,8 +36,8 @@ from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.loaders import load_set
 from countergen_edit.data.substitution import Substitution
 from countergen_edit.edits import Edit, applied
-from countergen_edit.erasers import BaseEraser, make_eraser
-from countergen_edit.experiments.fit_data import capture_fit_data, capture_sites, fitting_threads
+from countergen_edit.erasers import BaseEraser, fitting_threads, make_eraser
+from countergen_edit.experiments.fit_data import capture_fit_data, capture_sites
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, from_pretrained_objects, resuming
 from countergen_edit.testbed import load_axis, load_truth

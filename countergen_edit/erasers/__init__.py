@@ -22,6 +22,7 @@ from countergen_edit.erasers.random_directions import RandomDirections
 from countergen_edit.erasers.rlace import RLACE
 from countergen_edit.erasers.sal import SAL
 from countergen_edit.erasers.sentence_debias import SentenceDebias
+from countergen_edit.erasers.threads import fitting_threads
 
 __all__ = [
     "ERASERS",
@@ -41,6 +42,7 @@ __all__ = [
     "fantope_projection_cvxpy",
     "fit_layers",
     "fit_probe_cvxpy",
+    "fitting_threads",
     "make_eraser",
     "preserving_cvxpy",
     "register",

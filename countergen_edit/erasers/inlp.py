@@ -11,11 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser, register
-from countergen_edit.erasers.labelled import require_rank
+from countergen_edit.erasers.labelled import LabelledRows, require_rank
 from countergen_edit.erasers.logistic import ProbeRows
+from countergen_edit.erasers.threads import fitting_threads
 from countergen_edit.errors import UserError
 
 
@@ -62,6 +64,12 @@ class INLP(BaseEraser):
         require_rank(self.rank, rows.X.shape[1])
         if not self.C > 0:
             raise UserError(f"C = {self.C} is no inverse penalty: use a number above 0")
+        with fitting_threads(rows.X):
+            directions = self._rounds(rows)
+        self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
+        return self
+
+    def _rounds(self, rows: LabelledRows) -> Float[np.ndarray, "k d"]:
         left = ProbeRows(rows, 1.0 / (self.C * rows.weight.sum()))
         basis = left.basis
         found = np.zeros((0, left.X.shape[1]))
@@ -78,9 +86,7 @@ class INLP(BaseEraser):
                 break
             found = np.vstack([found, new])
             left.project_out(new)
-        directions = found if basis is None else found @ basis.T
-        self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
-        return self
+        return np.asarray(found if basis is None else found @ basis.T)
 
 
 def _directions(weights: np.ndarray, found: np.ndarray) -> np.ndarray:

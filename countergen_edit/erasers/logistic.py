@@ -6,9 +6,9 @@ with Σ ω_i = 1, and one logit column for two classes. Solved by L-BFGS in coor
 
     A = Σ_i ω_i h_i [1; x_i] [1; x_i]ᵀ + penalty I,   h_i = ½ Σ_c p_ic (1 - p_ic),
 
-made anew where a few steps have been taken. For two classes A is the Hessian, and a step is
-Newton's; for more it bears the scale of every direction. So the number of steps hardly depends on
-how the features are scaled, which is what makes activations slow to fit.
+made anew after a few steps, and once the curvature has halved. For two classes A is the Hessian,
+and a step is Newton's; for more it bears the scale of every direction. So the number of steps
+hardly depends on how the features are scaled, which is what makes activations slow to fit.
 """
 
 from __future__ import annotations
@@ -24,10 +24,8 @@ from scipy.special import softmax
 
 from countergen_edit.erasers.labelled import LabelledRows
 
-INNER = 8
+INNER = 20
 """L-BFGS steps after which A is made anew: about as costly as that."""
-SHRINK = 0.01
-"""Or as soon as the gradient has shrunk so much."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +74,14 @@ def fit_probe(
     return ProbeRows(rows, penalty).fit_probe(tol=tol, max_iter=max_iter, start=start)
 
 
+@dataclass(frozen=True)
+class _Metric:
+    """The Cholesky factor of A at some probe, and Σ ω h there."""
+
+    factor: Float[np.ndarray, "q q"]
+    curvature: float
+
+
 class ProbeRows:
     """Rows in the coordinates of their span, in which probes are fitted one after the other.
 
@@ -92,6 +98,7 @@ class ProbeRows:
         self.omega = rows.weight / rows.weight.sum()
         self.target = np.eye(len(rows.classes))[rows.codes]
         self.m = 1 if len(rows.classes) == 2 else len(rows.classes)
+        self._first: _Metric | None = None
 
     def project_out(self, directions: Float[np.ndarray, "k r"]) -> None:
         """Remove orthonormal directions, in the coordinates of the span, from the rows."""
@@ -100,29 +107,27 @@ class ProbeRows:
     def fit_probe(self, *, tol: float, max_iter: int, start: Probe | None = None) -> Probe:
         """Fit the probe to the rows as they are now; arguments as in `fit_probe` below."""
         b, W = self._start(start)
+        metric = self._first if start is None else None
+        if metric is None:
+            metric = self._metric(b, W)
+        if start is None:
+            # Every probe that begins at the constant one may use it: projecting only shrinks A.
+            self._first = metric
         steps = 0
         while steps < max_iter:
-            factor = self._factor(b, W)
-            objective = partial(self._objective, factor=factor)
-            U = factor.T @ np.vstack([b, W])
-            slope = float(np.abs(objective(U.ravel())[1]).max())
-            if slope <= tol:
-                break
             found = minimize(
-                objective,
-                U.ravel(),
+                partial(self._objective, factor=metric.factor),
+                (metric.factor.T @ np.vstack([b, W])).ravel(),
                 jac=True,
                 method="L-BFGS-B",
-                options={
-                    "gtol": max(tol, SHRINK * slope),
-                    "ftol": 1e-15,
-                    "maxiter": min(INNER, max_iter - steps),
-                },
+                options={"gtol": tol, "ftol": 1e-15, "maxiter": min(INNER, max_iter - steps)},
             )
-            steps += max(int(found.nit), 1)
-            b, W = self._unwhiten(found.x, factor)
-            if found.nit == 0:
-                break  # no step lowers the loss beyond rounding
+            steps += int(found.nit)
+            b, W = self._unwhiten(found.x, metric.factor)
+            still = self._curvature(b, W).sum() > 0.5 * metric.curvature
+            if still and (found.nit == 0 or np.abs(found.jac).max() <= tol):
+                break
+            metric = self._metric(b, W)
         p = softmax(_all_logits(self.X @ W + b), axis=1)
         loss = -float(self.omega @ np.log(p[np.arange(len(p)), self.rows.codes]))
         weights = W if self.basis is None else self.basis @ W
@@ -141,10 +146,14 @@ class ProbeRows:
             factor, slope, lower=True, check_finite=False
         ).ravel()
 
-    def _factor(self, b: np.ndarray, W: np.ndarray) -> Float[np.ndarray, "q q"]:
-        """The Cholesky factor of A at a probe."""
+    def _curvature(self, b: np.ndarray, W: np.ndarray) -> Float[np.ndarray, " row"]:
+        """ω_i h_i at a probe."""
         p = softmax(_all_logits(self.X @ W + b), axis=1)
-        h = self.omega * 0.5 * (p * (1 - p)).sum(axis=1)
+        return np.asarray(self.omega * 0.5 * (p * (1 - p)).sum(axis=1))
+
+    def _metric(self, b: np.ndarray, W: np.ndarray) -> _Metric:
+        """A at a probe."""
+        h = self._curvature(b, W)
         root = np.sqrt(h)[:, None]
         Z = np.hstack([root, self.X * root])
         A = Z.T @ Z
@@ -153,7 +162,8 @@ class ProbeRows:
         floor = max(float(np.trace(A)) * 1e-12, 1e-12)
         A.flat[:: len(A) + 1] += floor
         A[range(1, len(A)), range(1, len(A))] += self.penalty
-        return np.asarray(cholesky(A, lower=True, overwrite_a=True, check_finite=False))
+        factor = cholesky(A, lower=True, overwrite_a=True, check_finite=False)
+        return _Metric(np.asarray(factor), float(h.sum()))
 
     def _unwhiten(self, flat: np.ndarray, factor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         U = flat.reshape(-1, self.m)

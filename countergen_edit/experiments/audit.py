@@ -19,13 +19,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.splits import check_leakage
 from countergen_edit.edits import Edit, applied
-from countergen_edit.erasers import BaseEraser, RandomDirections
+from countergen_edit.erasers import BaseEraser, RandomDirections, fitting_threads
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.fit_data import (
     FitData,
     Positions,
     capture_fit_data,
-    fitting_threads,
 )
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics import UNEDITED, Metric

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from countergen_edit.edits import Edit
-from countergen_edit.erasers import AffineErasure
+from countergen_edit.erasers import AffineErasure, fitting_threads
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import AuditPlan, choose_layer, edit_name
 from countergen_edit.experiments.fit_data import (
     SITES_WITHOUT_LAYERS,
     capture_fit_data,
-    fitting_threads,
 )
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel

@@ -12,8 +12,7 @@ Comes in: sets to erase and sets to keep. Goes out: `FitData`, every candidate l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any, Literal
@@ -21,7 +20,6 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Bool, Float
 from sklearn.base import clone
-from threadpoolctl import threadpool_limits
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.erasers import BaseEraser, Certificate, certify
@@ -31,8 +29,6 @@ from countergen_edit.models import LanguageModel, Scratch, capture, encode
 Positions = Literal["outputs", "last", "onward"]
 POSITIONS: tuple[Positions, ...] = ("outputs", "last", "onward")
 SITES_WITHOUT_LAYERS = ("embed",)
-SMALL = 2**21
-"""Entries of a matrix of rows up to which one thread is faster than two."""
 
 
 @dataclass(frozen=True)
@@ -96,17 +92,6 @@ class FitData:
             probed=~self.keep[rows],
             random_state=random_state,
         )
-
-
-@contextmanager
-def fitting_threads(rows: Float[np.ndarray, "row d"]) -> Iterator[None]:
-    """One BLAS thread where the matrices are small.
-
-    An eraser of a few hundred rows makes thousands of products of microseconds each; threads that
-    meet after every one of them make it twenty times slower on a busy machine.
-    """
-    with threadpool_limits(1 if rows.size < SMALL else None, user_api="blas"):
-        yield
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from typing import Any
 from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import Edit
+from countergen_edit.erasers import fitting_threads
 from countergen_edit.experiments.audit import AuditWork, edit_name
 from countergen_edit.experiments.cells import Cell, SweepPlan, cells
-from countergen_edit.experiments.fit_data import FitData, capture_sites, fitting_threads
+from countergen_edit.experiments.fit_data import FitData, capture_sites
 from countergen_edit.experiments.pareto import Point, choose, front, points
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics import UNEDITED
