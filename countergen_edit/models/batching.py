@@ -66,15 +66,15 @@ def plan(
         guests.setdefault(key, []).append(i)
 
     batches: list[list[tuple[Row, int]]] = []
-    kept: set[int] = set()
+    kept = 0
     for key in sorted(guests, key=lambda key: (-len(key[0]), key)):
-        reads = {p for i in guests[key] for p in positions[i]}
+        reads = len({p for i in guests[key] for p in positions[i]})
         if batches:
             rows = len(batches[-1]) + 1
             room = rows * len(batches[-1][0][0]) <= max_batch_tokens
-            if room and rows * len(kept | reads) * bytes_per_position <= LOGIT_BYTES:
+            if room and (kept + reads) * bytes_per_position <= LOGIT_BYTES:
                 batches[-1].append(key)
-                kept |= reads
+                kept += reads
                 continue
         batches.append([key])
         kept = reads
