@@ -139,11 +139,12 @@ def _read(
 ) -> Float64[np.ndarray, " read"]:
     """log softmax at the read positions, normalised once for the reads that share a position."""
     unique: Any = torch.unique
+    split: Any = torch.split
     cells, cell = unique(torch.stack([batch.row, batch.position]), dim=1, return_inverse=True)
     logits = lm.logits(batch.ids, batch.mask, (cells[0], cells[1]))
     cell, targets = cell.to(logits.device), targets.to(logits.device)
     step = max(1, _WIDE_ELEMENTS // logits.shape[-1])
-    norm = torch.cat([widen(part).logsumexp(-1) for part in logits.split(step)])
+    norm = torch.cat([widen(part).logsumexp(-1) for part in split(logits, step)])
     chosen = widen(logits[cell, targets])
     values: Float64[np.ndarray, " read"] = (chosen - norm[cell]).cpu().numpy()
     return values
