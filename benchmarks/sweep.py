@@ -1,13 +1,16 @@
 """Speed of a sweep against the naive loop, its memory, and how its time grows.
 
-    python benchmarks/sweep.py [gpt2|scaling|testbed]
+    python benchmarks/sweep.py [gpt2|whole|costs|scaling|testbed]
 
 `gpt2`: a GPT-2 of 124 million random weights, 12 layers × {INLP 8, RLACE 1, LEACE, preserving},
 log P on Appendix A, CounterGen's stereotypes and its double bind (`pip install countergen==1.1.0`).
 The naive loop captures, fits and evaluates every cell from the tokens: once as a plain loop over
 pairs of prompt and output, once with this package's own scoring, which runs equal prompts once.
-Both are measured on a stretch and extrapolated; the sweep is run whole. Seconds are of processor
-time, which other work on the machine changes little.
+All are measured on a stretch and extrapolated: a naive cell costs the same at every layer, and a
+cell of the sweep one block less at every next one; so the stretch is of two layers whose mean is
+the mean of all. What the sweep does once is measured whole. `whole` runs all 48 cells of the
+sweep instead. Seconds are of processor time, which other work on the machine changes little.
+`costs`: processor time a token at two sizes, the figures of docs/large_models.md.
 `scaling`: wall time against layers and prompts, with a plot. `testbed`: the whole sweep of the
 shipped model, in a process of its own.
 """
@@ -43,8 +46,8 @@ from countergen_edit.models import LanguageModel, from_pretrained_objects, resum
 from countergen_edit.testbed import load_axis, load_truth
 
 ERASERS = {"inlp": {"rank": 8}, "rlace": {"rank": 1}, "leace": {}, "preserving": {}}
-STRETCH_LAYERS = (2, 8)
-EVERY = 12
+STRETCH_LAYERS = (2, 9)
+EVERY = 24
 """The plain loop scores one pair in so many."""
 BATCH = 32
 
@@ -108,6 +111,8 @@ class Subject:
         self.model, self.sets = model, sets
         keep = load_set({"source": "testbed_agreement"}, gender, None, "fit")
         self.fitting = ([fit], [keep], truth.neutral_texts()[:40])
+        self.once = 0.0
+        """When the last sweep had done what it does once."""
 
     def sweep(self, layers: Sequence[int], erasers: Sequence[str]) -> dict[tuple[int, str], list]:
         """What the package does: one capture, every edit resumed at its layer."""
@@ -115,11 +120,14 @@ class Subject:
             self.model, *self.fitting, sites=["resid_post"], layers=layers, positions="outputs"
         )["resid_post"]
         model = resuming(self.model, layers)
-        found = {}
-        for layer in layers:
-            for name in erasers:
-                found[layer, name] = self.cell(model, data, layer, name)
-        return found
+        for d in self.sets:
+            score(model, d)  # the unedited model, whose states every cell goes on from
+        self.once = time.process_time()
+        return {
+            (layer, name): self.cell(model, data, layer, name)
+            for layer in layers
+            for name in erasers
+        }
 
     def cell(self, model: LanguageModel, data: Any, layer: int, name: str) -> list[np.ndarray]:
         edit = fitted(data, make_eraser(name, **ERASERS[name]), layer)
@@ -179,35 +187,67 @@ def plain_scores(model: LanguageModel, pairs: Sequence[tuple[str, str]]) -> np.n
     return np.array(values)
 
 
-def bench_gpt2() -> None:
+def gpt2_subject() -> Subject:
     fit, sets = paper_sets()
     texts = texts_of([*sets, load_truth().agreement_set("fit", load_axis("gender"))])
-    subject = Subject(gpt2([*texts, *load_truth().neutral_texts()]), fit, sets)
-    pairs = list(subject.pairs())
-    print(f"{len(pairs)} pairs of prompt and output")
-    layers, names = range(12), list(ERASERS)
-    own, plain, apart = [], [], 0.0
-    for layer, name in zip(STRETCH_LAYERS * 2, names, strict=True):
-        began = time.process_time()
-        values = subject.from_tokens(layer, name)
-        own.append(time.process_time() - began)
-        fit_seconds, each, some = subject.pair_by_pair(layer, name)
-        plain.append(fit_seconds + each * len(pairs))
-        flat = np.concatenate([v.reshape(-1) for v in values])
-        apart = max(apart, np.abs(flat[np.isfinite(flat)][::EVERY] - some).max())
-    cells = len(layers) * len(names)
-    own_total, plain_total = (cells * float(np.mean(x)) for x in (own, plain))
+    return Subject(gpt2([*texts, *load_truth().neutral_texts()]), fit, sets)
+
+
+def bench_gpt2(swept: Sequence[int] = STRETCH_LAYERS) -> None:
+    subject, names = gpt2_subject(), list(ERASERS)
+    n_pairs = sum(1 for _ in subject.pairs())
+    layers, cells = subject.model.n_layers, subject.model.n_layers * len(names)
     began = time.process_time()
-    found = subject.sweep(layers, names)
-    ours = time.process_time() - began
-    for layer, name in [(STRETCH_LAYERS[1], "preserving")]:
-        for a, b in zip(found[layer, name], values, strict=True):
-            assert np.nanmax(np.abs(np.nan_to_num(a - b))) < 1e-5
-    print(f"sweep of {cells} cells: {ours:.0f} s; peak memory {peak_gb():.2f} GB")
-    print(f"naive, plain loop over pairs: {plain_total:.0f} s (extrapolated from {len(own)} cells,")
-    print(f"  one pair in {EVERY}), ratio {plain_total / ours:.1f}; values apart {apart:.1e} nats")
-    print(f"naive, own scoring: {own_total:.0f} s (extrapolated from {len(own)} cells),")
-    print(f"  ratio {own_total / ours:.1f}")
+    found = subject.sweep(swept, names)
+    once, of_cells = subject.once - began, time.process_time() - subject.once
+    ours = once + of_cells * layers / len(swept)
+    how = "run whole" if len(swept) == layers else f"extrapolated from {len(found)} cells"
+    print(f"sweep of {cells} cells: {ours:.0f} s ({how}): {once:.0f} s once and")
+    print(f"  {of_cells / len(found):.1f} s a cell; peak memory {peak_gb():.2f} GB")
+    layer, name = STRETCH_LAYERS[-1], names[-1]
+    began = time.process_time()
+    values = subject.from_tokens(layer, name)
+    own = time.process_time() - began
+    fit_seconds, each, some = subject.pair_by_pair(layer, name)
+    plain = fit_seconds + each * n_pairs
+    flat = np.concatenate([v.reshape(-1) for v in found[layer, name]])
+    apart = np.abs(flat[np.isfinite(flat)][::EVERY] - some).max()
+    for a, b in zip(found[layer, name], values, strict=True):
+        assert np.nanmax(np.abs(np.nan_to_num(a - b))) < 1e-5
+    print(f"naive, plain loop over {n_pairs} pairs: {plain:.0f} s a cell (one pair in {EVERY}),")
+    ratio = cells * plain / ours
+    print(f"  {cells * plain:.0f} s in all, ratio {ratio:.1f}; values {apart:.1e} nats apart")
+    print(f"naive, own scoring: {own:.1f} s a cell (one run), {cells * own:.0f} s in all,")
+    print(f"  ratio {cells * own / ours:.1f}")
+
+
+def bench_costs() -> None:
+    """Processor time a token of what a sweep does, at two sizes."""
+    texts = load_truth().neutral_texts()
+    sizes = {"30M": {"n_layer": 8, "n_embd": 384, "n_head": 6}, "124M": {}}
+    for size in sizes.values():
+        model = gpt2(texts, **size)
+        n = 12 * model.n_layers * model.d_model**2
+        ids = torch.randint(0, 1000, (16, 64), generator=torch.Generator().manual_seed(0))
+        mask = torch.ones_like(ids)
+        last = (torch.arange(16), torch.full((16,), 63))
+
+        model.run_blocks(ids, mask)  # warm
+        began = time.process_time()
+        model.run_blocks(ids, mask)
+        forward = (time.process_time() - began) / ids.numel()
+        every = model.n_layers
+        print(f"  {n / 1e6:.0f} million weights in {every} blocks: {1e3 * forward:.2f} ms a token")
+        resumed = resuming(model, range(every))
+        resumed.logits(ids, mask, last)
+        for layer in (0, every // 2 - 1, every - 2):
+            hook = (f"blocks.{layer}.hook_out", lambda x, hook: x * 1.0)
+            with model.bridge.hooks(fwd_hooks=[hook]):
+                began = time.process_time()
+                resumed.logits(ids, mask, last)
+                cell = (time.process_time() - began) / ids.numel()
+            share = (every - layer - 1) / every
+            print(f"  a cell at layer {layer}: {cell / forward:.2f} of that ({share:.2f} expected)")
 
 
 def bench_scaling() -> None:
@@ -272,10 +312,15 @@ def peak_gb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
+def bench_whole() -> None:
+    bench_gpt2(range(12))
+
+
 BENCHES = {"gpt2": bench_gpt2, "scaling": bench_scaling, "testbed": bench_testbed}
+ASKED_FOR = {"whole": bench_whole, "costs": bench_costs}
 
 if __name__ == "__main__":
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     for name in sys.argv[1:] or BENCHES:
-        BENCHES[name]()
+        (BENCHES | ASKED_FOR)[name]()
         print(f"  load {', '.join(f'{x:.1f}' for x in os.getloadavg())}")

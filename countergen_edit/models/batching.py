@@ -18,6 +18,10 @@ from torch import Tensor
 
 Row = tuple[int, ...]
 LOGIT_BYTES = 512 * 2**20  # most memory the logits of one batch may take
+BUSY = 512
+"""Tokens that keep a processor busy: from here on a batch takes no row that is mostly padding."""
+FULL = 0.75
+"""What a row must fill of a busy batch's width."""
 
 
 @dataclass(frozen=True)
@@ -66,15 +70,16 @@ def plan(
         guests.setdefault(key, []).append(i)
 
     batches: list[list[tuple[Row, int]]] = []
-    kept: set[int] = set()
+    kept = 0
     for key in sorted(guests, key=lambda key: (-len(key[0]), key)):
-        reads = {p for i in guests[key] for p in positions[i]}
+        reads = len({p for i in guests[key] for p in positions[i]})
         if batches:
-            rows = len(batches[-1]) + 1
-            room = rows * len(batches[-1][0][0]) <= max_batch_tokens
-            if room and rows * len(kept | reads) * bytes_per_position <= LOGIT_BYTES:
+            rows, width = len(batches[-1]) + 1, len(batches[-1][0][0])
+            fits = len(key[0]) >= FULL * width or rows * width <= BUSY
+            room = fits and rows * width <= max_batch_tokens
+            if room and (kept + reads) * bytes_per_position <= LOGIT_BYTES:
                 batches[-1].append(key)
-                kept |= reads
+                kept += reads
                 continue
         batches.append([key])
         kept = reads

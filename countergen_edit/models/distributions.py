@@ -50,10 +50,7 @@ def _batches(lm: LanguageModel, texts: Sequence[str], max_batch_tokens: int) -> 
 
 def log_probs(lm: LanguageModel, batch: Batch) -> Float64[Tensor, "token vocab"]:
     """Next-token log-probabilities at every position the batch reads, padding left out."""
-    logits = lm.logits(batch.ids, batch.mask)
-    return widen(logits[batch.row.to(logits.device), batch.position.to(logits.device)]).log_softmax(
-        -1
-    )
+    return widen(lm.logits(batch.ids, batch.mask, (batch.row, batch.position))).log_softmax(-1)
 
 
 def next_token_log_probs(

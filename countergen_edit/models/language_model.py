@@ -10,9 +10,9 @@ from __future__ import annotations
 import copy
 import functools
 import hashlib
-import inspect
 import json
 from collections.abc import Callable, Hashable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -92,26 +92,29 @@ class LanguageModel:
         self,
         ids: Int[Tensor, "row time"],
         mask: Int[Tensor, "row time"],
-        keep: Int[Tensor, " kept"] | None = None,
-    ) -> Float[Tensor, "row time_or_kept vocab"]:
-        """Next-token logits of right-padded rows, at the positions `keep` or at all of them.
+        at: tuple[Int[Tensor, " read"], Int[Tensor, " read"]] | None = None,
+    ) -> Float[Tensor, "row time vocab"] | Float[Tensor, "read vocab"]:
+        """Next-token logits of right-padded rows, everywhere or `at` some rows and positions.
 
-        Only the kept positions go through the output matrix, which is a third of the work in a
-        small model with a large vocabulary.
+        What is read alone goes through the output matrix, which is a third of the work in a small
+        model with a large vocabulary.
         """
         self._require_causal()
         model = self.bridge.original_model
-        wanted = {} if keep is None else {"logits_to_keep": keep.to(self.device)}
-        # Every causal model of transformers takes it; one from elsewhere may not.
-        late = keep is not None and not _takes_logits_to_keep(model)
-        with torch.inference_mode():
+        matrix = model.get_output_embeddings()
+        # Every causal model of transformers names its output matrix; one from elsewhere may not.
+        early = at is not None and matrix is not None
+        with torch.inference_mode(), ExitStack() as stack:
+            if at is not None and early:
+                stack.callback(matrix.register_forward_pre_hook(_reading_only(*at)).remove)
             output: Tensor = model(
                 input_ids=ids.to(self.device),
                 attention_mask=mask.to(self.device),
                 use_cache=False,
-                **({} if late else wanted),
             ).logits
-            return output[:, keep.to(output.device)] if late and keep is not None else output
+            if at is None:
+                return output
+            return output[0] if early else output[tuple(x.to(output.device) for x in at)]
 
     def run_blocks(self, ids: Int[Tensor, "row time"], mask: Int[Tensor, "row time"]) -> None:
         """Run right-padded rows up to the output matrix, for what hooks see on the way."""
@@ -159,8 +162,17 @@ def weights_hash(hf_model: Any) -> str:
     return digest.hexdigest()
 
 
-def _takes_logits_to_keep(model: Any) -> bool:
-    return "logits_to_keep" in inspect.signature(model.forward).parameters
+def _reading_only(
+    row: Int[Tensor, " read"], position: Int[Tensor, " read"]
+) -> Callable[[Any, tuple[Any, ...]], tuple[Any, ...]]:
+    """A hook before the output matrix that lets one row of reads through instead of all."""
+
+    def hook(module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        hidden, *rest = inputs
+        read = hidden[row.to(hidden.device), position.to(hidden.device)]
+        return read[None], *rest
+
+    return hook
 
 
 def from_pretrained_objects(name: str, hf_model: Any, tokenizer: Any) -> LanguageModel:

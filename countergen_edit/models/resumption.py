@@ -67,8 +67,8 @@ class ResumingModel(LanguageModel):
         self,
         ids: Int[Tensor, "row time"],
         mask: Int[Tensor, "row time"],
-        keep: Int[Tensor, " kept"] | None = None,
-    ) -> Float[Tensor, "row time_or_kept vocab"]:
+        at: tuple[Int[Tensor, " read"], Int[Tensor, " read"]] | None = None,
+    ) -> Float[Tensor, "row time vocab"] | Float[Tensor, "read vocab"]:
         """As `LanguageModel.logits`, running only the blocks that an attached hook can reach."""
         intact = last_intact_block(self)
         states = self._states.setdefault(_digest(ids, mask), {})
@@ -79,7 +79,7 @@ class ResumingModel(LanguageModel):
                 stack.enter_context(self._skipping(resumed, states[resumed]))
             for b in missing:
                 stack.enter_context(self._remembering(b, states))
-            return super().logits(ids, mask, keep)
+            return super().logits(ids, mask, at)
 
     def memo(self, key: Hashable, make: Callable[[], T]) -> T:
         """Tokens and batches of a text are made once, whatever is edited."""

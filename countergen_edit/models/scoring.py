@@ -139,13 +139,13 @@ def _read(
 ) -> Float64[np.ndarray, " read"]:
     """log softmax at the read positions, normalised once for the reads that share a position."""
     unique: Any = torch.unique
-    keep, kept = unique(batch.position, return_inverse=True)
-    cells, cell = unique(batch.row * len(keep) + kept, return_inverse=True)
-    logits = lm.logits(batch.ids, batch.mask, keep).flatten(0, 1)
-    cells, cell, targets = (x.to(logits.device) for x in (cells, cell, targets))
+    split: Any = torch.split
+    cells, cell = unique(torch.stack([batch.row, batch.position]), dim=1, return_inverse=True)
+    logits = lm.logits(batch.ids, batch.mask, (cells[0], cells[1]))
+    cell, targets = cell.to(logits.device), targets.to(logits.device)
     step = max(1, _WIDE_ELEMENTS // logits.shape[-1])
-    norm = torch.cat([widen(logits[part]).logsumexp(-1) for part in cells.split(step)])
-    chosen = widen(logits[cells[cell], targets])
+    norm = torch.cat([widen(part).logsumexp(-1) for part in split(logits, step)])
+    chosen = widen(logits[cell, targets])
     values: Float64[np.ndarray, " read"] = (chosen - norm[cell]).cpu().numpy()
     return values
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from rich import box
@@ -24,6 +26,33 @@ def eraser_label(row: Row) -> str:
     'inlp-8'
     """
     return f"{row.eraser}-{row.rank}"
+
+
+def asked(row: Row) -> str:
+    """What was asked of a row's eraser, the same at every layer; its rank may be found by fitting.
+
+    >>> asked(Row("r", 0.0, unit="gender/cell/resid_post.2/preserving(rank=cv)", rank=6))
+    'preserving(rank=cv)'
+    """
+    return row.unit.rpartition("/")[2] or eraser_label(row)
+
+
+def eraser_labels(rows: Sequence[Row]) -> dict[str, str]:
+    """For each eraser as `asked`, its label; where its rank differs by layer, the span of ranks.
+
+    >>> of_layers = [Row("r", 0.0, unit="a/own(rank=cv)", eraser="own", rank=k) for k in (6, 3)]
+    >>> eraser_labels(of_layers)
+    {'own(rank=cv)': 'own-3…6'}
+    """
+    ranks: dict[str, list[Row]] = {}
+    for row in rows:
+        ranks.setdefault(asked(row), []).append(row)
+    labels = {}
+    for key, alike in ranks.items():
+        low, *_, high = sorted(2 * [row.rank for row in alike])
+        last = f"…{high}" if high > low else ""
+        labels[key] = f"{eraser_label(replace(alike[0], rank=low))}{last}"
+    return labels
 
 
 def site_of(row: Row) -> str:
@@ -61,16 +90,16 @@ def layer_table(results: Results, site: str) -> Table:
     """Bias removed on test data, layer by layer, with each cell's cost below it."""
     rows = [row for row in cells_of(results) if site_of(row) == site]
     costs = {row.edit: row for row in results.of("cost", "validation")}
-    columns = list(dict.fromkeys(eraser_label(row) for row in rows))
+    columns = eraser_labels(rows)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 2))
     table.title = f"[bold]Mean |R| removed[/bold] after each layer, {site}; cost in brackets"
     table.title_justify, table.title_style = "left", ""
     table.add_column("layer", justify="right")
-    for name in columns:
+    for name in columns.values():
         table.add_column(name, justify="right", no_wrap=True)
     for layer in dict.fromkeys(row.layer for row in rows):
-        found = {eraser_label(row): row for row in rows if row.layer == layer}
-        cells = [_cell(found.get(name), costs) for name in columns]
+        found = {asked(row): row for row in rows if row.layer == layer}
+        cells = [_cell(found.get(key), costs) for key in columns]
         table.add_row("" if layer is None else str(layer), *cells)
     return table
 

@@ -22,8 +22,10 @@ def test_a_failed_cell_is_named_and_the_exit_code_says_so(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     words = ["sweep", "data=testbed", "eraser=[rlace]", "ranks=[1,500]", "layers=[4]", "combine=1"]
+    one = "[{source: testbed, family: hobbies}]"
+    words += [f"data.{split}={one}" for split in ("fit", "validation", "test")]
     with pytest.raises(SystemExit) as stop:
-        main([*words, "data.test=[{source: testbed, family: hobbies}]"])
+        main([*words, "data.keep=[]"])
     assert stop.value.code == 1
     out, err = capsys.readouterr()
     assert "1 cell(s) failed" in err

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from countergen_edit.data.axis import Split
+from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import BaseEraser, make_eraser
 from countergen_edit.erasers.mean_difference import MeanDifference
@@ -29,6 +34,7 @@ from countergen_edit.testbed import load_axis, load_truth
 
 IDENTITY = {"fingerprint": "f" * 64}
 LAYERS = (1, 4)
+SAMPLES, NAMES = 3, 6
 
 
 class FailsAtRankTwo(MeanDifference):
@@ -52,18 +58,33 @@ class Slow(Metric):
         return [Row("slow", 1.0, dataset="own")]
 
 
-def make_plan(**changes: object) -> SweepPlan:
+def few(data: CounterfactualSet) -> CounterfactualSet:
+    """A set's first samples with the first few of their names: as true as all, and quicker."""
+    samples = [
+        replace(s, variations=tuple(v for g in data.groups for v in s.of(g)[:NAMES]))
+        for s in data.samples[:SAMPLES]
+    ]
+    return replace(data, samples=tuple(samples))
+
+
+@cache
+def make_sets() -> dict[str, CounterfactualSet]:
     truth, gender = load_truth(), load_axis("gender")
-    sets = {
-        split: (truth.counterfactual_set("hobbies", split, gender),)
-        for split in ("fit", "validation", "test")
-    }
+    splits: tuple[Split, ...] = ("fit", "validation", "test")
+    sets = {split: few(truth.counterfactual_set("hobbies", split, gender)) for split in splits}
+    agreement = {f"agreement_{s}": few(truth.agreement_set(s, gender)) for s in splits[1:]}
+    return sets | agreement
+
+
+def make_plan(**changes: object) -> SweepPlan:
+    truth, gender, made = load_truth(), load_axis("gender"), make_sets()
+    sets = {split: (made[split],) for split in ("fit", "validation", "test")}
     subject = Subject(gender, ("female", "male"), 0, measured=(("test", sets["test"]),))
     audit = AuditPlan(
         **sets,
         keep=(),
-        agreement_validation=truth.agreement_set("validation", gender),
-        agreement_test=truth.agreement_set("test", gender),
+        agreement_validation=made["agreement_validation"],
+        agreement_test=made["agreement_test"],
         neutral_fit=tuple(truth.neutral_texts()[40:44]),
         neutral=tuple(truth.neutral_texts()[:8]),
         erasers={"rlace": make_eraser("rlace", rank=1), "leace": make_eraser("leace")},
@@ -143,6 +164,17 @@ class Dying(RunFolder):
         super().record(unit, rows)
 
 
+class KilledBySystem(Dying):
+    """Ends its process in the middle of a write, as a machine that runs out of memory does."""
+
+    def record(self, unit: str, rows: Sequence[Row]) -> None:
+        if self.left == 0:
+            with (self.path / RESULTS).open("a") as file:
+                file.write('{"metric": "half a row')
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().record(unit, rows)
+
+
 @pytest.mark.parametrize("left", [1, 5])
 def test_a_killed_sweep_continues_to_the_bytes_of_an_undisturbed_one(
     left: int, testbed: LanguageModel, path: Path, tmp_path: Path
@@ -151,8 +183,21 @@ def test_a_killed_sweep_continues_to_the_bytes_of_an_undisturbed_one(
     folder.left = left
     with pytest.raises(KilledError):
         sweep(testbed, make_plan(), folder)
-    with (tmp_path / "run" / RESULTS).open("a") as file:
-        file.write('{"metric": "half a row')
+    sweep(testbed, make_plan(), RunFolder(tmp_path / "run", {}, IDENTITY))
+    assert (tmp_path / "run" / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
+
+
+def test_a_worker_killed_by_the_system_leaves_what_another_continues(
+    testbed: LanguageModel, path: Path, tmp_path: Path
+) -> None:
+    worker = os.fork()
+    if worker == 0:
+        sweep(testbed, make_plan(), KilledBySystem(tmp_path / "run", {}, IDENTITY))
+        os._exit(0)  # not reached
+    _, status = os.waitpid(worker, 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    assert (tmp_path / "run" / RESULTS).read_text().endswith('{"metric": "half a row')
     sweep(testbed, make_plan(), RunFolder(tmp_path / "run", {}, IDENTITY))
     assert (tmp_path / "run" / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
 
@@ -246,6 +291,26 @@ def test_several_sites_and_axes_keep_their_edits_apart(
         for name in ("rlace", "leace")
         for site in ("resid_post", "mlp_out")
     }
+
+
+def test_two_axes_are_swept_as_each_alone(
+    testbed: LanguageModel, rows: list[Row], tmp_path: Path
+) -> None:
+    audit = make_plan().audits["gender"]
+    renamed = {
+        key: tuple(replace(data, axis="other") for data in getattr(audit, key))
+        for key in ("fit", "validation", "test")
+    }
+    plan = make_plan(
+        audits={"gender": audit, "other": replace(audit, **renamed)}, layers=(4,), name_axes=True,
+        combine=1,
+    )  # fmt: skip
+    found = sweep(testbed, plan, RunFolder(tmp_path / "run", {}, IDENTITY))
+    alone = value(rows, "bias_removed", "leace-1@resid_post.4", split="test")
+    for axis in ("gender", "other"):
+        label = f"leace-1@resid_post.4/{axis}"
+        assert value(found, "bias_removed", label, split="test") == pytest.approx(alone)
+        assert len([r for r in found if r.unit == f"{axis}/choice" and r.detail["chosen"]]) == 1
 
 
 MISTAKES: dict[str, tuple[Callable[[], SweepPlan], str]] = {

@@ -54,12 +54,21 @@ def test_scores_are_the_same_with_a_small_memory_for_logits(lm, monkeypatch):
     )
 
 
-def test_a_model_without_logits_to_keep_scores_the_same(gpt2, monkeypatch):
+def test_a_model_that_names_no_output_matrix_scores_the_same(gpt2, monkeypatch):
     whole = continuation_log_probs(gpt2, PROMPTS, CONTINUATIONS)
-    monkeypatch.setattr(
-        "countergen_edit.models.language_model._takes_logits_to_keep", lambda model: False
+    monkeypatch.setattr(gpt2.bridge.original_model, "get_output_embeddings", lambda: None)
+    np.testing.assert_allclose(
+        continuation_log_probs(gpt2, PROMPTS, CONTINUATIONS), whole, atol=TOLERANCE
     )
-    np.testing.assert_array_equal(continuation_log_probs(gpt2, PROMPTS, CONTINUATIONS), whole)
+
+
+def test_only_what_is_read_goes_through_the_output_matrix(gpt2):
+    seen = []
+    matrix = gpt2.bridge.original_model.get_output_embeddings()
+    handle = matrix.register_forward_hook(lambda _, inputs, output: seen.append(output.shape[:2]))
+    continuation_log_probs(gpt2, ["Jane is", "John is an engineer and"], [" a", " a"])
+    handle.remove()
+    assert seen == [(1, 2)]
 
 
 def test_first_words_of_a_continuation_never_score_below_the_whole(lm):

@@ -12,7 +12,7 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.figures.interactive import draw
 from countergen_edit.reports.figures.panels import Panel, Series, dataset_label
 from countergen_edit.reports.results import Results
-from countergen_edit.reports.sweep_table import eraser_label, site_of
+from countergen_edit.reports.sweep_table import asked, eraser_label, eraser_labels, site_of
 
 BASELINES = ("random",)
 MOST_COST = 100.0
@@ -25,8 +25,8 @@ def layer_panels(results: Results, site: str, metric: str = "mean_abs_r") -> lis
     for row in _unedited(results, metric):
         rows = [r for r in _of_set(results, row) if site_of(r) == site]
         series = [_level(row)]
-        for name in dict.fromkeys(eraser_label(r) for r in rows):
-            line = sorted((r for r in rows if eraser_label(r) == name), key=lambda r: r.layer or 0)
+        for key, name in eraser_labels(rows).items():
+            line = sorted((r for r in rows if asked(r) == key), key=lambda r: r.layer or 0)
             series.append(_series(name, [r.layer or 0 for r in line], line))
         panels.append(Panel(_title(row), "layer", _y_label(metric), tuple(series)))
     return panels
