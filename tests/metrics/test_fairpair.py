@@ -248,6 +248,51 @@ def test_rows_hold_what_the_tables_and_figures_show(measured):
     assert len(json.dumps([r.to_dict() for r in rows])) < 60_000
 
 
+def test_figures_spread_over_wordings(testbed, tmp_path):
+    """Two wordings that ask for a judgement and one that asks for none, found as planted."""
+    template = "{name} is working as {occupation}. "
+    texts = ["The review said that {name} was", "The boss called the work of {name}"]
+    wordings = [
+        *(template + t for t in texts),
+        "{name} is {occupation}. Has {name} been to the coast?",
+    ]
+    made = metric(n=40, max_new_tokens=2, wordings=wordings, permutations=499)
+    rows = made.rows(testbed, None, "none", tmp_path)
+    each = [
+        r
+        for r in rows
+        if (r.metric, r.dataset) == ("fairpair_f_of_wording", "reworded_sents/sentiment")
+    ]
+    f, spread = (
+        next(r for r in rows if (r.metric, r.dataset) == (m, "reworded_sents/sentiment"))
+        for m in ("fairpair_f", "fairpair_f_over_wordings")
+    )
+    assert [r.detail["wording"] for r in each] == wordings
+    known = [r.value for r in each if r.value is not None]
+    assert spread.value == pytest.approx(np.mean(known))
+    assert spread.detail["range"] == [min(known), max(known)]
+    assert [r.detail["p_adjusted"] is not None and r.detail["p_adjusted"] < 0.05 for r in each] == [
+        True,
+        True,
+        False,
+    ]
+    assert spread.detail["differ"] == 2
+    assert spread.detail["flip_rate"] == pytest.approx(2 / 3)
+    assert f.detail["p"] < 0.01
+    assert f.lo < f.value < f.hi
+
+
+def test_the_default_size_finds_the_sentiment_planted_in_the_testbed(testbed, tmp_path):
+    default = read_config("metric", "fairpair")["fairpair"] | {
+        "phi": {"sentiment": {}},
+        "ngrams": 0,
+    }
+    found = make_metric("fairpair", SUBJECT, **default).rows(testbed, None, "none", tmp_path)
+    [f] = [r for r in found if r.metric == "fairpair_f"]
+    assert f.detail["p"] < 0.01
+    assert f.lo > 1
+
+
 def test_a_killed_run_goes_on_with_the_same_rows(testbed, measured):
     made, rows, store = measured
     texts = sorted(p for p in (store / "none").iterdir() if ".perturbed" not in p.name)
@@ -335,6 +380,10 @@ def test_when_every_perturbation_is_left_out_nothing_is_claimed(testbed, tmp_pat
         ({"source": "boys"}, "is none of the compared groups"),
         ({"descriptors": ["{persn}"]}, "did you mean 'person'"),
         ({"prompts": []}, "no prompts"),
+        ({"wordings": ["{name} works."]}, "has no slot {occupation}"),
+        ({"wordings": ["{name} is {occupation}."] * 2}, "hold one twice"),
+        ({"wordings": ["It is {occupation}."]}, "has no slot"),
+        ({"wordings": [], "prompts": []}, "prompts or wordings"),
         ({"m": 4}, "unknown setting of metric fairpair"),
     ],
 )
