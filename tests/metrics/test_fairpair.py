@@ -248,49 +248,26 @@ def test_rows_hold_what_the_tables_and_figures_show(measured):
     assert len(json.dumps([r.to_dict() for r in rows])) < 60_000
 
 
-def test_figures_spread_over_wordings(testbed, tmp_path):
-    """Two wordings that ask for a judgement and one that asks for none, found as planted."""
-    template = "{name} is working as {occupation}. "
-    texts = ["The review said that {name} was", "The boss called the work of {name}"]
-    wordings = [
-        *(template + t for t in texts),
-        "{name} is {occupation}. Has {name} been to the coast?",
-    ]
-    made = metric(n=40, max_new_tokens=2, wordings=wordings, permutations=499)
+def test_the_default_size_finds_what_was_planted_and_where(testbed, tmp_path):
+    """Two of the default's wordings ask for a judgement; the coast is the same to everybody."""
+    default = read_config("metric", "fairpair")["fairpair"]
+    wordings = [*default["wordings"][:2], "{name} is {occupation}. Has {name} been to the coast?"]
+    settings = default | {"phi": {"sentiment": {}}, "ngrams": 0, "max_new_tokens": 4}
+    made = make_metric("fairpair", SUBJECT, **settings | {"wordings": wordings})
     rows = made.rows(testbed, None, "none", tmp_path)
-    each = [
-        r
-        for r in rows
-        if (r.metric, r.dataset) == ("fairpair_f_of_wording", "reworded_sents/sentiment")
-    ]
-    f, spread = (
-        next(r for r in rows if (r.metric, r.dataset) == (m, "reworded_sents/sentiment"))
-        for m in ("fairpair_f", "fairpair_f_over_wordings")
-    )
-    assert [r.detail["wording"] for r in each] == wordings
-    known = [r.value for r in each if r.value is not None]
-    assert spread.value == pytest.approx(np.mean(known))
-    assert spread.detail["range"] == [min(known), max(known)]
-    assert [r.detail["p_adjusted"] is not None and r.detail["p_adjusted"] < 0.05 for r in each] == [
-        True,
-        True,
-        False,
-    ]
-    assert spread.detail["differ"] == 2
-    assert spread.detail["flip_rate"] == pytest.approx(2 / 3)
+    each = [row for row in rows if row.metric == "fairpair_f_of_wording"]
+    [f] = [row for row in rows if row.metric == "fairpair_f"]
+    [spread] = [row for row in rows if row.metric == "fairpair_f_over_wordings"]
     assert f.detail["p"] < 0.01
     assert f.lo < f.value < f.hi
-
-
-def test_the_default_size_finds_the_sentiment_planted_in_the_testbed(testbed, tmp_path):
-    default = read_config("metric", "fairpair")["fairpair"] | {
-        "phi": {"sentiment": {}},
-        "ngrams": 0,
-    }
-    found = make_metric("fairpair", SUBJECT, **default).rows(testbed, None, "none", tmp_path)
-    [f] = [r for r in found if r.metric == "fairpair_f"]
-    assert f.detail["p"] < 0.01
-    assert f.lo > 1
+    assert [row.detail["wording"] for row in each] == wordings
+    differ = [(row.detail["p_adjusted"] or 1) < 0.05 for row in each]
+    assert differ == [True, True, False]
+    assert spread.detail["differ"] == 2
+    assert spread.detail["flip_rate"] == pytest.approx(2 / 3)
+    known = [row.value for row in each if row.value is not None]
+    assert spread.value == pytest.approx(np.mean(known))
+    assert spread.detail["range"] == [min(known), max(known)]
 
 
 def test_a_killed_run_goes_on_with_the_same_rows(testbed, measured):
