@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
-.PHONY: audit test lint bench testbed clean
+.PHONY: audit test lint bench browser testbed clean
 
 audit: $(READY)
 	$(BIN)/countergen-edit audit
@@ -20,6 +20,10 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/pip install --quiet --no-deps --constraint constraints.txt countergenedit==1.1.0 concept-erasure==0.2.4
 	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
+
+# Chromium, for the tests of the report; they are skipped without it. Needs Debian or Ubuntu, and root.
+browser:
+	command -v chromium && command -v chromedriver || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium chromium-driver; }
 
 # Remakes the shipped weights from the seed: under half an hour on two cores.
 testbed: $(READY)

@@ -234,7 +234,8 @@ def bench_scaling() -> None:
         slope = np.polyfit(np.log(x), np.log(y), 1)[0]
         shown = ", ".join(f"{a}: {b:.1f} s" for a, b in zip(x, y, strict=True))
         print(f"time against {what}: {shown}; exponent {slope:.2f}")
-    from countergen_edit.reports.figures.panels import Panel, Series, draw
+    from countergen_edit.reports.figures.interactive import draw
+    from countergen_edit.reports.figures.panels import Panel, Series
 
     panels = [
         Panel("24 blocks", "layers swept", "seconds", (Series("sweep", counts, tuple(by_layer)),)),

@@ -29,6 +29,9 @@ def test_the_wheel_carries_configuration_truth_and_weights(tmp_path: Path) -> No
         "testbed/model/model.safetensors",
         "testbed/model/tokenizer.json",
         "py.typed",
+        "reports/html/report.css",
+        "reports/html/report.js",
+        "reports/html/templates/page.html.jinja",
     ):
         assert f"countergen_edit/{needed}" in names
     assert not any(name.startswith(("conf/", "tests/", "runs/")) for name in names)

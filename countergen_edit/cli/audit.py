@@ -14,7 +14,9 @@ from countergen_edit.cli.settings import audit_settings
 from countergen_edit.experiments.audit import audit, check_plan
 from countergen_edit.experiments.manifest import make_manifest
 from countergen_edit.experiments.run_folder import RunFolder
+from countergen_edit.reports.html import write_report
 from countergen_edit.reports.results import Results
+from countergen_edit.reports.run import open_run
 from countergen_edit.reports.terminal import print_audit
 
 
@@ -39,4 +41,5 @@ def run(config: Mapping[str, Any]) -> None:
     rows = audit(model, plan, folder)
     console = Console(highlight=False)
     print_audit(Results(rows), console)
-    console.print(f"\nRun folder: {folder.path}", soft_wrap=True)
+    console.print(f"\nReport: {write_report(open_run(folder.path))}", soft_wrap=True)
+    console.print(f"Run folder: {folder.path}", soft_wrap=True)

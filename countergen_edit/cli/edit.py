@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from countergen_edit.checkpoints import (
     FORMS,
     Form,
     Parity,
+    Saved,
     check_target,
     choose_form,
     fold,
@@ -21,9 +22,9 @@ from countergen_edit.checkpoints import (
     save_checkpoint,
 )
 from countergen_edit.cli.build import build_audit, load_model
-from countergen_edit.cli.settings import audit_settings
+from countergen_edit.cli.settings import AuditSettings, audit_settings
 from countergen_edit.errors import UserError, unknown
-from countergen_edit.experiments.audit import audit, check_plan
+from countergen_edit.experiments.audit import AuditPlan, audit, check_plan
 from countergen_edit.experiments.edit import (
     edit_record,
     measured_edit,
@@ -33,8 +34,11 @@ from countergen_edit.experiments.edit import (
 )
 from countergen_edit.experiments.manifest import make_manifest
 from countergen_edit.experiments.run_folder import RunFolder
+from countergen_edit.models import LanguageModel
+from countergen_edit.reports.html import write_report
 from countergen_edit.reports.model_card import model_card
 from countergen_edit.reports.results import Results
+from countergen_edit.reports.run import open_run
 from countergen_edit.reports.terminal import print_audit
 
 
@@ -77,31 +81,72 @@ def run(config: Mapping[str, Any]) -> None:
     plan, data_hash = build_audit(settings, model)
     require_one_eraser(plan)
     check_plan(model, plan)
+    check_form(model, plan, saving)
+    kept, manifest = identity("edit", config, settings, model, data_hash, SAVING)
+    label = Path(settings.model.name).name
+    default = Path("runs") / "edit" / f"{label}-{plan.fit[0].axis}-{manifest['fingerprint'][:8]}"
+    folder = RunFolder(Path(settings.run_dir or default), kept, manifest)
+    results = Results(audit(model, plan, folder))
+    saved = save(model, plan, results, saving, kept, manifest)
+    console = Console(highlight=False)
+    print_audit(results, console)
+    report = write_report(open_run(folder.path))
+    for line in (*about(saved), f"Report: {report}", f"Run folder: {folder.path}"):
+        console.print(line, soft_wrap=True, markup=False)
+    upload(saved, saving, console)
+
+
+def check_form(model: LanguageModel, plan: AuditPlan, saving: SaveSettings) -> None:
+    """Find out before anything is measured whether the edit can be saved as asked.
+
+    Raises:
+        UserError: it does not fold.
+    """
     if choose_form(model, sample := sample_edit(model, plan), saving.form) == "folded":
         fold(model, sample)
-    kept = {key: value for key, value in config.items() if key not in ("run_dir", *SAVING)}
-    # Where a checkpoint went is nobody's business who gets it.
-    words = [w for w in sys.argv[1:] if w.partition("=")[0] not in SAVING]
-    command = ["countergen-edit", "edit", *words, "save=DIR"]
+
+
+def identity(
+    command: str,
+    config: Mapping[str, Any],
+    settings: AuditSettings,
+    model: LanguageModel,
+    data_hash: str,
+    saving: Sequence[str],
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings that a run depends on, and its manifest.
+
+    Where a checkpoint went, which `saving` says, is nobody's business who gets it.
+    """
+    kept = {key: value for key, value in config.items() if key not in ("run_dir", *saving)}
+    words = [w for w in sys.argv[1:] if w.partition("=")[0] not in saving]
     manifest = make_manifest(
         config=kept,
         model=settings.model.name,
         model_hash=model.fingerprint,
         data_hash=data_hash,
         seed=settings.seed,
-        command=command,
+        command=["countergen-edit", command, *words, "save=DIR"],
     )
-    label = Path(settings.model.name).name
-    default = Path("runs") / "edit" / f"{label}-{plan.fit[0].axis}-{manifest['fingerprint'][:8]}"
-    folder = RunFolder(Path(settings.run_dir or default), kept, manifest)
-    results = Results(audit(model, plan, folder))
+    return kept, manifest
+
+
+def save(
+    model: LanguageModel,
+    plan: AuditPlan,
+    results: Results,
+    saving: SaveSettings,
+    config: Mapping[str, Any],
+    manifest: Mapping[str, Any],
+) -> Saved:
+    """Fit the edit that was audited once more and save it with its card."""
     name, edit = measured_edit(model, plan, results.rows)
-    record = edit_record(name, plan, kept, manifest)
+    record = edit_record(name, plan, config, manifest)
 
     def card(form: Form, parity: Parity) -> str:
         return model_card(results, edit, record, form, parity)
 
-    saved = save_checkpoint(
+    return save_checkpoint(
         model,
         edit,
         saving.save,
@@ -111,18 +156,22 @@ def run(config: Mapping[str, Any]) -> None:
         card=card,
         overwrite=saving.overwrite,
     )
-    console = Console(highlight=False)
-    print_audit(results, console)
+
+
+def about(saved: Saved) -> tuple[str, ...]:
+    """What was saved, how well it was proven, and how to load it."""
     trust = ", trust_remote_code=True" if saved.form == "carried" else ""
-    for line in (
+    return (
         f"Saved ({saved.form}): {saved.folder}",
         f"Reloaded in a fresh process, its logits differ by at most "
         f"{saved.parity.max_difference:.2g}; the edit changes them by {saved.parity.effect:.2g}.",
         f'Load it anywhere: AutoModelForCausalLM.from_pretrained("{saved.folder}"{trust})',
         f"Talk to it: countergen-edit chat {saved.folder}",
-        f"Run folder: {folder.path}",
-    ):
-        console.print(line, soft_wrap=True, markup=False)
+    )
+
+
+def upload(saved: Saved, saving: SaveSettings, console: Console) -> None:
+    """Send the checkpoint to the hub, if that was asked for."""
     if saving.push:
         address = push_to_hub(saved.folder, saving.push, private=saving.private)
         console.print(f"Uploaded: {address}", soft_wrap=True, markup=False)

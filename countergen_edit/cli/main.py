@@ -19,14 +19,17 @@ COMMANDS = {
     "audit": "measure the bias, project it out, and show before against after",
     "edit": "edit a model and save it, with a model card, for anyone to load",
     "chat": "talk to the original and the edited model side by side",
+    "debias": "find the edit that fits your budgets, audit it, and save the edited model",
     "cid": "continue each of two prompts with what is unlikely after the other",
     "templates": "measure a bias with templates and with their rewordings: does it hold?",
     "sweep": "try every layer, eraser, rank and site, and show what each removes and costs",
+    "report": "show a run as one page, and its figures and tables as files for papers",
+    "compare": "hold runs against each other, paired where they share prompts",
     "testbed": "check the shipped model against its planted truth, or train it anew",
 }
 FILE_ENDINGS = (".jsonl", ".csv")
-POSITIONAL = {"cid": "prompts", "chat": "checkpoint"}
-"""Command → the setting that takes the words that set nothing."""
+POSITIONAL = {"cid": "prompts[]", "chat": "checkpoint[]", "compare": "runs[]", "report": "run"}
+"""Command → the setting that takes the words that set nothing; `[]`: it takes several."""
 SETS_SOMETHING = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|[~-]")
 
 
@@ -131,8 +134,10 @@ def _one_line(error: Exception) -> str:
 
 
 def overrides_of(command: str, words: Sequence[str]) -> list[str]:
-    """The words of a command line as Hydra reads them; prompts may stand without a key.
+    """The words of a command line as Hydra reads them; prompts and runs may stand without a key.
 
+    >>> overrides_of("report", ["my run", "tables=csv"])
+    ['tables=csv', "run='my run'"]
     >>> overrides_of("cid", ["Jane works as", "John works as", "lambda=0,10"])
     ['lambda=[0,10]', "prompts=['Jane works as','John works as']"]
     """
@@ -144,7 +149,9 @@ def overrides_of(command: str, words: Sequence[str]) -> list[str]:
         if key and not SETS_SOMETHING.match(word) and not (i and words[i - 1].startswith("-"))
     ]
     overrides = [o for word in words if word not in free for o in as_overrides(word)]
-    return overrides + ([f"{key}=[{','.join(map(_quoted, free))}]"] if free else [])
+    if key and key.endswith("[]") and free:
+        return [*overrides, f"{key.removesuffix('[]')}=[{','.join(map(_quoted, free))}]"]
+    return [*overrides, *(f"{key}={_quoted(word)}" for word in free)]
 
 
 def as_overrides(word: str) -> list[str]:

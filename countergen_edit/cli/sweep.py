@@ -28,7 +28,9 @@ from countergen_edit.experiments.sweep import sweep
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, Scratch
 from countergen_edit.reports.figures.sweep import write_figures
+from countergen_edit.reports.html import write_report
 from countergen_edit.reports.results import Results
+from countergen_edit.reports.run import open_run
 from countergen_edit.reports.sweep_table import print_sweep
 
 ABOUT_PLACES = ("run_dir", "scratch")
@@ -80,6 +82,7 @@ def run(config: Mapping[str, Any]) -> tuple[float, float] | None:
     print_sweep(Results(rows), console)
     written = write_figures(Results(rows), folder.path / "figures")
     console.print(f"\nFigures: {', '.join(path.name for path in written)}", soft_wrap=True)
+    console.print(f"Report: {write_report(open_run(folder.path))}", soft_wrap=True)
     console.print(f"Run folder: {folder.path}", soft_wrap=True)
     failed = [row for row in rows if row.metric == "error"]
     if failed:
@@ -141,7 +144,7 @@ def build_sweep(
     plan = SweepPlan(
         audits=audits,
         sites=_words("sites", config["sites"]) or (settings.edit.site,),
-        layers=_layers(config["layers"], model),
+        layers=swept_layers(config["layers"], model),
         ranks=_numbers("ranks", config["ranks"]),
         combine=_number("combine", config["combine"]),
         tolerance=make_settings(Tolerance, "tolerance", config["tolerance"]),
@@ -154,7 +157,12 @@ def build_sweep(
     return plan, hashes
 
 
-def _layers(value: Any, model: LanguageModel) -> tuple[int, ...] | None:
+def swept_layers(value: Any, model: LanguageModel) -> tuple[int, ...] | None:
+    """The layers that a setting names; None for all.
+
+    Raises:
+        UserError: it is neither `all` nor `middle` nor a list of numbers.
+    """
     if value == "all":
         return None
     if value == "middle":

@@ -189,16 +189,20 @@ class AuditWork:
             for metric, value in values.items()
         ]
 
-    def random_baseline(self, rank: int, layers: Sequence[int | None]) -> BaseEraser:
-        """Random directions of equal rank at the same place: what removing anything at all does."""
-        seed = unit_seed(self.plan.seed, "random directions", rank, *layers) % 2**32
-        return RandomDirections(rank=rank, random_state=seed)
+    def random_baseline(self, edit: Edit) -> Edit:
+        """Random directions of equal rank at the same places: what removing just anything does."""
+        erasures = {}
+        for placement in edit.placements:
+            layer, rank = placement.layer, placement.erasure.rank
+            seed = unit_seed(self.plan.seed, "random directions", rank, layer) % 2**32
+            eraser = RandomDirections(rank=rank, random_state=seed)
+            erasures[layer] = self.fit_data.fit(eraser, layer).erasure_
+        return Edit.at(self.plan.site, erasures)
 
     def edited(
-        self, name: str, eraser: BaseEraser, layers: Sequence[int | None], *, baseline: bool = False
+        self, name: str, edit: Edit, layers: Sequence[int | None], *, baseline: bool = False
     ) -> list[Row]:
-        """Every test metric under one eraser's edit."""
-        edit = self.edit(eraser, layers)
+        """Every test metric under one edit."""
         label = edit_name(name, edit.rank, self.plan.site, layers)
         return self.under(edit, name, layers, self.measure(edit, label, baseline=baseline))
 
@@ -232,13 +236,12 @@ def audit(model: LanguageModel, plan: AuditPlan, folder: RunFolder) -> list[Row]
             )
         for name, eraser in plan.erasers.items():
             layers = plan.layers or (choose_layer(folder.rows(), name),)
-            run(f"test/{name}", f"Measuring {name}", partial(work.edited, name, eraser, layers))
-            rank = work.edit(eraser, layers).rank
-            baseline = work.random_baseline(rank, layers)
+            edit = work.edit(eraser, layers)
+            run(f"test/{name}", f"Measuring {name}", partial(work.edited, name, edit, layers))
             run(
-                f"test/{edit_name('random', rank, plan.site, layers)}",
-                f"Measuring random directions of rank {rank}",
-                partial(work.edited, "random", baseline, layers, baseline=True),
+                f"test/{edit_name('random', edit.rank, plan.site, layers)}",
+                f"Measuring random directions of rank {edit.rank}",
+                partial(work.edited, "random", work.random_baseline(edit), layers, baseline=True),
             )
     return folder.rows()
 

@@ -31,6 +31,7 @@ class SweepPlan:
         combine: Most cells in one combined edit; 1 combines none.
         tolerance: What the chosen edit may cost.
         scratch: Memory and disk for activations.
+        mix: Whether a combined edit may hold several erasers and sites.
         name_axes: Whether an edit's name tells its axis, as it must where there are several.
     """
 
@@ -41,6 +42,7 @@ class SweepPlan:
     combine: int = 3
     tolerance: Tolerance = field(default_factory=Tolerance)
     scratch: Scratch = field(default_factory=Scratch)
+    mix: bool = True
     name_axes: bool = False
 
     def __post_init__(self) -> None:

@@ -78,7 +78,19 @@ def edit_record(
     label: str, plan: AuditPlan, config: Mapping[str, Any], manifest: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What a checkpoint says of its making: enough to repeat the run."""
-    return {"edit": label, "eraser": require_one_eraser(plan), **manifest, "config": dict(config)}
+    name = require_one_eraser(plan)
+    eraser = plan.erasers[name]
+    default = type(eraser)().get_params()
+    changed = {k: v for k, v in eraser.get_params().items() if v != default[k]}
+    return {
+        "edit": label,
+        "eraser": name,
+        "parameters": changed,
+        "site": plan.site,
+        "positions": plan.positions,
+        **manifest,
+        "config": dict(config),
+    }
 
 
 def parity_texts(plan: AuditPlan) -> list[str]:

@@ -2,12 +2,13 @@
 
 Comes in: rows of one split. Goes out: points, their Pareto front, and the chosen one. The rule:
 among the edits whose cost is at most 1, the one that removes the most bias; where none is that
-cheap, the cheapest. A cost of 1 is exactly what is tolerated of the worse of agreement lost and
-neutral perplexity gained.
+cheap, the cheapest. A cost of 1 is exactly what is tolerated of the worst of agreement lost,
+neutral perplexity gained and KL divergence.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,24 +24,26 @@ class Tolerance:
     Attributes:
         agreement: Most that the probability of the right form may fall, 0.005 being half a point.
         perplexity: Most that perplexity on neutral text may rise, as a share of it.
+        kl: Most that next-token distributions on neutral text may move, in nats a token.
     """
 
     agreement: float = 0.005
     perplexity: float = 0.01
+    kl: float = math.inf
 
     def __post_init__(self) -> None:
-        for name in ("agreement", "perplexity"):
-            if getattr(self, name) <= 0:
+        for name in ("agreement", "perplexity", "kl"):
+            if not getattr(self, name) > 0:
                 raise UserError(f"tolerance.{name}={getattr(self, name)} must be above 0")
 
-    def cost(self, agreement_lost: float, perplexity_ratio: float) -> float:
-        """Cost in units of what is tolerated; an edit that improves both costs nothing.
+    def cost(self, agreement_lost: float, perplexity_ratio: float, kl: float = 0.0) -> float:
+        """Cost in units of what is tolerated; an edit that improves all costs nothing.
 
         >>> Tolerance(agreement=0.005, perplexity=0.01).cost(0.001, 1.005)
         0.5
         """
         gained = round(perplexity_ratio - 1, 12)
-        return max(0.0, agreement_lost / self.agreement, gained / self.perplexity)
+        return max(0.0, agreement_lost / self.agreement, gained / self.perplexity, kl / self.kl)
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class Point:
     cost: float
     agreement_lost: float = 0.0
     perplexity_ratio: float = 1.0
+    kl: float = 0.0
 
     @property
     def rank(self) -> tuple[bool, float, float]:
@@ -66,13 +70,14 @@ def points(rows: Sequence[Row], split: str, tolerance: Tolerance) -> list[Point]
     """The edits of a split that have every figure the rule needs, in the order of their rows."""
     removed = _by_edit(rows, split, "bias_removed")
     agreement = _by_edit([r for r in rows if r.group_b], split, "agreement")
-    perplexity = _by_edit(rows, split, "perplexity_ratio")
+    perplexity, kl = (_by_edit(rows, split, metric) for metric in ("perplexity_ratio", "kl"))
     found = []
     for edit, share in removed.items():
         if edit in agreement and edit in perplexity:
             lost = agreement[UNEDITED] - agreement[edit]
-            cost = tolerance.cost(lost, perplexity[edit])
-            found.append(Point(edit, share, cost, lost, perplexity[edit]))
+            moved = kl.get(edit, 0.0)
+            cost = tolerance.cost(lost, perplexity[edit], moved)
+            found.append(Point(edit, share, cost, lost, perplexity[edit], moved))
     return found
 
 

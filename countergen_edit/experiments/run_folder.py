@@ -108,6 +108,29 @@ class RunFolder:
         return read_rows(self._results)
 
 
+def finished_rows(path: Path) -> list[Row]:
+    """Rows of a run folder that is only read: what a process was killed over is left out.
+
+    Raises:
+        UserError: the folder holds no run, no rows, or fewer than its record says.
+    """
+    results, progress = path / RESULTS, path / PROGRESS
+    if not results.is_file():
+        raise UserError(f"{path} is no run folder: it holds no {RESULTS}")
+    if not progress.is_file():
+        return read_rows(results)
+    end = max(_progress(progress)[1].values(), default=0)
+    content = results.read_bytes()
+    if len(content) < end:
+        raise UserError(
+            f"{results} is shorter than its progress record: it was cut off or edited; run the "
+            "command that made it again in another run_dir"
+        )
+    if not end:
+        raise UserError(f"{results} holds no finished unit yet: let the run go on first")
+    return _rows(results, content[:end])
+
+
 def read_rows(results: Path) -> list[Row]:
     """Rows of a `results.jsonl`.
 
@@ -123,7 +146,7 @@ def _rows(results: Path, content: bytes) -> list[Row]:
     for number, line in enumerate(content.splitlines(), start=1):
         try:
             rows.append(Row.from_dict(json.loads(line)))
-        except (ValueError, UserError) as error:
+        except (TypeError, ValueError, UserError) as error:
             raise UserError(f"{results}, line {number} is not a result row: {error}") from error
     return rows
 

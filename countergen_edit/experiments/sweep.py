@@ -99,6 +99,9 @@ def _finish(study: Study, run: Callable[[str, Callable[[], list[Row]]], None]) -
             [added] = study.cells_of(other.edit)
             if (added.site, added.layer) in taken or len(tried) == CANDIDATES:
                 continue
+            alike = (added.name, added.site) == (base[0].name, base[0].site)
+            if not (alike or study.sweep.mix):
+                continue
             parts = sorted([*base, added], key=study.cells.index)
             unit = study.unit("combined/" + " + ".join(c.unit.removeprefix("cell/") for c in parts))
             run(unit, partial(study.combination, parts))

@@ -21,6 +21,7 @@ from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import Edit
 from countergen_edit.metrics.base import UNEDITED, Metric, register
 from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.scored_texts import write
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import Estimate, estimate, weighted_mean
 from countergen_edit.models import LanguageModel
@@ -131,20 +132,25 @@ class R(Metric):
     has_baseline = True
 
     def rows(self, model: LanguageModel, edit: Edit | None, label: str, store: Path) -> list[Row]:
-        """Rows `r`, `mean_abs_r`, `abs_r_reduction` and, where known, `planted_mean_abs_r`."""
-        seed, scores, found = self.subject.seed, self.subject.scores, []
+        """Rows `r`, `mean_abs_r`, `abs_r_reduction` and, where known, `planted_mean_abs_r`.
+
+        The scores of single texts stay in the store.
+        """
+        seed, scores, found, texts = self.subject.seed, self.subject.scores, [], []
         for split, sets in self.subject.measured:
             for data in sets:
                 before = scores.get(model, data, None, UNEDITED)
+                now = before if edit is None else scores.get(model, data, edit, label)
+                texts.append((split, now, r_values(now).tolist()))
                 if edit is None:
                     rows = [*r_rows(before, seed), *self._planted(data)]
                 else:
-                    after = scores.get(model, data, edit, label)
-                    gone = abs_r_reduction(before, after, seed)
-                    n = len(after.output)
+                    gone = abs_r_reduction(before, now, seed)
+                    n = len(now.output)
                     reduction = Row.of_set(data, "abs_r_reduction", gone, n=n, seed=seed)
-                    rows = [*r_rows(after, seed), reduction]
+                    rows = [*r_rows(now, seed), reduction]
                 found += [replace(row, split=split) for row in rows]
+        write(store, label, texts)
         return found
 
     def _planted(self, data: CounterfactualSet) -> list[Row]:

@@ -31,6 +31,21 @@ class Results:
         """The one row with these columns, if the run has it."""
         return self._index.get((metric, dataset, group_a, group_b, edit, split))
 
+    def under(self, row: Row, edit: str, metric: str | None = None) -> Row | None:
+        """The row about the same data under another edit, or of another metric."""
+        return self.find(
+            metric or row.metric,
+            dataset=row.dataset,
+            group_a=row.group_a,
+            group_b=row.group_b,
+            edit=edit,
+            split=row.split,
+        )
+
+    def unedited(self, metric: str, split: str = "test") -> list[Row]:
+        """The rows of a metric of the model as it came."""
+        return [row for row in self.of(metric, split) if row.edit == "none"]
+
     def of(self, metric: str, split: str = "test") -> list[Row]:
         """All rows of a metric in one split."""
         return [row for row in self.rows if row.metric == metric and row.split == split]

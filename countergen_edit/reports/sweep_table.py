@@ -141,7 +141,7 @@ def sentences(results: Results) -> list[str]:
         said.append(
             "Chosen on validation names and wordings: of the edits with a cost of at most 1, the "
             "one that removes most; if there is none, the cheapest. Cost 1 is all that is "
-            "tolerated of the worse of agreement lost and perplexity gained."
+            "tolerated of the worst of agreement lost, perplexity gained and KL divergence."
         )
     for row in [r for r in results.rows if r.metric == "error"]:
         said.append(f"Failed: {row.edit}: {row.detail['error']}")

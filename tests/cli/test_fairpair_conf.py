@@ -26,7 +26,7 @@ def made(*overrides: str) -> FairPair:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_an_experiment_is_of_the_papers_size(name: str) -> None:
-    metric = made(f"+experiment=fairpair_{name}")
+    metric = made(f"experiment=fairpair_{name}")
     assert len(metric.prompts) == 60
     assert metric.sampling.max_new_tokens == 128
     assert metric.sampling.n == (500 if name in ("figure3", "figure4") else 100)
@@ -34,7 +34,7 @@ def test_an_experiment_is_of_the_papers_size(name: str) -> None:
 
 
 def test_an_experiment_takes_another_model_and_size() -> None:
-    overrides = ("+experiment=fairpair_table3", "model=testbed", "metric.fairpair.n=20")
+    overrides = ("experiment=fairpair_table3", "model=testbed", "metric.fairpair.n=20")
     assert audit_settings(composed("audit", *overrides)).model.name == "testbed"
     assert made(*overrides).sampling.n == 20
 

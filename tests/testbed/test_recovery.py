@@ -38,7 +38,8 @@ def test_measured_r_is_near_planted_r_in_every_family(
     assert difference is not None
     # Where the people of a name come from is planted at 94 against 3 and 3 percent: the two rare
     # answers are seen some dozens of times a wording, and R compares them with each other.
-    assert difference <= (0.2 if family == "origins" else 0.08)
+    # Reasons of several words share their family's sentences among ten, the rarest at 2 percent.
+    assert difference <= {"origins": 0.2, "reasons": 0.12}.get(family, 0.08)
 
 
 def test_pronouns_agree_with_their_person(rows: dict[tuple[str, str], Row]) -> None:

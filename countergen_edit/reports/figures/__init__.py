@@ -1,1 +1,1 @@
-"""Figures, drawn from rows alone: for the HTML report, and as files."""
+"""Figures, drawn from rows alone."""

@@ -1,7 +1,6 @@
 """What a figure shows, before it is drawn: panels of series, read off rows.
 
-Comes in: panels. Goes out: an SVG and a PNG (matplotlib), and a page that answers the mouse
-(plotly, whose program lies beside it once for all pages of a folder).
+Comes in: panels. Goes out: matplotlib figures, and files of them (SVG, PDF, PNG).
 """
 
 from __future__ import annotations
@@ -14,9 +13,17 @@ from typing import Any, Literal
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's palette, which colour-blind readers tell apart."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+"""Shapes tell series apart without any colour."""
 GREY = "#8c8c8c"
 WIDTH, HEIGHT = 3.6, 2.9
 """Inches of one panel."""
+PER_CATEGORY = 0.3
+"""Inches of one line of a panel whose categories are listed downwards."""
+DATELESS = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
+"""Metadata by ending; without a date the same rows give the same file."""
+
+Kind = Literal["line", "level", "dots", "steps", "bars", "spread"]
 
 
 @dataclass(frozen=True)
@@ -28,9 +35,12 @@ class Series:
     y: tuple[float, ...]
     lo: tuple[float, ...] = ()
     hi: tuple[float, ...] = ()
-    kind: Literal["line", "level", "dots", "steps"] = "line"
+    kind: Kind = "line"
+    """`level` is a line across the panel, `spread` every value with its quartiles."""
     baseline: bool = False
     """Drawn in grey."""
+    tips: tuple[str, ...] = ()
+    """What a point says of itself, where its position does not."""
 
 
 @dataclass(frozen=True)
@@ -41,113 +51,201 @@ class Panel:
     x_label: str
     y_label: str
     series: tuple[Series, ...]
+    downwards: bool = False
+    """Whether `x` holds categories that are listed from top to bottom."""
+    limits: tuple[float, float] | None = None
+    """Ends of the axis of the values, where panels are compared; otherwise they fit the data."""
+
+    @property
+    def categories(self) -> list[str]:
+        """What is listed downwards, from the top."""
+        return list(dict.fromkeys(str(x) for s in self.series for x in s.x))
+
+    @property
+    def height(self) -> float:
+        """Inches."""
+        listed = len(self.categories) if self.downwards else 0
+        spread = sum(s.kind == "spread" for s in self.series)
+        return 0.9 + PER_CATEGORY * (listed + 1.5 * spread) if listed or spread else HEIGHT
 
 
 def colours(panels: Sequence[Panel]) -> dict[str, str]:
     """One colour for each name over all panels."""
-    names = dict.fromkeys(s.name for p in panels for s in p.series if not s.baseline)
-    return {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(names)}
+    return _told_apart([s.name for p in panels for s in p.series if not s.baseline], COLOURS)
 
 
-def draw(panels: Sequence[Panel], title: str, path: Path) -> list[Path]:
-    """Write a figure as `path` with the endings .svg, .png and .html."""
-    return [*_static(panels, title, path), _page(panels, title, path)]
+def markers(panels: Sequence[Panel]) -> dict[str, str]:
+    """One shape for each name over all panels."""
+    return _told_apart([s.name for p in panels for s in p.series], MARKERS)
 
 
-def _static(panels: Sequence[Panel], title: str, path: Path) -> list[Path]:
+def _told_apart(names: Sequence[str], marks: Sequence[str]) -> dict[str, str]:
+    """A mark for each name; `leace-1@resid_post.2` is drawn as `leace-1` where both are there.
+
+    >>> _told_apart(["a-1@x.2", "b-1", "a-1"], "+-")
+    {'a-1@x.2': '+', 'b-1': '-', 'a-1': '+'}
+    """
+    stems = {name: stem if (stem := name.partition("@")[0]) in names else name for name in names}
+    order = list(dict.fromkeys(stems.values()))
+    return {name: marks[order.index(stem) % len(marks)] for name, stem in stems.items()}
+
+
+def draw_panel(ax: Any, panel: Panel, colour: dict[str, str], marker: dict[str, str]) -> list[Any]:
+    """Draw a panel on matplotlib axes; one artist for each of its series, for a legend."""
+    artists = []
+    place = {name: i for i, name in enumerate(panel.categories)} if panel.downwards else {}
+    for k, s in enumerate(panel.series):
+        style, shape = GREY if s.baseline else colour[s.name], marker[s.name]
+        x = [place[str(value)] for value in s.x] if panel.downwards else list(s.x)
+        across = (s.y, x) if panel.downwards else (x, s.y)
+        if s.kind == "level":
+            line = ax.axvline if panel.downwards else ax.axhline
+            artist = line(s.y[0], color=style, linestyle="--", linewidth=1)
+        elif s.kind == "bars":
+            bar = ax.barh if panel.downwards else ax.bar
+            artist = bar(x, s.y, color=style)
+        elif s.kind == "spread":
+            offset = (k + 1) / (len(panel.series) + 1)
+            artist = _spread(ax, s, offset, style, shape)
+        else:
+            dots = s.kind == "dots"
+            [artist] = ax.plot(
+                *across,
+                color=style,
+                marker=shape,
+                markersize=4.5 if dots else 3.5,
+                # Hollow, so that what edits are held against hides nothing.
+                markerfacecolor="none" if dots and s.baseline else style,
+                linestyle="none" if dots else "-",
+                drawstyle="steps-post" if s.kind == "steps" else "default",
+                gid=f"marks-{k}",
+            )
+            if s.lo and dots:
+                ends = [[v - a for v, a in zip(s.y, s.lo, strict=True)]]
+                ends.append([b - v for v, b in zip(s.y, s.hi, strict=True)])
+                axis = "xerr" if panel.downwards else "yerr"
+                clear = [[max(0.0, e) for e in side] for side in ends]
+                ax.errorbar(*across, **{axis: clear}, fmt="none", ecolor=style, elinewidth=1.2)
+            elif s.lo:
+                ax.fill_between(s.x, s.lo, s.hi, color=style, alpha=0.15, linewidth=0)
+        artists.append(artist)
+    _axes(ax, panel)
+    return artists
+
+
+def fitting(text: str, most: int = 34) -> str:
+    """A text as a label: on one line, printable, and no longer than what fits.
+
+    >>> fitting("a very\\n long continuation of a prompt", 12)
+    'a very long…'
+    """
+    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def _spread(ax: Any, s: Series, height: float, style: str, shape: str) -> Any:
+    """Every value as a dot along one line, with a box of quartiles behind."""
+    ax.boxplot(
+        [list(s.y)],
+        positions=[height],
+        orientation="horizontal",
+        widths=0.18,
+        showfliers=False,
+        manage_ticks=False,
+        medianprops={"color": style},
+        boxprops={"color": style},
+        whiskerprops={"color": style},
+        capprops={"color": style},
+    )
+    [artist] = ax.plot(
+        s.y,
+        [height] * len(s.y),
+        color=style,
+        marker=shape,
+        markersize=3,
+        linestyle="none",
+        alpha=0.5,
+    )
+    return artist
+
+
+def _axes(ax: Any, panel: Panel) -> None:
+    ax.set_title(fitting(panel.title, 52), loc="left", fontsize="medium")
+    ax.set(xlabel=panel.x_label, ylabel=panel.y_label)
+    ax.spines[["top", "right"]].set_visible(False)
+    if panel.downwards:
+        ax.set_yticks(range(len(panel.categories)), [*map(fitting, panel.categories)])
+        ax.set_ylim(len(panel.categories) - 0.5, -0.5)
+        ax.grid(axis="x", linewidth=0.5, alpha=0.4)
+    else:
+        ax.grid(axis="y", linewidth=0.5, alpha=0.4)
+    if any(s.kind == "spread" for s in panel.series):
+        ax.set_yticks([])
+        ax.set_ylim(1, 0)
+    whole = [isinstance(x, int) for s in panel.series for x in s.x]
+    if whole and all(whole) and not panel.downwards:
+        from matplotlib.ticker import MaxNLocator
+
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    for axis in (ax.xaxis, ax.yaxis):
+        if hasattr(formatter := axis.get_major_formatter(), "set_useOffset"):
+            formatter.set_useOffset(False)
+    if panel.limits is not None:
+        (ax.set_xlim if panel.downwards else ax.set_ylim)(panel.limits)
+
+
+def styled(size: float = 8) -> Any:
+    """Settings under which figures are drawn, as a context manager."""
     from matplotlib import rc_context
+
+    salt = "countergen-edit"  # the same rows give the same file
+    return rc_context(
+        {
+            "svg.hashsalt": salt,
+            "svg.fonttype": "none",
+            "font.size": size,
+            "text.parse_math": False,  # a generated text may hold dollar signs
+        }
+    )
+
+
+def drawn(panels: Sequence[Panel], title: str) -> Any:
+    """All panels on one matplotlib figure with one legend; call it under `styled`."""
     from matplotlib.figure import Figure
 
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
-    colour = colours(panels)
-    # A fixed salt and no date: the same rows give the same file.
-    with rc_context({"svg.hashsalt": "countergen-edit", "svg.fonttype": "none", "font.size": 8}):
-        figure = Figure(figsize=(WIDTH * columns, HEIGHT * rows + 0.5), layout="constrained")
-        axes = figure.subplots(rows, columns, squeeze=False)
-        shown: dict[str, Any] = {}
-        for ax, panel in zip(axes.flat, panels, strict=False):
-            for s in panel.series:
-                style = GREY if s.baseline else colour[s.name]
-                if s.kind == "level":
-                    artist = ax.axhline(s.y[0], color=style, linestyle="--", linewidth=1)
-                elif s.kind == "dots":
-                    spread = None
-                    if s.lo:
-                        spread = [
-                            [max(0.0, y - a) for y, a in zip(s.y, s.lo, strict=True)],
-                            [max(0.0, b - y) for y, b in zip(s.y, s.hi, strict=True)],
-                        ]
-                    artist = ax.errorbar(s.x, s.y, spread, fmt="o", color=style, markersize=4)
-                else:
-                    drawn = "steps-post" if s.kind == "steps" else "default"
-                    [artist] = ax.plot(
-                        s.x, s.y, color=style, marker="o", markersize=3, drawstyle=drawn
-                    )
-                    if s.lo:
-                        ax.fill_between(s.x, s.lo, s.hi, color=style, alpha=0.15, linewidth=0)
-                shown.setdefault(s.name, artist)
-            ax.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
-            ax.spines[["top", "right"]].set_visible(False)
-        for ax in axes.flat[len(panels) :]:
-            ax.set_visible(False)
-        figure.suptitle(title)
-        figure.legend(
-            handles=list(shown.values()),
-            labels=list(shown),
-            loc="outside lower center",
-            ncols=4,
-            frameon=False,
-        )
-        written = []
-        for ending, metadata in ((".svg", {"Date": None}), (".png", {})):
-            written.append(path.with_suffix(ending))
-            figure.savefig(written[-1], dpi=150, metadata=metadata)
+    height = max(panel.height for panel in panels)
+    figure = Figure(figsize=(WIDTH * columns, height * rows + 0.5), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False)
+    colour, marker = colours(panels), markers(panels)
+    shown: dict[str, Any] = {}
+    for ax, panel in zip(axes.flat, panels, strict=False):
+        artists = draw_panel(ax, panel, colour, marker)
+        for s, artist in zip(panel.series, artists, strict=True):
+            shown.setdefault(s.name, artist)
+    for ax in axes.flat[len(panels) :]:
+        ax.set_visible(False)
+    figure.suptitle(title)
+    figure.legend(
+        handles=list(shown.values()),
+        labels=[*map(fitting, shown)],
+        loc="outside lower center",
+        ncols=4,
+        frameon=False,
+    )
+    return figure
+
+
+def write(panels: Sequence[Panel], title: str, path: Path, endings: Sequence[str]) -> list[Path]:
+    """Write a figure as `path` with each of the endings; the paths written."""
+    written = []
+    with styled():
+        figure = drawn(panels, title)
+        for ending in endings:
+            written.append(path.with_name(path.name + ending))
+            figure.savefig(written[-1], dpi=150, metadata=DATELESS.get(ending, {}))
     return written
-
-
-def _page(panels: Sequence[Panel], title: str, path: Path) -> Path:
-    from plotly.graph_objects import Figure
-    from plotly.subplots import make_subplots
-
-    columns = min(3, len(panels))
-    rows = math.ceil(len(panels) / columns)
-    colour = colours(panels)
-    figure: Figure = make_subplots(rows, columns, subplot_titles=[p.title for p in panels])
-    seen: set[str] = set()
-    for i, panel in enumerate(panels):
-        at = {"row": i // columns + 1, "col": i % columns + 1}
-        for s in panel.series:
-            style = GREY if s.baseline else colour[s.name]
-            if s.kind == "level":
-                figure.add_hline(s.y[0], line={"color": style, "dash": "dash"}, **at)
-                continue
-            spread = None
-            if s.lo:
-                spread = {
-                    "array": [max(0.0, b - y) for y, b in zip(s.y, s.hi, strict=True)],
-                    "arrayminus": [max(0.0, y - a) for y, a in zip(s.y, s.lo, strict=True)],
-                    "thickness": 1,
-                }
-            figure.add_scatter(
-                x=list(s.x),
-                y=list(s.y),
-                error_y=spread,
-                name=s.name,
-                legendgroup=s.name,
-                showlegend=s.name not in seen,
-                mode="markers" if s.kind == "dots" else "lines+markers",
-                line={"color": style, "shape": "hv" if s.kind == "steps" else "linear"},
-                marker={"color": style},
-                **at,
-            )
-            seen.add(s.name)
-        figure.update_xaxes(title_text=panel.x_label, **at)
-        figure.update_yaxes(title_text=panel.y_label, **at)
-    figure.update_layout(title=title, template="plotly_white", height=340 * rows + 120)
-    page = path.with_suffix(".html")
-    figure.write_html(page, include_plotlyjs="directory", div_id=path.name)
-    return page
 
 
 def dataset_label(dataset: str) -> str:
@@ -156,4 +254,6 @@ def dataset_label(dataset: str) -> str:
     >>> dataset_label("double_bind_success_test")
     'double bind success'
     """
-    return dataset.removesuffix("_test").removesuffix("_fit").replace("_", " ")
+    for ending in ("_test", "_fit", "_validation"):
+        dataset = dataset.removesuffix(ending)
+    return dataset.replace("_", " ")

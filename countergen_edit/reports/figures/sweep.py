@@ -9,7 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.figures.panels import Panel, Series, dataset_label, draw
+from countergen_edit.reports.figures.interactive import draw
+from countergen_edit.reports.figures.panels import Panel, Series, dataset_label
 from countergen_edit.reports.results import Results
 from countergen_edit.reports.sweep_table import eraser_label, site_of
 

@@ -1,0 +1,122 @@
+"""Two runs held against each other, paired where they share prompts.
+
+Comes in: the scores of single texts that runs kept. Goes out: rows of differences. Samples are
+shared where set, wording, outputs and every text are the same; on them both models meet the same
+resamples of wordings and names, so that the difference has an interval of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from countergen_edit.experiments.audit import STORE
+from countergen_edit.metrics import UNEDITED
+from countergen_edit.metrics.r import resampled_abs_r
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.scored_texts import read, scores_of
+from countergen_edit.metrics.statistics import estimate
+
+DIFFERENCE = "mean_abs_r_difference"
+Line = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The texts that a run scored under one edit, by set and sample."""
+
+    run: str
+    edit: str
+    sets: Mapping[tuple[str, str], Mapping[tuple[object, ...], Line]]
+    """(set, split) → what identifies a sample → its line."""
+
+
+def scored(run: Path, name: str) -> list[Scored]:
+    """What a run's store holds of R, one for each edit; empty where it holds nothing.
+
+    Raises:
+        UserError: a file of it is damaged.
+    """
+    found = []
+    for path in sorted((run / STORE / "r").glob("*.jsonl")):
+        sets: dict[tuple[str, str], dict[tuple[object, ...], Line]] = {}
+        lines = read(path)
+        for line in lines:
+            texts = tuple(tuple(side) for side in line["texts"])
+            key = line["template"], tuple(line["outputs"]), texts
+            sets.setdefault((line["dataset"], line["split"]), {})[key] = line
+        if lines:
+            found.append(Scored(name, lines[0]["edit"], sets))
+    return found
+
+
+def differences(first: Scored, second: Scored, seed: int) -> list[Row]:
+    """Rows of mean |R| of `second` minus that of `first`, over the samples that both have."""
+    rows = []
+    for at, of_first in first.sets.items():
+        of_second = second.sets.get(at, {})
+        shared = [key for key in of_first if key in of_second]
+        if not shared:
+            continue
+        pair = [scores_of([side[key] for key in shared]) for side in (of_first, of_second)]
+        means = [resampled_abs_r(scores, seed) for scores in pair]
+        rows.append(
+            Row.of_set(
+                pair[0].data,
+                DIFFERENCE,
+                estimate(means[1] - means[0], *pair[0].weights(seed), within=(-1, 1)),
+                edit=second.edit,
+                split=at[1],
+                n=len(pair[0].output),
+                seed=seed,
+                detail={
+                    "run": second.run,
+                    "against_run": first.run,
+                    "against_edit": first.edit,
+                    "samples": len(shared),
+                    "samples_of_either": len(of_first.keys() | of_second.keys()),
+                },
+            )
+        )
+    return rows
+
+
+def paired(runs: Sequence[tuple[str, Path]], seed: int) -> list[Row]:
+    """Every later run against the first: the unedited models, then edits of the same name.
+
+    An edit that only one of two runs has is paired with the other's of the same eraser, where each
+    has one such, or else with the other's edit, where each has one at all. Random directions are
+    baselines and are left out.
+    """
+    (name, path), *others = runs
+    first = scored(path, name)
+    rows = []
+    for other_name, other_path in others:
+        second = scored(other_path, other_name)
+        for one in first:
+            partner = _partner(one, first, second)
+            if partner is not None:
+                rows += differences(one, partner, seed)
+    return rows
+
+
+def _partner(one: Scored, first: Sequence[Scored], second: Sequence[Scored]) -> Scored | None:
+    first, second = ([s for s in side if _eraser(s) != "random"] for side in (first, second))
+    if one not in first:
+        return None
+    same = [other for other in second if other.edit == one.edit]
+    if same:
+        return same[0]
+    edits = [[s for s in side if s.edit != UNEDITED] for side in (first, second)]
+    of_eraser = [[s for s in side if _eraser(s) == _eraser(one)] for side in edits]
+    for own, others in (of_eraser, edits):
+        if len(own) == len(others) == 1:
+            return others[0]
+    return None
+
+
+def _eraser(of: Scored) -> str:
+    """The eraser's name, which an edit's begins with."""
+    return of.edit.partition("@")[0].rpartition("-")[0] or of.edit

@@ -1,0 +1,196 @@
+"""One self-contained page from the sections of a report.
+
+Comes in: a run, or sections. Goes out: HTML that asks nothing of any network. Every text is escaped
+by the template; besides, the page's policy lets no program run but its own, known by its hash.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from countergen_edit.errors import UserError
+from countergen_edit.reports.blocks import Cell, Figure, Number, Section, Table
+from countergen_edit.reports.figures.panels import MARKERS, colours, markers
+from countergen_edit.reports.figures.svg import VARIABLES, inline_svg
+from countergen_edit.reports.run import Run
+from countergen_edit.reports.sections import sections
+
+REPORT = "report.html"
+GLYPHS = dict(zip(MARKERS, "●■▲◆▼✚✖", strict=True))
+"""How a legend shows the shape of a mark."""
+HOLLOW = dict(zip(MARKERS, "○□△◇▽✚✖", strict=True))
+SHORT = 30
+"""Characters of a name that is kept on one line."""
+LINES = {"level": "╌", "bars": "■"}
+"""How it shows what is drawn without marks."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of a legend."""
+
+    name: str
+    colour: str
+    glyph: str
+
+
+def write_report(run: Run) -> Path:
+    """Write a run's report into its folder, whole or not at all.
+
+    Raises:
+        UserError: the folder cannot be written.
+    """
+    path = run.path / REPORT
+    temporary = path.with_name(path.name + ".tmp")
+    text = render(sections(run), title=_title(run), kind=_kind(run), about=_about(run))
+    try:
+        temporary.write_text(text, "utf-8", errors="replace")
+        temporary.replace(path)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from error
+    return path
+
+
+def render(parts: Sequence[Section], *, title: str, kind: str, about: Sequence[str]) -> str:
+    """The page of some sections."""
+    here = files(__package__)
+    css, js = (here / "report.css").read_text("utf-8"), (here / "report.js").read_text("utf-8")
+    return (
+        _environment()
+        .get_template("page.html.jinja")
+        .render(
+            title=title,
+            kind=kind,
+            about=about,
+            sections=parts,
+            css=Markup(css),
+            js=Markup(js),
+            policy=_policy(js),
+        )
+    )
+
+
+def _policy(js: str) -> str:
+    """Nothing is fetched, and no program runs but the page's own."""
+    own = base64.b64encode(hashlib.sha256(js.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; script-src 'sha256-{own}'; style-src 'unsafe-inline'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader(__package__ or "", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+    )
+    environment.globals |= {
+        "is_number": lambda cell: isinstance(cell, Number),
+        "is_short": lambda text: isinstance(text, str) and len(text) <= SHORT,
+        "column_is_numeric": column_is_numeric,
+        "partition": verdict,
+        "legend": legend,
+        "drawings": drawings,
+        "in_numbers": in_numbers,
+    }
+    return environment
+
+
+def verdict(sentence: str) -> tuple[str, str, str]:
+    """A sentence with the verdict that it begins with, where it has one.
+
+    >>> verdict("Biased: by far"), verdict("No verdict here, nor later: see")
+    (('Biased', ':', 'by far'), ('', '', 'No verdict here, nor later: see'))
+    """
+    first, colon, rest = sentence.partition(": ")
+    return (first, ":", rest) if colon and len(first.split()) <= 2 else ("", "", sentence)
+
+
+def column_is_numeric(table: Table, column: int) -> bool:
+    """Whether a column holds figures, and is set to the right."""
+    cells = [row[column] for row in table.rows]
+    return bool(cells) and all(_is_figure(cell) for cell in cells) and any(cell for cell in cells)
+
+
+def _is_figure(cell: Cell) -> bool:
+    if isinstance(cell, Number):
+        return True
+    return isinstance(cell, str) and (not cell or cell.isdecimal())
+
+
+def legend(figure: Figure) -> list[Entry]:
+    """One line for each series that is drawn, in the order of drawing."""
+    colour, marker = colours(figure.panels), markers(figure.panels)
+    if all(panel.downwards and _is_labelled(panel.series) for panel in figure.panels):
+        return []
+    found: dict[str, Entry] = {}
+    for series in (s for panel in figure.panels for s in panel.series):
+        drawn = "var(--baseline)" if series.baseline else VARIABLES[colour[series.name].lower()]
+        shapes = HOLLOW if series.baseline and series.kind == "dots" else GLYPHS
+        glyph = LINES.get(series.kind, shapes[marker[series.name]])
+        found.setdefault(series.name, Entry(series.name, drawn, glyph))
+    return list(found.values())
+
+
+def _is_labelled(series: Sequence[Any]) -> bool:
+    """Whether each series stands beside its own name already."""
+    return all(s.x == (s.name,) for s in series)
+
+
+def drawings(figure: Figure, key: str) -> list[Markup]:
+    """The panels of a figure as inline SVG."""
+    colour, marker = colours(figure.panels), markers(figure.panels)
+    return [
+        # Safe: an XML library wrote it, with every text escaped.
+        Markup(inline_svg(panel, f"{key}-{i}", colour, marker))
+        for i, panel in enumerate(figure.panels)
+    ]
+
+
+def in_numbers(figure: Figure) -> Table:
+    """What a figure shows as a table, for whoever cannot see it or wants the digits."""
+    lines: list[tuple[Cell, ...]] = []
+    for panel in figure.panels:
+        for s in panel.series:
+            for i, y in enumerate(s.y):
+                at = str(s.x[i]) if i < len(s.x) else s.tips[i] if i < len(s.tips) else ""
+                lo, hi = (s.lo[i], s.hi[i]) if s.lo else (None, None)
+                shown = "" if at == s.name else at
+                lines.append((panel.title, s.name, shown, Number(y, lo, hi, digits=4)))
+    columns = ("panel", "series", "at", "value")
+    return Table(figure.name, f"{figure.title}, in numbers", columns, tuple(lines))
+
+
+def _title(run: Run) -> str:
+    model = Path(str(run.manifest.get("model", run.name))).name
+    first = next((r for r in run.results.rows if r.group_a and r.group_b), None)
+    if first is None:
+        return model
+    return f"{model}: {first.axis}, {first.group_a} and {first.group_b}"
+
+
+def _kind(run: Run) -> str:
+    made_by = [str(word) for word in run.manifest.get("command", [])][1:2]
+    return " ".join([*map(str.capitalize, made_by), *(["of a language model"] if made_by else [])])
+
+
+def _about(run: Run) -> list[str]:
+    versions = run.manifest.get("versions", {})
+    found = [f"run {run.name}"]
+    if "seed" in run.manifest:
+        found.append(f"seed {run.manifest['seed']}")
+    if "countergen-edit" in versions:
+        found.append(f"countergen-edit {versions['countergen-edit']}")
+    return [*found, f"{len(run.results.rows)} result rows"]

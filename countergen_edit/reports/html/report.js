@@ -1,0 +1,128 @@
+"use strict";
+(() => {
+  const PAGE = 50; // rows of a long table that are shown at first
+  const all = (where, what) => [...where.querySelectorAll(what)];
+
+  const tabs = all(document, "[role=tab]");
+  const sections = tabs.map((tab) => document.getElementById(tab.getAttribute("aria-controls")));
+
+  function select(i, focus) {
+    tabs.forEach((tab, k) => {
+      tab.setAttribute("aria-selected", String(k === i));
+      tab.tabIndex = k === i ? 0 : -1;
+      sections[k].hidden = k !== i;
+    });
+    if (focus) tabs[i].focus();
+    tabs[i].scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
+  function fromAddress() {
+    const i = sections.findIndex((section) => `#${section.id}` === location.hash);
+    select(Math.max(i, 0), false);
+  }
+
+  const KEYS = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity };
+  tabs.forEach((tab, i) => {
+    sections[i].setAttribute("role", "tabpanel");
+    sections[i].setAttribute("aria-labelledby", tab.id);
+    tab.addEventListener("click", () => {
+      select(i, false);
+      history.replaceState(null, "", `#${sections[i].id}`);
+    });
+    tab.addEventListener("keydown", (event) => {
+      const step = KEYS[event.key];
+      if (step === undefined) return;
+      event.preventDefault();
+      const n = tabs.length;
+      const to = Number.isFinite(step) ? (i + step + n) % n : step < 0 ? 0 : n - 1;
+      select(to, true);
+      history.replaceState(null, "", `#${sections[to].id}`);
+    });
+  });
+
+  const folded = (text) => text.trim().toLocaleLowerCase();
+
+  function value(cell) {
+    if (cell.dataset.sort !== undefined) {
+      return cell.dataset.sort === "" ? NaN : Number(cell.dataset.sort);
+    }
+    const text = folded(cell.textContent);
+    return text !== "" && !Number.isNaN(Number(text)) ? Number(text) : text;
+  }
+
+  function compare(a, b) {
+    const missing = (x) => x === "" || Number.isNaN(x);
+    if (missing(a) || missing(b)) return null;
+    if (typeof a === "number" && typeof b === "number") return a - b;
+    return String(a).localeCompare(String(b), undefined, { numeric: true });
+  }
+
+  all(document, "table").forEach((table) => {
+    const body = table.tBodies[0];
+    const rows = [...body.rows];
+    const words = rows.map((row) => folded(row.textContent));
+    const search = document.querySelector(`input[data-for="${table.id}"]`);
+    const said = document.querySelector(`output[for="${table.id}"]`);
+    let shown = PAGE;
+
+    const more = document.createElement("button");
+    more.type = "button";
+    more.className = "more";
+    table.parentElement.after(more);
+    more.addEventListener("click", () => {
+      shown += 10 * PAGE;
+      show();
+    });
+
+    function show() {
+      const wanted = search ? folded(search.value).split(/\s+/) : [];
+      const kept = new Set(
+        rows.filter((_, i) => wanted.every((word) => words[i].includes(word)))
+      );
+      let count = 0;
+      for (const row of body.rows) row.hidden = !kept.has(row) || ++count > shown;
+      more.hidden = kept.size <= shown;
+      more.textContent = `Show more (${kept.size - shown} left)`;
+      if (said) said.textContent = `${kept.size} of ${rows.length}`;
+    }
+
+    const heads = [...table.tHead.rows[0].cells];
+    heads.forEach((head, column) => {
+      head.querySelector("button").addEventListener("click", () => {
+        const way = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+        heads.forEach((other) => other.setAttribute("aria-sort", "none"));
+        head.setAttribute("aria-sort", way > 0 ? "ascending" : "descending");
+        const keyed = [...body.rows].map((row) => [value(row.cells[column]), row]);
+        keyed.sort(([a], [b]) => {
+          const order = compare(a, b);
+          // What is missing stays at the end, whichever way the others are sorted.
+          if (order === null) return Number(Number.isNaN(a) || a === "") - Number(Number.isNaN(b) || b === "");
+          return way * order;
+        });
+        body.append(...keyed.map(([, row]) => row));
+        show();
+      });
+    });
+    if (search) search.addEventListener("input", () => { shown = PAGE; show(); });
+    show();
+  });
+
+  const tip = document.querySelector(".tip");
+  document.addEventListener("pointerover", (event) => {
+    const mark = event.target.closest("[data-tip]");
+    tip.hidden = !mark;
+    if (!mark) return;
+    tip.textContent = mark.getAttribute("data-tip");
+    const box = mark.getBoundingClientRect();
+    const left = Math.min(box.left + box.width / 2 + 10, innerWidth - tip.offsetWidth - 8);
+    tip.style.left = `${Math.max(8, left)}px`;
+    tip.style.top = `${Math.max(8, box.top - tip.offsetHeight - 6)}px`;
+  });
+
+  document.documentElement.classList.add("js");
+  if (tabs.length > 1) {
+    document.querySelector(".tabs").hidden = false;
+    addEventListener("hashchange", fromAddress);
+    fromAddress();
+  }
+})();

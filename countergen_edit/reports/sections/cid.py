@@ -1,0 +1,153 @@
+"""Contrastive input decoding: divergence, continuations side by side, ratings (Figures 2 to 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.blocks import (
+    Block,
+    Cell,
+    Figure,
+    Number,
+    Quote,
+    Quotes,
+    Section,
+    Table,
+)
+from countergen_edit.reports.figures.panels import Panel, Series
+from countergen_edit.reports.results import Results
+from countergen_edit.reports.run import Run
+from countergen_edit.reports.sections.labels import edit_label, line
+
+RATED = {
+    "cid_biased_fraction": "biased, agreed by raters",
+    "cid_biased_fraction_automatic": "biased by a lexicon; nobody has rated",
+}
+SHOWN = 4
+"""Commonest continuations of a cell."""
+
+
+def cid(run: Run) -> Section | None:
+    """What CID found; nothing where the run has none of its rows."""
+    results = run.results
+    blocks: list[Block] = []
+    if results.of("cid_continuations"):
+        blocks.append(_continuations(results))
+    panels = _panels(results)
+    if panels:
+        words = "λ is how strongly the other prompt counts; 0 is ordinary greedy decoding."
+        blocks.append(Figure("cid", "Contrast by λ", tuple(panels), words))
+    if (table := _divergence(results)) is not None:
+        blocks.append(table)
+    blocks += _effects(results)
+    return Section("cid", "CID", tuple(blocks)) if blocks else None
+
+
+def _continuations(results: Results) -> Table:
+    rows = results.of("cid_continuations")
+    groups = list(dict.fromkeys(row.group_a for row in rows))
+    lines: list[tuple[Cell, ...]] = []
+    keys = dict.fromkeys((r.detail["template"], r.detail["lambda"], r.edit) for r in rows)
+    places = {part: i for i, part in enumerate(dict.fromkeys(k[:2] for k in keys))}
+    for key in sorted(keys, key=lambda k: places[k[:2]]):  # before and after side by side
+        mine = {
+            r.group_a: r for r in rows if (r.detail["template"], r.detail["lambda"], r.edit) == key
+        }
+        cells = [_quotes(mine[group]) if group in mine else "" for group in groups]
+        lines.append((key[0], f"{key[1]:g}", edit_label(key[2]), *cells))
+    return Table(
+        "cid_continuations",
+        "Continuations side by side",
+        ("template", "λ", "edit", *(f"about {group}" for group in groups)),
+        tuple(lines),
+        "The commonest continuations, with how many pairs of names they came from. † names a "
+        "protected criterion outright: an automatic pre-rating by a lexicon, which nobody has "
+        "checked.",
+        searchable=True,
+    )
+
+
+def _quotes(row: Row) -> Quotes:
+    marked = row.detail.get("automatic", {})
+    return Quotes(
+        tuple(
+            Quote(str(text), f"{count} of {row.n}" + (" †" if text in marked else ""))
+            for text, count in row.detail["counts"][:SHOWN]
+        )
+    )
+
+
+def _panels(results: Results) -> list[Panel]:
+    panels = []
+    if rows := results.of("cid_divergence"):
+        series = _by_lambda(rows, [(r.edit, "") for r in rows])
+        label = "Jensen–Shannon, nats a token"
+        panels.append(Panel("divergence of the two sides", "λ", label, series))
+    for metric, title in RATED.items():
+        rows = results.of(metric)
+        for edit in dict.fromkeys(r.edit for r in rows):
+            mine = [r for r in rows if r.edit == edit]
+            series = _by_lambda(mine, [("", r.group_a) for r in mine])
+            heading = f"{title}; {edit_label(edit)}"
+            panels.append(Panel(heading, "λ", "share", series, limits=(0, 1)))
+    if rows := results.of("cid_similarity"):
+        at = [float(r.detail["lambda"]) for r in rows]
+        series = (line("similarity", at, rows),)
+        panels.append(Panel("similarity of the two sides", "λ", "cosine", series))
+    return panels
+
+
+def _by_lambda(rows: Sequence[Row], keys: Sequence[tuple[str, str]]) -> tuple[Series, ...]:
+    series = []
+    for key in dict.fromkeys(keys):
+        mine = [row for row, own in zip(rows, keys, strict=True) if own == key]
+        at = [_lambda(row) for row in mine]
+        name = ", ".join(part for part in (key[1], key[0] and edit_label(key[0])) if part)
+        series.append(line(name, at, mine))
+    return tuple(series)
+
+
+def _lambda(row: Row) -> float:
+    known = row.detail.get("lambda")
+    return float(row.dataset.rpartition("λ=")[2] if known is None else known)
+
+
+def _divergence(results: Results) -> Table | None:
+    rows = results.unedited("cid_divergence")
+    if not rows:
+        return None
+    edits = list(dict.fromkeys(r.edit for r in results.of("cid_divergence")))
+    lines: list[tuple[Cell, ...]] = []
+    for row in rows:
+        cells = [Number.of(results.under(row, edit), 4) for edit in edits]
+        gone = [
+            Number.of(results.under(row, edit, "cid_divergence_reduction"), percent=True)
+            for edit in edits
+            if edit != "none"
+        ]
+        lines.append((f"{_lambda(row):g}", *cells, *gone, str(row.n)))
+    titles = [f"gone under {edit}" for edit in edits if edit != "none"]
+    return Table(
+        "cid_divergence",
+        "Divergence along the CID path",
+        ("λ", *map(edit_label, edits), *titles, "n"),
+        tuple(lines),
+        "Jensen–Shannon divergence of the next-token distributions, in nats a token.",
+    )
+
+
+def _effects(results: Results) -> list[Block]:
+    rows = results.of("cid_lambda_star")
+    lines: list[tuple[Cell, ...]] = []
+    for row in rows:
+        largest = row.detail["largest"]
+        low, high = (f"> {largest:g}" if q is None else f"{q:g}" for q in row.detail["quartiles"])
+        median: Cell = f"> {largest:g}" if row.value is None else Number.of(row, 1)
+        never = str(row.detail["never"])
+        lines.append((row.dataset, median, f"{low} to {high}", never, str(row.n)))
+    if not lines:
+        return []
+    titles = ("kind of perturbation", "median λ*", "quartiles", "never apart", "n")
+    words = f"λ* drives the two sides below a similarity of {rows[0].detail['tau']:g}; smaller is "
+    return [Table("cid_effects", "Perturbation effect", titles, tuple(lines), words + "stronger.")]

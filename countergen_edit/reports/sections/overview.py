@@ -1,0 +1,146 @@
+"""The result in words, all edits side by side, and bias against cost."""
+
+from __future__ import annotations
+
+from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.blocks import Figure, Number, Section, Table, Words
+from countergen_edit.reports.figures.panels import Panel, Series
+from countergen_edit.reports.results import Results
+from countergen_edit.reports.run import Run
+from countergen_edit.reports.sections.labels import (
+    MOST_EDITS,
+    UNEDITED,
+    baselines,
+    compared,
+    edit_label,
+    eraser_label,
+    set_label,
+    shown,
+)
+from countergen_edit.reports.table import edits_shown, headline
+
+BIAS = "mean |R|"
+LIMITS = (0.0, 1.0)
+
+
+def overview(run: Run) -> Section | None:
+    """What was found; nothing where R was not measured."""
+    results = run.results
+    main = next(iter(results.unedited("mean_abs_r")), None)
+    if main is None:
+        return None
+    columns = ("edit", BIAS, "bias removed", *_agreement_titles(results), "perplexity ratio", "KL")
+    rows = []
+    for edit in compared(results):
+        kept = [results.under(row, edit) for row in _agreement(results)]
+        neutral = next(iter(results.unedited("perplexity_ratio")), None)
+        costs = [
+            None if neutral is None else results.under(neutral, edit, metric)
+            for metric in ("perplexity_ratio", "kl")
+        ]
+        gone = results.under(main, edit, "abs_r_reduction")
+        rows.append(
+            (
+                edit_label(edit),
+                Number.of(results.under(main, edit)),
+                Number.of(gone, percent=True) if gone else "",
+                *(Number.of(row) for row in kept),
+                Number.of(costs[0]),
+                Number.of(costs[1], 4),
+            )
+        )
+    table = Table(
+        "side_by_side",
+        f"All edits side by side; bias on {set_label(main)}",
+        columns,
+        tuple(rows),
+        "Bias removed is 1 − after/before. KL is in nats per token of neutral text. Intervals are "
+        "95 %, drawn over templates and names together.",
+    )
+    return Section("overview", "Overview", (Words(tuple(_headline(results))), table, _pareto(run)))
+
+
+def _headline(results: Results) -> list[str]:
+    """The result in sentences; of a sweep, about the edit that was chosen."""
+    if len(edits_shown(results)) <= MOST_EDITS:
+        return headline(results)
+    kept = [UNEDITED, *baselines(results), shown(results)[0].edit]
+    return headline(Results([row for row in results.rows if row.edit in kept]))
+
+
+def _agreement(results: Results) -> list[Row]:
+    return [row for row in results.unedited("agreement") if not row.group_b]
+
+
+def _agreement_titles(results: Results) -> list[str]:
+    return [f"P(right form), {row.group_a}" for row in _agreement(results)]
+
+
+def _pareto(run: Run) -> Figure:
+    """Bias left against what grammar and neutral text paid for it."""
+    results = run.results
+    main = results.unedited("mean_abs_r")[0]
+    both = next((r for r in results.unedited("agreement") if r.group_b), None)
+    neutral = next(iter(results.unedited("perplexity_ratio")), None)
+    panels = []
+    for title, cost, label in (
+        ("Test data: agreement", both, "P(right form), both groups"),
+        ("Test data: neutral text", neutral, "perplexity, edited / unedited"),
+    ):
+        if cost is None:
+            continue
+        series = []
+        for edit in compared(results):
+            paid, left = results.under(cost, edit), results.under(main, edit)
+            if paid is None or left is None or paid.value is None or left.value is None:
+                continue
+            name = edit_label(edit)
+            tip = f"{name}: {BIAS} {left.value:.3f}, {label} {paid.value:.3f}"
+            series.append(
+                Series(
+                    name,
+                    (paid.value,),
+                    (left.value,),
+                    (left.value if left.lo is None else left.lo,),
+                    (left.value if left.hi is None else left.hi,),
+                    "dots",
+                    edit == "none" or edit.startswith("random"),
+                    (tip,),
+                )
+            )
+        panels.append(Panel(title, label, f"{BIAS} left", tuple(series), limits=LIMITS))
+    if (layers := _by_layer(results, main)) is not None:
+        panels.append(layers)
+    return Figure(
+        "pareto",
+        "Bias against cost",
+        tuple(panels),
+        "Best is low, where no bias is left, at the agreement and perplexity of the model as it "
+        "came. On validation data there is one point for every layer that was tried.",
+    )
+
+
+def _by_layer(results: Results, main: Row) -> Panel | None:
+    """Every layer that was tried on validation data."""
+    tried = results.of("mean_abs_r", "validation")
+    stem = main.dataset.removesuffix("_test")
+    mine = [r for r in tried if r.dataset.removesuffix("_validation") == stem] or tried
+    mine = [r for r in mine if r.eraser and r.dataset == mine[0].dataset]
+    kept = {r.edit: r for r in results.of("agreement", "validation") if r.group_b}
+    series = []
+    for name in dict.fromkeys(eraser_label(r) for r in mine):
+        rows = [r for r in mine if eraser_label(r) == name and r.edit in kept]
+        rows = [r for r in rows if r.value is not None and kept[r.edit].value is not None]
+        paid = tuple(kept[r.edit].value or 0.0 for r in rows)
+        tips = tuple(
+            f"{r.edit}: {BIAS} {r.value:.3f}, P(right form) {x:.3f}"
+            for r, x in zip(rows, paid, strict=True)
+        )
+        left = tuple(r.value or 0.0 for r in rows)
+        series.append(Series(name, paid, left, kind="dots", tips=tips))
+    if not any(s.x for s in series):
+        return None
+    label = "P(right form), both groups"
+    return Panel(
+        "Validation data: every layer", label, f"{BIAS} left", tuple(series), limits=LIMITS
+    )

@@ -1,0 +1,86 @@
+"""`debias` chooses by validation data alone and keeps to its budgets, or it saves nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from countergen_edit.checkpoints import load_checkpoint
+from countergen_edit.cli.main import main
+from countergen_edit.experiments.run_folder import RESULTS, read_rows
+from countergen_edit.metrics.r import r_values
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.scores import score
+from countergen_edit.testbed import load_axis, load_truth
+
+QUICK = ["eraser=preserving", "metric=[r]", "combine=2", "layers=[4,5]"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("debias") / "run"
+    assert main(["debias", *QUICK, f"run_dir={folder}"]) == 0
+    return folder
+
+
+def value(rows: list[Row], metric: str, **columns: object) -> float:
+    [found] = [
+        r.value
+        for r in rows
+        if r.metric == metric and all(getattr(r, key) == v for key, v in columns.items())
+    ]
+    assert found is not None
+    return found
+
+
+def test_the_search_has_seen_no_test_set(run: Path) -> None:
+    datasets = {row.dataset for row in read_rows(run / "search" / RESULTS)}
+    assert datasets
+    assert not {name for name in datasets if name.endswith("_test")}
+
+
+def test_the_edit_keeps_to_the_budgets_and_removes_the_bias(run: Path) -> None:
+    rows = read_rows(run / RESULTS)
+    edit = next(r.edit for r in rows if r.eraser == "preserving" and r.split == "test")
+    both = {"split": "test", "group_b": "male"}
+    lost = value(rows, "agreement", edit="none", **both) - value(
+        rows, "agreement", edit=edit, **both
+    )
+    assert lost <= 0.01
+    assert value(rows, "perplexity_ratio", edit=edit, split="test") <= 1.01
+    assert value(rows, "kl", edit=edit, split="test") <= 0.05
+    removed = [r.value for r in rows if r.metric == "abs_r_reduction" and r.edit == edit]
+    assert max(v for v in removed if v is not None) > 0.95
+
+
+def test_the_saved_model_is_the_one_that_was_audited(run: Path) -> None:
+    rows = read_rows(run / RESULTS)
+    edit = next(r.edit for r in rows if r.eraser == "preserving" and r.split == "test")
+    data = load_truth().counterfactual_set("traits", "test", load_axis("gender"))
+    model = load_checkpoint(run / "checkpoint")
+    again = float(np.abs(r_values(score(model, data))).mean())
+    audited = value(rows, "mean_abs_r", edit=edit, dataset=data.name)
+    assert again == pytest.approx(audited, abs=1e-4)
+    assert {p.name for p in (run / "checkpoint").iterdir()} >= {"README.md", "model.safetensors"}
+    assert (run / "report.html").is_file()
+
+
+def test_where_no_edit_fits_nothing_is_saved(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        "eraser=mean_difference",
+        "metric=[r]",
+        "combine=1",
+        "layers=[1]",
+        "max_agreement_loss=1e-7",
+    ]
+    with pytest.raises(SystemExit) as ended:
+        main(["debias", *words, f"run_dir={tmp_path / 'run'}"])
+    assert ended.value.code == 1
+    said = capfd.readouterr()
+    assert "no edit fits the budgets; nothing was saved" in said.err
+    assert said.out.count("mean_difference-1@resid_post.") >= 1
+    assert not (tmp_path / "run" / "checkpoint").exists()

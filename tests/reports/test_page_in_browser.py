@@ -1,0 +1,257 @@
+"""The report does what it should in a real browser: headless Chromium, driven through Selenium."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from countergen_edit.reports.html import write_report
+from countergen_edit.reports.run import open_run
+from tests.reports.runs import HARM, make_run
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DRIVER = shutil.which("chromedriver")
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+)
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on PATH: make browser"
+)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(open_run(make_run(tmp_path_factory.mktemp("run") / "audit")))
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def page(browser: Any, report: Path) -> Any:
+    browser.get("about:blank")
+    for log in ("browser", "performance"):
+        browser.get_log(log)  # what was logged before is read and gone
+    browser.get(report.as_uri())
+    return browser
+
+
+def column(page: Any, table: str, place: int) -> list[str]:
+    return page.execute_script(
+        "return [...document.querySelectorAll('#' + arguments[0] + ' tbody tr:not([hidden])')]"
+        ".map((row) => row.cells[arguments[1]].firstChild?.textContent.trim() ?? '')",
+        table,
+        place,
+    )
+
+
+def open_tab(page: Any, name: str) -> None:
+    page.find_element("id", f"tab-{name}").click()
+
+
+def find_table(page: Any, title: str) -> str:
+    return page.execute_script(
+        "return [...document.querySelectorAll('table')]"
+        ".find((table) => table.caption.textContent === arguments[0]).id",
+        title,
+    )
+
+
+def test_it_opens_without_a_word_on_the_console_and_within_two_seconds(
+    page: Any, report: Path
+) -> None:
+    loaded = []
+    for _ in range(3):  # the best of three: tests run on busy machines
+        page.get(report.as_uri())
+        loaded.append(
+            page.execute_script("return performance.getEntriesByType('navigation')[0].loadEventEnd")
+        )
+    assert page.get_log("browser") == []
+    assert 0 < min(loaded) < 2000
+
+
+def test_no_request_leaves_the_page(page: Any, report: Path) -> None:
+    for tab in page.find_elements("css selector", "[role=tab]"):
+        tab.click()
+    time.sleep(0.2)
+    logged = [json.loads(line["message"])["message"] for line in page.get_log("performance")]
+    asked = [m["params"] for m in logged if m["method"] == "Network.requestWillBeSent"]
+    urls = [event["request"]["url"] for event in asked]
+    assert {url for url in urls if not url.startswith("data:")} <= {report.as_uri()}
+    assert page.execute_script("return performance.getEntriesByType('resource').length") == 0
+
+
+def test_generated_text_stays_text(page: Any) -> None:
+    assert page.execute_script("return window.harmed") is None
+    assert page.execute_script("return document.scripts.length") == 1
+    assert page.execute_script("return document.images.length") == 0
+    shown = page.execute_script("return document.body.textContent")
+    for section in ("fairpair", "cid", "wordings", "examples", "sweep", "run"):
+        text = page.execute_script(
+            "return document.getElementById(arguments[0]).textContent", section
+        )
+        assert HARM in text, section
+    assert shown.count(HARM) > 10
+
+
+def test_its_policy_stops_a_program_that_got_in_all_the_same(page: Any) -> None:
+    page.execute_script(
+        "const s = document.createElement('script'); s.textContent = 'window.harmed = 1';"
+        "document.body.append(s);"
+    )
+    assert page.execute_script("return window.harmed") is None
+
+
+def test_tabs_show_one_section_by_mouse_and_by_keyboard(page: Any) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    def seen() -> list[str]:
+        return [
+            s.get_attribute("id")
+            for s in page.find_elements("css selector", "main > section")
+            if s.is_displayed()
+        ]
+
+    assert seen() == ["overview"]
+    open_tab(page, "bias")
+    assert seen() == ["bias"]
+    page.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
+    assert seen() == ["layers"]
+    page.switch_to.active_element.send_keys(Keys.END)
+    assert seen() == ["run"]
+    page.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
+    assert seen() == ["overview"]
+    assert page.current_url.endswith("#overview")
+
+
+def test_an_address_opens_its_tab(page: Any, report: Path) -> None:
+    page.get("about:blank")
+    page.get(report.as_uri() + "#costs")
+    assert page.find_element("id", "costs").is_displayed()
+
+
+def test_a_column_is_sorted_by_its_figures_and_back(page: Any) -> None:
+    open_tab(page, "bias")
+    table = find_table(page, "Mean |R|, set by set")
+    assert column(page, table, 0) == ["jobs", "traits", "hobbies"]
+    head = page.find_element("css selector", f"#{table} thead th:nth-child(5) button")
+    head.click()
+    up = [float(text) for text in column(page, table, 4)]
+    assert up == sorted(up)
+    head.click()
+    assert column(page, table, 0) == ["hobbies", "traits", "jobs"]
+    assert head.find_element("xpath", "..").get_attribute("aria-sort") == "descending"
+
+
+def test_signed_figures_are_sorted_as_numbers(page: Any) -> None:
+    open_tab(page, "examples")
+    table = find_table(page, "Prompts and outputs")
+    page.find_element("css selector", f"#{table} thead th:nth-child(5) button").click()
+    values = [float(text.replace("−", "-")) for text in column(page, table, 4)]
+    assert values == sorted(values)
+    assert values[0] < 0
+
+
+def test_search_keeps_what_matches_and_says_how_many(page: Any) -> None:
+    open_tab(page, "examples")
+    table = find_table(page, "Prompts and outputs")
+    assert len(column(page, table, 3)) == 50  # of 60: the others wait behind a button
+    box = page.find_element("css selector", f"input[data-for={table}]")
+    box.send_keys("OUTPUT 58")
+    assert column(page, table, 3) == ["output 58"]
+    said = page.find_element("css selector", f"output[for={table}]")
+    assert said.text == "1 of 60"
+    box.clear()
+    box.send_keys("nothing like it")
+    assert column(page, table, 3) == []
+
+
+def test_a_long_table_shows_the_rest_when_asked(page: Any) -> None:
+    open_tab(page, "examples")
+    table = find_table(page, "Prompts and outputs")
+    more = page.execute_script(
+        "return document.getElementById(arguments[0]).parentElement.nextElementSibling", table
+    )
+    assert more.text == "Show more (10 left)"
+    more.click()
+    assert len(column(page, table, 3)) == 60
+    assert not more.is_displayed()
+
+
+def test_a_mark_says_what_it_is(page: Any) -> None:
+    from selenium.webdriver import ActionChains
+
+    mark = page.find_element("css selector", "#overview [data-tip^='leace']")
+    ActionChains(page).move_to_element(mark).perform()
+    assert page.find_element("css selector", ".tip").text.startswith("leace-1@resid_post.2")
+
+
+def test_print_shows_every_section(page: Any) -> None:
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        sections = page.find_elements("css selector", "main > section")
+        assert len(sections) > 5
+        assert all(section.is_displayed() for section in sections)
+        assert not page.find_element("css selector", ".tabs").is_displayed()
+    finally:
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+AXE = """
+const done = arguments[arguments.length - 1];
+axe.run(
+  { exclude: [["svg > *"]] },
+  { preload: false, resultTypes: ["violations"] },
+).then((found) => done(found.violations.map((v) => [v.impact, v.id, v.nodes[0].html])));
+"""
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_axe_finds_no_serious_fault(page: Any, width: int, scheme: str) -> None:
+    import axe_core_python
+
+    page.set_script_timeout(120)
+    feature = {"name": "prefers-color-scheme", "value": scheme}
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    page.execute_script((Path(axe_core_python.__file__).parent / "axe.min.js").read_text("utf-8"))
+    # Every section at once: axe leaves out what is hidden.
+    page.execute_script("for (const s of document.querySelectorAll('section')) s.hidden = false")
+    found = page.execute_async_script(AXE)
+    assert [fault for fault in found if fault[0] in ("serious", "critical")] == []
+
+
+def test_a_phone_scrolls_tables_not_the_page(page: Any) -> None:
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    for tab in page.find_elements("css selector", "[role=tab]"):
+        tab.click()
+        wide = page.execute_script("return document.documentElement.scrollWidth")
+        assert wide <= 390, tab.text
