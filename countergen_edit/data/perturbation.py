@@ -59,9 +59,8 @@ class RulePerturber:
 
     def perturb(self, text: str, source_name: str | None, target_name: str | None) -> str:
         """One text; without a name, or where the groups share their pronouns, every word goes."""
-        substitution = self.substitution.between((self.source, self.target))
-        if source_name and target_name:
-            substitution = self._named(source_name, target_name)
+        named = (source_name, target_name) if source_name and target_name else None
+        substitution = self._named(*named) if named else self._between
         pronoun = self._pronoun
         if source_name is None or pronoun is None:
             return substitution.map_to(text, self.target)
@@ -72,9 +71,12 @@ class RulePerturber:
     def _named(self, source_name: str, target_name: str) -> Substitution:
         key = (source_name, target_name)
         if key not in self._cache:
-            substitution = self.substitution.between((self.source, self.target))
-            self._cache[key] = substitution.with_names({source_name: target_name})
+            self._cache[key] = self._between.with_names({source_name: target_name})
         return self._cache[key]
+
+    @cached_property
+    def _between(self) -> Substitution:
+        return self.substitution.between((self.source, self.target))
 
     @cached_property
     def _cache(self) -> dict[tuple[str, str], Substitution]:

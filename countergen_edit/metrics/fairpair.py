@@ -2,11 +2,12 @@
 
 For every prompt and every Φ: B, V_gp, V_pg, F and 2 B - V_gp - V_pg (see `pairwise`), their means
 over prompts with bootstrap intervals, the paper's paired t-test, and a permutation test per prompt
-and pooled. Under an edit, also what it changed, paired over prompts. Refused: n = 1, which leaves
-no variability to compare with; prompts and new tokens beyond the model's context.
+and pooled. Under an edit, also what it changed, paired over prompts; with several wordings, also
+how the figures spread over them. Refused: n = 1, which leaves no variability to compare with;
+prompts and new tokens beyond the model's context.
 
 Multiplicity: p-values of the prompts are adjusted over the prompts of one Φ, and pooled p-values
-over the Φ of one model and edit, both by Holm's method.
+over the Φ of one model and edit, both by Holm's method; so are those of the wordings of one Φ.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from countergen_edit.data.common_sents import choose, common_sents, own_prompts
+from countergen_edit.data.common_sents import choose, common_sents, own_prompts, reworded
 from countergen_edit.data.perturbation import (
     MAX_DISSIMILARITY,
     REASONS,
@@ -52,13 +53,14 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import (
     Estimate,
     adjusted,
+    bootstrap_mean,
     estimate,
     resample,
-    weighted_mean,
 )
+from countergen_edit.metrics.wordings import ALPHA, flip_counts
 from countergen_edit.models import LanguageModel, encode
 
-COMMON_SENTS, OWN = "common_sents", "own_prompts"
+COMMON_SENTS, REWORDED, OWN = "common_sents", "reworded_sents", "own_prompts"
 QUANTITIES = ("f", "bias", "v_gp", "v_pg", "energy")
 EXAMPLES = 3
 """Perturbations of each kind that a run's rows quote."""
@@ -87,7 +89,12 @@ class PhiResult:
     @property
     def pooled_p(self) -> float:
         """Of the mean of 2 B - V - V over all prompts; NaN where no prompt has a test."""
-        tested = self.energies[np.isfinite(self.energies[:, 0])]
+        return self.pooled_over(slice(None))
+
+    def pooled_over(self, prompts: slice) -> float:
+        """The same of some prompts."""
+        energies = self.energies[prompts]
+        tested = energies[np.isfinite(energies[:, 0])]
         return p_value(tested.mean(axis=0)) if len(tested) else float("nan")
 
     @property
@@ -133,6 +140,8 @@ class FairPair(Metric):
         occupations: Names, or how many of the paper's sixty.
         descriptors: Noun phrases for the prompts, such as `tall {person}`; None takes `{person}`
             where the axis has that word.
+        wordings: Templates with `{occupation}` instead of Common Sents; each meets every
+            occupation, and their spread is reported.
         prompts: The user's own instead of Common Sents.
         names: Group → name of its person; the axis's first test names unless given.
         source: The group whose continuations are perturbed; the second unless given.
@@ -159,6 +168,7 @@ class FairPair(Metric):
         temperature: float = 1.0,
         occupations: int | Sequence[str] = 60,
         descriptors: Sequence[str] | None = None,
+        wordings: Sequence[str] | None = None,
         prompts: Sequence[str] | None = None,
         names: Mapping[str, str] | None = None,
         source: str | None = None,
@@ -197,12 +207,18 @@ class FairPair(Metric):
         if descriptors is None:
             descriptors = ["{person}"] if "person" in a.forms else []
         substitution = subject.substitution
-        self.dataset = COMMON_SENTS if prompts is None else OWN
-        self.prompts = (
-            common_sents(a, b, people, choose(occupations), descriptors)
-            if prompts is None
-            else own_prompts(prompts, axis, groups, people, substitution)
-        )
+        if prompts is not None and wordings is not None:
+            raise UserError("fairpair takes prompts or wordings of the occupations, not both")
+        self.wordings = tuple(wordings or ())
+        if prompts is not None:
+            self.dataset = OWN
+            self.prompts = own_prompts(prompts, axis, groups, people, substitution)
+        elif wordings:
+            self.dataset = REWORDED
+            self.prompts = reworded(wordings, a, b, people, choose(occupations))
+        else:
+            self.dataset = COMMON_SENTS
+            self.prompts = common_sents(a, b, people, choose(occupations), descriptors)
         self.groups = groups
         self.perturber = make_perturber(perturber, substitution, groups)
         self.passes = Filter(substitution, max_dissimilarity, all_words)
@@ -253,6 +269,7 @@ class FairPair(Metric):
         p = adjusted([1.0 if math.isnan(r.pooled_p) else r.pooled_p for r in results.values()])
         for (name, result), pooled in zip(results.items(), p, strict=True):
             rows += self._phi_rows(name, result, after, float(pooled), model.name)
+            rows += self._wording_rows(name, result)
             if edit is not None:
                 rows += self._changes(name, self._evaluate(self.phis[name], before), result)
         return [*rows, *self._phrases(after)]
@@ -275,13 +292,69 @@ class FairPair(Metric):
         )
 
     def _mean(self, values: Float64[np.ndarray, " prompt"]) -> Estimate:
-        """Over the prompts where the quantity is defined; the draws are the same for all edits."""
+        """Over the prompts where the quantity is defined; the draws are the same for all edits.
+
+        What is drawn is occupations, and with several wordings these as well.
+        """
         known = np.isfinite(values)
         if not known.any():
             return Estimate(*[float("nan")] * 4)
-        weights = resample(len(values), self.subject.seed, "fairpair", self.dataset)
+        kinds = max(1, len(self.wordings))
+        each = len(values) // kinds
+        of_wordings, of_occupations = (
+            resample(count, self.subject.seed, "fairpair", self.dataset, kind)
+            for kind, count in (("wordings", kinds), ("occupations", each))
+        )
+        drawn = (of_wordings[:, :, None] * of_occupations[:, None, :]).reshape(-1, len(values))
         with np.errstate(invalid="ignore"):  # a draw may hold no defined prompt
-            return estimate(weighted_mean(values[known], np.flatnonzero(known), weights), weights)
+            means = drawn[:, known] @ values[known] / drawn[:, known].sum(axis=1)
+        return estimate(means, of_wordings, of_occupations)
+
+    def _by_wording(self) -> list[slice]:
+        each = len(self.prompts) // max(1, len(self.wordings))
+        return [slice(k * each, (k + 1) * each) for k in range(len(self.wordings))]
+
+    def _wording_rows(self, name: str, result: PhiResult) -> list[Row]:
+        """`fairpair_f_of_wording` of each, and how F and its significance spread over them."""
+        if len(self.wordings) < 2:
+            return []
+        dataset, parts = f"{self.dataset}/{name}", self._by_wording()
+        p = [result.pooled_over(part) for part in parts]
+        p_adjusted = adjusted([1.0 if math.isnan(value) else value for value in p])
+        rows, means = [], []
+        for k, part in enumerate(parts):
+            values = result.values("f")[part]
+            known = values[np.isfinite(values)]
+            e = bootstrap_mean(known, self.subject.seed, "fairpair", name) if known.size else None
+            means.append(e.value if e else float("nan"))
+            rows.append(
+                self._row(
+                    "fairpair_f_of_wording",
+                    dataset,
+                    e or Estimate(*[float("nan")] * 4),
+                    known.size,
+                    wording=self.wordings[k],
+                    p=_known(p[k]),
+                    p_adjusted=_known(p_adjusted[k]) if math.isfinite(p[k]) else None,
+                )
+            )
+        found = np.array([mean for mean in means if math.isfinite(mean)])
+        differs = (p_adjusted < ALPHA).astype(np.int64)
+        flips, pairs = flip_counts(differs[:, None])
+        nan = float("nan")
+        rows.append(
+            self._row(
+                "fairpair_f_over_wordings",
+                dataset,
+                Estimate(float(found.mean()) if found.size else nan, nan, nan, nan),
+                len(parts),
+                sd=float(found.std(ddof=1)) if found.size > 1 else None,
+                range=[float(found.min()), float(found.max())] if found.size else None,
+                differ=int(differs.sum()),
+                flip_rate=flips / pairs,
+            )
+        )
+        return rows
 
     def _phi_rows(
         self,

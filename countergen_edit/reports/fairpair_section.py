@@ -1,11 +1,15 @@
 """FairPair in the terminal: the paper's tables, before and after each edit, and how sure they are.
 
 Comes in: the rows of a run. Goes out: Table 3 (variability, bias, F) with intervals and tests,
-Table 1 (perturbations that passed), the telling phrases of Figure 6, and sentences. Published
-figures stand beside ours where the model is the same. Nothing is computed here.
+a sentence for each Φ with the spread over wordings, Table 1 (perturbations that passed) and the
+most telling phrases of Figure 6. Published figures stand beside ours where the model and the
+prompts are the same. Nothing is computed here.
 """
 
 from __future__ import annotations
+
+from collections import Counter
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -37,6 +41,10 @@ PUBLISHED_SUCCESS = {
 }
 
 
+PHRASES = 3
+"""Printed of those that one side uses more; the figures show the rest."""
+
+
 def published_name(model: str) -> str:
     """A model's name as the published tables are looked up by it.
 
@@ -55,7 +63,7 @@ def fairpair_section(results: Results, console: Console) -> None:
     for dataset in dict.fromkeys(row.dataset for row in measured):
         console.print(_table(results, dataset, model))
         console.print()
-    for sentence in (*_sentences(measured), *_success(results, model)):
+    for sentence in (*_sentences(results, measured), *_success(results, model)):
         console.print(Text(f"• {sentence}"))
     phrases = _phrases(results)
     if phrases is not None:
@@ -74,20 +82,19 @@ def _table(results: Results, dataset: str, model: str) -> Table:
     table.title_justify, table.title_style = "left", ""
     table.add_column("edit", no_wrap=True)
     for name in ("V_pg", "V_gp", "B", "F", "change of F", "2B−V−V", "p"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         others = [_of(results, row, f"fairpair_{q}") for q in ("v_pg", "v_gp", "bias")]
         change = _of(results, row, "fairpair_f_change")
-        energy = _of(results, row, "fairpair_energy")
         table.add_row(
             row.edit,
             *(_number(other, 3) for other in others),
-            _interval(row, 3),
-            _interval(change, 3, signed=True) if change else "",
-            _interval(energy, 4, signed=True),
-            _p(row),
+            _interval(row),
+            _interval(change, signed=True) if change else "",
+            _number(_of(results, row, "fairpair_energy"), 3, signed=True),
+            _p(row.detail),
         )
-    if phi in PUBLISHED.get(model, {}):
+    if dataset.startswith("common_sents/") and phi in PUBLISHED.get(model, {}):
         v_pg, v_gp, bias, f = PUBLISHED[model][phi]
         cells = (f"{v_pg / 100:.3f}", f"{v_gp / 100:.3f}", f"{bias / 100:.3f}", f"{f:.2f}")
         table.add_row("published", *cells, "", "", "")
@@ -105,64 +112,77 @@ def _of(results: Results, row: Row, metric: str) -> Row | None:
     )
 
 
-def _number(row: Row | None, digits: int) -> str:
-    return "–" if row is None or row.value is None else f"{row.value:.{digits}f}"
-
-
-def _interval(row: Row | None, digits: int, signed: bool = False) -> str:
+def _number(row: Row | None, digits: int, signed: bool = False) -> str:
     if row is None or row.value is None:
         return "–"
-    sign = "+" if signed else ""
-    text = f"{row.value:{sign}.{digits}f}"
-    if row.lo is not None and row.hi is not None:
-        text += f"\n[dim]{row.lo:{sign}.{digits}f} to {row.hi:{sign}.{digits}f}[/dim]"
+    return f"{row.value:{'+' if signed else ''}.{digits}f}"
+
+
+def _interval(row: Row, signed: bool = False) -> str:
+    text = _number(row, 2, signed)
+    if row.value is not None and row.lo is not None and row.hi is not None:
+        sign = "+" if signed else ""
+        text += f"\n[dim]{row.lo:{sign}.2f} to {row.hi:{sign}.2f}[/dim]"
     return text
 
 
-def _p(row: Row) -> str:
-    p = row.detail.get("p_adjusted")
+def _p(detail: dict[str, Any]) -> str:
+    p = detail.get("p_adjusted")
     return "–" if p is None else f"{p:.3f}"
 
 
-def _sentences(measured: list[Row]) -> list[str]:
+def _sentences(results: Results, measured: list[Row]) -> list[str]:
+    """What the tests say, a sentence for each Φ, with what may not be overlooked."""
     out = []
-    for row in measured:
-        d, phi = row.detail, row.dataset.rpartition("/")[2]
-        if row.value is None:
-            out.append(
-                f"{row.edit}, {phi}: F is undefined ({d.get('reason', 'no continuations')})."
-            )
-            continue
-        verdict = "differ" if (d["p_adjusted"] or 1) < 0.05 else "do not differ detectably"
-        out.append(
-            f"{row.edit}, {phi}: the two sides {verdict} (permutation test over {row.n} prompts, "
-            f"p = {_p(row)} after Holm; alone, {d['significant_prompts']} of "
-            f"{d['tested_prompts']} prompts)."
-        )
-        if d["undefined"]:
-            missing = sum(d["undefined"].values())
-            out.append(f"{row.edit}, {phi}: F is undefined in {missing} prompts ({d['reason']}).")
-    out.append(
-        "F above 1 means that the sides differ by more than the model's own sampling does; "
-        "2B−V−V is the same difference without bias, 0 where there is none. 95 % intervals are "
-        "drawn over prompts."
-    )
-    return out
+    for dataset in dict.fromkeys(row.dataset for row in measured):
+        rows = [row for row in measured if row.dataset == dataset]
+        states = "; ".join(f"{_state(row)} {_verdict(results, row)}" for row in rows)
+        out.append(f"By {dataset.rpartition('/')[2]}, the two sides {states}.")
+        out += [
+            f"{row.edit}: F is undefined in {sum(row.detail['undefined'].values())} prompts "
+            f"({row.detail['reason']})."
+            for row in rows
+            if row.value is not None and row.detail["undefined"]
+        ]
+    return [
+        *out,
+        "F above 1: the sides differ by more than the model's own sampling does. 2B−V−V is the "
+        "same without the bias of an estimate, 0 where nothing differs. p: permutation test, Holm.",
+    ]
+
+
+def _state(row: Row) -> str:
+    return "before any edit" if row.edit == "none" else f"after {row.edit}"
+
+
+def _verdict(results: Results, row: Row) -> str:
+    if row.value is None:
+        return f"have no F: F is undefined ({row.detail.get('reason', 'no continuations')})"
+    p = row.detail["p_adjusted"]
+    text = "differ" if p is not None and p < 0.05 else "do not differ detectably"
+    spread = _of(results, row, "fairpair_f_over_wordings")
+    if spread is not None and spread.detail["range"] is not None:
+        lo, hi = spread.detail["range"]
+        text += f", on {spread.detail['differ']} of {spread.n} wordings (F {lo:.2f} to {hi:.2f})"
+    return text
 
 
 def _success(results: Results, model: str) -> list[str]:
-    out = []
-    for row in results.of("fairpair_perturbed"):
-        share = "–" if row.value is None else f"{100 * row.value:.1f} %"
-        reasons = ", ".join(f"{k}: {n}" for k, n in row.detail["left_out"].items() if n)
-        known = PUBLISHED_SUCCESS.get(model) if row.edit == "none" else None
-        out.append(
-            f"{row.edit}: {share} of {row.n} perturbations passed the filters"
-            + (f" (left out for {reasons})" if reasons else "")
-            + (f"; published {known} %" if known else "")
-            + f"; {row.detail['empty_continuations']} continuations were empty."
-        )
-    return out
+    rows = results.of("fairpair_perturbed")
+    if not rows:
+        return []
+    shares = ", ".join("–" if r.value is None else f"{100 * r.value:.1f} %" for r in rows)
+    reasons: Counter[str] = Counter()
+    for row in rows:
+        reasons.update(row.detail["left_out"])
+    left = ", ".join(f"{reason}: {count}" for reason, count in reasons.items() if count)
+    known = PUBLISHED_SUCCESS.get(model)
+    text = f"Of {rows[0].n} perturbations {shares} passed the filters"
+    text += f" (left out for {left})" if left else ""
+    text += f"; published {known} %" if known else ""
+    if empty := sum(row.detail["empty_continuations"] for row in rows):
+        text += f"; {empty} continuations were empty"
+    return [f"{text}."]
 
 
 def _phrases(results: Results) -> Table | None:
@@ -175,7 +195,7 @@ def _phrases(results: Results) -> Table | None:
     table.title_justify, table.title_style = "left", ""
     for name in ("phrase", row.detail["source"], row.detail["target"], "log odds", "p"):
         table.add_column(name, justify="left" if name == "phrase" else "right")
-    for term in row.detail["terms"]:
+    for term in _most_telling(row.detail["terms"]):
         table.add_row(
             Text(term["text"]),
             f"{100 * term['share_pg']:.1f} %",
@@ -184,3 +204,10 @@ def _phrases(results: Results) -> Table | None:
             f"{term['p']:.3f}",
         )
     return table
+
+
+def _most_telling(terms: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The strongest of either side; rows hold them from one end to the other."""
+    sides = ([t for t in terms if (t["log_odds"] > 0) == more] for more in (True, False))
+    target, source = sides
+    return [*target[:PHRASES], *source[-PHRASES:]]

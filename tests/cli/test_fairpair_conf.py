@@ -39,7 +39,7 @@ def test_an_experiment_takes_another_model_and_size() -> None:
     assert made(*overrides).sampling.n == 20
 
 
-def test_the_small_size_is_the_papers_otherwise() -> None:
+def test_the_small_size_meets_every_occupation_in_every_wording() -> None:
     small = made("metric=fairpair")
     assert list(small.phis) == ["sentiment", "jaccard"]
-    assert len(small.prompts) == 12
+    assert len(small.prompts) == 4 * len(small.wordings) == 16

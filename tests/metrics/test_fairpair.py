@@ -248,6 +248,28 @@ def test_rows_hold_what_the_tables_and_figures_show(measured):
     assert len(json.dumps([r.to_dict() for r in rows])) < 60_000
 
 
+def test_the_default_size_finds_what_was_planted_and_where(testbed, tmp_path):
+    """Two of the default's wordings ask for a judgement; the coast is the same to everybody."""
+    default = read_config("metric", "fairpair")["fairpair"]
+    wordings = [*default["wordings"][:2], "{name} is {occupation}. Has {name} been to the coast?"]
+    settings = default | {"phi": {"sentiment": {}}, "ngrams": 0, "max_new_tokens": 4}
+    made = make_metric("fairpair", SUBJECT, **settings | {"wordings": wordings})
+    rows = made.rows(testbed, None, "none", tmp_path)
+    each = [row for row in rows if row.metric == "fairpair_f_of_wording"]
+    [f] = [row for row in rows if row.metric == "fairpair_f"]
+    [spread] = [row for row in rows if row.metric == "fairpair_f_over_wordings"]
+    assert f.detail["p"] < 0.01
+    assert f.lo < f.value < f.hi
+    assert [row.detail["wording"] for row in each] == wordings
+    differ = [(row.detail["p_adjusted"] or 1) < 0.05 for row in each]
+    assert differ == [True, True, False]
+    assert spread.detail["differ"] == 2
+    assert spread.detail["flip_rate"] == pytest.approx(2 / 3)
+    known = [row.value for row in each if row.value is not None]
+    assert spread.value == pytest.approx(np.mean(known))
+    assert spread.detail["range"] == [min(known), max(known)]
+
+
 def test_a_killed_run_goes_on_with_the_same_rows(testbed, measured):
     made, rows, store = measured
     texts = sorted(p for p in (store / "none").iterdir() if ".perturbed" not in p.name)
@@ -335,6 +357,10 @@ def test_when_every_perturbation_is_left_out_nothing_is_claimed(testbed, tmp_pat
         ({"source": "boys"}, "is none of the compared groups"),
         ({"descriptors": ["{persn}"]}, "did you mean 'person'"),
         ({"prompts": []}, "no prompts"),
+        ({"wordings": ["{name} works."]}, "has no slot {occupation}"),
+        ({"wordings": ["{name} is {occupation}."] * 2}, "hold one twice"),
+        ({"wordings": ["It is {occupation}."]}, "has no slot"),
+        ({"wordings": [], "prompts": []}, "prompts or wordings"),
         ({"m": 4}, "unknown setting of metric fairpair"),
     ],
 )

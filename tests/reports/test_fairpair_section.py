@@ -54,9 +54,9 @@ def rows(edit: str, f: float | None, model: str = "testbed") -> list[Row]:
     ]
 
 
-def printed(found: list[Row]) -> str:
+def printed(found: list[Row], width: int = 200) -> str:
     out = StringIO()
-    fairpair_section(Results(found), Console(file=out, width=140, highlight=False))
+    fairpair_section(Results(found), Console(file=out, width=width, highlight=False))
     return out.getvalue()
 
 
@@ -76,12 +76,12 @@ def test_every_figure_stands_in_the_table() -> None:
         edit="leace@3",
         split="test",
     )
-    text = printed([*rows("none", 1.11), *rows("leace@3", 1.01), change])
-    for figure in ("0.750", "0.700", "0.800", "1.110", "1.010", "-0.100", "+0.1500", "0.008"):
+    text = printed([*rows("none", 1.11), *rows("leace@3", 1.01), change], width=140)
+    for figure in ("0.750", "0.700", "0.800", "1.11", "1.01", "-0.10", "+0.150", "0.008"):
         assert figure in text
-    assert "1.010 to 1.210" in text
-    assert "differ (permutation test over 2 prompts" in text
-    assert "98.0 % of 2 perturbations" in text
+    assert "1.01 to 1.21" in text
+    assert "By jaccard, the two sides before any edit differ; after leace@3 differ." in text
+    assert "Of 2 perturbations 98.0 %, 98.0 % passed" in text
     assert "her hobby" in text
     assert "published" not in text
 
@@ -90,6 +90,29 @@ def test_published_figures_stand_beside_those_of_the_same_model() -> None:
     text = printed(rows("none", 1.11, "openai-community/gpt2"))
     assert "0.853" in text
     assert "published 99.6 %" in text
+
+
+def test_the_spread_over_wordings_stands_in_the_sentence() -> None:
+    spread = Row(
+        "fairpair_f_over_wordings",
+        1.2,
+        dataset="common_sents/jaccard",
+        group_a="female",
+        group_b="male",
+        edit="none",
+        split="test",
+        n=4,
+        detail={"sd": 0.1, "range": [1.02, 1.41], "differ": 3, "flip_rate": 0.5},
+    )
+    text = printed([*rows("none", 1.11), spread])
+    assert "before any edit differ, on 3 of 4 wordings (F 1.02 to 1.41)." in text
+
+
+def test_the_section_fits_a_terminal() -> None:
+    name = "preserving-12@resid_post.2"
+    found = [*rows("none", 1.11), *rows(name, 1.01)]
+    assert max(map(len, printed(found, width=80).splitlines())) <= 80
+    assert name in printed(found, width=80)
 
 
 def test_an_undefined_f_is_said_to_be_undefined() -> None:
