@@ -80,7 +80,7 @@ def _table(results: Results, dataset: str, model: str) -> Table:
         f"[bold]FairPair, {phi}[/bold]: {detail['source']} perturbed to {detail['target']}"
     )
     table.title_justify, table.title_style = "left", ""
-    table.add_column("edit", no_wrap=True)
+    table.add_column("edit", overflow="fold")  # figures are never cut for its sake
     for name in ("V_pg", "V_gp", "B", "F", "change of F", "2B−V−V", "p"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
@@ -191,7 +191,7 @@ def _phrases(results: Results) -> Table | None:
         return None
     [row] = found[:1]
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
-    table.title = "[bold]Phrases that one side uses more[/bold] (share of continuations)"
+    table.title = "[bold]Telling phrases[/bold], % of texts"
     table.title_justify, table.title_style = "left", ""
     for name in ("phrase", row.detail["source"], row.detail["target"], "log odds", "p"):
         table.add_column(name, justify="left" if name == "phrase" else "right")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -110,9 +111,12 @@ def test_the_spread_over_wordings_stands_in_the_sentence() -> None:
 
 def test_the_section_fits_a_terminal() -> None:
     name = "preserving-12@resid_post.2"
-    found = [*rows("none", 1.11), *rows(name, 1.01)]
-    assert max(map(len, printed(found, width=80).splitlines())) <= 80
-    assert name in printed(found, width=80)
+    change = replace(rows(name, -0.49)[0], metric="fairpair_f_change", lo=-1.09, hi=0.01)
+    text = printed([*rows("none", 1.11), *rows(name, 1.01), change], width=80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    for figure in ("-1.09 to +0.01", "1.01 to 1.21", "0.750", "+0.150", "0.008"):
+        assert figure in text
 
 
 def test_an_undefined_f_is_said_to_be_undefined() -> None:
