@@ -6,9 +6,14 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from countergen_edit.models import LanguageModel
+
+# The first call of many a property loads something; no property is about time.
+settings.register_profile("no_deadline", deadline=None)
+settings.load_profile("no_deadline")
 
 # Read when transformers is first imported: no test may reach for a hub.
 os.environ["HF_HUB_OFFLINE"] = "1"

@@ -40,7 +40,9 @@ def masked_rows(
             bias, traits = scores[1] - scores[0], of[: scores.shape[1]]
             for kind in dict.fromkeys(kinds.values()):
                 own = np.array([kinds[trait] == kind for trait in traits])
-                e = bootstrap_mean(100.0 * (bias[own] > 0), seed, kind, text)
+                # A trait without any association, but for rounding, is half of each.
+                share = 50.0 * (1.0 + np.sign(np.round(bias[own], 9)))
+                e = bootstrap_mean(share, seed, kind, text)
                 values.setdefault(kind, []).append(e.value)
                 rows.append(
                     wording_row(

@@ -13,6 +13,10 @@ with the degrees of freedom that Satterthwaite's rule gives such a sum (Biometri
 Where the draws lie above the value, as those of a mean of absolute values near 0 do, the value lies
 above the truth by as much or up to 1/(√2 - 1) times that (a Gaussian around 0): the interval is
 extended to the other side by twice as much. `tests/metrics/test_coverage.py` shows what it covers.
+
+In 500 simulated audits each, nominal 95 % intervals covered 93.6 to 98.2 % with 4 to 20 templates,
+whatever their effect; with 3 templates of strong effect those of mean R covered 91 %: three
+wordings are too few to be sure of.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def _table(results: Results, dataset: str, model: str) -> Table:
         others = [_of(results, row, f"fairpair_{q}") for q in ("v_pg", "v_gp", "bias")]
         change = _of(results, row, "fairpair_f_change")
         table.add_row(
-            row.edit,
+            "before" if row.edit == "none" else row.edit.replace("@", "\n@"),
             *(_number(other, 3) for other in others),
             _interval(row),
             _interval(change, signed=True) if change else "",
