@@ -152,6 +152,15 @@ def test_masked_finds_the_traits_that_were_given_to_men(
         assert (found[kind, "{Person} was {attribute}."] or 0) > 90
 
 
+def test_without_bias_traits_belong_to_either_group_alike(
+    rows: dict[tuple[str, bool], list[Row]],
+) -> None:
+    found = of(rows["masked", False], "b_associations")
+    covered = [r.lo is None or r.lo <= 50 <= (r.hi or 100) for r in found]
+    assert np.mean(covered) > 0.8
+    assert np.mean([r.value for r in found]) == pytest.approx(50, abs=10)
+
+
 def test_without_bias_categories_other_than_insignificant_come_at_the_nominal_rate() -> None:
     config = read_config("template", "sentiment")
     samples, size = 300, 12
