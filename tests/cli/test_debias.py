@@ -15,7 +15,13 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
 from countergen_edit.testbed import load_axis, load_truth
 
-QUICK = ["eraser=preserving", "metric=[r]", "combine=2", "layers=[4,5]"]
+QUICK = [
+    "eraser=preserving",
+    "metric=[r]",
+    "combine=2",
+    "layers=[4,5]",
+    "data.test=[{source:testbed,family:traits}]",
+]
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from countergen_edit.cli.main import main
 from countergen_edit.experiments.run_folder import read_rows
 
 SMALL = [
+    "data=testbed",
     "eraser=mean_difference",
     "edit=attn_out",
     "edit.layers=[3]",
