@@ -274,8 +274,7 @@ def bench_scaling() -> None:
         slope = np.polyfit(np.log(x), np.log(y), 1)[0]
         shown = ", ".join(f"{a}: {b:.1f} s" for a, b in zip(x, y, strict=True))
         print(f"time against {what}: {shown}; exponent {slope:.2f}")
-    from countergen_edit.reports.figures.interactive import draw
-    from countergen_edit.reports.figures.panels import Panel, Series
+    from countergen_edit.reports.figures.panels import Panel, Series, write
 
     panels = [
         Panel("24 blocks", "layers swept", "seconds", (Series("sweep", counts, tuple(by_layer)),)),
@@ -285,7 +284,8 @@ def bench_scaling() -> None:
     ]
     target = Path("build") / "benchmarks"
     target.mkdir(parents=True, exist_ok=True)
-    print("  plotted in", draw(panels, "Wall time of a sweep", target / "sweep-scaling")[0])
+    path = target / "sweep-scaling"
+    print("  plotted in", *write(panels, "Wall time of a sweep", path, (".svg",)))
 
 
 def bench_testbed() -> None:

@@ -33,8 +33,9 @@ from countergen_edit.metrics.perturbation_effect import SentenceEmbedding, pertu
 from countergen_edit.models import LanguageModel, contrastive_generate, token_texts
 from countergen_edit.reports.cid_comparison import LEGEND, Compared, comparison_table
 from countergen_edit.reports.cid_section import cid_section, effect_section
-from countergen_edit.reports.figures.cid import page
+from countergen_edit.reports.html import write_report
 from countergen_edit.reports.results import Results
+from countergen_edit.reports.run import open_run
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ def _audit(settings: CidSettings, config: Mapping[str, Any], console: Console) -
     label = Path(settings.saved_edit or "").name
     results = Results(template_audit(model, metric, edit, label, folder))
     cid_section(results, console)
-    _finish(folder.path, results, console)
+    _finish(folder.path, console)
 
 
 def _effect(settings: CidSettings, config: Mapping[str, Any], console: Console) -> None:
@@ -205,7 +206,7 @@ def _effect(settings: CidSettings, config: Mapping[str, Any], console: Console) 
     folder = _folder(settings, config, model)
     results = Results(perturbation_effect(model, plan, folder))
     effect_section(results, console)
-    _finish(folder.path, results, console)
+    _finish(folder.path, console)
 
 
 def _sheet(settings: CidSettings, config: Mapping[str, Any], console: Console) -> None:
@@ -225,7 +226,7 @@ def _ratings(settings: CidSettings, config: Mapping[str, Any], console: Console)
         results = Results(rows)
         console.print(f"[bold]{path}[/bold]")
         cid_section(results, console)
-        _finish(path, results, console)
+        _finish(path, console)
 
 
 ACTIONS = {
@@ -257,6 +258,6 @@ def _folder(settings: CidSettings, config: Mapping[str, Any], model: LanguageMod
     return RunFolder(Path(settings.run_dir or Path("runs") / "cid" / name), kept, manifest)
 
 
-def _finish(run: Path, results: Results, console: Console) -> None:
-    (run / "figures.html").write_text(page(results), "utf-8")
-    console.print(f"Run folder: {run} (figures.html shows it)", soft_wrap=True)
+def _finish(run: Path, console: Console) -> None:
+    console.print(f"Report: {write_report(open_run(run))}", soft_wrap=True)
+    console.print(f"Run folder: {run}", soft_wrap=True)

@@ -28,7 +28,9 @@ from countergen_edit.experiments.templates import (
 from countergen_edit.models import lexicon
 from countergen_edit.models.classifiers import classifier_from_objects, load_classifier
 from countergen_edit.models.masked import load_masked, masked_from_objects
+from countergen_edit.reports.html import write_report
 from countergen_edit.reports.results import Results
+from countergen_edit.reports.run import open_run
 from countergen_edit.reports.template_tables import template_table
 from countergen_edit.testbed.classifiers import build, plant
 
@@ -60,7 +62,8 @@ def run(config: Mapping[str, Any]) -> None:
     console = Console(highlight=False)
     same = bool(bank.published_for) and bank.published_for in model.name
     console.print(template_table(Results(rows), bank.table, model.name, published=same))
-    console.print(f"\nRun folder: {folder.path}", soft_wrap=True)
+    console.print(f"\nReport: {write_report(open_run(folder.path))}", soft_wrap=True)
+    console.print(f"Run folder: {folder.path}", soft_wrap=True)
 
 
 def build_bank(task: str, template_file: str | None) -> TemplateBank:

@@ -32,7 +32,7 @@ def test_a_failed_cell_is_named_and_the_exit_code_says_so(
     assert "Failed: rlace-500@resid_post.4: " in " ".join(out.split())
     assert "Best: rlace-1@resid_post.4 removes" in " ".join(out.split())
     [folder] = Path("runs/sweep").iterdir()
-    assert {p.suffix for p in (folder / "figures").iterdir()} == {".svg", ".png", ".html", ".js"}
+    assert {p.suffix for p in (folder / "figures").iterdir()} == {".svg", ".png"}
 
 
 def test_only_parts_of_the_same_model_data_and_code_are_taken_over(tmp_path: Path) -> None:

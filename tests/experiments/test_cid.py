@@ -56,9 +56,9 @@ def test_an_audit_leaves_rows_texts_and_a_page(run: Path) -> None:
     gone = [r.value for r in rows if r.metric == "cid_divergence_reduction"]
     assert gone == [pytest.approx(1), pytest.approx(1)]
     assert len((run / "store" / "cid" / "none.jsonl").read_text("utf-8").splitlines()) == 4
-    page = (run / "figures.html").read_text("utf-8")
+    page = (run / "report.html").read_text("utf-8")
     assert "Divergence along the CID path" in page
-    assert "automatic, lexicon" in page
+    assert "biased by a lexicon; nobody has rated" in page
 
 
 def test_a_second_run_decodes_nothing_and_says_the_same(
@@ -138,9 +138,9 @@ def test_perturbation_effects_end_in_a_figure(
     words = ["grid=[0,50]", "max_new_tokens=6", "per_kind=1", f"run_dir={tmp_path / 'run'}"]
     assert main(["cid", "action=effect", *words]) == 0
     assert "letter duplication" in capsys.readouterr().out
-    page = (tmp_path / "run" / "figures.html").read_text("utf-8")
-    assert "Perturbation effect" in page
-    assert "Similarity of the two continuations" in page
+    page = (tmp_path / "run" / "report.html").read_text("utf-8")
+    assert "λ* by kind of perturbation: λ*; " in page
+    assert "similarity of the two sides: cosine by λ; similarity, τ = " in page
     found = [json.loads(x) for x in (tmp_path / "run" / "effects.jsonl").read_text().splitlines()]
     assert {"strength", "similarity", "perturbation"} == set(found[0])
 

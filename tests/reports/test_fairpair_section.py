@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 
-import pytest
 from rich.console import Console
 
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.fairpair_section import fairpair_section
-from countergen_edit.reports.figures.fairpair import fairpair_figures
 from countergen_edit.reports.results import Results
+from countergen_edit.reports.run import Run
+from countergen_edit.reports.sections.fairpair import fairpair
 
 TERM = {"text": "her hobby", "share_pg": 0.1, "share_gp": 0.4, "log_odds": 1.8, "p": 0.001}
 
@@ -123,13 +124,22 @@ def test_an_undefined_f_is_said_to_be_undefined() -> None:
     assert "F is undefined (V = 0: all texts of one side are alike)" in printed(rows("none", None))
 
 
-@pytest.mark.parametrize("name", ["samples/jaccard", "distributions/jaccard", "phrases/none"])
-def test_each_figure_draws_its_rows(name: str) -> None:
-    pytest.importorskip("plotly")
-    figure = fairpair_figures(Results(rows("none", 1.1)))[name]
-    drawn = figure.to_json()
-    for value in {"samples": ["10"], "distributions": ["nurse"], "phrases": ["her hobby"]}[
-        name.partition("/")[0]
-    ]:
-        assert value in drawn
-    assert "folds/jaccard" not in fairpair_figures(Results(rows("none", 1.1)))
+def test_figures_hold_the_rows_and_no_panel_of_what_was_not_varied() -> None:
+    section = fairpair(Run(Path(), Results(rows("none", 1.1))))
+    assert section is not None
+    figures = {figure.name: figure for figure in section.figures()}
+    [samples] = figures["fairpair_sizes"].panels
+    assert samples.x_label == "continuations of each side"
+    assert {s.name: (s.x, s.y) for s in samples.series} == {
+        "B": ((10,), (0.8,)),
+        "V_gp": ((10,), (0.7,)),
+        "V_pg": ((10,), (0.7,)),
+    }
+    [prompts] = figures["fairpair_distributions"].panels
+    assert {s.name: s.y for s in prompts.series} == {
+        "B": (0.8, 0.8),
+        "V_gp": (0.7, 0.7),
+        "V_pg": (0.75, 0.75),
+    }
+    [phrases] = figures["fairpair_phrases"].panels
+    assert [(s.x, s.y) for s in phrases.series] == [(("her hobby",), (1.8,)), ((), ())]

@@ -65,7 +65,7 @@ class Panel:
     def height(self) -> float:
         """Inches."""
         listed = len(self.categories) if self.downwards else 0
-        spread = sum(s.kind == "spread" for s in self.series)
+        spread = 0 if listed else sum(s.kind == "spread" for s in self.series)
         return 0.9 + PER_CATEGORY * (listed + 1.5 * spread) if listed or spread else HEIGHT
 
 
@@ -105,8 +105,10 @@ def draw_panel(ax: Any, panel: Panel, colour: dict[str, str], marker: dict[str, 
             bar = ax.barh if panel.downwards else ax.bar
             artist = bar(x, s.y, color=style)
         elif s.kind == "spread":
-            offset = (k + 1) / (len(panel.series) + 1)
-            artist = _spread(ax, s, offset, style, shape)
+            height = (k + 1) / (len(panel.series) + 1)
+            height = place[str(s.x[0])] if panel.downwards else height
+            artist = _spread(ax, s, height, style, shape)
+            artist.set_gid(f"marks-{k}")
         else:
             dots = s.kind == "dots"
             [artist] = ax.plot(
@@ -179,9 +181,9 @@ def _axes(ax: Any, panel: Panel) -> None:
         ax.grid(axis="x", linewidth=0.5, alpha=0.4)
     else:
         ax.grid(axis="y", linewidth=0.5, alpha=0.4)
-    if any(s.kind == "spread" for s in panel.series):
-        ax.set_yticks([])
-        ax.set_ylim(1, 0)
+        if any(s.kind == "spread" for s in panel.series):
+            ax.set_yticks([])
+            ax.set_ylim(1, 0)
     whole = [isinstance(x, int) for s in panel.series for x in s.x]
     if whole and all(whole) and not panel.downwards:
         from matplotlib.ticker import MaxNLocator

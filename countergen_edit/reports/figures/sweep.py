@@ -9,11 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.figures.interactive import draw
-from countergen_edit.reports.figures.panels import Panel, Series, dataset_label
+from countergen_edit.reports.figures.panels import Panel, Series, dataset_label, write
 from countergen_edit.reports.results import Results
 from countergen_edit.reports.sweep_table import asked, eraser_label, eraser_labels, site_of
 
+ENDINGS = (".svg", ".png")
 BASELINES = ("random",)
 MOST_COST = 100.0
 """Costs beyond are shown here: what is a hundred times too dear is too dear."""
@@ -87,16 +87,18 @@ def write_figures(results: Results, folder: Path) -> list[Path]:
             if len(layers) > 1:
                 panels = layer_panels(results, site, metric)
                 title = f"{_y_label(metric)} after an edit at {site}, layer by layer"
-                written += draw(panels, title, folder / f"layers-{stem}-{metric}")
+                written += write(panels, title, folder / f"layers-{stem}-{metric}", ENDINGS)
             else:
                 layer = layers[0] if layers else None
                 title = f"{_y_label(metric)} after an edit at {site}" + (
                     f", layer {layer}" if layers else ""
                 )
                 panels = bar_panels(results, layer, metric)
-                written += draw(panels, title, folder / f"edits-{stem}-{metric}")
+                written += write(panels, title, folder / f"edits-{stem}-{metric}", ENDINGS)
     if results.of("cost", "validation"):
-        written += draw(front_panels(results), "Bias removed against cost", folder / "front")
+        written += write(
+            front_panels(results), "Bias removed against cost", folder / "front", ENDINGS
+        )
     return written
 
 

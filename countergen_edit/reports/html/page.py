@@ -146,7 +146,7 @@ def legend(figure: Figure) -> list[Entry]:
 
 def _is_labelled(series: Sequence[Any]) -> bool:
     """Whether each series stands beside its own name already."""
-    return all(s.x == (s.name,) for s in series)
+    return all(set(s.x) == {s.name} for s in series)
 
 
 def drawings(figure: Figure, key: str) -> list[Markup]:

@@ -93,7 +93,11 @@ def _panels(results: Results) -> list[Panel]:
             panels.append(Panel(heading, "λ", "share", series, limits=(0, 1)))
     if rows := results.of("cid_similarity"):
         at = [float(r.detail["lambda"]) for r in rows]
-        series = (line("similarity", at, rows),)
+        tau = float(rows[0].detail["tau"])
+        series = (
+            line("similarity", at, rows),
+            Series(f"τ = {tau:g}", (), (tau,), kind="level", baseline=True),
+        )
         panels.append(Panel("similarity of the two sides", "λ", "cosine", series))
     return panels
 
@@ -140,8 +144,13 @@ def _divergence(results: Results) -> Table | None:
 def _effects(results: Results) -> list[Block]:
     rows = results.of("cid_lambda_star")
     lines: list[tuple[Cell, ...]] = []
+    series = []
     for row in rows:
         largest = row.detail["largest"]
+        values = tuple(float(largest if v is None else v) for v in row.detail["values"])
+        at = tuple(row.dataset for _ in values)
+        tips = tuple(f"{row.dataset}: {value:g}" for value in values)
+        series.append(Series(row.dataset, at, values, kind="spread", tips=tips))
         low, high = (f"> {largest:g}" if q is None else f"{q:g}" for q in row.detail["quartiles"])
         median: Cell = f"> {largest:g}" if row.value is None else Number.of(row, 1)
         never = str(row.detail["never"])
@@ -150,4 +159,12 @@ def _effects(results: Results) -> list[Block]:
         return []
     titles = ("kind of perturbation", "median λ*", "quartiles", "never apart", "n")
     words = f"λ* drives the two sides below a similarity of {rows[0].detail['tau']:g}; smaller is "
-    return [Table("cid_effects", "Perturbation effect", titles, tuple(lines), words + "stronger.")]
+    panel = Panel("λ* by kind of perturbation", "λ*", "", tuple(series), downwards=True)
+    note = (
+        "Every dot is a pair of prompts, boxes are quartiles. A pair that no λ drove apart is "
+        f"drawn at the largest, {rows[0].detail['largest']:g}."
+    )
+    return [
+        Figure("cid_effects", "Perturbation effect", (panel,), note),
+        Table("cid_effects", "Perturbation effect", titles, tuple(lines), words + "stronger."),
+    ]
