@@ -304,7 +304,8 @@ class Cid(Metric):
 
     Args:
         subject: what the audit is about.
-        templates: wordings; the axis takes those whose slots it can fill.
+        templates: wordings, of which the axis takes those whose slots it can fill; or such lists by
+            axis, where `others` is for the axes that are not named.
         strengths: the values of λ.
         names: how many names of each group; None takes all.
         splits: whose names; `test` names are those on which no edit was fitted.
@@ -320,7 +321,7 @@ class Cid(Metric):
         self,
         subject: Subject,
         *,
-        templates: Sequence[str] = (),
+        templates: Sequence[str] | Mapping[str, Sequence[str]] = (),
         strengths: Sequence[float] = (0.0, 10.0, 50.0),
         names: int | None = 4,
         splits: Sequence[str] = ("test",),
@@ -335,6 +336,8 @@ class Cid(Metric):
         for split in splits:
             if split not in SPLITS:
                 raise unknown("split of metric.cid.splits", split, SPLITS)
+        if isinstance(templates, Mapping):
+            templates = templates.get(subject.axis.name, templates.get("others", ()))
         self.data = template_set(
             subject.axis, templates, subject.groups, splits=cast(Any, splits), names=names
         )

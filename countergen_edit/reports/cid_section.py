@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from rich import box
 from rich.console import Console
@@ -13,6 +14,7 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.results import Results
 from countergen_edit.reports.table import interval, number
 
+T = TypeVar("T")
 TEXTS = 2
 """Continuations shown of each group; the run folder has all."""
 MARK = "†"
@@ -35,19 +37,24 @@ CONTINUATIONS = "[bold]Continuations[/bold], with how many pairs of names they c
 
 def cid_section(results: Results, console: Console) -> None:
     """Print what CID found; nothing where the run has none of its rows."""
+    brief = bool(results.of("mean_abs_r"))  # one metric of an audit; its report shows the rest
     if results.of("cid_divergence"):
-        _print(console, DIVERGENCE, divergence_table(results))
+        _print(console, DIVERGENCE, divergence_table(results, brief))
         console.print(CONTINUATIONS)
-        console.print(Text(AUTOMATIC, style="dim"))
+        if any(row.detail["automatic"] for row in results.of("cid_continuations")):
+            console.print(Text(AUTOMATIC, style="dim"))
         for template in dict.fromkeys(
             r.detail["template"] for r in results.of("cid_continuations")
         ):
             console.print()
             console.print(Text(template, style="italic"))
-            console.print(texts_table(results, template))
+            console.print(texts_table(results, template, brief))
         console.print()
     for metric, title in FRACTIONS.items():
-        if results.of(metric):
+        rows = results.of(metric)
+        if rows and not any(row.value or row.hi for row in rows):
+            console.print(f"{title}: none, before or after any edit\n")
+        elif rows:
             _print(console, title, fractions_table(results, metric))
     for row in results.of("cid_rater_agreement"):
         said = (
@@ -93,43 +100,52 @@ def _range(row: Row, low: float | None, high: float | None) -> str:
     return f"{_star(row, low)}–{_star(row, high)}"
 
 
-def divergence_table(results: Results) -> Table:
-    """How far apart the next-token distributions are along the CID path, before and after."""
+def divergence_table(results: Results, brief: bool = False) -> Table:
+    """How far apart the next-token distributions are along the CID path, before and after.
+
+    In brief: at the smallest and the largest λ, an edit a line.
+    """
     rows = results.of("cid_divergence")
+    datasets = list(dict.fromkeys(row.dataset for row in rows))
+    if brief:
+        datasets = _ends(datasets)
     table = _table("")
-    edits = list(dict.fromkeys(row.edit for row in rows))
-    for edit in edits:
-        table.add_column("before" if edit == "none" else edit, justify="right")
-    for dataset in dict.fromkeys(row.dataset for row in rows):
+    for dataset in datasets:
+        table.add_column(dataset.removeprefix("cid, "), justify="right", no_wrap=True)
+    for edit in dict.fromkeys(row.edit for row in rows):
         cells = []
-        for edit in edits:
+        for dataset in datasets:
             row = _of(results, "cid_divergence", dataset, edit)
             gone = _of(results, "cid_divergence_reduction", dataset, edit)
             change = "" if gone is None or gone.value is None else f"{-100 * gone.value:+.0f}% "
-            cells.append(change + interval(row, 4))
-        table.add_row(dataset.removeprefix("cid, "), *cells)
+            text = change + interval(row, 4)
+            cells.append(text.replace("\n", " ") if brief else text)
+        table.add_row("before" if edit == "none" else edit, *cells)
     return table
 
 
-def texts_table(results: Results, template: str) -> Table:
+def texts_table(results: Results, template: str, brief: bool = False) -> Table:
     """The commonest continuations of a template, by λ and group, before and after.
 
-    One line serves all edits where they leave both groups with the same.
+    One line serves all edits where they leave both groups with the same. In brief: at the smallest
+    and the largest λ, an edit a line.
     """
     rows = [r for r in results.of("cid_continuations") if r.detail["template"] == template]
     groups = list(dict.fromkeys(row.group_a for row in rows))
     edits = list(dict.fromkeys(row.edit for row in rows))
+    most = 1 if brief else TEXTS
     table = _table("")
     if len(edits) > 1:
-        table.add_column("edit")
+        table.add_column("edit", no_wrap=True)
     for group in groups:
-        table.add_column(group, ratio=1)
-    for strength in dict.fromkeys(row.detail["lambda"] for row in rows):
+        table.add_column(group, ratio=1, no_wrap=brief)
+    strengths = list(dict.fromkeys(row.detail["lambda"] for row in rows))
+    for strength in _ends(strengths) if brief else strengths:
         of_strength = [row for row in rows if row.detail["lambda"] == strength]
-        alike = len(edits) > 1 and len({_shown(row) for row in of_strength}) == 1
+        alike = len(edits) > 1 and len({_shown(row, most) for row in of_strength}) == 1
         for i, edit in enumerate(edits[:1] if alike else edits):
             cells = [
-                Text(_shown(row))
+                Text(_shown(row, most))
                 for group in groups
                 for row in of_strength
                 if (row.group_a, row.edit) == (group, edit)
@@ -182,10 +198,15 @@ def _of(results: Results, metric: str, dataset: str, edit: str) -> Row | None:
     return next(found, None)
 
 
-def _shown(row: Row) -> str:
+def _ends(values: list[T]) -> list[T]:
+    """The first and the last."""
+    return values if len(values) < 2 else [values[0], values[-1]]
+
+
+def _shown(row: Row, most: int) -> str:
     counts: Sequence[tuple[str, int]] = row.detail["counts"]
     texts = [
         f"{text}{MARK if text in row.detail['automatic'] else ''} ({count})"
-        for text, count in counts[:TEXTS]
+        for text, count in counts[:most]
     ]
-    return "; ".join(texts + (["…"] if row.value is not None and row.value > TEXTS else []))
+    return "; ".join(texts + (["…"] if row.value is not None and row.value > most else []))

@@ -237,12 +237,43 @@ def headline(results: Results) -> list[str]:
             f"{_change(gone)}{f'; random directions: {_change(random)}' if random else ''}. "
             f"Cost: agreement {', '.join(kept)}{cost}."
         )
+    sentences += _over_wordings(results) + _contrast(results)
     sentences.append(
         f"How sure: 95 % intervals, drawn over templates and names together; {main.n} "
         "prompt-output pairs with names and wordings that no eraser was fitted on. "
         "* is two standard errors from 0."
     )
     return sentences
+
+
+def _over_wordings(results: Results) -> list[str]:
+    """On how many wordings each edit's conclusion holds."""
+    held = []
+    for edit in edits_shown(results):
+        rows = [r for r in results.of("reduction_holding") if r.edit == edit.edit]
+        if rows:
+            count, of = sum(int(r.value or 0) for r in rows), sum(r.n for r in rows)
+            held.append(f"{edit.eraser} (rank {edit.rank}) on {count} of {of}")
+    if not held:
+        return []
+    return [f"Wordings: bias is surely removed by {', '.join(held)} wordings outside the fit."]
+
+
+def _contrast(results: Results) -> list[str]:
+    """What each edit leaves of the divergence that contrastive decoding brings out."""
+    rows = [r for r in results.of("cid_divergence") if r.edit == "none"]
+    if not rows:
+        return []
+    found = [
+        f"{after.value:.4f} after {edit.eraser} (rank {edit.rank})"
+        for edit in edits_shown(results)
+        if (after := _same(results, rows[-1], edit.edit)) and after.value is not None
+    ]
+    where = rows[-1].dataset.removeprefix("cid, ")
+    return [
+        f"Contrastive decoding: at {where} continuations for the two groups lie "
+        f"{', '.join([number(rows[-1].value, 4), *found])} nats a token apart."
+    ]
 
 
 def _with_interval(row: Row) -> str:

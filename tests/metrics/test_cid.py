@@ -31,7 +31,7 @@ from countergen_edit.testbed import load_axis, load_truth
 
 GROUPS = ("egypt_male", "usa_male")
 SETTINGS: dict[str, Any] = read_config("metric", "cid")["cid"]
-REASONS = [t for t in SETTINGS["templates"] if t.endswith("because {subject}")]
+REASONS = [t for t in SETTINGS["templates"]["others"] if t.endswith("because {subject}")]
 
 
 def subject(axis: str = "nationality", **more: Any) -> Subject:
