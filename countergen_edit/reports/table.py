@@ -271,8 +271,8 @@ def _contrast(results: Results) -> list[str]:
     ]
     where = rows[-1].dataset.removeprefix("cid, ")
     return [
-        f"Contrastive decoding: at {where} continuations for the two groups lie "
-        f"{', '.join([number(rows[-1].value, 4), *found])} nats a token apart."
+        f"Contrastive decoding: at {where} what the model would say next of either group lies "
+        f"{number(rows[-1].value, 4)} nats a token apart; {', '.join(found)}."
     ]
 
 
