@@ -18,7 +18,7 @@ from countergen_edit.erasers.labelled import (
     read_rows,
     require_classes,
 )
-from countergen_edit.errors import UserError, unknown
+from countergen_edit.errors import UserError, require_free, unknown
 
 
 class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -97,9 +97,7 @@ def register(name: str) -> Callable[[type[Eraser]], type[Eraser]]:
     """
 
     def enter(eraser: type[Eraser]) -> type[Eraser]:
-        taken = ERASERS.get(name)
-        if taken is not None and taken.__qualname__ != eraser.__qualname__:
-            raise UserError(f"eraser name {name!r} is taken by {taken.__name__}: choose another")
+        require_free("eraser", name, eraser, ERASERS)
         ERASERS[name] = eraser
         return eraser
 

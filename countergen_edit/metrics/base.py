@@ -17,7 +17,7 @@ from countergen_edit.data.axis import Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.substitution import Substitution
 from countergen_edit.edits import Edit
-from countergen_edit.errors import UserError, unknown
+from countergen_edit.errors import require_free, unknown
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import ScoreCache
 from countergen_edit.models import LanguageModel
@@ -94,9 +94,7 @@ def register(name: str) -> Callable[[type[Registered]], type[Registered]]:
     """
 
     def enter(metric: type[Registered]) -> type[Registered]:
-        taken = METRICS.get(name)
-        if taken is not None and taken.__qualname__ != metric.__qualname__:
-            raise UserError(f"metric name {name!r} is taken by {taken.__name__}: choose another")
+        require_free("metric", name, metric, METRICS)
         metric.name = name
         METRICS[name] = metric
         return metric

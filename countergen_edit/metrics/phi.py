@@ -17,7 +17,7 @@ from jaxtyping import Float64, Int
 from scipy import sparse
 
 from countergen_edit.data.perturbation import words_of
-from countergen_edit.errors import UserError, unknown
+from countergen_edit.errors import UserError, require_free, unknown
 from countergen_edit.models.lexicon import analyzer
 
 Distances = Float64[np.ndarray, "text text"]
@@ -58,9 +58,7 @@ def register_phi(name: str) -> Callable[[type[Registered]], type[Registered]]:
     """
 
     def enter(phi: type[Registered]) -> type[Registered]:
-        taken = PHIS.get(name)
-        if taken is not None and taken.__qualname__ != phi.__qualname__:
-            raise UserError(f"phi name {name!r} is taken by {taken.__name__}: choose another")
+        require_free("phi", name, phi, PHIS)
         phi.name = name
         PHIS[name] = phi
         return phi
