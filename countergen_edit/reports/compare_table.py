@@ -81,26 +81,30 @@ def paired_table(rows: Sequence[Row]) -> Table:
         d = row.detail
         lines.append(
             (
-                d["run"],
-                d["against_run"],
-                edit_label(row.edit),
-                "" if d["against_edit"] == row.edit else edit_label(d["against_edit"]),
+                f"{d['run']}\n− {d['against_run']}",
+                _minus(edit_label(row.edit), edit_label(d["against_edit"])),
                 dataset_label(row.dataset) + (" (fitted)" if row.split == "fit" else ""),
                 Number.of(row, signed=True),
                 f"{d['samples']} of {d['samples_of_either']}",
             )
         )
-    same = all(cells[3] == "" for cells in lines)
-    kept = [i for i in range(7) if not (same and i == 3)]
-    columns = ("run", "minus run", "edit", "minus edit", "set", "mean |R|", "prompts shared")
     return Table(
         "paired",
         "Paired differences of mean |R|, on the prompts that runs share",
-        tuple(columns[i] for i in kept),
-        tuple(tuple(line[i] for i in kept) for line in lines),
+        ("run", "edit", "set", "mean |R|", "shared"),
+        tuple(lines),
         "Below 0, the first run is less biased. Intervals are 95 %, drawn over wordings and names "
         "together.",
     )
+
+
+def _minus(edit: str, against: str) -> str:
+    """The edits of a difference, below each other where they differ.
+
+    >>> _minus("rlace-1", "rlace-1"), _minus("rlace-1", "no edit")
+    ('rlace-1', 'rlace-1\\n− no edit')
+    """
+    return edit if edit == against else f"{edit}\n− {against}"
 
 
 def every_row(runs: Sequence[Run], names: Sequence[str], differences: Sequence[Row]) -> Table:
