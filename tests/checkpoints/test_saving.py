@@ -8,6 +8,7 @@ import resource
 import shutil
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import huggingface_hub.constants
@@ -252,22 +253,27 @@ def test_a_target_that_holds_something_is_not_touched(copied: Path, tmp_path: Pa
     assert contents(copied) == before
 
 
-@pytest.fixture
+@contextmanager
 def full_disk() -> Iterator[None]:
-    """Files may hold two kilobytes: what a full disk is to a process."""
+    """Files may hold two kilobytes: what a full disk is to a process.
+
+    Not a fixture: pytest writes its own progress, perhaps to a longer file, while fixtures hold.
+    """
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2048, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @pytest.mark.parametrize("form", ["carried", "folded"])
 def test_a_save_that_runs_out_of_space_leaves_the_good_checkpoint_and_no_half_one(
-    form: str, copied: Path, models: dict[str, LanguageModel], full_disk: None
+    form: str, copied: Path, models: dict[str, LanguageModel]
 ) -> None:
     before = contents(copied)
     edit = edit_at(models["gpt2"], "attn_out")
-    with pytest.raises(UserError, match="cannot write save="):
+    with full_disk(), pytest.raises(UserError, match="cannot write save="):
         save_checkpoint(models["gpt2"], edit, copied, form=form, overwrite=True)
     assert contents(copied) == before
     assert [p.name for p in copied.parent.iterdir()] == ["copy"]
