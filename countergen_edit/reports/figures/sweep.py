@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from countergen_edit.errors import UserError
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.figures.panels import Panel, Series, dataset_label, write
 from countergen_edit.reports.results import Results
@@ -76,8 +77,20 @@ def front_panels(results: Results) -> list[Panel]:
 
 
 def write_figures(results: Results, folder: Path) -> list[Path]:
-    """Write every figure that the rows have something for; the paths, in order."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write every figure that the rows have something for, axis by axis; the paths, in order.
+
+    Raises:
+        UserError: the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        parts = results.by_axis().items()
+        return [path for axis, part in parts for path in _of_axis(part, folder, axis)]
+    except OSError as error:
+        raise UserError(f"cannot write {folder}: {error.strerror}") from error
+
+
+def _of_axis(results: Results, folder: Path, axis: str) -> list[Path]:
     single = [r for r in results.of("bias_removed") if " + " not in r.edit]
     written = []
     for site in dict.fromkeys(site_of(r) for r in single):
@@ -96,9 +109,10 @@ def write_figures(results: Results, folder: Path) -> list[Path]:
                 panels = bar_panels(results, layer, metric)
                 written += write(panels, title, folder / f"edits-{stem}-{metric}", ENDINGS)
     if results.of("cost", "validation"):
-        written += write(
-            front_panels(results), "Bias removed against cost", folder / "front", ENDINGS
-        )
+        stem, title = "front", "Bias removed against cost"
+        if axis:
+            stem, title = f"{stem}-{axis}", f"{title}, {axis}"
+        written += write(front_panels(results), title, folder / stem, ENDINGS)
     return written
 
 

@@ -175,10 +175,12 @@ def in_numbers(figure: Figure) -> Table:
 
 def _title(run: Run) -> str:
     model = Path(str(run.manifest.get("model", run.name))).name
-    first = next((r for r in run.results.rows if r.group_a and r.group_b), None)
-    if first is None:
-        return model
-    return f"{model}: {first.axis}, {first.group_a} and {first.group_b}"
+    about = []
+    for part in run.by_axis().values():
+        first = next((r for r in part.results.rows if r.group_a and r.group_b), None)
+        if first is not None:
+            about.append(f"{first.axis}, {first.group_a} and {first.group_b}")
+    return f"{model}: {'; '.join(about)}" if about else model
 
 
 def _kind(run: Run) -> str:
