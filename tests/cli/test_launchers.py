@@ -35,8 +35,14 @@ LAUNCHERS = {
 }
 
 
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "countergen_edit.cli.main", "sweep", *SMALL, *words]
+def multirun(*words: str) -> list[str]:
+    program = [sys.executable, "-m", "countergen_edit.cli.main", "sweep", "--multirun"]
+    return [*program, *SMALL, *words]
+
+
+def telling(pids: Path) -> str:
+    """The setting by which jobs tell what processes they ran in."""
+    return f"+hydra.callbacks.who={{_target_: tests.cli.job_pids.RecordPid, folder: {pids}}}"
 
 
 def environment() -> dict[str, str]:
@@ -49,11 +55,13 @@ def launched(folder: Path, *words: str) -> set[int]:
     """Run a sweep with `--multirun`; the processes that its jobs ran in."""
     pids = folder / "pids"
     pids.mkdir()
-    who = f"{{_target_: tests.cli.job_pids.RecordPid, folder: {pids}}}"
     done = subprocess.run(
-        command("--multirun", f"+hydra.callbacks.who={who}", *words),
-        cwd=folder, env=environment(), capture_output=True, text=True,
-    )  # fmt: skip
+        multirun(telling(pids), *words),
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return {int(path.name) for path in pids.iterdir()}
 
@@ -93,12 +101,14 @@ def test_a_worker_killed_by_the_system_is_made_good_by_the_next_run(
     pytest.importorskip(LAUNCHERS["joblib"][0], exc_type=ImportError)
     pids = tmp_path / "pids"
     pids.mkdir()
-    who = f"{{_target_: tests.cli.job_pids.RecordPid, folder: {pids}}}"
     words = [JOBS, "launcher=joblib", "run_dir=run"]
     started = subprocess.Popen(
-        command("--multirun", f"+hydra.callbacks.who={who}", *words),
-        cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        multirun(telling(pids), *words),
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     pool = tmp_path / "run.parts"
     until = time.monotonic() + 120
     while not any(path.stat().st_size for path in pool.glob(f"*/{PROGRESS}")):
@@ -109,7 +119,7 @@ def test_a_worker_killed_by_the_system_is_made_good_by_the_next_run(
     assert started.wait(timeout=120) != 0  # what happened is not passed over
     cells = [unit for part in pool.iterdir() for unit in recorded_units(part) if "/cell/" in unit]
     assert len(cells) < 2 * len(LAYERS)
-    again = subprocess.run(command("--multirun", *words), cwd=tmp_path, env=environment())
+    again = subprocess.run(multirun(*words), cwd=tmp_path, env=environment())
     assert again.returncode == 0
     assert joined(tmp_path, monkeypatch) == request.getfixturevalue("alone")
 
