@@ -41,6 +41,7 @@ class Study(AuditWork):
         # What a metric has scored is not scored again.
         self.scores = self.plan.metrics[0].subject.scores
         self._sites: dict[str, FitData] | None = None
+        self._fitted: dict[str, Edit] = {}
 
     @property
     def sites(self) -> dict[str, FitData]:
@@ -59,10 +60,13 @@ class Study(AuditWork):
         return self._sites
 
     def fitted(self, cell: Cell) -> Edit:
-        data = self.sites[cell.site]
-        with fitting_threads(data.at(cell.layer)):
-            erasure = data.fit(cell.eraser, cell.layer).erasure_
-        return Edit.at(cell.site, {cell.layer: erasure})
+        """The edit of a cell, fitted once: combinations are made of the cells' own."""
+        if cell.unit not in self._fitted:
+            data = self.sites[cell.site]
+            with fitting_threads(data.at(cell.layer)):
+                erasure = data.fit(cell.eraser, cell.layer).erasure_
+            self._fitted[cell.unit] = Edit.at(cell.site, {cell.layer: erasure})
+        return self._fitted[cell.unit]
 
     def label(self, cell: Cell, edit: Edit) -> str:
         return edit_name(cell.name, edit.rank, cell.site, [cell.layer]) + self.suffix
