@@ -171,14 +171,14 @@ class Study(AuditWork):
         """The front and the chosen edit, by validation rows; test rows only report it."""
         mine = [r for r in self.folder.rows() if r.unit.startswith(self.unit(""))]
         by_split = {
-            split: {p.edit: p for p in points(mine, split, self.sweep.tolerance)}
+            split: {p.edit: p for p in points(mine, split, self.sweep.tolerance, baselines=True)}
             for split in ("validation", "test")
         }
-        candidates = list(by_split["validation"].values())
+        candidates = self.validated()
         chosen, on_front = choose(candidates), {p.edit for p in front(candidates)}
         about = {r.edit: r for r in mine if r.metric == "bias_removed" and r.split == "validation"}
         rows = []
-        for point in candidates:
+        for point in by_split["validation"].values():
             reported = by_split["test"][point.edit]
             rows.append(
                 replace(

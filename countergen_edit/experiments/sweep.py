@@ -86,7 +86,7 @@ def _finish(study: Study, run: Callable[[str, Callable[[], list[Row]]], None]) -
     """
     singles = study.validated()
     if not singles:
-        return  # every cell failed, which its rows say
+        return  # nothing but baselines, or every cell failed, which the rows say
     best = choose(singles)
     on_front = {p.edit for p in front(singles)}
     ahead = [p for p in singles if p.removed >= WORTH_ADDING]
