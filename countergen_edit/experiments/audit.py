@@ -29,7 +29,7 @@ from countergen_edit.experiments.fit_data import (
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics import UNEDITED, Metric
 from countergen_edit.metrics.r import r_rows
-from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.rows import BASELINE, Row
 from countergen_edit.metrics.scores import score
 from countergen_edit.metrics.side_effects import agreement_rows, neutral_cost, neutral_rows
 from countergen_edit.models import LanguageModel, encode, hook_name
@@ -238,9 +238,9 @@ def audit(model: LanguageModel, plan: AuditPlan, folder: RunFolder) -> list[Row]
             edit = work.edit(eraser, layers)
             run(f"test/{name}", f"Measuring {name}", partial(work.edited, name, edit, layers))
             run(
-                f"test/{edit_name('random', edit.rank, plan.site, layers)}",
+                f"test/{edit_name(BASELINE, edit.rank, plan.site, layers)}",
                 f"Measuring random directions of rank {edit.rank}",
-                partial(work.edited, "random", work.random_baseline(edit), layers, baseline=True),
+                partial(work.edited, BASELINE, work.random_baseline(edit), layers, baseline=True),
             )
     return folder.rows()
 

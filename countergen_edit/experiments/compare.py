@@ -15,7 +15,7 @@ from typing import Any
 from countergen_edit.experiments.audit import STORE
 from countergen_edit.metrics import UNEDITED
 from countergen_edit.metrics.r import resampled_abs_r
-from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.rows import BASELINE, Row
 from countergen_edit.metrics.scored_texts import read, scores_of
 from countergen_edit.metrics.statistics import estimate
 
@@ -101,7 +101,7 @@ def paired(runs: Sequence[tuple[str, Path]], seed: int) -> list[Row]:
 
 
 def _partner(one: Scored, first: Sequence[Scored], second: Sequence[Scored]) -> Scored | None:
-    first, second = ([s for s in side if _eraser(s) != "random"] for side in (first, second))
+    first, second = ([s for s in side if _eraser(s) != BASELINE] for side in (first, second))
     if one not in first:
         return None
     same = [other for other in second if other.edit == one.edit]

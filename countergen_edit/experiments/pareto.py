@@ -66,8 +66,18 @@ class Point:
         )
 
 
-def points(rows: Sequence[Row], split: str, tolerance: Tolerance) -> list[Point]:
-    """The edits of a split that have every figure the rule needs, in the order of their rows."""
+def points(
+    rows: Sequence[Row], split: str, tolerance: Tolerance, *, baselines: bool = False
+) -> list[Point]:
+    """The edits of a split that have every figure the rule needs, in the order of their rows.
+
+    Args:
+        rows: of one axis.
+        split: whose figures.
+        tolerance: the unit of cost.
+        baselines: whether random directions count; they are shown, never chosen.
+    """
+    rows = [row for row in rows if baselines or not row.is_baseline]
     removed = _by_edit(rows, split, "bias_removed")
     agreement = _by_edit([r for r in rows if r.group_b], split, "agreement")
     perplexity, kl = (_by_edit(rows, split, metric) for metric in ("perplexity_ratio", "kl"))

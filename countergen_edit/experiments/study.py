@@ -43,6 +43,7 @@ class Study(AuditWork):
         # What a metric has scored is not scored again.
         self.scores = self.plan.metrics[0].subject.scores
         self._sites: dict[str, FitData] | None = None
+        self._fitted: dict[str, Edit] = {}
 
     @property
     def sites(self) -> dict[str, FitData]:
@@ -61,10 +62,13 @@ class Study(AuditWork):
         return self._sites
 
     def fitted(self, cell: Cell) -> Edit:
-        data = self.sites[cell.site]
-        with fitting_threads(data.at(cell.layer)):
-            erasure = data.fit(cell.eraser, cell.layer).erasure_
-        return Edit.at(cell.site, {cell.layer: erasure})
+        """The edit of a cell, fitted once: combinations are made of the cells' own."""
+        if cell.unit not in self._fitted:
+            data = self.sites[cell.site]
+            with fitting_threads(data.at(cell.layer)):
+                erasure = data.fit(cell.eraser, cell.layer).erasure_
+            self._fitted[cell.unit] = Edit.at(cell.site, {cell.layer: erasure})
+        return self._fitted[cell.unit]
 
     def label(self, cell: Cell, edit: Edit) -> str:
         return edit_name(cell.name, edit.rank, cell.site, [cell.layer]) + self.suffix
@@ -174,14 +178,14 @@ class Study(AuditWork):
         """The front and the chosen edit, by validation rows; test rows only report it."""
         mine = [r for r in self.folder.rows() if r.unit.startswith(self.unit(""))]
         by_split = {
-            split: {p.edit: p for p in points(mine, split, self.sweep.tolerance)}
+            split: {p.edit: p for p in points(mine, split, self.sweep.tolerance, baselines=True)}
             for split in ("validation", "test")
         }
-        candidates = list(by_split["validation"].values())
+        candidates = self.validated()
         chosen, on_front = choose(candidates), {p.edit for p in front(candidates)}
         about = {r.edit: r for r in mine if r.metric == "bias_removed" and r.split == "validation"}
         rows = []
-        for point in candidates:
+        for point in by_split["validation"].values():
             reported = by_split["test"][point.edit]
             rows.append(
                 replace(

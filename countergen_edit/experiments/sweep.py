@@ -87,7 +87,7 @@ def _finish(study: Study, run: Callable[[str, Callable[[], list[Row]]], None]) -
     # A run that goes on may have combinations already, which are found again from the same cells.
     singles = [p for p in study.validated() if len(study.cells_of(p.edit)) == 1]
     if not singles:
-        return  # every cell failed, which its rows say
+        return  # nothing but baselines, or every cell failed, which the rows say
     best = choose(singles)
     on_front = {p.edit for p in front(singles)}
     ahead = [p for p in singles if p.removed >= WORTH_ADDING]

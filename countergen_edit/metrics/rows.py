@@ -10,6 +10,9 @@ from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.statistics import Estimate
 
+BASELINE = "random"
+"""The eraser of the control that every edit must beat: random directions of its rank."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -35,6 +38,11 @@ class Row:
     """The unit of work that made the row, by which a run resumes."""
     seed: int = 0
     detail: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether the row is of the control, which no choice may fall on."""
+        return self.eraser == BASELINE
 
     def to_dict(self) -> dict[str, Any]:
         """The row as JSON would have it, columns in their order."""

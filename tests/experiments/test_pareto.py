@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,6 +66,13 @@ def test_the_cost_is_the_worse_of_agreement_and_perplexity() -> None:
 
 def test_an_edit_without_all_figures_is_no_candidate() -> None:
     assert points(ROWS, "test", Tolerance()) == []
+
+
+def test_random_directions_are_shown_and_never_chosen() -> None:
+    named = [replace(r, edit="r", eraser="random") for r in ROWS if r.edit == "a"]
+    shown = points([*ROWS, *named], "validation", Tolerance(), baselines=True)
+    assert [p.edit for p in shown] == ["a", "r"]
+    assert [p.edit for p in points([*ROWS, *named], "validation", Tolerance())] == ["a"]
 
 
 def test_nothing_to_choose_from_is_refused() -> None:
