@@ -34,6 +34,7 @@ from countergen_edit.reports.html import write_report
 from countergen_edit.reports.results import Results
 from countergen_edit.reports.run import open_run
 from countergen_edit.reports.sweep_table import print_sweep
+from countergen_edit.writing import whole
 
 ABOUT_PLACES = ("run_dir", "scratch")
 """Settings that no row depends on."""
@@ -130,13 +131,8 @@ def take_store(pool: Path, axes: Mapping[str, str], run: Path, edits: Collection
             to = run / path.relative_to(part)
             if path.name not in names or of_axis not in alike or to.exists():
                 continue
-            temporary = to.with_name(to.name + ".tmp")
-            try:
-                to.parent.mkdir(parents=True, exist_ok=True)
+            with whole(to) as temporary:
                 shutil.copyfile(path, temporary)
-                temporary.replace(to)
-            except OSError as error:
-                raise UserError(f"cannot write {to}: {error.strerror}") from error
 
 
 def _alike(pool: Path, axes: Mapping[str, str]) -> Iterator[tuple[Path, set[str]]]:

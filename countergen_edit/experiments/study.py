@@ -45,8 +45,8 @@ class Study(AuditWork):
         self._sites: dict[str, FitData] | None = None
         self._fitted: dict[str, Edit] = {}
 
-    @property
-    def sites(self) -> dict[str, FitData]:
+    def capture(self) -> dict[str, FitData]:
+        """What erasers are fitted on at every site and layer, captured once."""
         if self._sites is None:
             plan = self.plan
             self._sites = capture_sites(
@@ -64,7 +64,7 @@ class Study(AuditWork):
     def fitted(self, cell: Cell) -> Edit:
         """The edit of a cell, fitted once: combinations are made of the cells' own."""
         if cell.unit not in self._fitted:
-            data = self.sites[cell.site]
+            data = self.capture()[cell.site]
             with fitting_threads(data.at(cell.layer)):
                 erasure = data.fit(cell.eraser, cell.layer).erasure_
             self._fitted[cell.unit] = Edit.at(cell.site, {cell.layer: erasure})
@@ -82,7 +82,12 @@ class Study(AuditWork):
         return self.everything(None, UNEDITED)
 
     def cell(self, cell: Cell) -> list[Row]:
-        """Every figure of one cell, or the error that its eraser ended with."""
+        """Every figure of one cell, or the error that its eraser ended with.
+
+        Raises:
+            UserError: there is no room for activations or rows, which is no eraser's fault.
+        """
+        self.capture()
         try:
             edit, columns = self.combined([cell])
         except Exception as error:  # an eraser may be the user's own, and fail in its own way

@@ -36,6 +36,7 @@ from countergen_edit.metrics.base import UNEDITED, Metric, Subject, register
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, Weights, estimate, resample
 from countergen_edit.models import LanguageModel, check_contrasts, contrastive_generate
+from countergen_edit.writing import whole
 
 AUTOMATIC = "cid_biased_fraction_automatic"
 RATED_BY_LEXICON = {"rated_by": "lexicon, automatically; no person has rated"}
@@ -452,11 +453,9 @@ class Cid(Metric):
 
 def write_continuations(path: Path, items: Sequence[Continuation]) -> None:
     """Write continuations as JSON lines, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
     lines = (json.dumps(asdict(item), ensure_ascii=False) for item in items)
-    temporary.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    temporary.replace(path)
+    with whole(path) as temporary:
+        temporary.write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
 
 def read_continuations(path: Path) -> list[Continuation]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -227,6 +228,48 @@ def test_a_worker_killed_by_the_system_leaves_what_another_continues(
     assert (tmp_path / "run" / RESULTS).read_text().endswith('{"metric": "half a row')
     sweep(testbed, make_plan(), RunFolder(tmp_path / "run", {}, IDENTITY))
     assert (tmp_path / "run" / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
+
+
+@pytest.mark.parametrize("most", [1_000, 20_000])
+def test_a_full_disk_is_said_and_the_sweep_continues_once_there_is_room(
+    most: int, testbed: LanguageModel, path: Path, tmp_path: Path
+) -> None:
+    """Files may hold so many bytes: the scores of texts do not fit, or only some of the rows do."""
+    folder = RunFolder(tmp_path / "run", {}, IDENTITY)
+    worker = os.fork()  # the limit holds for it alone, and so does where its progress bar goes
+    if worker == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        try:
+            sweep(testbed, make_plan(), folder)
+        except UserError as error:
+            os._exit(2 if "cannot write" in str(error) else 1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]) == 2
+    assert not list(folder.path.rglob("*.tmp"))
+    left = (folder.path / RESULTS).read_bytes()
+    assert (path / RESULTS).read_bytes().startswith(left)
+    assert left == b"" if most < 2_000 else left.endswith(b"\n")
+    sweep(testbed, make_plan(), RunFolder(tmp_path / "run", {}, IDENTITY))
+    assert (folder.path / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
+
+
+class FullForFitting(Scratch):
+    """Holds the hidden states of what is measured, and no activations to fit on."""
+
+    def empty(self, shape: tuple[int, ...], dtype: type | np.dtype) -> np.ndarray:
+        full = Scratch(budget=0, directory=Path("/proc/nowhere"))
+        return (super() if np.dtype(dtype) == np.uint8 else full).empty(shape, dtype)
+
+
+def test_activations_without_room_are_no_fault_of_an_eraser(
+    testbed: LanguageModel, path: Path, tmp_path: Path
+) -> None:
+    folder = RunFolder(tmp_path / "run", {}, IDENTITY)
+    with pytest.raises(UserError, match=r"no room for .* MiB of activations"):
+        sweep(testbed, make_plan(scratch=FullForFitting()), folder)
+    assert list(recorded_units(folder.path)) == ["gender/unedited"]
+    assert not [row for row in folder.rows() if row.metric == "error"]
 
 
 def test_jobs_join_to_the_bytes_of_one_process(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.figures.panels import Panel, Series, dataset_label, write
 from countergen_edit.reports.results import Results
@@ -82,12 +81,8 @@ def write_figures(results: Results, folder: Path) -> list[Path]:
     Raises:
         UserError: the folder cannot be written.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        parts = results.by_axis().items()
-        return [path for axis, part in parts for path in _of_axis(part, folder, axis)]
-    except OSError as error:
-        raise UserError(f"cannot write {folder}: {error.strerror}") from error
+    parts = results.by_axis().items()
+    return [path for axis, part in parts for path in _of_axis(part, folder, axis)]
 
 
 def _of_axis(results: Results, folder: Path, axis: str) -> list[Path]:
