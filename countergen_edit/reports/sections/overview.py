@@ -62,7 +62,8 @@ def overview(run: Run) -> Section | None:
 
 def _headline(results: Results) -> list[str]:
     """The result in sentences; of a sweep, about the edit that was chosen."""
-    if len(edits_shown(results)) <= MOST_EDITS:
+    swept = bool(results.of("cost", "validation"))
+    if not swept and len(edits_shown(results)) <= MOST_EDITS:
         return headline(results)
     kept = [UNEDITED, *baselines(results), shown(results)[0].edit]
     return headline(Results([row for row in results.rows if row.edit in kept]))
