@@ -134,10 +134,9 @@ def test_of_a_small_sweep_the_chosen_edit_is_the_headline_and_not_the_strongest(
     rows.append(Row("mean_abs_r", 0.01, split="test", **about, **dear))
     rows.append(Row("abs_r_reduction", 0.98, split="test", **about, **dear))
     for edit, chosen in ((LEACE, True), (dear, False)):
-        figures = ("removed", "cost", "agreement_lost", "perplexity_ratio")
-        detail: dict[str, object] = {
-            f"{name}{end}": 0.5 for name in figures for end in ("", "_test")
-        }
+        names = ("removed", "cost", "agreement_lost", "perplexity_ratio")
+        detail: dict[str, object] = dict.fromkeys(names, 0.5)
+        detail |= {f"{name}_test": 0.5 for name in names}
         detail |= {"front": True, "chosen": chosen}
         rows.append(Row("cost", 0.5, split="validation", detail=detail, **about, **edit))
     overview = sections(open_run(make_run(tmp_path / "sweep", rows)))[0]
