@@ -31,7 +31,7 @@ FILE_ENDINGS = (".jsonl", ".csv")
 POSITIONAL = {"cid": "prompts[]", "chat": "checkpoint[]", "compare": "runs[]", "report": "run"}
 """Command → the setting that takes the words that set nothing; `[]`: it takes several."""
 MULTIRUN = ("--multirun", "-m")
-NO_PLUGIN = re.compile(r"Could not find 'hydra/(?:launcher|sweeper)/(\w+)'")
+NO_PLUGIN = re.compile(r"Could not find 'hydra/\w+/((joblib|submitit|ray|optuna)\w*)'")
 SETS_SOMETHING = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|[~-]")
 
 
@@ -155,8 +155,7 @@ def _one_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith(("Config search path", "provider="))]
     if missing := NO_PLUGIN.search(lines[0]):
-        name = missing[1].partition("_")[0]
-        extra = {"submitit": "slurm"}.get(name, name)
+        extra = {"submitit": "slurm"}.get(missing[2], missing[2])
         return f"{missing[1]} is not installed here: pip install 'countergen-edit[{extra}]'"
     return f"{' '.join(lines)} (countergen-edit COMMAND --help lists the settings)"
 

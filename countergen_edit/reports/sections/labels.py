@@ -23,9 +23,9 @@ def shown(results: Results) -> list[Row]:
         for r in results.of("cost", "validation")
         if r.detail["front"] and r.edit not in ahead
     ]
-    if ahead:
-        edits = sorted((e for e in edits if e.edit in ahead), key=lambda e: ahead.index(e.edit))
-    return edits[:MOST_EDITS]
+    # A search that an audit began with has edits of its own, of which the audit measured none.
+    swept = sorted((e for e in edits if e.edit in ahead), key=lambda e: ahead.index(e.edit))
+    return (swept or edits)[:MOST_EDITS]
 
 
 def baselines(results: Results) -> list[str]:
