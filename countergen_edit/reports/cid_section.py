@@ -53,7 +53,7 @@ def cid_section(results: Results, console: Console) -> None:
     for metric, title in FRACTIONS.items():
         rows = results.of(metric)
         if rows and not any(row.value or row.hi for row in rows):
-            console.print(f"{title}: none, before or after any edit\n")
+            console.print(f"{title}; none, before or after any edit\n")
         elif rows:
             _print(console, title, fractions_table(results, metric))
     for row in results.of("cid_rater_agreement"):
@@ -135,8 +135,9 @@ def texts_table(results: Results, template: str, brief: bool = False) -> Table:
     edits = list(dict.fromkeys(row.edit for row in rows))
     most = 1 if brief else TEXTS
     table = _table("")
+    table.columns[0].min_width = 4
     if len(edits) > 1:
-        table.add_column("edit", no_wrap=True)
+        table.add_column("edit", no_wrap=True, min_width=max(map(len, edits)))
     for group in groups:
         table.add_column(group, ratio=1, no_wrap=brief)
     strengths = list(dict.fromkeys(row.detail["lambda"] for row in rows))
@@ -182,7 +183,7 @@ def fractions_table(results: Results, metric: str) -> Table:
 
 def _table(corner: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column(corner)
+    table.add_column(corner, no_wrap=True)
     return table
 
 

@@ -64,7 +64,7 @@ def page(browser: Any, report: Path) -> Any:
 
 def column(page: Any, table: str, place: int) -> list[str]:
     return page.execute_script(
-        "return [...document.querySelectorAll('#' + arguments[0] + ' tbody tr:not([hidden])')]"
+        "return [...document.querySelectorAll(`#${arguments[0]} tbody tr:not([hidden], .group)`)]"
         ".map((row) => row.cells[arguments[1]].firstChild?.textContent.trim() ?? '')",
         table,
         place,

@@ -12,6 +12,8 @@ from countergen_edit.reports.table import baseline_of, edits_shown
 UNEDITED, NO_EDIT, RANDOM = "none", "no edit", "random directions"
 MOST_EDITS = 6
 """Edits shown at length; a sweep has hundreds, which its own figures show."""
+COVERED = {"agreement": (0.5, 1.0), "perplexity_ratio": (1.0, 1.01), "kl": (0.0, 0.05)}
+"""What an axis of a cost covers at least: up to where one would begin to mind it."""
 
 
 def shown(results: Results) -> list[Row]:
@@ -46,25 +48,6 @@ def edit_label(edit: str) -> str:
     ('no edit', 'rlace-1@resid_post.2')
     """
     return NO_EDIT if edit == UNEDITED else edit
-
-
-def eraser_label(row: Row) -> str:
-    """An eraser with its rank.
-
-    >>> eraser_label(Row("r", 0.0, eraser="inlp", rank=8))
-    'inlp-8'
-    """
-    return f"{row.eraser}-{row.rank}"
-
-
-def site_of(row: Row) -> str:
-    """The site of a single edit, with its axis where its name tells it.
-
-    >>> site_of(Row("r", 0.0, edit="inlp-8@resid_post.3/gender"))
-    'resid_post, gender'
-    """
-    place, _, axis = row.edit.partition("@")[2].partition("/")
-    return place.partition(".")[0] + (f", {axis}" if axis else "")
 
 
 def set_label(row: Row) -> str:
