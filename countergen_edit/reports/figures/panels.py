@@ -58,6 +58,8 @@ class Panel:
     """Ends of the axis of the values, where panels are compared; otherwise they fit the data."""
     covers: tuple[float, float] | None = None
     """What the horizontal axis covers at least, so that noise is not drawn as if it were much."""
+    wide: bool = False
+    """Whether the horizontal axis is logarithmic above 1, for what spans orders of magnitude."""
 
     @property
     def categories(self) -> list[str]:
@@ -214,6 +216,9 @@ def _axes(ax: Any, panel: Panel) -> None:
     for axis in (ax.xaxis, ax.yaxis):
         if hasattr(formatter := axis.get_major_formatter(), "set_useOffset"):
             formatter.set_useOffset(False)
+    if panel.wide:
+        ax.set_xscale("symlog", linthresh=1)
+        ax.xaxis.set_major_formatter("{x:g}")
     if panel.limits is not None:
         (ax.set_xlim if panel.downwards or panel.is_spread else ax.set_ylim)(panel.limits)
     if panel.covers is not None:

@@ -63,8 +63,11 @@ def _removed(results: Results, rows: list[Row]) -> list[Table]:
     for row in rows:
         gone = [results.under(row, edit, "abs_r_reduction") for edit in edits]
         lines.append((set_label(row), *(Number.of(found, percent=True) for found in gone)))
+    if not edits:
+        return []
+    titles = ("set", *map(edit_label, edits))
     note = "1 − after/before; below 0 bias was added. Where there was hardly any, it says little."
-    return [Table("removed", "Bias removed", ("set", *edits), tuple(lines), note)] if edits else []
+    return [Table("removed", "Bias removed", titles, tuple(lines), note)]
 
 
 def _directions(results: Results) -> Table:

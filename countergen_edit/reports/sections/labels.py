@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.figures.panels import Series, dataset_label
 from countergen_edit.reports.results import Results
+from countergen_edit.reports.sweep_table import short
 from countergen_edit.reports.table import baseline_of, edits_shown
 
 UNEDITED, NO_EDIT, RANDOM = "none", "no edit", "random directions"
@@ -25,9 +26,9 @@ def shown(results: Results) -> list[Row]:
         for r in results.of("cost", "validation")
         if r.detail["front"] and r.edit not in ahead
     ]
-    if ahead:
-        edits = sorted((e for e in edits if e.edit in ahead), key=lambda e: ahead.index(e.edit))
-    return edits[:MOST_EDITS]
+    # An audit that follows a search names the edit anew, and has no other.
+    kept = sorted((e for e in edits if e.edit in ahead), key=lambda e: ahead.index(e.edit))
+    return (kept or edits)[:MOST_EDITS]
 
 
 def baselines(results: Results) -> list[str]:
@@ -46,8 +47,10 @@ def edit_label(edit: str) -> str:
 
     >>> edit_label("none"), edit_label("rlace-1@resid_post.2")
     ('no edit', 'rlace-1@resid_post.2')
+    >>> edit_label("leace-1@resid_post.2 + leace-1@resid_post.3")
+    'leace-1@resid_post.2 + .3'
     """
-    return NO_EDIT if edit == UNEDITED else edit
+    return NO_EDIT if edit == UNEDITED else short(edit)
 
 
 def set_label(row: Row) -> str:

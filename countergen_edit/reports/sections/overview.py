@@ -11,14 +11,13 @@ from countergen_edit.reports.sections.labels import (
     COVERED,
     MOST_EDITS,
     UNEDITED,
-    baselines,
     compared,
     edit_label,
     set_label,
     shown,
 )
 from countergen_edit.reports.sweep_table import asked, eraser_labels
-from countergen_edit.reports.table import edits_shown, headline
+from countergen_edit.reports.table import baseline_of, edits_shown, headline
 
 BIAS = "mean |R|"
 AGREEMENT = "P(right form), both groups"
@@ -69,7 +68,9 @@ def _headline(results: Results) -> list[str]:
     """The result in sentences; of a sweep, about the edit that was chosen."""
     if len(edits_shown(results)) <= MOST_EDITS:
         return headline(results)
-    kept = [UNEDITED, *baselines(results), shown(results)[0].edit]
+    chosen = shown(results)[0]
+    held_against = baseline_of(results, chosen)
+    kept = [UNEDITED, chosen.edit, *([held_against.edit] if held_against else [])]
     return headline(Results([row for row in results.rows if row.edit in kept]))
 
 
@@ -139,7 +140,7 @@ def _by_layer(results: Results, main: Row) -> Figure | None:
         rows = [r for r in rows if r.value is not None and kept[r.edit].value is not None]
         paid = tuple(kept[r.edit].value or 0.0 for r in rows)
         tips = tuple(
-            f"{r.edit}: {BIAS} {r.value:.3f}, P(right form) {x:.3f}"
+            f"{edit_label(r.edit)}: {BIAS} {r.value:.3f}, P(right form) {x:.3f}"
             for r, x in zip(rows, paid, strict=True)
         )
         left = tuple(r.value or 0.0 for r in rows)
