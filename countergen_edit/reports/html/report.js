@@ -96,6 +96,7 @@
         body.hidden = empty;
       }
       more.hidden = found.size <= shown;
+      more.dataset.left = found.size - shown;
       more.textContent = `Show more (${found.size - shown} left)`;
       if (said) said.textContent = `${found.size} of ${rows.length}`;
     }

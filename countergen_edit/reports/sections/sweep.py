@@ -25,7 +25,7 @@ def sweep(run: Run) -> Section | None:
         words = (
             f"Chosen on validation names and wordings: {', '.join(chosen)}. Of the edits with a "
             "cost of at most 1 it removes most; if there is none, it is the cheapest. Cost 1 is "
-            "all that is tolerated of the worse of agreement lost and perplexity gained."
+            "all that is tolerated of the worst of agreement lost, perplexity gained and KL."
         )
         panels = (_panel(rows, "validation", ""), _panel(rows, "test", "_test"))
         note = "The chosen edit and the front were found on validation data alone."
