@@ -198,7 +198,8 @@ def _title(run: Run) -> str:
     first = next((r for r in run.results.rows if r.group_a and r.group_b), None)
     if first is None:
         return model
-    return f"{model}: {first.axis}, {first.group_a} and {first.group_b}"
+    groups = f"{first.group_a} and {first.group_b}"
+    return f"{model}: {first.axis}, {groups}" if first.axis else f"{model}: {groups}"
 
 
 def _kind(run: Run) -> str:
