@@ -170,7 +170,8 @@ def fractions_table(results: Results, metric: str) -> Table:
     for dataset in dict.fromkeys(row.dataset for row in rows):
         for i, edit in enumerate(edits):
             cells = [
-                f"{number(row.value, 2)} [dim]{number(row.lo, 2)}–{number(row.hi, 2)}[/dim]"
+                number(row.value, 2)
+                + ("" if row.lo is None else f" [dim]{row.lo:.2f}–{row.hi:.2f}[/dim]")
                 for group in groups
                 for row in rows
                 if (row.dataset, row.edit, row.group_a) == (dataset, edit, group)
