@@ -131,9 +131,9 @@ def _wordings(results: Results, rows: Sequence[Row]) -> list[Block]:
         return []
     panels = [Panel(phi, "F of a wording", "", tuple(series)) for phi, series in drawn.items()]
     edits = list(dict.fromkeys(edit for cells in single.values() for edit in cells))
-    by_wording = (
+    by_wording: list[tuple[Cell, ...]] = [
         (*of, *(cells.get(edit, Number(None)) for edit in edits)) for of, cells in single.items()
-    )
+    ]
     return [
         Table(
             "fairpair_wordings",
