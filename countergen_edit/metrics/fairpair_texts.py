@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from countergen_edit.data.perturbation import REASONS, Filter
-from countergen_edit.metrics.continuations import Sampled
+from countergen_edit.metrics.continuations import Sampled, joined
 from countergen_edit.metrics.fairpair_rows import FairPairRows
 from countergen_edit.metrics.ngrams import compare, strongest
 from countergen_edit.metrics.rows import Row
@@ -49,7 +49,7 @@ def _examples(sampled: Sequence[Sampled], passes: Filter) -> list[dict[str, Any]
             if not original.strip() or taken[kind] >= EXAMPLES:
                 continue
             taken[kind] += 1
-            whole = f"{s.prompt.source}{original}"
+            whole = joined(s.prompt.source, original)
             examples.append(
                 {
                     "original": whole,
