@@ -177,7 +177,7 @@ def _reading_only(
 
 
 def _norm_itself(
-    norm: Any, hidden: Float[Tensor, "*batch d"], **more: Any
+    norm: Any, hidden_states: Float[Tensor, "*batch d"], **more: Any
 ) -> Float[Tensor, "*batch d"]:
     """The Hugging Face norm, where the bridge would compute mean and variance by itself.
 
@@ -185,8 +185,9 @@ def _norm_itself(
     A norm whose inside is hooked is left to the bridge.
     """
     if norm.hook_scale.has_hooks() or norm.hook_normalized.has_hooks():
-        return cast(Tensor, type(norm).forward(norm, hidden, **more))
-    return cast(Tensor, norm.hook_out(norm.original_component(norm.hook_in(hidden))))
+        return cast(Tensor, type(norm).forward(norm, hidden_states, **more))
+    normal = norm.original_component(norm.hook_in(hidden_states))
+    return cast(Tensor, norm.hook_out(normal))
 
 
 def from_pretrained_objects(name: str, hf_model: Any, tokenizer: Any) -> LanguageModel:
@@ -223,7 +224,7 @@ def from_pretrained_objects(name: str, hf_model: Any, tokenizer: Any) -> Languag
     bridge.original_model.requires_grad_(False)
     bridge.eval()
     for module in bridge.original_model.modules():
-        if isinstance(module, NormalizationBridge):
+        if getattr(type(module), "forward", None) is NormalizationBridge.forward:
             # Plain assignment would reach the wrapped norm. Bound, so that a copy has its own.
             object.__setattr__(module, "forward", MethodType(_norm_itself, module))
     return LanguageModel(name=name, bridge=bridge, tokenizer=tokenizer)
