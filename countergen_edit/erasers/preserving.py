@@ -29,6 +29,7 @@ from countergen_edit.erasers.cvxpy_reference import preserving_cvxpy
 from countergen_edit.erasers.demands import Demands, read_demands
 from countergen_edit.erasers.labelled import read_features, require_rank
 from countergen_edit.erasers.logistic import span_coordinates
+from countergen_edit.erasers.svd import thin_svd
 from countergen_edit.errors import UserError
 from countergen_edit.seeds import generator
 
@@ -240,12 +241,14 @@ class _Solver:
         A, B = frame.A[:, :rank], frame.B
         rest = A - B @ (B.T @ A)
         rest -= B @ (B.T @ rest)
-        sines = np.linalg.svd(rest, compute_uv=False)
+        axes, sines, turned = thin_svd(rest)
         angle = float(np.arcsin(np.clip(sines.min(initial=1.0), 0.0, 1.0)))
         left = frame.sigma[:, None] * A
         if self.options.keep_within > 0 and B.shape[1]:
             return left, self._reading(A, frame.keep) * frame.whiten.T, angle
-        return left, np.linalg.pinv(rest, rcond=1e-15) * frame.whiten.T, angle
+        sure = sines > 1e-15 * sines.max(initial=0.0)
+        inverse = (turned[sure].T / sines[sure]) @ axes[:, sure].T
+        return left, inverse * frame.whiten.T, angle
 
     def _reading(
         self, A: Float[np.ndarray, "r k"], keep: Float[np.ndarray, "r c"]
@@ -259,6 +262,6 @@ class _Solver:
 
 def _span(vectors: Float[np.ndarray, "r a"], tolerance: float) -> Float[np.ndarray, "r k"]:
     """Orthonormal columns that span `vectors`, without those that are noise."""
-    left, size, _ = np.linalg.svd(vectors, full_matrices=False)
+    left, size, _ = thin_svd(vectors)
     kept = size > max(tolerance, 1e-12) * size.max(initial=0.0)
     return np.asarray(left[:, kept])
