@@ -189,6 +189,16 @@ def test_batches_in_any_split_equal_one_fit(seed, batches, method):
     np.testing.assert_allclose(stream.transform(X), whole.transform(X), atol=1e-5)
 
 
+def test_rlace_in_closed_form_is_a_mean_difference_that_streams():
+    X, z = concept(n=90, d=6, c=3)
+    stream = MeanDifference()
+    for part in np.split(np.arange(90), 3):
+        stream.partial_fit(X[part], z[part])
+    np.testing.assert_allclose(
+        RLACE(rank=2).fit(X, z).transform(X), stream.transform(X), atol=1e-10
+    )
+
+
 def test_stream_with_one_class_so_far_says_so():
     X, z = concept()
     stream = LEACE().partial_fit(X[z == 0], z[z == 0])
