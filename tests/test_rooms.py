@@ -21,7 +21,7 @@ ORDER = [
     "reports",
     "cli",
 ]
-SUPPORT = {"errors", "seeds", "conf_path"}
+SUPPORT = {"errors", "seeds", "conf_path", "writing"}
 # The testbed stands beside data and models.
 MAY_IMPORT = {room: {*ORDER[:i], room} for i, room in enumerate(ORDER)}
 MAY_IMPORT["testbed"] = {"data", "models", "testbed"}

@@ -30,6 +30,8 @@ COMMANDS = {
 FILE_ENDINGS = (".jsonl", ".csv")
 POSITIONAL = {"cid": "prompts[]", "chat": "checkpoint[]", "compare": "runs[]", "report": "run"}
 """Command → the setting that takes the words that set nothing; `[]`: it takes several."""
+MULTIRUN = ("--multirun", "-m")
+NO_PLUGIN = re.compile(r"Could not find 'hydra/(?:launcher|sweeper)/(\w+)'")
 SETS_SOMETHING = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|[~-]")
 
 
@@ -84,6 +86,8 @@ def run(command: str, words: Sequence[str]) -> None:
     import hydra
 
     overrides = overrides_of(command, words)
+    # Hydra's parser takes settings on one side of a flag only.
+    overrides.sort(key=lambda word: word not in MULTIRUN)
     check_composes(command, overrides)
 
     def task(config: Any) -> Any:
@@ -114,22 +118,46 @@ def check_composes(command: str, overrides: Sequence[str]) -> None:
         UserError: a key or a choice does not exist, or a value is not written as Hydra reads it.
     """
     flags = [word for word in overrides if word.startswith("-")]
-    if flags:
-        return  # help, multirun and the like: Hydra's own parser decides
+    if not set(flags) <= set(MULTIRUN):
+        return  # help and the like: Hydra's own parser decides
     from hydra import compose, initialize_config_dir
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
     try:
         with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-            compose(command, list(overrides))
+            for job in jobs_of(overrides[len(flags) :]) if flags else [overrides]:
+                compose(command, list(job))
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(_one_line(error)) from error
+
+
+def jobs_of(overrides: Sequence[str]) -> list[list[str]]:
+    """Jobs of `--multirun` that between them have every choice of a group, not all that there are.
+
+    >>> jobs_of(["eraser=rlace,leace", "layers=[0],[1]", "seed=1"])
+    [['eraser=rlace', 'layers=[0]', 'seed=1'], ['eraser=leace', 'layers=[0]', 'seed=1']]
+    """
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    first = list(overrides)
+    others: list[tuple[int, str]] = []
+    for i, override in enumerate(OverridesParser.create().parse_overrides(first)):
+        if override.is_discrete_sweep():
+            key = override.get_key_element()
+            one, *rest = (f"{key}={choice}" for choice in override.sweep_string_iterator())
+            first[i] = one
+            others += [(i, word) for word in rest if (conf_dir() / key).is_dir()]
+    return [first, *([*first[:i], word, *first[i + 1 :]] for i, word in others)]
 
 
 def _one_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith(("Config search path", "provider="))]
+    if missing := NO_PLUGIN.search(lines[0]):
+        name = missing[1].partition("_")[0]
+        extra = {"submitit": "slurm"}.get(name, name)
+        return f"{missing[1]} is not installed here: pip install 'countergen-edit[{extra}]'"
     return f"{' '.join(lines)} (countergen-edit COMMAND --help lists the settings)"
 
 

@@ -7,8 +7,9 @@ takes them over, runs what is missing, and chooses.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,19 +20,21 @@ from countergen_edit.cli.build import build_audit, load_model
 from countergen_edit.cli.settings import AuditSettings, audit_settings, make_settings
 from countergen_edit.conf_path import read_config
 from countergen_edit.errors import UserError, unknown
-from countergen_edit.experiments.audit import AuditPlan
+from countergen_edit.experiments.audit import STORE, AuditPlan
 from countergen_edit.experiments.cells import SweepPlan, check_sweep
 from countergen_edit.experiments.manifest import digest, make_manifest
 from countergen_edit.experiments.pareto import Tolerance, choose, points
 from countergen_edit.experiments.run_folder import MANIFEST, RunFolder, recorded_units
 from countergen_edit.experiments.sweep import sweep
 from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.scored_texts import file_of
 from countergen_edit.models import LanguageModel, Scratch
 from countergen_edit.reports.figures.sweep import write_figures
 from countergen_edit.reports.html import write_report
 from countergen_edit.reports.results import Results
 from countergen_edit.reports.run import open_run
 from countergen_edit.reports.sweep_table import print_sweep
+from countergen_edit.writing import whole
 
 ABOUT_PLACES = ("run_dir", "scratch")
 """Settings that no row depends on."""
@@ -78,6 +81,7 @@ def run(config: Mapping[str, Any]) -> tuple[float, float] | None:
         return (best.removed, best.cost) if best else (0.0, float("inf"))
     folder = RunFolder(Path(settings.run_dir or default), kept, manifest)
     rows = sweep(model, plan, folder, parts=parts_of(pool, manifest["axes"]))
+    take_store(pool, manifest["axes"], folder.path, {row.edit for row in rows})
     console = Console(highlight=False)
     print_sweep(Results(rows), console)
     written = write_figures(Results(rows), folder.path / "figures")
@@ -107,13 +111,37 @@ def parts_of(pool: Path, axes: Mapping[str, str]) -> dict[str, list[Row]]:
         axes: for each axis, what identifies its cells' model, data and code.
     """
     units: dict[str, list[Row]] = {}
-    for path in sorted(pool.glob(f"*/{MANIFEST}")):
-        theirs = json.loads(path.read_text("utf-8")).get("axes", {})
-        taken = [f"{axis}/" for axis, identity in axes.items() if theirs.get(axis) == identity]
-        for unit, rows in recorded_units(path.parent).items() if taken else ():
-            if unit.startswith(tuple(taken)):
+    for part, alike in _alike(pool, axes):
+        for unit, rows in recorded_units(part).items():
+            if unit.partition("/")[0] in alike:
                 units.setdefault(unit, rows)
     return units
+
+
+def take_store(pool: Path, axes: Mapping[str, str], run: Path, edits: Collection[str]) -> None:
+    """Copy the scores of single texts of some edits from jobs' run folders, where the run has none.
+
+    Raises:
+        UserError: the run folder cannot be written.
+    """
+    names = {file_of(Path(), edit).name for edit in edits}
+    for part, alike in _alike(pool, axes):
+        for path in sorted((part / STORE).rglob("*.jsonl")):
+            of_axis = path.parent.name if path.parent.name in axes else next(iter(axes))
+            to = run / path.relative_to(part)
+            if path.name not in names or of_axis not in alike or to.exists():
+                continue
+            with whole(to) as temporary:
+                shutil.copyfile(path, temporary)
+
+
+def _alike(pool: Path, axes: Mapping[str, str]) -> Iterator[tuple[Path, set[str]]]:
+    """The jobs' run folders with an axis of the same model, data and code, and those axes."""
+    for path in sorted(pool.glob(f"*/{MANIFEST}")):
+        theirs = json.loads(path.read_text("utf-8")).get("axes", {})
+        alike = {axis for axis, identity in axes.items() if theirs.get(axis) == identity}
+        if alike:
+            yield path.parent, alike
 
 
 def build_sweep(

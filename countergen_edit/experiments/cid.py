@@ -29,6 +29,7 @@ from countergen_edit.metrics.perturbation_effect import (
 from countergen_edit.metrics.ratings import agreed, agreement, items_of, read_sheet, write_sheet
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
+from countergen_edit.writing import whole
 
 EFFECTS, RATINGS = "effects.jsonl", "ratings.jsonl"
 SHEET = ".csv"
@@ -95,7 +96,8 @@ def _write_effects(path: Path, found: Sequence[Effect]) -> None:
     for effect in found:
         finite = effect.strength if effect.strength != float("inf") else None
         lines.append(json.dumps(asdict(effect) | {"strength": finite}, ensure_ascii=False) + "\n")
-    path.write_text("".join(lines), "utf-8")
+    with whole(path) as temporary:
+        temporary.write_text("".join(lines), "utf-8")
 
 
 def decoded(run: Path) -> dict[str, list[Continuation]]:
@@ -195,7 +197,8 @@ def read_ratings(runs: Sequence[Path], sheets: Path, seed: int) -> list[list[Row
             )
         ]
         lines = (json.dumps(r.to_dict(), ensure_ascii=False) + "\n" for r in [*rated, *shared])
-        (run / RATINGS).write_text("".join(lines), "utf-8")
+        with whole(run / RATINGS) as temporary:
+            temporary.write_text("".join(lines), "utf-8")
         found.append([*rows, *rated, *shared])
     return found
 

@@ -39,17 +39,15 @@ def scored(run: Path, name: str) -> list[Scored]:
     Raises:
         UserError: a file of it is damaged.
     """
-    found = []
-    for path in sorted((run / STORE / "r").glob("*.jsonl")):
-        sets: dict[tuple[str, str], dict[tuple[object, ...], Line]] = {}
-        lines = read(path)
-        for line in lines:
+    by_edit: dict[str, dict[tuple[str, str], dict[tuple[object, ...], Line]]] = {}
+    # A sweep of several axes keeps each in a folder, and the unedited model in all of them.
+    for path in sorted((run / STORE / "r").rglob("*.jsonl")):
+        for line in read(path):
             texts = tuple(tuple(side) for side in line["texts"])
             key = line["template"], tuple(line["outputs"]), texts
+            sets = by_edit.setdefault(line["edit"], {})
             sets.setdefault((line["dataset"], line["split"]), {})[key] = line
-        if lines:
-            found.append(Scored(name, lines[0]["edit"], sets))
-    return found
+    return [Scored(name, edit, sets) for edit, sets in by_edit.items()]
 
 
 def differences(first: Scored, second: Scored, seed: int) -> list[Row]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import yaml
 
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.rows import Row
+from countergen_edit.writing import cannot_write, whole
 
 CONFIG, MANIFEST, RESULTS, PROGRESS = (
     "config.yaml",
@@ -57,14 +59,18 @@ class RunFolder:
                     f"is {manifest['fingerprint'][:8]}): choose another run_dir"
                 )
         elif path.is_dir() and any(
-            p.name not in (CONFIG, MANIFEST + ".tmp") for p in path.iterdir()
+            p.name.removesuffix(".tmp") not in (CONFIG, MANIFEST) for p in path.iterdir()
         ):
             raise UserError(f"{path} is no run folder but is not empty: choose another run_dir")
         else:
             path.mkdir(parents=True, exist_ok=True)
             text = yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
-            (path / CONFIG).write_text(text, "utf-8")
-            _write_atomically(known, json.dumps(manifest, indent=2) + "\n")
+            for file, content in (
+                (path / CONFIG, text),
+                (known, json.dumps(manifest, indent=2) + "\n"),
+            ):
+                with whole(file) as temporary:
+                    temporary.write_text(content, "utf-8")
         self._results = path / RESULTS
         self._progress = path / PROGRESS
         self._units: dict[str, int] = {}
@@ -99,9 +105,16 @@ class RunFolder:
             + "\n"
             for row in rows
         )
+        before = self._results.stat().st_size
         _append(self._results, lines)
-        self._units[unit] = self._results.stat().st_size
-        _append(self._progress, json.dumps({"unit": unit, "end": self._units[unit]}) + "\n")
+        end = self._results.stat().st_size
+        try:
+            _append(self._progress, json.dumps({"unit": unit, "end": end}) + "\n")
+        except UserError:
+            with suppress(OSError):
+                os.truncate(self._results, before)
+            raise
+        self._units[unit] = end
 
     def rows(self) -> list[Row]:
         """All rows of the run so far, in the order in which they were recorded."""
@@ -177,18 +190,13 @@ def _progress(path: Path) -> tuple[bytes, dict[str, int]]:
 
 
 def _append(path: Path, text: str) -> None:
+    before = path.stat().st_size
     try:
         with path.open("a", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise UserError(
-            f"cannot write {path}: {error.strerror}; the same command continues the run"
-        ) from error
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, "utf-8")
-    temporary.replace(path)
+        with suppress(OSError):  # what cannot be cut off now is cut off when the run is opened
+            os.truncate(path, before)
+        raise cannot_write(path, error) from error

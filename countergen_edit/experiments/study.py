@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from countergen_edit.data.axis import Split
@@ -19,7 +20,7 @@ from countergen_edit.experiments.cells import Cell, SweepPlan, cells
 from countergen_edit.experiments.fit_data import FitData
 from countergen_edit.experiments.pareto import Point, choose, front, points
 from countergen_edit.experiments.run_folder import RunFolder
-from countergen_edit.metrics import UNEDITED
+from countergen_edit.metrics import UNEDITED, Metric
 from countergen_edit.metrics.r import pooled_reduction, r_rows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
@@ -38,13 +39,14 @@ class Study(AuditWork):
         self.sweep = plan
         self.cells = cells(model, plan, self.plan)
         self.suffix = f"/{axis}" if plan.name_axes else ""
+        self.own = axis if plan.name_axes else ""
         # What a metric has scored is not scored again.
         self.scores = self.plan.metrics[0].subject.scores
         self._sites: dict[str, FitData] | None = None
         self._fitted: dict[str, Edit] = {}
 
-    @property
-    def sites(self) -> dict[str, FitData]:
+    def capture(self) -> dict[str, FitData]:
+        """What erasers are fitted on at every site and layer, captured once."""
         if self._sites is None:
             sweep = self.sweep
             self._sites = self.captured(sweep.sites, sweep.layers, sweep.scratch)
@@ -53,7 +55,7 @@ class Study(AuditWork):
     def fitted(self, cell: Cell) -> Edit:
         """The edit of a cell, fitted once: combinations are made of the cells' own."""
         if cell.unit not in self._fitted:
-            data = self.sites[cell.site]
+            data = self.capture()[cell.site]
             with fitting_threads(data.at(cell.layer)):
                 erasure = data.fit(cell.eraser, cell.layer).erasure_
             self._fitted[cell.unit] = Edit.at(cell.site, {cell.layer: erasure})
@@ -62,12 +64,21 @@ class Study(AuditWork):
     def label(self, cell: Cell, edit: Edit) -> str:
         return edit_name(cell.name, edit.rank, cell.site, [cell.layer]) + self.suffix
 
+    def store(self, metric: Metric) -> Path:
+        """Apart for each axis: the unedited model has the same name under all of them."""
+        return super().store(metric) / self.own
+
     def unedited(self) -> list[Row]:
         """Every figure of the model as it came, on validation data too."""
         return self.everything(None, UNEDITED)
 
     def cell(self, cell: Cell) -> list[Row]:
-        """Every figure of one cell, or the error that its eraser ended with."""
+        """Every figure of one cell, or the error that its eraser ended with.
+
+        Raises:
+            UserError: there is no room for activations or rows, which is no eraser's fault.
+        """
+        self.capture()
         try:
             edit, columns = self.combined([cell])
         except Exception as error:  # an eraser may be the user's own, and fail in its own way
@@ -75,7 +86,8 @@ class Study(AuditWork):
         return [replace(row, **columns) for row in self.everything(edit, columns["edit"])]
 
     def error_row(self, cell: Cell, error: Exception) -> Row:
-        rank = cell.eraser.get_params().get("rank") or 0
+        asked = cell.eraser.get_params().get("rank")
+        rank = asked if isinstance(asked, int) else 0  # it may be left to the fit
         label = edit_name(cell.name, rank, cell.site, [cell.layer]) + self.suffix
         return Row(
             "error",

@@ -84,7 +84,8 @@ def _finish(study: Study, run: Callable[[str, Callable[[], list[Row]]], None]) -
     on from the best of them, as long as it removes noticeably more or brings the cost within what
     is tolerated.
     """
-    singles = study.validated()
+    # A run that goes on may have combinations already, which are found again from the same cells.
+    singles = [p for p in study.validated() if len(study.cells_of(p.edit)) == 1]
     if not singles:
         return  # nothing but baselines, or every cell failed, which the rows say
     best = choose(singles)

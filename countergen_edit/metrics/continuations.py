@@ -19,6 +19,7 @@ from countergen_edit.data.common_sents import PairedPrompt
 from countergen_edit.data.perturbation import Filter, Perturber, Reason
 from countergen_edit.edits import Edit, applied
 from countergen_edit.models import LanguageModel, generate
+from countergen_edit.writing import whole
 
 
 @dataclass(frozen=True)
@@ -162,11 +163,9 @@ def _key(prompt: PairedPrompt, sampling: Sampling) -> str:
 
 
 def _write(file: Path, rows: Sequence[dict[str, str]]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(file.name + ".tmp")
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    temporary.write_text(text, "utf-8")
-    temporary.replace(file)
+    with whole(file) as temporary:
+        temporary.write_text(text, "utf-8")
 
 
 def _read(file: Path) -> list[dict[str, str]]:

@@ -20,6 +20,7 @@ from countergen_edit.data.counterfactual import CounterfactualSet, Sample
 from countergen_edit.data.templates import Template, expand, slots
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, contrastive_generate
+from countergen_edit.writing import whole
 
 
 @dataclass(frozen=True)
@@ -161,11 +162,9 @@ def dataset_name(strength: float, template: str = "cid") -> str:
 
 def write_continuations(path: Path, items: Sequence[Continuation]) -> None:
     """Write continuations as JSON lines, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
     lines = (json.dumps(asdict(item), ensure_ascii=False) for item in items)
-    temporary.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    temporary.replace(path)
+    with whole(path) as temporary:
+        temporary.write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
 
 def read_continuations(path: Path) -> list[Continuation]:

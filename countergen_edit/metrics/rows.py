@@ -46,7 +46,8 @@ class Row:
 
     def to_dict(self) -> dict[str, Any]:
         """The row as JSON would have it, columns in their order."""
-        return {column: asdict(self)[column] for column in COLUMNS}
+        columns = asdict(self)
+        return {column: columns[column] for column in COLUMNS}
 
     @classmethod
     def of_set(

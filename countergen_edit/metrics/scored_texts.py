@@ -18,6 +18,7 @@ import numpy as np
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.scores import SetScores
+from countergen_edit.writing import whole
 
 
 def file_of(store: Path, label: str) -> Path:
@@ -37,15 +38,14 @@ def write(store: Path, label: str, found: Sequence[tuple[str, SetScores, Sequenc
         label: the edit.
         found: split, scores and R of every item of each set.
     """
-    path = file_of(store, label)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("w", encoding="utf-8") as file:
+    with (
+        whole(file_of(store, label)) as temporary,
+        temporary.open("w", encoding="utf-8") as file,
+    ):
         for split, scores, r in found:
             for line in _lines(scores, r):
                 about = {"edit": label, "split": split, **line}
                 file.write(json.dumps(about, ensure_ascii=False, allow_nan=False) + "\n")
-    temporary.replace(path)
 
 
 def _lines(scores: SetScores, r: Sequence[float]) -> Iterator[dict[str, Any]]:

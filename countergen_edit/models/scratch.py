@@ -48,10 +48,12 @@ class Scratch:
                 os.posix_fallocate(file.fileno(), 0, size)
             return np.memmap(path, dtype, "r+", shape=shape)
         except OSError as error:
+            few = size < 2**30
+            amount = f"{size / 2**20:.1f} MiB" if few else f"{size / 2**30:.2f} GiB"
             raise UserError(
-                f"no room for {size / 2**30:.2f} GiB of activations in "
+                f"no room for {amount} of activations in "
                 f"{self.directory or tempfile.gettempdir()}: {error.strerror}; free some, or name "
-                "another directory"
+                "another with scratch.directory"
             ) from error
 
     def _next_file(self) -> Path:

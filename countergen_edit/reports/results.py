@@ -7,6 +7,15 @@ from collections.abc import Sequence
 from countergen_edit.metrics.rows import Row
 
 
+def axis_of(row: Row) -> str:
+    """The axis that an edit is named after, as it is in a sweep of several.
+
+    >>> axis_of(Row("r", 0.0, edit="inlp-8@resid_post.3/gender")), axis_of(Row("r", 0.0))
+    ('gender', '')
+    """
+    return row.edit.partition("/")[2]
+
+
 class Results:
     """The rows of a run."""
 
@@ -49,6 +58,25 @@ class Results:
     def of(self, metric: str, split: str = "test") -> list[Row]:
         """All rows of a metric in one split."""
         return [row for row in self.rows if row.metric == metric and row.split == split]
+
+    def by_axis(self) -> dict[str, Results]:
+        """The rows of each axis, where edits are named after theirs; else all, under no name.
+
+        >>> rows = [Row("r", 0.1, unit="race/unedited"), Row("r", 0.0, unit="age/unedited")]
+        >>> rows += [Row("r", 0.0, edit="leace-1@embed/age", unit="age/cell/embed/leace()")]
+        >>> rows += [Row("r", 0.0, edit="leace-1@embed/race", unit="race/cell/embed/leace()")]
+        >>> {axis: len(part.rows) for axis, part in Results(rows).by_axis().items()}
+        {'race': 2, 'age': 2}
+        """
+        by_unit: dict[str, list[Row]] = {}
+        for row in self.rows:
+            by_unit.setdefault(row.unit.partition("/")[0], []).append(row)
+        named = {
+            axis: Results(rows)
+            for axis, rows in by_unit.items()
+            if axis and any(axis_of(row) == axis for row in rows)
+        }
+        return named or {"": self}
 
     @property
     def edits(self) -> list[Row]:

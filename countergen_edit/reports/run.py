@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ class Run:
     results: Results
     manifest: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
+    axis: str = ""
+    """The one axis that this is about, of a run whose edits are named after theirs."""
 
     @property
     def name(self) -> str:
@@ -38,7 +40,12 @@ class Run:
 
     def store(self, metric: str) -> list[Path]:
         """The JSON-lines files of a metric, in the order of their names."""
-        return sorted((self.path / STORE / metric).rglob("*.jsonl"))
+        return sorted((self.path / STORE / metric / self.axis).rglob("*.jsonl"))
+
+    def by_axis(self) -> dict[str, Run]:
+        """The run axis by axis, as `Results.by_axis` parts its rows."""
+        parts = self.results.by_axis()
+        return {axis: replace(self, results=part, axis=axis) for axis, part in parts.items()}
 
 
 def open_run(path: Path) -> Run:

@@ -85,30 +85,46 @@ def short(edit: str) -> str:
 
 
 def cells_of(results: Results) -> list[Row]:
-    """One row for every single edit: what it removes on test data."""
-    return [r for r in results.of("bias_removed") if " + " not in r.edit]
+    """One row for every cell: what its edit removes on test data, or the error it ended with."""
+    return [
+        r
+        for r in results.rows
+        if (r.metric == "error" or (r.metric, r.split) == ("bias_removed", "test"))
+        and " + " not in r.edit
+    ]
 
 
 def layer_table(results: Results, site: str) -> Table:
-    """Bias removed on test data, layer by layer, with each cell's cost below it."""
+    """Bias removed on test data, layer by layer, with each cell's cost beside it."""
     rows = [row for row in cells_of(results) if site_of(row) == site]
     costs = {row.edit: row for row in results.of("cost", "validation")}
-    columns = eraser_labels(rows)
+    # A failed fit has no rank; what was asked for stands for it where no layer has one.
+    columns = {asked(row): asked(row).removesuffix("()") for row in rows}
+    columns |= eraser_labels([row for row in rows if row.metric != "error"])
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 2))
-    table.title = f"[bold]Mean |R| removed[/bold] after each layer, {site}; cost in brackets"
-    table.title_justify, table.title_style = "left", ""
     table.add_column("layer", justify="right")
     for name in columns.values():
         table.add_column(name, justify="right", no_wrap=True)
-    for layer in dict.fromkeys(row.layer for row in rows):
+    for layer in sorted({row.layer for row in rows}, key=lambda at: -1 if at is None else at):
         found = {asked(row): row for row in rows if row.layer == layer}
         cells = [_cell(found.get(key), costs) for key in columns]
         table.add_row("" if layer is None else str(layer), *cells)
     return table
 
 
+def failures(rows: Sequence[Row]) -> list[str]:
+    """What went wrong in which cells, the same error said once."""
+    by_error: dict[str, list[str]] = {}
+    for row in rows:
+        if row.metric == "error":
+            by_error.setdefault(row.detail["error"], []).append(row.edit)
+    return [f"Failed: {', '.join(edits)}: {error}" for error, edits in by_error.items()]
+
+
 def _cell(row: Row | None, costs: dict[str, Row]) -> str:
     if row is None:
+        return "–"  # not swept, or not yet
+    if row.metric == "error":
         return "failed"
     cost = costs.get(row.edit)
     text = percent(row.value)
@@ -123,11 +139,9 @@ def _short(cost: float) -> str:
     return f"{cost:.1f}" if cost < 10 else f"{cost:.0f}"
 
 
-def front_table(results: Results) -> Table:
+def front_table(results: Results, axis: str = "") -> Table:
     """The edits that no other beats, on validation data, and what test data say of them."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 2))
-    table.title = "[bold]Front[/bold]: no other edit removes more for less, on validation data"
-    table.title_justify, table.title_style = "left", ""
     table.add_column("edit", overflow="fold")
     for name in (
         "removed\nvalid.",
@@ -142,7 +156,7 @@ def front_table(results: Results) -> Table:
     for row in sorted(rows, key=lambda r: -r.detail["removed"])[:SHOWN]:
         d = row.detail
         table.add_row(
-            ("→ " if d["chosen"] else "") + short(row.edit),
+            ("→ " if d["chosen"] else "") + short(row.edit.removesuffix(f"/{axis}")),
             percent(d["removed"]),
             percent(d["removed_test"]),
             _short(row.value or 0),
@@ -154,7 +168,7 @@ def front_table(results: Results) -> Table:
 
 
 def sentences(results: Results) -> list[str]:
-    """The rule, what it chose, and what failed."""
+    """What the rule chose, for each axis, and the rule."""
     said = []
     for row in results.of("cost", "validation"):
         if not row.detail["chosen"]:
@@ -170,23 +184,31 @@ def sentences(results: Results) -> list[str]:
             f"{-100 * d['agreement_lost_test']:+.2f} points, neutral perplexity "
             f"× {d['perplexity_ratio_test']:.4f}."
         )
+    if said:
         said.append(
             "Chosen on validation names and wordings: of the edits with a cost of at most 1, the "
             "one that removes most; if there is none, the cheapest. Cost 1 is all that is "
             "tolerated of the worst of agreement lost, perplexity gained and KL divergence."
         )
-    for row in [r for r in results.rows if r.metric == "error"]:
-        said.append(f"Failed: {row.edit}: {row.detail['error']}")
     return said
 
 
 def print_sweep(results: Results, console: Console) -> None:
-    """Print a sweep: a table for each site, the front, and what that says."""
-    for site in dict.fromkeys(site_of(row) for row in cells_of(results)):
-        console.print(layer_table(results, site))
-        console.print()
-    if results.of("cost", "validation"):
-        console.print(front_table(results))
-        console.print()
+    """Print a sweep: for each axis a table for each site and the front, and what that says."""
+    for axis, part in results.by_axis().items():
+        cells = cells_of(part)
+        for site in dict.fromkeys(map(site_of, cells)):
+            where = f"after each layer, {site}; cost in brackets"
+            console.print(f"[bold]Mean |R| removed[/bold] {where}")
+            console.print(layer_table(part, site))
+            for sentence in failures([row for row in cells if site_of(row) == site]):
+                console.print(Text(sentence))
+            console.print()
+        if part.of("cost", "validation"):
+            name = f"Front, {axis}" if axis else "Front"
+            rule = "no other edit removes more for less, on validation data"
+            console.print(f"[bold]{name}[/bold]: {rule}")
+            console.print(front_table(part, axis))
+            console.print()
     for sentence in sentences(results):
         console.print(Text(f"• {sentence}"))

@@ -6,11 +6,13 @@ import json
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from countergen_edit.cli.main import main
+from tests.cli.test_conf import PLUGINS
 from tests.tiny_models import tiny_model_dir
 
 
@@ -52,6 +54,11 @@ MISTAKES = {
         "edit.positions 'frist'",
     ),
     "unknown choice": (["audit", "eraser=rlac"], "rlace"),
+    "unknown choice of one of several jobs": (
+        ["sweep", "layers=[1],[2]", "--multirun", "eraser=leace,rlac"],
+        "rlac",
+    ),
+    "unknown launcher": (["sweep", "layers=[1],[2]", "-m", "launcher=joblb"], "joblib"),
     "unknown key": (["audit", "sede=1"], "sede"),
     "unknown eraser parameter": (["audit", "+eraser.rlace.rnk=2"], "rank"),
     "unknown dtype": (["audit", "model.dtype=float3"], "float32"),
@@ -95,6 +102,21 @@ def test_a_mistake_gets_one_line(mistake: str, capsys: pytest.CaptureFixture[str
     words, hint = MISTAKES[mistake]
     said = fails(capsys, *words)
     assert any(h in said for h in hint.split("|")), said
+
+
+EXTRAS = {"joblib": "joblib", "ray": "ray", "submitit_local": "slurm", "optuna": "optuna"}
+"""Launcher → the extra it comes with."""
+
+
+@pytest.mark.parametrize("launcher", EXTRAS)
+def test_a_launcher_without_its_extra_names_it(
+    launcher: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plugin = PLUGINS[launcher]
+    if find_spec("hydra_plugins") and find_spec(plugin):
+        pytest.skip("its extra is installed")
+    said = fails(capsys, "sweep", "--multirun", "layers=[1],[2]", f"launcher={launcher}")
+    assert f"pip install 'countergen-edit[{EXTRAS[launcher]}]'" in said
 
 
 def test_a_hub_out_of_reach_is_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:

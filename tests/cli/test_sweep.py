@@ -22,7 +22,7 @@ def test_a_failed_cell_is_named_and_the_exit_code_says_so(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     words = ["sweep", "data=testbed", "eraser=[rlace]", "ranks=[1,500]", "layers=[4]", "combine=1"]
-    one = "[{source: testbed, family: hobbies}]"
+    one = "[{source: testbed, family: questions}]"
     words += [f"data.{split}={one}" for split in ("fit", "validation", "test")]
     with pytest.raises(SystemExit) as stop:
         main([*words, "data.keep=[]"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -34,7 +35,7 @@ from countergen_edit.testbed import load_axis, load_truth
 
 IDENTITY = {"fingerprint": "f" * 64}
 LAYERS = (1, 4)
-SAMPLES, NAMES = 3, 6
+SAMPLES, NAMES = 2, 4
 
 
 class FailsAtRankTwo(MeanDifference):
@@ -85,8 +86,8 @@ def make_plan(**changes: object) -> SweepPlan:
         keep=(),
         agreement_validation=made["agreement_validation"],
         agreement_test=made["agreement_test"],
-        neutral_fit=tuple(truth.neutral_texts()[40:44]),
-        neutral=tuple(truth.neutral_texts()[:8]),
+        neutral_fit=tuple(truth.neutral_texts()[40:42]),
+        neutral=tuple(truth.neutral_texts()[:4]),
         erasers={"rlace": make_eraser("rlace", rank=1), "leace": make_eraser("leace")},
         metrics=(make_metric("r", subject),),
     )
@@ -175,15 +176,42 @@ class KilledBySystem(Dying):
         super().record(unit, rows)
 
 
-@pytest.mark.parametrize("left", [1, 5])
+def units(path: Path, first: int | None = None) -> dict[str, list[Row]]:
+    """What a run recorded, or the first units of it."""
+    return dict(list(recorded_units(path).items())[:first])
+
+
+UNITS = 8
+"""Of `make_plan`: the unedited model, four cells, two combinations, the choice."""
+
+
+def test_the_plan_has_combinations_to_be_killed_between(path: Path) -> None:
+    kinds = [unit.split("/")[1] for unit in units(path)]
+    assert kinds == ["unedited", *["cell"] * 4, *["combined"] * 2, "choice"]
+    assert len(kinds) == UNITS
+
+
 def test_a_killed_sweep_continues_to_the_bytes_of_an_undisturbed_one(
-    left: int, testbed: LanguageModel, path: Path, tmp_path: Path
+    testbed: LanguageModel, path: Path, tmp_path: Path
 ) -> None:
     folder = Dying(tmp_path / "run", {}, IDENTITY)
-    folder.left = left
+    folder.left = 1
     with pytest.raises(KilledError):
         sweep(testbed, make_plan(), folder)
     sweep(testbed, make_plan(), RunFolder(tmp_path / "run", {}, IDENTITY))
+    assert (tmp_path / "run" / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
+
+
+@pytest.mark.parametrize("recorded", range(UNITS + 1))
+def test_a_sweep_continues_wherever_it_ended(
+    recorded: int, testbed: LanguageModel, path: Path, tmp_path: Path
+) -> None:
+    """Units that another process recorded stand for those that would be measured anew."""
+    begun = RunFolder(tmp_path / "run", {}, IDENTITY)
+    for unit, rows in units(path, recorded).items():
+        begun.record(unit, rows)
+    parts = {unit: rows for unit, rows in units(path).items() if not unit.endswith("/choice")}
+    sweep(testbed, make_plan(), RunFolder(tmp_path / "run", {}, IDENTITY), parts=parts)
     assert (tmp_path / "run" / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
 
 
@@ -200,6 +228,48 @@ def test_a_worker_killed_by_the_system_leaves_what_another_continues(
     assert (tmp_path / "run" / RESULTS).read_text().endswith('{"metric": "half a row')
     sweep(testbed, make_plan(), RunFolder(tmp_path / "run", {}, IDENTITY))
     assert (tmp_path / "run" / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
+
+
+@pytest.mark.parametrize("most", [1_000, 20_000])
+def test_a_full_disk_is_said_and_the_sweep_continues_once_there_is_room(
+    most: int, testbed: LanguageModel, path: Path, tmp_path: Path
+) -> None:
+    """Files may hold so many bytes: the scores of texts do not fit, or only some of the rows do."""
+    folder = RunFolder(tmp_path / "run", {}, IDENTITY)
+    worker = os.fork()  # the limit holds for it alone, and so does where its progress bar goes
+    if worker == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        try:
+            sweep(testbed, make_plan(), folder)
+        except UserError as error:
+            os._exit(2 if "cannot write" in str(error) else 1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]) == 2
+    assert not list(folder.path.rglob("*.tmp"))
+    left = (folder.path / RESULTS).read_bytes()
+    assert (path / RESULTS).read_bytes().startswith(left)
+    assert left == b"" if most < 2_000 else left.endswith(b"\n")
+    sweep(testbed, make_plan(), RunFolder(tmp_path / "run", {}, IDENTITY))
+    assert (folder.path / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
+
+
+class FullForFitting(Scratch):
+    """Holds the hidden states of what is measured, and no activations to fit on."""
+
+    def empty(self, shape: tuple[int, ...], dtype: type | np.dtype) -> np.ndarray:
+        full = Scratch(budget=0, directory=Path("/proc/nowhere"))
+        return (super() if np.dtype(dtype) == np.uint8 else full).empty(shape, dtype)
+
+
+def test_activations_without_room_are_no_fault_of_an_eraser(
+    testbed: LanguageModel, path: Path, tmp_path: Path
+) -> None:
+    folder = RunFolder(tmp_path / "run", {}, IDENTITY)
+    with pytest.raises(UserError, match=r"no room for .* MiB of activations"):
+        sweep(testbed, make_plan(scratch=FullForFitting()), folder)
+    assert list(recorded_units(folder.path)) == ["gender/unedited"]
+    assert not [row for row in folder.rows() if row.metric == "error"]
 
 
 def test_jobs_join_to_the_bytes_of_one_process(
@@ -233,10 +303,11 @@ def test_the_choice_does_not_see_test_data(
 
 
 def test_a_combination_removes_more_than_what_it_is_built_on(
-    testbed: LanguageModel, tmp_path: Path
+    testbed: LanguageModel, path: Path, tmp_path: Path
 ) -> None:
     plan = make_plan(tolerance=Tolerance(10, 10))  # anything goes: only bias counts
-    found = sweep(testbed, plan, RunFolder(tmp_path / "run", {}, IDENTITY))
+    cells = units(path, 5)  # what is tolerated changes none of them
+    found = sweep(testbed, plan, RunFolder(tmp_path / "run", {}, IDENTITY), parts=cells)
     costs = {r.edit: r for r in found if r.metric == "cost"}
     [chosen] = [edit for edit, row in costs.items() if row.detail["chosen"]]
     singles = [row.detail["removed"] for edit, row in costs.items() if " + " not in edit]

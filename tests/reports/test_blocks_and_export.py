@@ -182,5 +182,25 @@ def test_wordings_of_fairpair_stand_beside_its_figures(tmp_path: Path) -> None:
     assert [row[2] for row in tables["fairpair_prompts"].rows] == ["one", "one", "two", "two"]
 
 
+def test_of_a_small_sweep_the_chosen_edit_is_the_headline_and_not_the_strongest(
+    tmp_path: Path,
+) -> None:
+    rows = audit_rows()
+    dear = LEACE | {"edit": "dear-1@resid_post.1", "eraser": "dear", "layer": 1}
+    about = {"dataset": "jobs_test", "axis": "gender", "group_a": "female", "group_b": "male"}
+    rows.append(Row("mean_abs_r", 0.01, split="test", **about, **dear))
+    rows.append(Row("abs_r_reduction", 0.98, split="test", **about, **dear))
+    for edit, chosen in ((LEACE, True), (dear, False)):
+        names = ("removed", "cost", "agreement_lost", "perplexity_ratio")
+        detail: dict[str, object] = dict.fromkeys(names, 0.5)
+        detail |= {f"{name}_test": 0.5 for name in names}
+        detail |= {"front": True, "chosen": chosen}
+        rows.append(Row("cost", 0.5, split="validation", detail=detail, **about, **edit))
+    overview = sections(open_run(make_run(tmp_path / "sweep", rows)))[0]
+    said = " ".join(overview.blocks[0].sentences)  # type: ignore[union-attr]
+    assert "leace (rank 1)" in said
+    assert "dear" not in said
+
+
 def test_nothing_to_show_is_still_a_page() -> None:
     assert "<title>empty</title>" in render([], title="empty", kind="", about=[])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -47,17 +48,79 @@ ROWS = [
 
 @pytest.fixture
 def printed() -> str:
+    return shown(ROWS)
+
+
+def of_layers(printed: str) -> dict[str, str]:
+    return {line.split()[0]: line for line in printed.splitlines() if line[:6].strip().isdigit()}
+
+
+def shown(rows: list[Row]) -> str:
     console = Console(file=StringIO(), width=80)
-    print_sweep(Results(ROWS), console)
+    print_sweep(Results(rows), console)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_every_cell_stands_in_the_table_and_a_failed_one_says_so(printed: str) -> None:
-    lines = {line.split()[0]: line for line in printed.splitlines() if line[:6].strip().isdigit()}
+    lines = of_layers(printed)
     assert "80 % [41]" in lines["1"]
     assert "70 % [1.5]" in lines["1"]
-    assert "failed" in lines["2"]
-    assert "Failed: rlace-1@resid_post.2: ValueError: no" in printed
+    assert lines["2"].split()[1] == "failed"
+    below = printed.splitlines()[printed.splitlines().index(lines["2"]) + 1]
+    assert below == "Failed: rlace-1@resid_post.2: ValueError: no"
+
+
+def test_a_cell_without_any_row_did_not_fail() -> None:
+    printed = shown(ROWS[:-1])  # killed before the last cell, say
+    assert of_layers(printed)["2"].split()[1] == "–"
+    assert "failed" not in printed.lower()
+
+
+def test_an_eraser_that_failed_at_every_layer_has_a_column_and_its_error_is_said_once() -> None:
+    bad = {"eraser": "own", "rank": 0, "detail": {"error": "KeyError: 'x'"}}
+    unit = "gender/cell/resid_post.{}/own(rank=cv)"
+    failed = [
+        made("error", None, f"own-0@resid_post.{i}", unit=unit.format(i), **bad) for i in (0, 1)
+    ]
+    printed = shown([*ROWS, *failed])
+    lines = of_layers(printed)
+    assert lines["0"].split() == ["0", "–", "–", "failed"]
+    assert lines["2"].split()[-1] == "–"
+    assert "own(rank=cv)" in printed
+    assert "Failed: own-0@resid_post.0, own-0@resid_post.1: KeyError: 'x'" in printed
+
+
+def of_axis(axis: str) -> list[Row]:
+    """The rows as a sweep of several axes names them; each axis has sets of its own."""
+    found = []
+    for row in ROWS:
+        edit = row.edit if row.edit == "none" else f"{row.edit}/{axis}"
+        unit, dataset = f"{axis}/cell/{row.eraser}()", f"{axis}_test"
+        found.append(replace(row, axis=axis, edit=edit, unit=unit, dataset=dataset))
+    return found
+
+
+def test_axes_have_tables_panels_and_a_choice_of_their_own() -> None:
+    both = [*of_axis("gender"), *of_axis("race")]
+    printed = shown(both)
+    for axis in ("gender", "race"):
+        assert f"resid_post, {axis}; cost in brackets" in printed
+        assert f"Front, {axis}: " in printed
+        assert f"Best: leace-1@resid_post.1/{axis} removes" in printed
+        assert f"Failed: rlace-1@resid_post.2/{axis}: ValueError: no" in printed
+    assert printed.count("→ leace-1@resid_post.1 ") == 2
+    assert printed.count("Chosen on validation") == 1
+    for axis, part in Results(both).by_axis().items():
+        assert {panel.title for panel in layer_panels(part, f"resid_post, {axis}")} == {axis}
+        [front] = [s for s in front_panels(part)[0].series if s.name == "front"]
+        assert front.x == (0.5, 40.0)
+
+
+def test_each_axis_has_figure_files_of_its_own(tmp_path: Path) -> None:
+    both = [row for axis in ("gender", "race") for row in of_axis(axis) if row.layer != 2]
+    names = {path.stem for path in write_figures(Results(both), tmp_path)}
+    stems = ("front-{}", "edits-resid_post-{}-r", "edits-resid_post-{}-mean_abs_r")
+    assert names == {stem.format(axis) for stem in stems for axis in ("gender", "race")}
 
 
 def test_the_choice_is_named_with_what_it_does_on_test_data(printed: str) -> None:
@@ -67,9 +130,7 @@ def test_the_choice_is_named_with_what_it_does_on_test_data(printed: str) -> Non
 
 
 def test_a_sweep_without_a_single_good_cell_still_prints() -> None:
-    console = Console(file=StringIO(), width=80)
-    print_sweep(Results([ROWS[0], ROWS[-1]]), console)
-    assert "Failed:" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "Failed:" in shown([ROWS[0], ROWS[-1]])
 
 
 def test_the_layer_figure_has_a_line_for_each_eraser_beside_no_edit() -> None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from countergen_edit.writing import whole
+
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's palette, which colour-blind readers tell apart."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -270,13 +272,19 @@ def drawn(panels: Sequence[Panel], title: str) -> Any:
 
 
 def write(panels: Sequence[Panel], title: str, path: Path, endings: Sequence[str]) -> list[Path]:
-    """Write a figure as `path` with each of the endings; the paths written."""
+    """Write a figure as `path` with each of the endings, each whole or not at all; the paths.
+
+    Raises:
+        UserError: a file cannot be written.
+    """
     written = []
     with styled():
         figure = drawn(panels, title)
         for ending in endings:
             written.append(path.with_name(path.name + ending))
-            figure.savefig(written[-1], dpi=150, metadata=DATELESS.get(ending, {}))
+            form, dated = ending.removeprefix("."), DATELESS.get(ending, {})
+            with whole(written[-1]) as temporary:
+                figure.savefig(temporary, format=form, dpi=150, metadata=dated)
     return written
 
 

@@ -77,8 +77,16 @@ def front_panels(results: Results) -> list[Panel]:
 
 
 def write_figures(results: Results, folder: Path) -> list[Path]:
-    """Write every figure that the rows have something for; the paths, in order."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write every figure that the rows have something for, axis by axis; the paths, in order.
+
+    Raises:
+        UserError: the folder cannot be written.
+    """
+    parts = results.by_axis().items()
+    return [path for axis, part in parts for path in _of_axis(part, folder, axis)]
+
+
+def _of_axis(results: Results, folder: Path, axis: str) -> list[Path]:
     single = [r for r in results.of("bias_removed") if " + " not in r.edit]
     written = []
     for site in dict.fromkeys(site_of(r) for r in single):
@@ -97,9 +105,10 @@ def write_figures(results: Results, folder: Path) -> list[Path]:
                 panels = bar_panels(results, layer, metric)
                 written += write(panels, title, folder / f"edits-{stem}-{metric}", ENDINGS)
     if results.of("cost", "validation"):
-        written += write(
-            front_panels(results), "Bias removed against cost", folder / "front", ENDINGS
-        )
+        stem, title = "front", "Bias removed against cost"
+        if axis:
+            stem, title = f"{stem}-{axis}", f"{title}, {axis}"
+        written += write(front_panels(results), title, folder / stem, ENDINGS)
     return written
 
 

@@ -18,12 +18,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from countergen_edit.errors import UserError
 from countergen_edit.reports.blocks import Cell, Figure, Number, Section, Table
 from countergen_edit.reports.figures.panels import MARKERS, colours, markers
 from countergen_edit.reports.figures.svg import VARIABLES, inline_svg
 from countergen_edit.reports.run import Run
 from countergen_edit.reports.sections import sections
+from countergen_edit.writing import whole
 
 REPORT = "report.html"
 GLYPHS = dict(zip(MARKERS, "●■▲◆▼✚✖", strict=True))
@@ -51,13 +51,9 @@ def write_report(run: Run) -> Path:
         UserError: the folder cannot be written.
     """
     path = run.path / REPORT
-    temporary = path.with_name(path.name + ".tmp")
     text = render(sections(run), title=_title(run), kind=_kind(run), about=_about(run))
-    try:
+    with whole(path) as temporary:
         temporary.write_text(text, "utf-8", errors="replace")
-        temporary.replace(path)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from error
     return path
 
 
@@ -195,11 +191,13 @@ def in_numbers(figure: Figure) -> Table:
 
 def _title(run: Run) -> str:
     model = Path(str(run.manifest.get("model", run.name))).name
-    first = next((r for r in run.results.rows if r.group_a and r.group_b), None)
-    if first is None:
-        return model
-    groups = f"{first.group_a} and {first.group_b}"
-    return f"{model}: {first.axis}, {groups}" if first.axis else f"{model}: {groups}"
+    about = []
+    for part in run.by_axis().values():
+        first = next((r for r in part.results.rows if r.group_a and r.group_b), None)
+        if first is not None:
+            groups = f"{first.group_a} and {first.group_b}"
+            about.append(f"{first.axis}, {groups}" if first.axis else groups)
+    return f"{model}: {'; '.join(about)}" if about else model
 
 
 def _kind(run: Run) -> str:

@@ -66,7 +66,8 @@ def overview(run: Run) -> Section | None:
 
 def _headline(results: Results) -> list[str]:
     """The result in sentences; of a sweep, about the edit that was chosen."""
-    if len(edits_shown(results)) <= MOST_EDITS:
+    swept = bool(results.of("cost", "validation"))
+    if not swept and len(edits_shown(results)) <= MOST_EDITS:
         return headline(results)
     chosen = shown(results)[0]
     held_against = baseline_of(results, chosen)

@@ -1,0 +1,147 @@
+"""A sweep that a launcher shares out to processes joins to the bytes of one process.
+
+Each test needs its launcher's extra and is skipped without it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+import countergen_edit
+from countergen_edit.cli.main import main
+from countergen_edit.experiments.run_folder import PROGRESS, RESULTS, recorded_units
+
+ROOT = Path(countergen_edit.__file__).parent.parent
+ONE = "[{source: testbed, family: questions}]"
+SMALL = [
+    "data=testbed", "data.keep=[]", "eraser=[rlace,leace]", "combine=1",
+    *(f"data.{split}={ONE}" for split in ("fit", "validation", "test")),
+]  # fmt: skip
+LAYERS = (1, 2, 4)
+JOBS = "layers=[1],[2],[4]"
+LAUNCHERS = {
+    "joblib": ("hydra_plugins.hydra_joblib_launcher", []),
+    "submitit_local": ("hydra_plugins.hydra_submitit_launcher", []),
+    "ray": ("hydra_plugins.hydra_ray_launcher", ["+hydra.launcher.ray.init.num_cpus=2"]),
+}
+
+
+def multirun(*words: str) -> list[str]:
+    program = [sys.executable, "-m", "countergen_edit.cli.main", "sweep", "--multirun"]
+    return [*program, *SMALL, *words]
+
+
+def telling(pids: Path) -> str:
+    """The setting by which jobs tell what processes they ran in."""
+    return f"+hydra.callbacks.who={{_target_: tests.cli.job_pids.RecordPid, folder: {pids}}}"
+
+
+def environment() -> dict[str, str]:
+    """That of this process, with the tests in reach of the jobs."""
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+
+
+def launched(folder: Path, *words: str) -> set[int]:
+    """Run a sweep with `--multirun`; the processes that its jobs ran in."""
+    pids = folder / "pids"
+    pids.mkdir()
+    done = subprocess.run(
+        multirun(telling(pids), *words),
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return {int(path.name) for path in pids.iterdir()}
+
+
+def joined(folder: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """The rows of the run that takes over what jobs found."""
+    monkeypatch.chdir(folder)
+    assert main(["sweep", *SMALL, f"layers={list(LAYERS)}", "run_dir=run"]) == 0
+    return (folder / "run" / RESULTS).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[bytes]:
+    """The rows of one process."""
+    folder = tmp_path_factory.mktemp("alone")
+    with pytest.MonkeyPatch.context() as patch:
+        yield joined(folder, patch)
+
+
+@pytest.mark.parametrize("name", LAUNCHERS)
+def test_jobs_of_several_processes_join_to_the_bytes_of_one(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin, words = LAUNCHERS[name]
+    pytest.importorskip(plugin, exc_type=ImportError)
+    pids = launched(tmp_path, JOBS, f"launcher={name}", "run_dir=run", *words)
+    assert len(pids) >= 2
+    assert os.getpid() not in pids
+    parts = [recorded_units(part) for part in (tmp_path / "run.parts").iterdir()]
+    assert sorted(len(part) for part in parts) == [3, 3, 3]  # unedited and two cells
+    assert joined(tmp_path, monkeypatch) == request.getfixturevalue("alone")
+
+
+def test_a_worker_killed_by_the_system_is_made_good_by_the_next_run(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(LAUNCHERS["joblib"][0], exc_type=ImportError)
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    words = [JOBS, "launcher=joblib", "run_dir=run"]
+    started = subprocess.Popen(
+        multirun(telling(pids), *words),
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    pool = tmp_path / "run.parts"
+    until = time.monotonic() + 120
+    while not any(path.stat().st_size for path in pool.glob(f"*/{PROGRESS}")):
+        assert started.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    os.kill(int(next(pids.iterdir()).name), signal.SIGKILL)
+    assert started.wait(timeout=120) != 0  # what happened is not passed over
+    cells = [unit for part in pool.iterdir() for unit in recorded_units(part) if "/cell/" in unit]
+    assert len(cells) < 2 * len(LAYERS)
+    again = subprocess.run(multirun(*words), cwd=tmp_path, env=environment())
+    assert again.returncode == 0
+    assert joined(tmp_path, monkeypatch) == request.getfixturevalue("alone")
+
+
+def test_the_optuna_sweeper_searches_for_what_is_removed_and_what_it_costs(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper", exc_type=ImportError)
+    searched = [
+        "launcher=optuna", "hydra.sweeper.n_trials=3", "run_dir=run",
+        "hydra.sweeper.sampler.population_size=2",
+    ]  # fmt: skip
+    launched(tmp_path, *searched)
+    found = yaml.safe_load((tmp_path / "runs/.multirun/optimization_results.yaml").read_text())
+    assert found["solutions"]
+    rows = [
+        row
+        for part in (tmp_path / "run.parts").iterdir()
+        for unit in recorded_units(part).values()
+        for row in unit
+    ]
+    removed = {r.value for r in rows if (r.metric, r.split) == ("bias_removed", "validation")}
+    for solution in found["solutions"]:
+        assert solution["values"][0] in removed
+        assert solution["values"][1] >= 0
