@@ -45,7 +45,10 @@ class Erasure(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Erase; half precision is widened, as a small change would drown in its rounding."""
         wide = torch.promote_types(x.dtype, torch.float32)
-        left, right, offset = (t.to(x.device, wide) for t in (self.left, self.right, self.offset))
+        # Copies, as a tensor mapped from a file may lie unaligned, and be rounded otherwise.
+        left, right, offset = (
+            t.to(x.device, wide, copy=True) for t in (self.left, self.right, self.offset)
+        )
         y = x.to(wide)
         return (y - (y @ right.T - offset) @ left.T).to(x.dtype)
 

@@ -35,7 +35,12 @@ _TOLERANCE = {
     torch.float16: 4e-3,
     torch.bfloat16: 3e-2,
 }
-"""Relative to the largest logit, by the weights' type: a few of its last digits."""
+"""Relative to the largest logit, by the weights' type: a few of its last digits.
+
+On one kind of device a carried edit usually costs none, as both sides run the same operations; what
+is folded is rounded with the weights. On the testbed, whose residual stream reaches 800 and whose
+logits reach 24, edited and folded logits in float32 each lie 2e-5 from their values in float64,
+1.5e-5 from each other, and in float64 1e-7."""
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from countergen_edit.cli.build import build_audit, load_model
+from countergen_edit.cli.run_place import identity, run_place
 from countergen_edit.cli.settings import audit_settings
 from countergen_edit.experiments.audit import audit, check_plan
-from countergen_edit.experiments.manifest import make_manifest
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.reports.html import write_report
 from countergen_edit.reports.results import Results
@@ -26,18 +24,8 @@ def run(config: Mapping[str, Any]) -> None:
     model = load_model(settings.model)
     plan, data_hash = build_audit(settings, model)
     check_plan(model, plan)
-    kept = {key: value for key, value in config.items() if key != "run_dir"}
-    manifest = make_manifest(
-        config=kept,
-        model=settings.model.name,
-        model_hash=model.fingerprint,
-        data_hash=data_hash,
-        seed=settings.seed,
-        command=["countergen-edit", "audit", *sys.argv[1:]],
-    )
-    label = Path(settings.model.name).name
-    default = Path("runs") / "audit" / f"{label}-{plan.fit[0].axis}-{manifest['fingerprint'][:8]}"
-    folder = RunFolder(Path(settings.run_dir or default), kept, manifest)
+    kept, manifest = identity("audit", config, settings, model, data_hash)
+    folder = RunFolder(run_place("audit", settings, plan, manifest), kept, manifest)
     rows = audit(model, plan, folder)
     console = Console(highlight=False)
     print_audit(Results(rows), console)

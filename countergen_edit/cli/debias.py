@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -15,11 +14,11 @@ from countergen_edit.cli.build import build_audit, load_model
 from countergen_edit.cli.edit import (
     SAVING,
     check_form,
-    identity,
     save,
     save_settings,
     upload,
 )
+from countergen_edit.cli.run_place import identity, run_place
 from countergen_edit.cli.settings import audit_settings, integer
 from countergen_edit.cli.sweep import swept_layers
 from countergen_edit.errors import UserError
@@ -75,9 +74,7 @@ def run(config: Mapping[str, Any]) -> None:
         plan, budgets, layers=swept_layers(config["layers"], model), combine=combine
     )
     kept, manifest = identity("debias", config, settings, model, data_hash, SAVING)
-    label = Path(settings.model.name).name
-    default = Path("runs") / "debias" / f"{label}-{plan.fit[0].axis}-{manifest['fingerprint'][:8]}"
-    place = Path(settings.run_dir or default)
+    place = run_place("debias", settings, plan, manifest)
     saving = save_settings({**config, "save": config["save"] or place / "checkpoint"})
     check_target(saving.save, saving.overwrite)
     check_plan(model, plan)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,8 @@ from countergen_edit.checkpoints import (
     save_checkpoint,
 )
 from countergen_edit.cli.build import build_audit, load_model
-from countergen_edit.cli.settings import AuditSettings, audit_settings
+from countergen_edit.cli.run_place import identity, run_place
+from countergen_edit.cli.settings import audit_settings
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.experiments.audit import AuditPlan, audit, check_plan
 from countergen_edit.experiments.edit import (
@@ -32,7 +32,6 @@ from countergen_edit.experiments.edit import (
     require_one_eraser,
     sample_edit,
 )
-from countergen_edit.experiments.manifest import make_manifest
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.html import write_report
@@ -83,9 +82,7 @@ def run(config: Mapping[str, Any]) -> None:
     check_plan(model, plan)
     check_form(model, plan, saving)
     kept, manifest = identity("edit", config, settings, model, data_hash, SAVING)
-    label = Path(settings.model.name).name
-    default = Path("runs") / "edit" / f"{label}-{plan.fit[0].axis}-{manifest['fingerprint'][:8]}"
-    folder = RunFolder(Path(settings.run_dir or default), kept, manifest)
+    folder = RunFolder(run_place("edit", settings, plan, manifest), kept, manifest)
     results = Results(audit(model, plan, folder))
     saved = save(model, plan, results, saving, kept, manifest)
     console = Console(highlight=False)
@@ -104,31 +101,6 @@ def check_form(model: LanguageModel, plan: AuditPlan, saving: SaveSettings) -> N
     """
     if choose_form(model, sample := sample_edit(model, plan), saving.form) == "folded":
         fold(model, sample)
-
-
-def identity(
-    command: str,
-    config: Mapping[str, Any],
-    settings: AuditSettings,
-    model: LanguageModel,
-    data_hash: str,
-    saving: Sequence[str],
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The settings that a run depends on, and its manifest.
-
-    Where a checkpoint went, which `saving` says, is nobody's business who gets it.
-    """
-    kept = {key: value for key, value in config.items() if key not in ("run_dir", *saving)}
-    words = [w for w in sys.argv[1:] if w.partition("=")[0] not in saving]
-    manifest = make_manifest(
-        config=kept,
-        model=settings.model.name,
-        model_hash=model.fingerprint,
-        data_hash=data_hash,
-        seed=settings.seed,
-        command=["countergen-edit", command, *words, "save=DIR"],
-    )
-    return kept, manifest
 
 
 def save(

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -116,13 +117,14 @@ def _hook(erasure: AffineErasure) -> Callable[..., Tensor]:
         wide = torch.promote_types(x.dtype, torch.float32)
         key = (x.device, wide)
         if key not in constants:
+            # Row by row, as files have them: a matrix laid out otherwise is rounded otherwise.
             left, right, offset = (
-                torch.tensor(a, device=x.device, dtype=wide)
-                for a in (erasure.left.T, erasure.right.T, erasure.right @ erasure.mean)
+                torch.tensor(np.ascontiguousarray(a), device=x.device, dtype=wide)
+                for a in (erasure.left, erasure.right, erasure.right @ erasure.mean)
             )
             constants[key] = left, right, offset
         left, right, offset = constants[key]
         y = x.to(wide)
-        return (y - (y @ right - offset) @ left).to(x.dtype)
+        return (y - (y @ right.T - offset) @ left.T).to(x.dtype)
 
     return erase

@@ -17,6 +17,7 @@ from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser, register
 from countergen_edit.erasers.labelled import LabelledRows, require_rank
 from countergen_edit.erasers.logistic import ProbeRows
+from countergen_edit.erasers.svd import thin_svd
 from countergen_edit.erasers.threads import fitting_threads
 from countergen_edit.errors import UserError
 
@@ -95,5 +96,5 @@ def _directions(weights: np.ndarray, found: np.ndarray) -> np.ndarray:
     apart = weights - weights.mean(axis=1, keepdims=True) if weights.shape[1] > 1 else weights
     for _ in range(2):  # twice is enough (Kahan): the rows stay orthonormal to rounding
         apart = apart - found.T @ (found @ apart)
-    left, size, _ = np.linalg.svd(apart, full_matrices=False)
+    left, size, _ = thin_svd(apart)
     return np.asarray(left.T[size > max(1e-10, 1e-7 * size[0])])

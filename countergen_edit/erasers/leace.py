@@ -23,6 +23,7 @@ from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import register
 from countergen_edit.erasers.moments import ClassMoments, StreamingEraser
 from countergen_edit.erasers.shrinkage import optimal_shrinkage, shrunk
+from countergen_edit.erasers.svd import thin_svd
 from countergen_edit.errors import UserError
 
 
@@ -71,7 +72,7 @@ def cross_covariance_span(moments: ClassMoments) -> Float[np.ndarray, "d k"]:
     """Orthonormal columns that span cov(x, z) for one-hot z, strongest first."""
     share = moments.mass / moments.mass.sum()
     cross = ((moments.class_means - moments.mean) * share[:, None]).T
-    left, size, _ = np.linalg.svd(cross, full_matrices=False)
+    left, size, _ = thin_svd(cross)
     most = len(share) - 1  # the columns of cov(x, z) sum to zero
     noise = np.finfo(np.float64).eps * np.abs(moments.class_means).max() * np.sqrt(cross.size)
     return np.asarray(left[:, :most][:, size[:most] > max(noise, 1e-10 * size[0])])

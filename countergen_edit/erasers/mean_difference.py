@@ -16,6 +16,7 @@ import numpy as np
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import register
 from countergen_edit.erasers.moments import ClassMoments, StreamingEraser
+from countergen_edit.erasers.svd import thin_svd
 
 
 @register("mean_difference")
@@ -50,7 +51,7 @@ def span_of_means(means: np.ndarray) -> np.ndarray:
     The sign is fixed (largest entry positive), so that equal data give equal directions.
     """
     apart = means - means.mean(axis=0)
-    _, size, right = np.linalg.svd(apart, full_matrices=False)
+    _, size, right = thin_svd(apart)
     # Means are known to rounding of their own size, not of their difference's.
     noise = np.finfo(np.float64).eps * np.abs(means).max(initial=0.0) * np.sqrt(means.size)
     rows = right[: len(means) - 1][size[: len(means) - 1] > max(noise, 1e-10 * size[0])]

@@ -15,6 +15,7 @@ M grows like 1/sin of the angle between them, which is therefore reported, and r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ from countergen_edit.erasers.cvxpy_reference import preserving_cvxpy
 from countergen_edit.erasers.demands import Demands, read_demands
 from countergen_edit.erasers.labelled import read_features, require_rank
 from countergen_edit.erasers.logistic import span_coordinates
+from countergen_edit.erasers.svd import thin_svd
 from countergen_edit.errors import UserError
 from countergen_edit.seeds import generator
 
@@ -150,10 +152,9 @@ class PreservingEraser(BaseEraser):
         amounts = GRID if self.shrinkage == "cv" and folds else (self._amount(X),)
         if len(ranks) * len(amounts) == 1:
             return ranks[0], amounts[0]
+        scores = {amount: self._scores(demands, solver, ranks, amount) for amount in amounts}
         self.cv_scores_ = {
-            (rank, amount): self._score(demands, solver, rank, amount)
-            for rank in ranks
-            for amount in amounts
+            (rank, amount): scores[amount][rank] for rank in ranks for amount in amounts
         }
         best = min(self.cv_scores_.values(), key=np.mean)
         limit = best.mean() + best.std(ddof=1) / np.sqrt(len(best))
@@ -170,28 +171,41 @@ class PreservingEraser(BaseEraser):
             )
         return float(choice)
 
-    def _score(
-        self, demands: Demands, solver: _Solver, rank: int | None, amount: float
-    ) -> Float[np.ndarray, " fold"]:
-        """Share of A left plus that of B changed, in the contexts of each fold, held out."""
+    def _scores(
+        self, demands: Demands, solver: _Solver, ranks: Sequence[int | None], amount: float
+    ) -> dict[int | None, Float[np.ndarray, " fold"]]:
+        """Of each rank, the share of A left plus that of B changed, in each fold held out."""
         rng = generator(self.random_state, "folds of contexts")
         sets = [
             rng.permutation(np.unique(c)) for c in (demands.erase_context, demands.keep_context)
         ]
         parts = [np.array_split(s, min(self.n_folds, len(sets[0]))) for s in sets]
-        scores = []
+        scores: dict[int | None, list[float]] = {rank: [] for rank in ranks}
         for erased, kept in zip(*parts, strict=True):
             out = np.concatenate([erased, kept])
-            left, right, _ = solver.solve(demands.without(out), rank, amount)
+            frame = solver.frame(demands.without(out), amount)
             test = demands.only(out)
-            remains = test.erase - left @ (right @ test.erase)
-            changed = left @ (right @ test.keep)
-            shares = [
-                float((part**2).sum() / max((whole**2).sum(), 1e-300))
-                for part, whole in ((remains, test.erase), (changed, test.keep))
-            ]
-            scores.append(sum(shares))
-        return np.array(scores)
+            for rank, found in scores.items():
+                left, right, _ = solver.within(frame, rank)
+                remains = test.erase - left @ (right @ test.erase)
+                changed = left @ (right @ test.keep)
+                shares = [
+                    float((part**2).sum() / max((whole**2).sum(), 1e-300))
+                    for part, whole in ((remains, test.erase), (changed, test.keep))
+                ]
+                found.append(sum(shares))
+        return {rank: np.array(found) for rank, found in scores.items()}
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Whitened demands at one amount of shrinkage, and what spans them."""
+
+    sigma: Float[np.ndarray, " r"]
+    whiten: Float[np.ndarray, "r 1"]
+    A: Float[np.ndarray, "r a"]
+    B: Float[np.ndarray, "r b"]
+    keep: Float[np.ndarray, "r c"]
 
 
 @dataclass(frozen=True)
@@ -206,37 +220,48 @@ class _Solver:
         self, demands: Demands, rank: int | None, amount: float
     ) -> tuple[Float[np.ndarray, "r k"], Float[np.ndarray, "k r"], float]:
         """Thin factors of M, and the smallest angle between the two demands."""
+        return self.within(self.frame(demands, amount), rank)
+
+    def frame(self, demands: Demands, amount: float) -> _Frame:
+        """What does not depend on the rank, of which cross-validation tries several."""
         options = self.options
         sphere = float(self.variances.sum()) / self.d
         sigma = np.sqrt((1.0 - amount) * self.variances + amount * sphere)
         # A direction without variance cannot carry a demand: rounding must not whiten it to one.
         seen = self.variances > self.variances.max(initial=0.0) * 1e-13
         whiten = np.where(seen, 1.0 / np.where(seen, sigma, 1.0), 0.0)[:, None]
-        A = _span(whiten * demands.erase, options.tolerance, rank)
-        B = _span(whiten * demands.keep, options.keep_tolerance, None)
+        A = _span(whiten * demands.erase, options.tolerance)
+        B = _span(whiten * demands.keep, options.keep_tolerance)
+        return _Frame(sigma, whiten, A, B, whiten * demands.keep)
+
+    def within(
+        self, frame: _Frame, rank: int | None
+    ) -> tuple[Float[np.ndarray, "r k"], Float[np.ndarray, "k r"], float]:
+        """`solve`, of at most so many directions."""
+        A, B = frame.A[:, :rank], frame.B
         rest = A - B @ (B.T @ A)
         rest -= B @ (B.T @ rest)
-        sines = np.linalg.svd(rest, compute_uv=False)
+        axes, sines, turned = thin_svd(rest)
         angle = float(np.arcsin(np.clip(sines.min(initial=1.0), 0.0, 1.0)))
-        if options.keep_within > 0 and B.shape[1]:
-            return *self._within(A, whiten * demands.keep, sigma, whiten), angle
-        right = np.linalg.pinv(rest, rcond=1e-15)
-        return sigma[:, None] * A, right * whiten.T, angle
+        left = frame.sigma[:, None] * A
+        if self.options.keep_within > 0 and B.shape[1]:
+            return left, self._reading(A, frame.keep) * frame.whiten.T, angle
+        sure = sines > 1e-15 * sines.max(initial=0.0)
+        inverse = (turned[sure].T / sines[sure]) @ axes[:, sure].T
+        return left, inverse * frame.whiten.T, angle
 
-    def _within(
-        self, A: np.ndarray, keep: np.ndarray, sigma: np.ndarray, whiten: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _reading(
+        self, A: Float[np.ndarray, "r k"], keep: Float[np.ndarray, "r c"]
+    ) -> Float[np.ndarray, "k r"]:
         # An optimal M reads only the span of both demands and writes only the span of A, so the
         # problem shrinks to their size before cvxpy sees it.
-        frame, _ = np.linalg.qr(np.hstack([A, keep]))
-        M = preserving_cvxpy(frame.T @ A, frame.T @ keep, keep_within=self.options.keep_within)
-        return sigma[:, None] * A, (A.T @ frame @ M @ frame.T) * whiten.T
+        both, _ = np.linalg.qr(np.hstack([A, keep]))
+        M = preserving_cvxpy(both.T @ A, both.T @ keep, keep_within=self.options.keep_within)
+        return np.asarray(A.T @ both @ M @ both.T)
 
 
-def _span(
-    vectors: Float[np.ndarray, "r a"], tolerance: float, rank: int | None
-) -> Float[np.ndarray, "r k"]:
+def _span(vectors: Float[np.ndarray, "r a"], tolerance: float) -> Float[np.ndarray, "r k"]:
     """Orthonormal columns that span `vectors`, without those that are noise."""
-    left, size, _ = np.linalg.svd(vectors, full_matrices=False)
+    left, size, _ = thin_svd(vectors)
     kept = size > max(tolerance, 1e-12) * size.max(initial=0.0)
-    return np.asarray(left[:, kept][:, :rank])
+    return np.asarray(left[:, kept])

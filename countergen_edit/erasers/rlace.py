@@ -35,6 +35,9 @@ SOLVERS = ("auto", "closed_form", "minimax", "cvxpy")
 class RLACE(BaseEraser):
     """Erase the orthogonal projection that wins the game; mean: balanced over the groups.
 
+    For rows that memory does not hold: at rank c - 1 the closed form is `MeanDifference`, which has
+    `partial_fit`. The game, and dimensions beyond c - 1, need the rows themselves.
+
     Args:
         rank: k, dimensions to erase.
         solver: "closed_form" (k ≥ c - 1 only); "minimax", the game itself; "cvxpy", the same game

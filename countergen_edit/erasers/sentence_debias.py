@@ -17,6 +17,7 @@ from jaxtyping import Float
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser, register
 from countergen_edit.erasers.labelled import LabelledRows, as_numpy, require_rank
+from countergen_edit.erasers.svd import thin_svd
 from countergen_edit.errors import UserError
 
 
@@ -51,7 +52,7 @@ class SentenceDebias(BaseEraser):
         rows = self._read(X, y)
         self.row_ids_ = () if pairs is None else ("pairs",)
         require_rank(self.rank, rows.X.shape[1])
-        _, size, right = np.linalg.svd(_differences(rows, pairs), full_matrices=False)
+        _, size, right = thin_svd(_differences(rows, pairs))
         found = right[size > max(1e-10 * size[0], 1e-300)]
         if len(found) < self.rank:
             raise UserError(

@@ -25,6 +25,7 @@ from countergen_edit.experiments.fit_data import (
     FitData,
     Positions,
     capture_fit_data,
+    capture_sites,
 )
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics import UNEDITED, Metric
@@ -32,7 +33,7 @@ from countergen_edit.metrics.r import r_rows
 from countergen_edit.metrics.rows import BASELINE, Row
 from countergen_edit.metrics.scores import score
 from countergen_edit.metrics.side_effects import agreement_rows, neutral_cost, neutral_rows
-from countergen_edit.models import LanguageModel, encode, hook_name
+from countergen_edit.models import LanguageModel, Scratch, encode, hook_name
 from countergen_edit.models.progress import console
 from countergen_edit.seeds import unit_seed
 
@@ -95,17 +96,28 @@ class AuditWork:
     @property
     def fit_data(self) -> FitData:
         if self._fit_data is None:
-            plan = self.plan
-            self._fit_data = capture_fit_data(
-                self.model,
-                plan.fit,
-                plan.keep,
-                plan.neutral_fit,
-                site=plan.site,
-                layers=plan.layers,
-                positions=plan.positions,
-            )
+            site = self.plan.site
+            self._fit_data = self.captured([site], self.plan.layers)[site]
         return self._fit_data
+
+    def captured(
+        self,
+        sites: Sequence[str],
+        layers: Sequence[int] | None,
+        scratch: Scratch | None = None,
+    ) -> dict[str, FitData]:
+        """The plan's fitting data at some sites."""
+        plan = self.plan
+        return capture_sites(
+            self.model,
+            plan.fit,
+            plan.keep,
+            plan.neutral_fit,
+            sites=sites,
+            layers=layers,
+            positions=plan.positions,
+            scratch=scratch,
+        )
 
     def edit(self, eraser: BaseEraser, layers: Sequence[int | None]) -> Edit:
         """The eraser, fitted and placed at each of the layers."""

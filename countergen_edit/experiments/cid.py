@@ -16,12 +16,9 @@ from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import STORE
 from countergen_edit.experiments.run_folder import RESULTS, RunFolder, read_rows
 from countergen_edit.metrics import UNEDITED
-from countergen_edit.metrics.cid import (
-    Cid,
-    Continuation,
-    fraction_rows,
-    read_continuations,
-)
+from countergen_edit.metrics.cid import Cid
+from countergen_edit.metrics.contrast_statistics import fraction_rows
+from countergen_edit.metrics.contrasts import Continuation, read_continuations
 from countergen_edit.metrics.perturbation_effect import (
     Effect,
     Perturbation,

@@ -205,25 +205,29 @@ def require_difference(
 def _places(
     model: LanguageModel, data: CounterfactualSet, sample: Sample, positions: Positions, keep: bool
 ) -> list[_Place]:
-    places = []
-    for group in data.groups:
-        for i, variation in enumerate(sample.of(group)):
-            beginnings = [""]
-            if positions == "outputs":
-                beginnings = _beginnings(model, variation.text, sample.outputs)
-            for beginning in beginnings:
-                context = f"{sample.template}{beginning}"
-                places.append(
-                    _Place(variation.text + beginning, context, f"{context} {i}", variation, keep)
-                )
-    return places
+    variations = [(i, v) for group in data.groups for i, v in enumerate(sample.of(group))]
+    beginnings = [[""]] * len(variations)
+    if positions == "outputs":
+        beginnings = _beginnings(model, [v.text for _, v in variations], sample.outputs)
+    return [
+        _Place(v.text + beginning, context, f"{context} {i}", v, keep)
+        for (i, v), found in zip(variations, beginnings, strict=True)
+        for beginning in found
+        for context in [f"{sample.template}{beginning}"]
+    ]
 
 
-def _beginnings(model: LanguageModel, prompt: str, outputs: Sequence[str]) -> list[str]:
-    """What stands of an output, before each of its tokens; nothing before the first."""
-    texts = [prompt + output for output in outputs]
-    found = dict.fromkeys([""])
-    for text, encoding in zip(texts, encode(model, texts), strict=True):
-        for token in encoding.after(len(prompt))[1:]:
-            found[text[len(prompt) : encoding.offsets[token][0]]] = None
-    return list(found)
+def _beginnings(
+    model: LanguageModel, prompts: Sequence[str], outputs: Sequence[str]
+) -> list[list[str]]:
+    """Of each prompt, what stands of an output before each of its tokens; first, nothing."""
+    encodings = iter(encode(model, [prompt + output for prompt in prompts for output in outputs]))
+    found = []
+    for prompt in prompts:
+        beginnings = dict.fromkeys([""])
+        for output in outputs:
+            text, encoding = prompt + output, next(encodings)
+            for token in encoding.after(len(prompt))[1:]:
+                beginnings[text[len(prompt) : encoding.offsets[token][0]]] = None
+        found.append(list(beginnings))
+    return found

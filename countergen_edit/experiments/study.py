@@ -17,7 +17,7 @@ from countergen_edit.edits import Edit
 from countergen_edit.erasers import fitting_threads
 from countergen_edit.experiments.audit import AuditWork, edit_name
 from countergen_edit.experiments.cells import Cell, SweepPlan, cells
-from countergen_edit.experiments.fit_data import FitData, capture_sites
+from countergen_edit.experiments.fit_data import FitData
 from countergen_edit.experiments.pareto import Point, choose, front, points
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics import UNEDITED, Metric
@@ -48,17 +48,8 @@ class Study(AuditWork):
     def capture(self) -> dict[str, FitData]:
         """What erasers are fitted on at every site and layer, captured once."""
         if self._sites is None:
-            plan = self.plan
-            self._sites = capture_sites(
-                self.model,
-                plan.fit,
-                plan.keep,
-                plan.neutral_fit,
-                sites=self.sweep.sites,
-                layers=self.sweep.layers,
-                positions=plan.positions,
-                scratch=self.sweep.scratch,
-            )
+            sweep = self.sweep
+            self._sites = self.captured(sweep.sites, sweep.layers, sweep.scratch)
         return self._sites
 
     def fitted(self, cell: Cell) -> Edit:

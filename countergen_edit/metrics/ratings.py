@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.cid import Continuation
+from countergen_edit.metrics.contrasts import Continuation
 from countergen_edit.metrics.statistics import RESAMPLES, Estimate, estimate
 from countergen_edit.seeds import generator
 

@@ -14,7 +14,8 @@ import json
 from collections.abc import Callable, Hashable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from types import MethodType
+from typing import Any, TypeVar, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -175,6 +176,20 @@ def _reading_only(
     return hook
 
 
+def _norm_itself(
+    norm: Any, hidden_states: Float[Tensor, "*batch d"], **more: Any
+) -> Float[Tensor, "*batch d"]:
+    """The Hugging Face norm, where the bridge would compute mean and variance by itself.
+
+    The two round differently: by 1.5e-5 in logits of 20, after a residual stream that reaches 800.
+    A norm whose inside is hooked is left to the bridge.
+    """
+    if norm.hook_scale.has_hooks() or norm.hook_normalized.has_hooks():
+        return cast(Tensor, type(norm).forward(norm, hidden_states, **more))
+    normal = norm.original_component(norm.hook_in(hidden_states))
+    return cast(Tensor, norm.hook_out(normal))
+
+
 def from_pretrained_objects(name: str, hf_model: Any, tokenizer: Any) -> LanguageModel:
     """Wrap a model in memory. The object itself is wrapped, put in eval mode and frozen.
 
@@ -190,6 +205,7 @@ def from_pretrained_objects(name: str, hf_model: Any, tokenizer: Any) -> Languag
             "offsets: save it as a fast tokenizer (tokenizer.json)"
         )
     from transformer_lens.model_bridge import TransformerBridge
+    from transformer_lens.model_bridge.generalized_components import NormalizationBridge
 
     hf_model.requires_grad_(False).eval()
     if not hf_model.config.architectures:  # set by save_pretrained; the bridge picks by it
@@ -207,4 +223,8 @@ def from_pretrained_objects(name: str, hf_model: Any, tokenizer: Any) -> Languag
     )
     bridge.original_model.requires_grad_(False)
     bridge.eval()
+    for module in bridge.original_model.modules():
+        if getattr(type(module), "forward", None) is NormalizationBridge.forward:
+            # Plain assignment would reach the wrapped norm. Bound, so that a copy has its own.
+            object.__setattr__(module, "forward", MethodType(_norm_itself, module))
     return LanguageModel(name=name, bridge=bridge, tokenizer=tokenizer)

@@ -46,19 +46,20 @@ def _encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:
         truncation=False,
         verbose=False,
     )
+    context, vocabulary = lm.context_length, lm.vocab_size
     encodings = []
     for text, ids, offsets in zip(texts, table["input_ids"], table["offset_mapping"], strict=True):
-        if len(ids) > lm.context_length:
+        if len(ids) > context:
             raise UserError(
                 f"a text of {len(ids)} tokens exceeds the context of {lm.name} "
-                f"({lm.context_length}): {excerpt(text)}"
+                f"({context}): {excerpt(text)}"
             )
-        if ids and max(ids) >= lm.vocab_size:
+        if ids and max(ids) >= vocabulary:
             raise UserError(
                 f"the tokenizer gives token {max(ids)}, but {lm.name} knows only "
-                f"{lm.vocab_size}: give the tokenizer that belongs to the model"
+                f"{vocabulary}: give the tokenizer that belongs to the model"
             )
-        encodings.append(Encoding(list(ids), [(int(a), int(b)) for a, b in offsets]))
+        encodings.append(Encoding(list(ids), list(offsets)))
     return encodings
 
 

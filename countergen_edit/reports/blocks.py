@@ -25,6 +25,8 @@ class Number:
     """Whether the value is a share, shown in percent."""
     signed: bool = False
     starred: bool = False
+    bounded: bool = False
+    """Whether what is smaller than the last digit is shown as that; for p-values."""
 
     @classmethod
     def of(
@@ -51,6 +53,8 @@ class Number:
     def text(self) -> str:
         """The value as tables show it.
 
+        >>> Number(0.00002, digits=4, bounded=True).text
+        '< 0.0001'
         >>> Number(0.12345).text, Number(None).text, Number(-0.5, percent=True).text
         ('0.123', '–', '−50 %')
         >>> Number(-0.0001).text, Number(0.5, signed=True).text
@@ -58,6 +62,8 @@ class Number:
         """
         if self.value is None:
             return "–"
+        if self.bounded and self.value < 10.0**-self.digits:
+            return f"< {10.0**-self.digits:.{self.digits}f}"
         return self._shown(self.value) + (" %" if self.percent else "") + "*" * self.starred
 
     @property
@@ -101,6 +107,8 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
     searchable: bool = False
+    grouped: bool = False
+    """Whether the first column names groups, each a heading over its rows."""
 
 
 @dataclass(frozen=True)

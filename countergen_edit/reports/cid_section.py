@@ -53,7 +53,7 @@ def cid_section(results: Results, console: Console) -> None:
     for metric, title in FRACTIONS.items():
         rows = results.of(metric)
         if rows and not any(row.value or row.hi for row in rows):
-            console.print(f"{title}: none, before or after any edit\n")
+            console.print(f"{title}; none, before or after any edit\n")
         elif rows:
             _print(console, title, fractions_table(results, metric))
     for row in results.of("cid_rater_agreement"):
@@ -135,8 +135,9 @@ def texts_table(results: Results, template: str, brief: bool = False) -> Table:
     edits = list(dict.fromkeys(row.edit for row in rows))
     most = 1 if brief else TEXTS
     table = _table("")
+    table.columns[0].min_width = 4
     if len(edits) > 1:
-        table.add_column("edit", no_wrap=True)
+        table.add_column("edit", no_wrap=True, min_width=max(map(len, edits)))
     for group in groups:
         table.add_column(group, ratio=1, no_wrap=brief)
     strengths = list(dict.fromkeys(row.detail["lambda"] for row in rows))
@@ -169,7 +170,8 @@ def fractions_table(results: Results, metric: str) -> Table:
     for dataset in dict.fromkeys(row.dataset for row in rows):
         for i, edit in enumerate(edits):
             cells = [
-                f"{number(row.value, 2)} [dim]{number(row.lo, 2)}–{number(row.hi, 2)}[/dim]"
+                number(row.value, 2)
+                + ("" if row.lo is None else f" [dim]{row.lo:.2f}–{row.hi:.2f}[/dim]")
                 for group in groups
                 for row in rows
                 if (row.dataset, row.edit, row.group_a) == (dataset, edit, group)
@@ -182,7 +184,7 @@ def fractions_table(results: Results, metric: str) -> Table:
 
 def _table(corner: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column(corner)
+    table.add_column(corner, no_wrap=True)
     return table
 
 

@@ -88,13 +88,21 @@ def paired_table(rows: Sequence[Row]) -> Table:
                 f"{d['samples']} of {d['samples_of_either']}",
             )
         )
+    first = rows[0].detail["against_run"] if rows else ""
+    several = len({row.detail["run"] for row in rows}) > 1
     return Table(
         "paired",
-        "Paired differences of mean |R|, on the prompts that runs share",
+        f"Paired differences of mean |R| from {first}, on the prompts that runs share",
         ("run", "edit", "set", "mean |R|", "shared"),
         tuple(lines),
-        "Below 0, the first run is less biased. Intervals are 95 %, drawn over wordings and names "
-        "together.",
+        f"Below 0, a run is less biased than {first}. Intervals are 95 %, drawn over wordings and "
+        "names together."
+        + (
+            f" Every run is held against the first, {first}: to hold it against another, name "
+            "that one first."
+            if several
+            else ""
+        ),
     )
 
 

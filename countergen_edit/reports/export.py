@@ -25,6 +25,8 @@ SPECIAL = {
     **{c: f"\\{c}" for c in "&%$#_{}"},
     "−": "$-$",
     "→": r"$\rightarrow$",
+    "<": "$<$",
+    ">": "$>$",
     "|": r"\textbar{}",
     "λ": r"$\lambda$",
     "Φ": r"$\Phi$",
@@ -131,7 +133,7 @@ def latex_text(text: str) -> str:
     """Text that LaTeX prints as it stands.
 
     >>> latex_text("P(a_b) < 5 %")
-    'P(a\\\\_b) < 5 \\\\%'
+    'P(a\\\\_b) $<$ 5 \\\\%'
     """
     text = " ".join(text.split())
     return "".join(SPECIAL.get(character, character) for character in text)

@@ -31,10 +31,13 @@ def eraser_label(row: Row) -> str:
 def asked(row: Row) -> str:
     """What was asked of a row's eraser, the same at every layer; its rank may be found by fitting.
 
-    >>> asked(Row("r", 0.0, unit="gender/cell/resid_post.2/preserving(rank=cv)", rank=6))
+    >>> asked(Row("r", 0.0, unit="gender/cell/preserving(rank=cv)", eraser="preserving"))
     'preserving(rank=cv)'
+    >>> asked(Row("r", 0.0, unit="search", eraser="leace", rank=1))
+    'leace'
     """
-    return row.unit.rpartition("/")[2] or eraser_label(row)
+    last = row.unit.rpartition("/")[2]
+    return last if last.partition("(")[0] == row.eraser else row.eraser
 
 
 def eraser_labels(rows: Sequence[Row]) -> dict[str, str]:

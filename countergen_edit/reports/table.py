@@ -148,18 +148,21 @@ def summary_table(results: Results) -> Table | None:
     table.title = f"[bold]Side by side[/bold], bias on {_set_label(main).strip()}"
     table.title_justify, table.title_style = "left", ""
     table.add_column("edit", no_wrap=True)
-    for name in ("mean |R|", "change", *(f"P(right)\n{g}" for g in (main.group_a, main.group_b))):
+    # Agreement is about gender, whichever groups the bias is about.
+    agreed = [r for r in results.of("agreement") if not r.group_b]
+    groups = list(dict.fromkeys(r.group_a for r in agreed))
+    for name in ("mean |R|", "change", *(f"P(right)\n{group}" for group in groups)):
         table.add_column(name, justify="right")
     table.add_column("perplexity\nratio", justify="right")
     for edit in ("none", *(row.edit for row in results.edits)):
         bias, gone = (_same(results, main, edit, m) for m in ("mean_abs_r", "abs_r_reduction"))
-        kept = [r for r in results.of("agreement") if r.edit == edit and not r.group_b]
+        kept = {r.group_a: r.value for r in agreed if r.edit == edit}
         ratio = next((r for r in results.of("perplexity_ratio") if r.edit == edit), None)
         table.add_row(
             edit,
             number(bias.value if bias else None),
             "" if gone is None or gone.value is None else f"{-100 * gone.value:+.0f}%",
-            *([number(row.value) for row in kept] or ["", ""]),
+            *(number(kept[group]) if group in kept else "" for group in groups),
             number(ratio.value if ratio else None),
         )
     return table

@@ -11,6 +11,9 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.results import Results
 from countergen_edit.reports.table import number, percent
 
+OVER_WORDINGS = " over wordings"
+"""Ends the names of metrics that say how a measure spreads over wordings."""
+
 
 def template_table(results: Results, table: str, model: str, *, published: bool) -> Table:
     """A task's table.
@@ -34,7 +37,12 @@ def template_table(results: Results, table: str, model: str, *, published: bool)
     return drawn
 
 
-def _name(row: Row, category: int) -> str:
+def category_name(row: Row, category: int) -> str:
+    """What a test says of a template: which group is ahead, or neither.
+
+    >>> category_name(Row("r", 0.0, group_a="female", group_b="male"), -1)
+    'M>F'
+    """
     a, b = row.group_a, row.group_b
     short = (a[0].upper(), b[0].upper()) if a[0] != b[0] else (a, b)
     return {1: f"{short[0]}>{short[1]}", -1: f"{short[1]}>{short[0]}", 0: "insig."}[category]
@@ -44,7 +52,15 @@ def _categories(results: Results, table: Table, published: bool) -> None:
     """Table 2: the original's category, and how many rewordings fall in each."""
     rows = results.of("category_flips", split="")
     first = rows[0]
-    titles = ["template", "original", _name(first, -1), _name(first, 1), "insig.", "flips", "Holm"]
+    titles = [
+        "template",
+        "original",
+        category_name(first, -1),
+        category_name(first, 1),
+        "insig.",
+        "flips",
+        "Holm",
+    ]
     for i, title in enumerate([*titles, *(["published"] if published else [])]):
         table.add_column(title, justify="left" if i < 2 else "right")
     for row in rows:
@@ -55,7 +71,7 @@ def _categories(results: Results, table: Table, published: bool) -> None:
         said = f"{known['original']} {'/'.join(map(str, known['counts']))}" if known else ""
         table.add_row(
             row.dataset,
-            "" if original is None else _name(row, original),
+            "" if original is None else category_name(row, original),
             *(str(count) for count in row.detail["counts"]),
             percent(row.value),
             str(row.detail["flips_holm"]),
@@ -71,7 +87,7 @@ def _categories(results: Results, table: Table, published: bool) -> None:
 
 def _measures(results: Results, table: Table, published: bool) -> None:
     """Tables 3 and 4: the original's measure, its rewordings' mean, change and SD."""
-    rows = [row for row in results.rows if row.metric.endswith(" over wordings")]
+    rows = [row for row in results.rows if row.metric.endswith(OVER_WORDINGS)]
     titles = ["", "original", "modified", "change", "SD", "of"]
     for i, title in enumerate([*titles, *(["published"] if published else [])]):
         table.add_column(title, justify="left" if not i else "right")
@@ -79,7 +95,7 @@ def _measures(results: Results, table: Table, published: bool) -> None:
         detail = row.detail
         change = detail["change"]
         table.add_row(
-            _line(row),
+            measure_name(row),
             number(detail["original"]),
             number(row.value),
             "" if change is None else f"{100 * change:+.0f}%",
@@ -89,8 +105,13 @@ def _measures(results: Results, table: Table, published: bool) -> None:
         )
 
 
-def _line(row: Row) -> str:
-    measure = row.metric.removesuffix(" over wordings")
+def measure_name(row: Row) -> str:
+    """What was measured of a template over its wordings.
+
+    >>> measure_name(Row("FPED over wordings", 0.0, dataset="all"))
+    'FPED, all'
+    """
+    measure = row.metric.removesuffix(OVER_WORDINGS)
     if measure == "b_associations":
         return f"{row.dataset}, % {row.group_b}"
     return f"{measure}, {row.dataset}"

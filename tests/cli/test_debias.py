@@ -9,19 +9,15 @@ import pytest
 
 from countergen_edit.checkpoints import load_checkpoint
 from countergen_edit.cli.main import main
+from countergen_edit.data.axis import SPLITS
 from countergen_edit.experiments.run_folder import RESULTS, read_rows
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
 from countergen_edit.testbed import load_axis, load_truth
 
-QUICK = [
-    "eraser=preserving",
-    "metric=[r]",
-    "combine=2",
-    "layers=[4,5]",
-    "data.test=[{source:testbed,family:traits}]",
-]
+TRAITS = [f"data.{split}=[{{source:testbed,family:traits}}]" for split in SPLITS]
+QUICK = ["eraser=preserving", "metric=[r]", "combine=2", "layers=[4,5]", *TRAITS]
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +78,7 @@ def test_where_no_edit_fits_nothing_is_saved(
         "combine=1",
         "layers=[1]",
         "max_agreement_loss=1e-7",
+        *TRAITS,
     ]
     with pytest.raises(SystemExit) as ended:
         main(["debias", *words, f"run_dir={tmp_path / 'run'}"])

@@ -122,12 +122,12 @@ def test_three_rlace_solvers_have_one_answer():
 def test_rlace_below_c_minus_1_beats_every_random_and_every_single_class_direction():
     X, z = concept(n=120, d=5, c=4, seed=3)
     game = RLACE(rank=1, solver="minimax", penalty=1e-4).fit(X, z)
-    value = game.certificate(X, z).probe_loss
 
     def loss(direction):
         u = direction / np.linalg.norm(direction)
         return fit_probe(read_rows(None, X - np.outer(X @ u, u), z)).loss
 
+    value = loss(game.erasure_.right[0])
     rng = np.random.default_rng(0)
     assert value > max(loss(rng.normal(size=5)) for _ in range(12)) - 1e-3
     assert value > max(loss(X[z == g].mean(axis=0) - X.mean(axis=0)) for g in range(4)) - 1e-3
@@ -187,6 +187,16 @@ def test_batches_in_any_split_equal_one_fit(seed, batches, method):
             stream.partial_fit(X[part], z[part], sample_weight=weight[part])
     whole = method().fit(X, z, sample_weight=weight)
     np.testing.assert_allclose(stream.transform(X), whole.transform(X), atol=1e-5)
+
+
+def test_rlace_in_closed_form_is_a_mean_difference_that_streams():
+    X, z = concept(n=90, d=6, c=3)
+    stream = MeanDifference()
+    for part in np.split(np.arange(90), 3):
+        stream.partial_fit(X[part], z[part])
+    np.testing.assert_allclose(
+        RLACE(rank=2).fit(X, z).transform(X), stream.transform(X), atol=1e-10
+    )
 
 
 def test_stream_with_one_class_so_far_says_so():

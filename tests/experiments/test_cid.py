@@ -58,7 +58,7 @@ def test_an_audit_leaves_rows_texts_and_a_page(run: Path) -> None:
     assert len((run / "store" / "cid" / "none.jsonl").read_text("utf-8").splitlines()) == 4
     page = (run / "report.html").read_text("utf-8")
     assert "Divergence along the CID path" in page
-    assert "biased by a lexicon; nobody has rated" in page
+    assert "Biased continuations according to a lexicon, which nobody has checked" in page
 
 
 def test_a_second_run_decodes_nothing_and_says_the_same(

@@ -104,6 +104,20 @@ def text_rows() -> list[Row]:
     return rows
 
 
+def template_rows() -> list[Row]:
+    """What a template task records: a template, its rewordings, and what they say."""
+    about = {"group_a": "female", "group_b": "male", "dataset": "feels"}
+    detail = {"original": 1, "counts": [1, 2, 0], "flips_holm": 0, "published": None}
+    over = {"original": 0.1, "change": -0.5, "sd": 0.2}
+    wording = {"wording": f"{{name}} feels {HARM}", "original": True, "category": -1}
+    return [
+        Row("sentiment_difference", -0.2, lo=-0.3, hi=-0.1, detail=wording, **about),
+        Row("category_flips", 1 / 3, n=3, detail=detail, **about),
+        Row("names_in_lexicon", 1.0, detail={"valence": {HARM: 2.3}}),
+        Row("FPED over wordings", 0.05, n=3, detail=over, dataset="feels"),
+    ]
+
+
 def sweep_rows() -> list[Row]:
     """What a sweep records besides: every edit's cost, and one that failed."""
     detail: dict[str, Any] = {
@@ -126,7 +140,7 @@ def make_run(
 ) -> Path:
     """A run folder with these rows, and with a store of R's scored texts."""
     folder = RunFolder(path, {"seed": 0, "data": {"test": [HARM]}}, manifest)
-    rows = [*audit_rows(), *text_rows(), *sweep_rows()] if rows is None else rows
+    rows = [*audit_rows(), *text_rows(), *template_rows(), *sweep_rows()] if rows is None else rows
     folder.record("unit", [replace(row, unit="unit") for row in rows])
     for label, shift in (("none", 0.0), (LEACE["edit"], 0.5)):
         words = [f" output {i:02} {HARM if i == 0 else ''}" for i in range(outputs)]

@@ -9,15 +9,16 @@ import pytest
 
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.blocks import Number, Table
+from countergen_edit.reports.blocks import Figure, Number, Table, Words
 from countergen_edit.reports.export import as_csv, as_latex, export
 from countergen_edit.reports.figures.panels import Panel, Series, colours, markers
 from countergen_edit.reports.figures.svg import inline_svg
 from countergen_edit.reports.html import render, write_report
-from countergen_edit.reports.html.page import in_numbers
+from countergen_edit.reports.html.page import in_numbers, legend
 from countergen_edit.reports.run import open_run
 from countergen_edit.reports.sections import SECTIONS, sections
-from tests.reports.runs import HARM, LEACE, audit_rows, make_run
+from countergen_edit.reports.sections.layers import by_layer
+from tests.reports.runs import HARM, LEACE, RANDOM, audit_rows, make_run
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +124,62 @@ def test_a_sweep_of_many_edits_is_not_listed_edit_by_edit(tmp_path: Path) -> Non
         rows.append(Row("abs_r_reduction", 0.7, split="test", **about, **of_cell))
     overview = sections(open_run(make_run(tmp_path / "sweep", rows)))[0]
     assert len(overview.blocks[0].sentences) <= 4  # type: ignore[union-attr]
+
+
+def test_a_legend_names_an_edit_once(run: Path) -> None:
+    for section in sections(open_run(run)):
+        for figure in section.figures():
+            names = [entry.name.partition("@")[0] for entry in legend(figure)]
+            assert len(set(names)) == len(names), figure.name
+
+
+def test_an_audit_after_a_search_shows_the_edit_that_it_is_about(tmp_path: Path) -> None:
+    """`debias` searches under the names of single edits and audits under that of both."""
+    searched = LEACE | {"edit": "leace-1@resid_post.2 + leace-1@resid_post.3"}
+    marks = {"removed": 0.5, "removed_test": 0.4, "cost_test": 0.7, "front": True, "chosen": True}
+    marks |= {"agreement_lost_test": 0.01, "perplexity_ratio_test": 1.01}
+    cost = Row("cost", 0.5, detail=marks, dataset="jobs", split="validation", **searched)
+    found = open_run(make_run(tmp_path / "debias", [*audit_rows(), cost]))
+    [table] = sections(found)[0].tables()
+    assert [row[0] for row in table.rows] == ["no edit", RANDOM["edit"], LEACE["edit"]]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_what_is_nowhere_biased_is_said_and_not_drawn(share: float, tmp_path: Path) -> None:
+    about = {"dataset": "cid, λ=10", "group_a": "female", "split": "test", "n": 4}
+    row = Row("cid_biased_fraction", share, lo=0.0, hi=share, detail={"lambda": 10.0}, **about)
+    found = sections(open_run(make_run(tmp_path / "cid", [*audit_rows(), row])))
+    [section] = [s for s in found if s.name == "cid"]
+    [block] = section.blocks
+    assert isinstance(block, Figure if share else Words)
+
+
+def test_one_line_for_an_eraser_whose_rank_differs_by_layer() -> None:
+    about = {"split": "validation", "eraser": "preserving", "unit": "layers/preserving"}
+    rows = [Row("mean_abs_r", 0.1, layer=i, rank=k, **about) for i, k in enumerate((6, 4, 6))]
+    [series] = by_layer(rows)
+    assert series.name == "preserving-4…6"
+    assert series.x == (0, 1, 2)
+
+
+def test_wordings_of_fairpair_stand_beside_its_figures(tmp_path: Path) -> None:
+    about = {"dataset": "reworded/sentiment", "group_a": "a", "group_b": "b", "split": "test"}
+    prompts = [[f"prompt {i}", 0.3, 0.2, 0.2, 1.1, 0.5] for i in range(4)]
+    spread = {"sd": 0.1, "range": [1.0, 1.2], "differ": 1, "flip_rate": 1.0}
+    rows = [
+        Row("fairpair_f", 1.1, detail={"prompts": prompts}, **about),
+        Row("fairpair_f_over_wordings", 1.1, n=2, detail=spread, **about),
+        *(
+            Row("fairpair_f_of_wording", 1.0 + k, detail={"wording": w, "p_adjusted": p}, **about)
+            for k, (w, p) in enumerate((("one", 0.01), ("two", 0.9)))
+        ),
+    ]
+    found = sections(open_run(make_run(tmp_path / "fairpair", rows)))
+    tables = {t.name: t for s in found for t in s.tables()}
+    assert tables["fairpair_wordings"].rows[0][6] == "1 of 2"
+    of_wording = [(row[1], row[2].text) for row in tables["fairpair_by_wording"].rows]  # type: ignore[union-attr]
+    assert of_wording == [("one", "1.000*"), ("two", "2.000")]
+    assert [row[2] for row in tables["fairpair_prompts"].rows] == ["one", "one", "two", "two"]
 
 
 def test_of_a_small_sweep_the_chosen_edit_is_the_headline_and_not_the_strongest(

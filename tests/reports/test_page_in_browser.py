@@ -64,7 +64,7 @@ def page(browser: Any, report: Path) -> Any:
 
 def column(page: Any, table: str, place: int) -> list[str]:
     return page.execute_script(
-        "return [...document.querySelectorAll('#' + arguments[0] + ' tbody tr:not([hidden])')]"
+        "return [...document.querySelectorAll(`#${arguments[0]} tbody tr:not([hidden], .group)`)]"
         ".map((row) => row.cells[arguments[1]].firstChild?.textContent.trim() ?? '')",
         table,
         place,
@@ -192,6 +192,27 @@ def test_search_keeps_what_matches_and_says_how_many(page: Any) -> None:
     assert column(page, table, 3) == []
 
 
+def test_groups_are_searched_by_their_name_and_sorted_within(page: Any) -> None:
+    open_tab(page, "wordings")
+    table = find_table(page, "Wording by wording")
+    heads = (
+        "return [...document.querySelectorAll(`#${arguments[0]} .group`)].map((r) => r.textContent)"
+    )
+    assert page.execute_script(heads, table) == ["jobs"]
+    everything = column(page, table, 3)
+    head = page.find_element("css selector", f"#{table} thead th:nth-child(4) button")
+    head.click()
+    head.click()
+    assert column(page, table, 3) == sorted(everything, reverse=True) != everything
+    assert page.execute_script(heads, table) == ["jobs"]
+    box = page.find_element("css selector", f"input[data-for={table}]")
+    box.send_keys("jobs")
+    assert len(column(page, table, 0)) == len(everything)
+    box.clear()
+    box.send_keys("no such set")
+    assert not page.find_element("css selector", f"#{table} .group").is_displayed()
+
+
 def test_a_long_table_shows_the_rest_when_asked(page: Any) -> None:
     open_tab(page, "examples")
     table = find_table(page, "Prompts and outputs")
@@ -248,10 +269,27 @@ def test_axe_finds_no_serious_fault(page: Any, width: int, scheme: str) -> None:
     assert [fault for fault in found if fault[0] in ("serious", "critical")] == []
 
 
-def test_a_phone_scrolls_tables_not_the_page(page: Any) -> None:
-    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+@pytest.mark.parametrize("width", [1280, 390])
+def test_tables_are_scrolled_not_the_page(page: Any, width: int) -> None:
+    size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 600}
     page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     for tab in page.find_elements("css selector", "[role=tab]"):
         tab.click()
         wide = page.execute_script("return document.documentElement.scrollWidth")
-        assert wide <= 390, tab.text
+        assert wide <= width, tab.text
+
+
+def test_what_a_table_is_about_stays_in_sight_when_it_is_scrolled(page: Any) -> None:
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    open_tab(page, "bias")
+    table = find_table(page, "Mean |R|, set by set")
+    left = page.execute_script(
+        "const table = document.getElementById(arguments[0]);"
+        "table.parentElement.scrollLeft = 200;"
+        "return [table, table.tBodies[0].rows[0].cells[0]]"
+        ".map((e) => e.getBoundingClientRect().left)",
+        table,
+    )
+    assert left[0] < -100
+    assert left[1] >= 0

@@ -6,6 +6,7 @@ Comes in: panels. Goes out: matplotlib figures, and files of them (SVG, PDF, PNG
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +58,10 @@ class Panel:
     """Whether `x` holds categories that are listed from top to bottom."""
     limits: tuple[float, float] | None = None
     """Ends of the axis of the values, where panels are compared; otherwise they fit the data."""
+    covers: tuple[float, float] | None = None
+    """What the horizontal axis covers at least, so that noise is not drawn as if it were much."""
+    wide: bool = False
+    """Whether the horizontal axis is logarithmic above 1, for what spans orders of magnitude."""
 
     @property
     def categories(self) -> list[str]:
@@ -67,8 +72,23 @@ class Panel:
     def height(self) -> float:
         """Inches."""
         listed = len(self.categories) if self.downwards else 0
-        spread = 0 if listed else sum(s.kind == "spread" for s in self.series)
-        return 0.9 + PER_CATEGORY * (listed + 1.5 * spread) if listed or spread else HEIGHT
+        spread = 1.5 * sum(s.kind == "spread" for s in self.series) if self.is_spread else 0
+        lines = listed + spread + 0.6 * (len(self.heading) - 1)
+        return 0.9 + PER_CATEGORY * lines if listed or spread else HEIGHT
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether its values lie along lines of their own, one below the other."""
+        return not self.downwards and any(s.kind == "spread" for s in self.series)
+
+    @property
+    def heading(self) -> list[str]:
+        """The lines of its title, two at most."""
+        most = 34 if self.downwards else 46
+        title = fitting(self.title, 3 * most)
+        return textwrap.wrap(
+            title, most, max_lines=2, placeholder=" …", break_on_hyphens=False
+        ) or [""]
 
 
 def colours(panels: Sequence[Panel]) -> dict[str, str]:
@@ -77,19 +97,18 @@ def colours(panels: Sequence[Panel]) -> dict[str, str]:
 
 
 def markers(panels: Sequence[Panel]) -> dict[str, str]:
-    """One shape for each name over all panels."""
-    return _told_apart([s.name for p in panels for s in p.series], MARKERS)
+    """One shape for each name over all panels; baselines take what the others leave."""
+    series = sorted((s for p in panels for s in p.series), key=lambda s: s.baseline)
+    return _told_apart([s.name for s in series], MARKERS)
 
 
 def _told_apart(names: Sequence[str], marks: Sequence[str]) -> dict[str, str]:
-    """A mark for each name; `leace-1@resid_post.2` is drawn as `leace-1` where both are there.
+    """A mark for each name.
 
-    >>> _told_apart(["a-1@x.2", "b-1", "a-1"], "+-")
-    {'a-1@x.2': '+', 'b-1': '-', 'a-1': '+'}
+    >>> _told_apart(["a", "b", "a", "c"], "+-")
+    {'a': '+', 'b': '-', 'c': '+'}
     """
-    stems = {name: stem if (stem := name.partition("@")[0]) in names else name for name in names}
-    order = list(dict.fromkeys(stems.values()))
-    return {name: marks[order.index(stem) % len(marks)] for name, stem in stems.items()}
+    return {name: marks[i % len(marks)] for i, name in enumerate(dict.fromkeys(names))}
 
 
 def draw_panel(ax: Any, panel: Panel, colour: dict[str, str], marker: dict[str, str]) -> list[Any]:
@@ -122,6 +141,8 @@ def draw_panel(ax: Any, panel: Panel, colour: dict[str, str], marker: dict[str, 
                 markerfacecolor="none" if dots and s.baseline else style,
                 linestyle="none" if dots else "-",
                 drawstyle="steps-post" if s.kind == "steps" else "default",
+                # A mark at the very end of an axis is drawn whole.
+                clip_on=panel.limits is None and panel.covers is None,
                 gid=f"marks-{k}",
             )
             if s.lo and dots:
@@ -174,7 +195,7 @@ def _spread(ax: Any, s: Series, height: float, style: str, shape: str) -> Any:
 
 
 def _axes(ax: Any, panel: Panel) -> None:
-    ax.set_title(fitting(panel.title, 52), loc="left", fontsize="medium")
+    ax.set_title("\n".join(panel.heading), loc="left", fontsize="medium")
     ax.set(xlabel=panel.x_label, ylabel=panel.y_label)
     ax.spines[["top", "right"]].set_visible(False)
     if panel.downwards:
@@ -183,9 +204,12 @@ def _axes(ax: Any, panel: Panel) -> None:
         ax.grid(axis="x", linewidth=0.5, alpha=0.4)
     else:
         ax.grid(axis="y", linewidth=0.5, alpha=0.4)
-        if any(s.kind == "spread" for s in panel.series):
+        if panel.is_spread:
+            ax.grid(axis="x", linewidth=0.5, alpha=0.4)
             ax.set_yticks([])
             ax.set_ylim(1, 0)
+    if panel.downwards or panel.is_spread:
+        ax.locator_params(axis="x", nbins=3 if panel.downwards else 5)
     whole = [isinstance(x, int) for s in panel.series for x in s.x]
     if whole and all(whole) and not panel.downwards:
         from matplotlib.ticker import MaxNLocator
@@ -194,8 +218,14 @@ def _axes(ax: Any, panel: Panel) -> None:
     for axis in (ax.xaxis, ax.yaxis):
         if hasattr(formatter := axis.get_major_formatter(), "set_useOffset"):
             formatter.set_useOffset(False)
+    if panel.wide:
+        ax.set_xscale("symlog", linthresh=1)
+        ax.xaxis.set_major_formatter("{x:g}")
     if panel.limits is not None:
-        (ax.set_xlim if panel.downwards else ax.set_ylim)(panel.limits)
+        (ax.set_xlim if panel.downwards or panel.is_spread else ax.set_ylim)(panel.limits)
+    if panel.covers is not None:
+        low, high = ax.get_xlim()
+        ax.set_xlim(min(low, panel.covers[0]), max(high, panel.covers[1]))
 
 
 def styled(size: float = 8) -> Any:

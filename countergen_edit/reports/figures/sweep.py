@@ -70,6 +70,7 @@ def front_panels(results: Results) -> list[Panel]:
                 "cost (1 = all that is tolerated)",
                 "mean |R| removed",
                 tuple(series),
+                wide=True,
             )
         )
     return panels

@@ -29,8 +29,8 @@ REPORT = "report.html"
 GLYPHS = dict(zip(MARKERS, "●■▲◆▼✚✖", strict=True))
 """How a legend shows the shape of a mark."""
 HOLLOW = dict(zip(MARKERS, "○□△◇▽✚✖", strict=True))
-SHORT = 30
-"""Characters of a name that is kept on one line."""
+SHORT, LONG = 30, 60
+"""Characters of a name that is kept on one line, and of a text that is given room."""
 LINES = {"level": "╌", "bars": "■"}
 """How it shows what is drawn without marks."""
 
@@ -95,7 +95,10 @@ def _environment() -> Environment:
     environment.globals |= {
         "is_number": lambda cell: isinstance(cell, Number),
         "is_short": lambda text: isinstance(text, str) and len(text) <= SHORT,
-        "column_is_numeric": column_is_numeric,
+        "is_long": lambda text: isinstance(text, str) and len(text) > LONG,
+        "breakable": breakable,
+        "groups": groups,
+        "numeric_columns": numeric_columns,
         "partition": verdict,
         "legend": legend,
         "drawings": drawings,
@@ -114,10 +117,27 @@ def verdict(sentence: str) -> tuple[str, str, str]:
     return (first, ":", rest) if colon and len(first.split()) <= 2 else ("", "", sentence)
 
 
-def column_is_numeric(table: Table, column: int) -> bool:
-    """Whether a column holds figures, and is set to the right."""
-    cells = [row[column] for row in table.rows]
-    return bool(cells) and all(_is_figure(cell) for cell in cells) and any(cell for cell in cells)
+def breakable(name: str) -> Markup:
+    """A name that may go on in the next line where its place begins.
+
+    >>> breakable("R, inlp-8@resid_post.1")
+    Markup('R, inlp-8<wbr>@resid_post.1')
+    """
+    return Markup("<wbr>@").join(name.split("@"))
+
+
+def groups(table: Table) -> list[tuple[Cell, list[tuple[Cell, ...]]]]:
+    """Its rows below what they share, or all of them below nothing."""
+    found: dict[Cell, list[tuple[Cell, ...]]] = {}
+    for row in table.rows:
+        found.setdefault(row[0] if table.grouped else "", []).append(row)
+    return list(found.items())
+
+
+def numeric_columns(table: Table) -> list[bool]:
+    """Of every column, whether it holds figures and is set to the right."""
+    columns = [[row[i] for row in table.rows] for i in range(len(table.columns))]
+    return [any(cells) and all(map(_is_figure, cells)) for cells in columns]
 
 
 def _is_figure(cell: Cell) -> bool:
@@ -175,7 +195,8 @@ def _title(run: Run) -> str:
     for part in run.by_axis().values():
         first = next((r for r in part.results.rows if r.group_a and r.group_b), None)
         if first is not None:
-            about.append(f"{first.axis}, {first.group_a} and {first.group_b}")
+            groups = f"{first.group_a} and {first.group_b}"
+            about.append(f"{first.axis}, {groups}" if first.axis else groups)
     return f"{model}: {'; '.join(about)}" if about else model
 
 

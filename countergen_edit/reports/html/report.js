@@ -58,32 +58,47 @@
   }
 
   all(document, "table").forEach((table) => {
-    const body = table.tBodies[0];
-    const rows = [...body.rows];
-    const words = rows.map((row) => folded(row.textContent));
+    const bodies = [...table.tBodies];
+    const rows = all(table, "tbody > tr:not(.group)");
     const search = document.querySelector(`input[data-for="${table.id}"]`);
     const said = document.querySelector(`output[for="${table.id}"]`);
+    let words; // of every row, once they are searched
     let shown = PAGE;
 
     const more = document.createElement("button");
     more.type = "button";
     more.className = "more";
-    table.parentElement.after(more);
     more.addEventListener("click", () => {
       shown += 10 * PAGE;
       show();
     });
 
+    function kept() {
+      const wanted = search ? folded(search.value).split(/\s+/).filter(Boolean) : [];
+      if (!wanted.length) return new Set(rows);
+      words ??= rows.map((row) => {
+        const group = row.parentElement.querySelector(".group");
+        return folded(`${group ? group.textContent : ""} ${row.textContent}`);
+      });
+      return new Set(rows.filter((_, i) => wanted.every((word) => words[i].includes(word))));
+    }
+
     function show() {
-      const wanted = search ? folded(search.value).split(/\s+/) : [];
-      const kept = new Set(
-        rows.filter((_, i) => wanted.every((word) => words[i].includes(word)))
-      );
+      const found = kept();
       let count = 0;
-      for (const row of body.rows) row.hidden = !kept.has(row) || ++count > shown;
-      more.hidden = kept.size <= shown;
-      more.textContent = `Show more (${kept.size - shown} left)`;
-      if (said) said.textContent = `${kept.size} of ${rows.length}`;
+      for (const body of bodies) {
+        let empty = true;
+        for (const row of body.rows) {
+          if (row.className === "group") continue;
+          row.hidden = !found.has(row) || ++count > shown;
+          if (!row.hidden) empty = false;
+        }
+        body.hidden = empty;
+      }
+      more.hidden = found.size <= shown;
+      more.dataset.left = found.size - shown;
+      more.textContent = `Show more (${found.size - shown} left)`;
+      if (said) said.textContent = `${found.size} of ${rows.length}`;
     }
 
     const heads = [...table.tHead.rows[0].cells];
@@ -92,20 +107,31 @@
         const way = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
         heads.forEach((other) => other.setAttribute("aria-sort", "none"));
         head.setAttribute("aria-sort", way > 0 ? "ascending" : "descending");
-        const keyed = [...body.rows].map((row) => [value(row.cells[column]), row]);
-        keyed.sort(([a], [b]) => {
-          const order = compare(a, b);
-          // What is missing stays at the end, whichever way the others are sorted.
-          if (order === null) return Number(Number.isNaN(a) || a === "") - Number(Number.isNaN(b) || b === "");
-          return way * order;
-        });
-        body.append(...keyed.map(([, row]) => row));
+        for (const body of bodies) {
+          const own = [...body.rows].filter((row) => row.className !== "group");
+          const keyed = own.map((row) => [value(row.cells[column]), row]);
+          keyed.sort(([a], [b]) => {
+            const order = compare(a, b);
+            // What is missing stays at the end, whichever way the others are sorted.
+            if (order === null) return Number(Number.isNaN(a) || a === "") - Number(Number.isNaN(b) || b === "");
+            return way * order;
+          });
+          body.append(...keyed.map(([, row]) => row));
+        }
         show();
       });
     });
     if (search) search.addEventListener("input", () => { shown = PAGE; show(); });
-    show();
+    if (rows.length > PAGE) table.parentElement.after(more);
+    if (rows.length > PAGE || said) show();
   });
+
+  // Only a table that is scrolled sideways sets its first column apart.
+  document.addEventListener("scroll", ({ target }) => {
+    if (target.className === "scroll" || target.className === "scroll moved") {
+      target.className = target.scrollLeft > 0 ? "scroll moved" : "scroll";
+    }
+  }, true);
 
   const tip = document.querySelector(".tip");
   document.addEventListener("pointerover", (event) => {

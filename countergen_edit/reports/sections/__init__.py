@@ -21,6 +21,7 @@ from countergen_edit.reports.sections.fairpair import fairpair
 from countergen_edit.reports.sections.layers import layers
 from countergen_edit.reports.sections.overview import overview
 from countergen_edit.reports.sections.sweep import sweep
+from countergen_edit.reports.sections.templates import templates
 from countergen_edit.reports.sections.wordings import wordings
 
 SECTIONS: tuple[Callable[[Run], Section | None], ...] = (
@@ -30,6 +31,7 @@ SECTIONS: tuple[Callable[[Run], Section | None], ...] = (
     layers,
     costs,
     wordings,
+    templates,
     fairpair,
     cid,
     examples,

@@ -8,11 +8,11 @@ from countergen_edit.reports.figures.panels import Panel
 from countergen_edit.reports.results import Results
 from countergen_edit.reports.run import Run
 from countergen_edit.reports.sections.labels import (
-    baselines,
     compared,
     edit_label,
     listed,
     set_label,
+    shown,
 )
 
 
@@ -33,7 +33,8 @@ def bias(run: Run) -> Section | None:
         "Dots are mean |R| with 95 % intervals: 0 where the group makes no difference, 1 where it "
         "makes all of it. Grey is what an edit is held against.",
     )
-    return Section("bias", "Bias", (figure, _sizes(results, rows), _directions(results)))
+    tables = [_sizes(results, rows), *_removed(results, rows), _directions(results)]
+    return Section("bias", "Bias", (figure, *tables))
 
 
 def _sizes(results: Results, rows: list[Row]) -> Table:
@@ -41,24 +42,32 @@ def _sizes(results: Results, rows: list[Row]) -> Table:
     planted = {
         r.dataset: r for split in ("test", "fit") for r in results.of("planted_mean_abs_r", split)
     }
-    measured = [e for e in edits if e != "none" and e not in baselines(results)]
     titles = ["set", *(["planted truth"] if planted else []), *map(edit_label, edits)]
     lines: list[tuple[Cell, ...]] = []
     for row in rows:
         truth = [Number.of(planted.get(row.dataset))] if planted else []
         found = [Number.of(results.under(row, edit)) for edit in edits]
-        gone = [
-            Number.of(results.under(row, edit, "abs_r_reduction"), percent=True)
-            for edit in measured
-        ]
-        lines.append((set_label(row), *truth, *found, *gone, str(row.n)))
+        lines.append((set_label(row), *truth, *found, str(row.n)))
     return Table(
         "bias",
         "Mean |R|, set by set",
-        (*titles, *(f"removed by {edit}" for edit in measured), "n"),
+        (*titles, "n"),
         tuple(lines),
         "n counts prompt-output pairs.",
     )
+
+
+def _removed(results: Results, rows: list[Row]) -> list[Table]:
+    edits = [row.edit for row in shown(results)]
+    lines: list[tuple[Cell, ...]] = []
+    for row in rows:
+        gone = [results.under(row, edit, "abs_r_reduction") for edit in edits]
+        lines.append((set_label(row), *(Number.of(found, percent=True) for found in gone)))
+    if not edits:
+        return []
+    titles = ("set", *map(edit_label, edits))
+    note = "1 − after/before; below 0 bias was added. Where there was hardly any, it says little."
+    return [Table("removed", "Bias removed", titles, tuple(lines), note)]
 
 
 def _directions(results: Results) -> Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import (
@@ -14,15 +14,18 @@ from countergen_edit.reports.blocks import (
     Quotes,
     Section,
     Table,
+    Words,
 )
 from countergen_edit.reports.figures.panels import Panel, Series
 from countergen_edit.reports.results import Results
 from countergen_edit.reports.run import Run
-from countergen_edit.reports.sections.labels import edit_label, line
+from countergen_edit.reports.sections.labels import NO_EDIT, UNEDITED, edit_label, line
 
 RATED = {
-    "cid_biased_fraction": "biased, agreed by raters",
-    "cid_biased_fraction_automatic": "biased by a lexicon; nobody has rated",
+    "cid_biased_fraction": "Biased continuations, agreed by raters",
+    "cid_biased_fraction_automatic": (
+        "Biased continuations according to a lexicon, which nobody has checked"
+    ),
 }
 SHOWN = 4
 """Commonest continuations of a cell."""
@@ -40,6 +43,7 @@ def cid(run: Run) -> Section | None:
         blocks.append(Figure("cid", "Contrast by λ", tuple(panels), words))
     if (table := _divergence(results)) is not None:
         blocks.append(table)
+    blocks += [_rated(results, metric) for metric in RATED if results.of(metric)]
     blocks += _effects(results)
     return Section("cid", "CID", tuple(blocks)) if blocks else None
 
@@ -65,6 +69,7 @@ def _continuations(results: Results) -> Table:
         "protected criterion outright: an automatic pre-rating by a lexicon, which nobody has "
         "checked.",
         searchable=True,
+        grouped=True,
     )
 
 
@@ -81,16 +86,9 @@ def _quotes(row: Row) -> Quotes:
 def _panels(results: Results) -> list[Panel]:
     panels = []
     if rows := results.of("cid_divergence"):
-        series = _by_lambda(rows, [(r.edit, "") for r in rows])
+        series = _by_lambda(rows, lambda row: edit_label(row.edit))
         label = "Jensen–Shannon, nats a token"
         panels.append(Panel("divergence of the two sides", "λ", label, series))
-    for metric, title in RATED.items():
-        rows = results.of(metric)
-        for edit in dict.fromkeys(r.edit for r in rows):
-            mine = [r for r in rows if r.edit == edit]
-            series = _by_lambda(mine, [("", r.group_a) for r in mine])
-            heading = f"{title}; {edit_label(edit)}"
-            panels.append(Panel(heading, "λ", "share", series, limits=(0, 1)))
     if rows := results.of("cid_similarity"):
         at = [float(r.detail["lambda"]) for r in rows]
         tau = float(rows[0].detail["tau"])
@@ -102,13 +100,26 @@ def _panels(results: Results) -> list[Panel]:
     return panels
 
 
-def _by_lambda(rows: Sequence[Row], keys: Sequence[tuple[str, str]]) -> tuple[Series, ...]:
+def _rated(results: Results, metric: str) -> Words | Figure:
+    """The share of biased continuations by λ, or a sentence where there is none at all."""
+    title, rows = RATED[metric], results.of(metric)
+    edits = list(dict.fromkeys(row.edit for row in rows))
+    if not any(row.value or row.hi for row in rows):
+        under = "" if edits == [UNEDITED] else ", before or after any edit"
+        return Words((f"{title}: none, of any group, at any λ{under}.",))
+    panels = []
+    for edit in edits:
+        series = _by_lambda([r for r in rows if r.edit == edit], lambda row: row.group_a)
+        panels.append(Panel(edit_label(edit), "λ", "share", series, limits=(0, 1)))
+    note = "The share of a group's continuations, with 95 % intervals."
+    return Figure(metric, title, tuple(panels), note)
+
+
+def _by_lambda(rows: Sequence[Row], name: Callable[[Row], str]) -> tuple[Series, ...]:
     series = []
-    for key in dict.fromkeys(keys):
-        mine = [row for row, own in zip(rows, keys, strict=True) if own == key]
-        at = [_lambda(row) for row in mine]
-        name = ", ".join(part for part in (key[1], key[0] and edit_label(key[0])) if part)
-        series.append(line(name, at, mine))
+    for label in dict.fromkeys(map(name, rows)):
+        mine = [row for row in rows if name(row) == label]
+        series.append(line(label, [*map(_lambda, mine)], mine, baseline=label == NO_EDIT))
     return tuple(series)
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from countergen_edit.reports.blocks import Cell, Figure, Number, Section, Table
 from countergen_edit.reports.figures.panels import Panel
 from countergen_edit.reports.run import Run
-from countergen_edit.reports.sections.labels import compared, edit_label, listed
+from countergen_edit.reports.sections.labels import COVERED, compared, edit_label, listed
 
 NEUTRAL = {
-    "perplexity": ("perplexity of neutral text", 3),
-    "perplexity_ratio": ("perplexity, edited / unedited", 4),
-    "kl": ("KL from the unedited model, nats per token", 4),
+    "perplexity": ("perplexity of neutral text", "", 3),
+    "perplexity_ratio": ("perplexity", "edited / unedited", 4),
+    "kl": ("KL from the unedited model", "nats per token", 4),
 }
-"""Metrics on neutral text → what they are called, and digits."""
+"""Metrics on neutral text → what they are called, their unit, and digits."""
 
 
 def costs(run: Run) -> Section | None:
@@ -26,17 +26,17 @@ def costs(run: Run) -> Section | None:
     panels, lines = [], []
     for row in agreement:
         who = "both groups" if row.group_b else row.group_a
-        panels.append(
-            Panel(f"agreement, {who}", "P(right form)", "", tuple(listed(results, row)), True)
-        )
+        series = tuple(listed(results, row))
+        title = f"agreement, {who}"
+        panels.append(Panel(title, "P(right form)", "", series, True, limits=(0, 1)))
         cells: list[Cell] = [Number.of(results.under(row, edit)) for edit in edits]
-        lines.append((f"agreement, {who}: P(right form)", *cells, str(row.n)))
-    for row, label, digits in neutral:
-        if row.metric != "perplexity":
-            title = label.partition(",")[0]
-            panels.append(Panel(title, label, "", tuple(listed(results, row)), True))
+        lines.append((title, *cells, str(row.n)))
+    for row, label, unit, digits in neutral:
+        if unit:
+            series = tuple(listed(results, row))
+            panels.append(Panel(label, unit, "", series, True, covers=COVERED[row.metric]))
         cells = [Number.of(results.under(row, edit), digits) for edit in edits]
-        lines.append((label, *cells, str(row.n)))
+        lines.append((f"{label}, {unit}" if unit else label, *cells, str(row.n)))
     figure = Figure(
         "costs",
         "Agreement kept and lost, and harm to neutral text",
@@ -45,6 +45,10 @@ def costs(run: Run) -> Section | None:
         "misgenders people. Perplexity and KL are measured on text about nobody.",
     )
     table = Table(
-        "costs", "What each edit costs", ("cost", *map(edit_label, edits), "n"), tuple(lines)
+        "costs",
+        "What each edit costs",
+        ("cost", *map(edit_label, edits), "n"),
+        tuple(lines),
+        "Agreement is P(right form).",
     )
     return Section("costs", "Costs", (figure, table))

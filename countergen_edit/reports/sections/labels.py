@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.figures.panels import Series, dataset_label
 from countergen_edit.reports.results import Results
+from countergen_edit.reports.sweep_table import short
 from countergen_edit.reports.table import baseline_of, edits_shown
 
 UNEDITED, NO_EDIT, RANDOM = "none", "no edit", "random directions"
 MOST_EDITS = 6
 """Edits shown at length; a sweep has hundreds, which its own figures show."""
+COVERED = {"agreement": (0.5, 1.0), "perplexity_ratio": (1.0, 1.01), "kl": (0.0, 0.05)}
+"""What an axis of a cost covers at least: up to where one would begin to mind it."""
 
 
 def shown(results: Results) -> list[Row]:
@@ -23,9 +26,9 @@ def shown(results: Results) -> list[Row]:
         for r in results.of("cost", "validation")
         if r.detail["front"] and r.edit not in ahead
     ]
-    # A search that an audit began with has edits of its own, of which the audit measured none.
-    swept = sorted((e for e in edits if e.edit in ahead), key=lambda e: ahead.index(e.edit))
-    return (swept or edits)[:MOST_EDITS]
+    # An audit that follows a search names the edit anew, and has no other.
+    kept = sorted((e for e in edits if e.edit in ahead), key=lambda e: ahead.index(e.edit))
+    return (kept or edits)[:MOST_EDITS]
 
 
 def baselines(results: Results) -> list[str]:
@@ -44,27 +47,10 @@ def edit_label(edit: str) -> str:
 
     >>> edit_label("none"), edit_label("rlace-1@resid_post.2")
     ('no edit', 'rlace-1@resid_post.2')
+    >>> edit_label("leace-1@resid_post.2 + leace-1@resid_post.3")
+    'leace-1@resid_post.2 + .3'
     """
-    return NO_EDIT if edit == UNEDITED else edit
-
-
-def eraser_label(row: Row) -> str:
-    """An eraser with its rank.
-
-    >>> eraser_label(Row("r", 0.0, eraser="inlp", rank=8))
-    'inlp-8'
-    """
-    return f"{row.eraser}-{row.rank}"
-
-
-def site_of(row: Row) -> str:
-    """The site of a single edit, with its axis where its name tells it.
-
-    >>> site_of(Row("r", 0.0, edit="inlp-8@resid_post.3/gender"))
-    'resid_post, gender'
-    """
-    place, _, axis = row.edit.partition("@")[2].partition("/")
-    return place.partition(".")[0] + (f", {axis}" if axis else "")
+    return NO_EDIT if edit == UNEDITED else short(edit)
 
 
 def set_label(row: Row) -> str:

@@ -10,13 +10,8 @@ from countergen_edit.reports.blocks import Block, Cell, Figure, Number, Section,
 from countergen_edit.reports.figures.panels import Panel, Series
 from countergen_edit.reports.results import Results
 from countergen_edit.reports.run import Run
-from countergen_edit.reports.sections.labels import (
-    eraser_label,
-    level,
-    line,
-    set_label,
-    site_of,
-)
+from countergen_edit.reports.sections.labels import level, line, set_label
+from countergen_edit.reports.sweep_table import asked, eraser_labels, site_of
 
 MOST_SETS = 9
 """Sets that get a panel of their own."""
@@ -58,19 +53,21 @@ def _figure(results: Results, rows: Sequence[Row], site: str, split: Split) -> F
         panels.append(
             Panel("agreement, both groups", "layer", "P(right form)", tuple(lines), limits=SHARE)
         )
+    words = "One line for each eraser, with its rank or ranks and 95 % intervals"
+    dashed = any(s.kind == "level" for panel in panels for s in panel.series)
     return Figure(
         f"layers_{site.replace(', ', '_')}",
         f"Bias left by an edit at each layer, {site} ({split} data)",
         tuple(panels),
-        "One line for each eraser and rank, with 95 % intervals; dashed is the model as it came.",
+        f"{words}; dashed is the model as it came." if dashed else f"{words}.",
     )
 
 
 def by_layer(rows: Sequence[Row]) -> list[Series]:
-    """One line for each eraser and rank."""
+    """One line for each eraser as it was asked for; its rank may differ by layer."""
     series = []
-    for name in dict.fromkeys(eraser_label(r) for r in rows):
-        mine = sorted((r for r in rows if eraser_label(r) == name), key=lambda r: r.layer or 0)
+    for key, name in eraser_labels(rows).items():
+        mine = sorted((r for r in rows if asked(r) == key), key=lambda r: r.layer or 0)
         at = [r.layer or 0 for r in mine]
         series.append(line(name, at, mine, baseline=mine[0].eraser == "random"))
     return series

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.blocks import Figure, Number, Section, Table, Words
+from countergen_edit.reports.blocks import Block, Figure, Number, Section, Table, Words
 from countergen_edit.reports.figures.panels import Panel, Series
 from countergen_edit.reports.results import Results
 from countergen_edit.reports.run import Run
 from countergen_edit.reports.sections.labels import (
+    COVERED,
     MOST_EDITS,
     UNEDITED,
-    baselines,
     compared,
     edit_label,
-    eraser_label,
     set_label,
     shown,
 )
-from countergen_edit.reports.table import edits_shown, headline
+from countergen_edit.reports.sweep_table import asked, eraser_labels
+from countergen_edit.reports.table import baseline_of, edits_shown, headline
 
 BIAS = "mean |R|"
+AGREEMENT = "P(right form), both groups"
 LIMITS = (0.0, 1.0)
 
 
@@ -57,7 +58,10 @@ def overview(run: Run) -> Section | None:
         "Bias removed is 1 − after/before. KL is in nats per token of neutral text. Intervals are "
         "95 %, drawn over templates and names together.",
     )
-    return Section("overview", "Overview", (Words(tuple(_headline(results))), table, _pareto(run)))
+    blocks: list[Block] = [Words(tuple(_headline(results))), table, _pareto(run)]
+    if (layers := _by_layer(results, main)) is not None:
+        blocks.append(layers)
+    return Section("overview", "Overview", tuple(blocks))
 
 
 def _headline(results: Results) -> list[str]:
@@ -66,7 +70,9 @@ def _headline(results: Results) -> list[str]:
     swept = any(row.edit in chosen for row in shown(results)[:1])
     if not swept and len(edits_shown(results)) <= MOST_EDITS:
         return headline(results)
-    kept = [UNEDITED, *baselines(results), shown(results)[0].edit]
+    chosen = shown(results)[0]
+    held_against = baseline_of(results, chosen)
+    kept = [UNEDITED, chosen.edit, *([held_against.edit] if held_against else [])]
     return headline(Results([row for row in results.rows if row.edit in kept]))
 
 
@@ -85,9 +91,9 @@ def _pareto(run: Run) -> Figure:
     both = next((r for r in results.unedited("agreement") if r.group_b), None)
     neutral = next(iter(results.unedited("perplexity_ratio")), None)
     panels = []
-    for title, cost, label in (
-        ("Test data: agreement", both, "P(right form), both groups"),
-        ("Test data: neutral text", neutral, "perplexity, edited / unedited"),
+    for title, cost, label, covers in (
+        ("agreement", both, AGREEMENT, COVERED["agreement"]),
+        ("neutral text", neutral, "perplexity, edited / unedited", COVERED["perplexity_ratio"]),
     ):
         if cost is None:
             continue
@@ -110,39 +116,47 @@ def _pareto(run: Run) -> Figure:
                     (tip,),
                 )
             )
-        panels.append(Panel(title, label, f"{BIAS} left", tuple(series), limits=LIMITS))
-    if (layers := _by_layer(results, main)) is not None:
-        panels.append(layers)
+        panels.append(
+            Panel(title, label, f"{BIAS} left", tuple(series), limits=LIMITS, covers=covers)
+        )
     return Figure(
         "pareto",
-        "Bias against cost",
+        "Bias against cost, on test data",
         tuple(panels),
         "Best is low, where no bias is left, at the agreement and perplexity of the model as it "
-        "came. On validation data there is one point for every layer that was tried.",
+        "came.",
     )
 
 
-def _by_layer(results: Results, main: Row) -> Panel | None:
+def _by_layer(results: Results, main: Row) -> Figure | None:
     """Every layer that was tried on validation data."""
     tried = results.of("mean_abs_r", "validation")
     stem = main.dataset.removesuffix("_test")
     mine = [r for r in tried if r.dataset.removesuffix("_validation") == stem] or tried
     mine = [r for r in mine if r.eraser and r.dataset == mine[0].dataset]
+    mine = [r for r in mine if " + " not in r.edit]
     kept = {r.edit: r for r in results.of("agreement", "validation") if r.group_b}
     series = []
-    for name in dict.fromkeys(eraser_label(r) for r in mine):
-        rows = [r for r in mine if eraser_label(r) == name and r.edit in kept]
+    for key, name in eraser_labels(mine).items():
+        rows = [r for r in mine if asked(r) == key and r.edit in kept]
         rows = [r for r in rows if r.value is not None and kept[r.edit].value is not None]
         paid = tuple(kept[r.edit].value or 0.0 for r in rows)
         tips = tuple(
-            f"{r.edit}: {BIAS} {r.value:.3f}, P(right form) {x:.3f}"
+            f"{edit_label(r.edit)}: {BIAS} {r.value:.3f}, P(right form) {x:.3f}"
             for r, x in zip(rows, paid, strict=True)
         )
         left = tuple(r.value or 0.0 for r in rows)
-        series.append(Series(name, paid, left, kind="dots", tips=tips))
+        random = name.startswith("random")
+        series.append(Series(name, paid, left, kind="dots", baseline=random, tips=tips))
     if not any(s.x for s in series):
         return None
-    label = "P(right form), both groups"
-    return Panel(
-        "Validation data: every layer", label, f"{BIAS} left", tuple(series), limits=LIMITS
+    panel = Panel(
+        set_label(mine[0]),
+        AGREEMENT,
+        f"{BIAS} left",
+        tuple(series),
+        limits=LIMITS,
+        covers=COVERED["agreement"],
     )
+    words = "One point for every layer that was tried; what is shown of test data was chosen here."
+    return Figure("pareto_layers", "Bias against cost, on validation data", (panel,), words)

@@ -8,6 +8,7 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Block, Cell, Figure, Number, Section, Table, Words
 from countergen_edit.reports.figures.panels import Panel, Series
 from countergen_edit.reports.run import Run
+from countergen_edit.reports.sections.labels import edit_label
 
 MOST_COST = 100.0
 """Costs beyond are drawn here: what is a hundred times too dear is too dear."""
@@ -20,18 +21,18 @@ def sweep(run: Run) -> Section | None:
     failed = [row for row in results.rows if row.metric == "error"]
     blocks: list[Block] = []
     if rows:
-        chosen = [row.edit for row in rows if row.detail["chosen"]]
+        chosen = [edit_label(row.edit) for row in rows if row.detail["chosen"]]
         words = (
             f"Chosen on validation names and wordings: {', '.join(chosen)}. Of the edits with a "
             "cost of at most 1 it removes most; if there is none, it is the cheapest. Cost 1 is "
-            "all that is tolerated of the worse of agreement lost and perplexity gained."
+            "all that is tolerated of the worst of agreement lost, perplexity gained and KL."
         )
         panels = (_panel(rows, "validation", ""), _panel(rows, "test", "_test"))
         note = "The chosen edit and the front were found on validation data alone."
         blocks += [Words((words,)), Figure("front", "Bias removed against cost", panels, note)]
         blocks.append(_table(rows))
     if failed:
-        lines = tuple((row.edit, str(row.detail.get("error", ""))) for row in failed)
+        lines = tuple((edit_label(row.edit), str(row.detail.get("error", ""))) for row in failed)
         blocks.append(Table("failed", "Edits that failed", ("edit", "error"), lines))
     return Section("sweep", "Sweep", tuple(blocks)) if blocks else None
 
@@ -41,7 +42,8 @@ def _panel(rows: Sequence[Row], split: str, ending: str) -> Panel:
         x = tuple(_cost(r, ending) for r in mine)
         y = tuple(float(r.detail["removed" + ending]) for r in mine)
         tips = tuple(
-            f"{r.edit}: removed {v:.3f}, cost {c:.2f}" for r, c, v in zip(mine, x, y, strict=True)
+            f"{edit_label(r.edit)}: removed {v:.3f}, cost {c:.2f}"
+            for r, c, v in zip(mine, x, y, strict=True)
         )
         drawn = "steps" if kind == "steps" else "dots"
         return Series(name, x, y, kind=drawn, baseline=name == "random", tips=tips)  # type: ignore[arg-type]
@@ -55,7 +57,8 @@ def _panel(rows: Sequence[Row], split: str, ending: str) -> Panel:
         series.append(points("front", front, "steps"))
     series.append(points("chosen", [r for r in rows if r.detail["chosen"]]))
     label = "cost (1 = all that is tolerated)"
-    return Panel(f"{split} data", label, "share of mean |R| removed", tuple(series))
+    removed = "share of mean |R| removed"
+    return Panel(f"{split} data", label, removed, tuple(series), wide=True)
 
 
 def _cost(row: Row, ending: str) -> float:
@@ -70,7 +73,7 @@ def _table(rows: Sequence[Row]) -> Table:
         state = "chosen" if d["chosen"] else "front" if d["front"] else ""
         lines.append(
             (
-                row.edit,
+                edit_label(row.edit),
                 state,
                 Number(d["removed"], percent=True),
                 Number(d["removed_test"], percent=True),

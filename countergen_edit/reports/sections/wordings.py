@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Cell, Figure, Number, Section, Table
 from countergen_edit.reports.figures.panels import Panel, Series
@@ -38,7 +40,8 @@ def wordings(run: Run) -> Section | None:
             series.append(
                 Series(edit_label(edit), (), y, kind="spread", baseline=edit == "none", tips=tips)
             )
-        panels.append(Panel(set_label(row), "mean |R| of a wording", "", tuple(series)))
+        title, label = set_label(row), "mean |R| of a wording"
+        panels.append(Panel(title, label, "", tuple(series), limits=(0, 1)))
     words = "Every dot is one wording of the prompts; boxes are quartiles."
     figure = Figure("wordings", "Bias, wording by wording", tuple(panels), words)
     return Section(
@@ -81,6 +84,7 @@ def _by_set(results: Results, rows: list[Row], edits: list[str]) -> Table:
             "wordings where bias is surely removed",
         ),
         tuple(lines),
+        grouped=True,
     )
 
 
@@ -91,9 +95,14 @@ def _count(row: Row | None) -> str:
 def _by_wording(results: Results, rows: list[Row], edits: list[str]) -> Table:
     lines: list[tuple[Cell, ...]] = []
     for row in rows:
-        for edit in edits:
-            found = results.under(row, edit)
-            for w in [] if found is None else found.detail.get("wordings", []):
+        under = [(edit, results.under(row, edit)) for edit in edits]
+        by_edit = [
+            [(edit, w) for w in found.detail.get("wordings", [])]
+            for edit, found in under
+            if found is not None
+        ]
+        for of_wording in zip_longest(*by_edit):  # before and after below each other
+            for edit, w in filter(None, of_wording):
                 lines.append(
                     (
                         set_label(row),
@@ -105,4 +114,11 @@ def _by_wording(results: Results, rows: list[Row], edits: list[str]) -> Table:
                     )
                 )
     columns = ("set", "wording", "edit", "mean R", "mean |R|", "leans")
-    return Table("wording_by_wording", "Wording by wording", columns, tuple(lines), searchable=True)
+    return Table(
+        "wording_by_wording",
+        "Wording by wording",
+        columns,
+        tuple(lines),
+        searchable=True,
+        grouped=True,
+    )

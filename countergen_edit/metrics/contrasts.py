@@ -1,0 +1,187 @@
+"""What contrastive input decoding is asked of templates, and what it answers (Yona et al. 2023, 4).
+
+Comes in: templates and an axis. Goes out: every pair of names of the two groups, both ways round,
+at every λ, with its continuation; kept as JSON lines, whole or not at all.
+Refused: templates of which the axis can fill none; a file of something else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from countergen_edit.data.axis import Axis, Split
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample
+from countergen_edit.data.templates import Template, expand, slots
+from countergen_edit.errors import UserError
+from countergen_edit.models import LanguageModel, contrastive_generate
+from countergen_edit.writing import whole
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """CID(x; x', λ) of one pair of names, x being about `group`."""
+
+    template: str
+    group: str
+    own: str
+    """The name in x; x itself where no name shows the group."""
+    other: str
+    """The same of x'."""
+    strength: float
+    """λ."""
+    text: str
+    divergence: float
+    """Mean Jensen–Shannon divergence of its tokens, in nats."""
+
+    @property
+    def plain(self) -> str:
+        """The text as it is counted and rated."""
+        return " ".join(self.text.split()).rstrip(" .!?,;:")
+
+
+def template_set(
+    axis: Axis,
+    templates: Sequence[str],
+    groups: Sequence[str] | None,
+    *,
+    splits: Sequence[Split] = ("test",),
+    names: int | None = None,
+) -> CounterfactualSet:
+    """The templates that the axis can fill, crossed with the first `names` names of each group.
+
+    Raises:
+        UserError: the axis can fill none of them.
+    """
+    pair = axis.pair(groups)
+    known = {*pair[0].forms, *({"name"} if any(pair[0].names.values()) else ())}
+    usable = [t for t in templates if {slot.lower() for slot in slots(t)} <= known]
+    if not usable:
+        raise UserError(
+            f"axis {axis.name!r} can fill none of the CID templates; its slots are "
+            f"{', '.join(sorted(known))}: name templates of your own under metric.cid.templates"
+        )
+    samples = []
+    for template in usable:
+        parts = [
+            expand("cid", [Template(template)], axis, split, [g.name for g in pair]).samples[0]
+            for split in (splits if "name" in slots(template) else splits[:1])
+        ]
+        variations = [
+            variation
+            for group in pair
+            for variation in [v for part in parts for v in part.of(group.name)][:names]
+        ]
+        samples.append(Sample(template, (), tuple(variations)))
+    return CounterfactualSet("cid", axis.name, (pair[0].name, pair[1].name), tuple(samples))
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One decoding to be done."""
+
+    prompt: str
+    contrast: str
+    about: Continuation
+
+
+def contrasts_of(data: CounterfactualSet, strengths: Sequence[float]) -> list[Contrast]:
+    """Every pair of variations of every sample, both ways round, at every λ."""
+    return [
+        Contrast(
+            own.text,
+            other.text,
+            Continuation(
+                sample.template,
+                own.group,
+                own.name or own.text,
+                other.name or other.text,
+                float(strength),
+                "",
+                float("nan"),
+            ),
+        )
+        for sample in data.samples
+        for group, opposite in (data.groups, data.groups[::-1])
+        for own, other in product(sample.of(group), sample.of(opposite))
+        for strength in strengths
+    ]
+
+
+def continuations(
+    model: LanguageModel,
+    data: CounterfactualSet,
+    strengths: Sequence[float],
+    *,
+    max_new_tokens: int,
+    top_k: int,
+    batch_size: int = 128,
+) -> list[Continuation]:
+    """Decode all contrasts of a set, each up to the end of its sentence."""
+    wanted = contrasts_of(data, strengths)
+    found = contrastive_generate(
+        model,
+        [c.prompt for c in wanted],
+        [c.contrast for c in wanted],
+        [c.about.strength for c in wanted],
+        max_new_tokens=max_new_tokens,
+        top_k=top_k,
+        sentence=True,
+        batch_size=batch_size,
+        progress="Contrastive decoding",
+    )
+    return [
+        replace(c.about, text=f.text, divergence=float(np.mean(f.divergence)))
+        for c, f in zip(wanted, found, strict=True)
+    ]
+
+
+def groups_of(items: Sequence[Continuation]) -> tuple[str, ...]:
+    """The groups of an audit, in its order."""
+    return tuple(dict.fromkeys(item.group for item in items))
+
+
+def strengths_of(items: Sequence[Continuation]) -> tuple[float, ...]:
+    """The values of λ of an audit, in its order."""
+    return tuple(dict.fromkeys(item.strength for item in items))
+
+
+def dataset_name(strength: float, template: str = "cid") -> str:
+    """What rows call the continuations at one λ.
+
+    >>> dataset_name(10.0)
+    'cid, λ=10'
+    """
+    return f"{template}, λ={strength:g}"
+
+
+def write_continuations(path: Path, items: Sequence[Continuation]) -> None:
+    """Write continuations as JSON lines, whole or not at all."""
+    lines = (json.dumps(asdict(item), ensure_ascii=False) for item in items)
+    with whole(path) as temporary:
+        temporary.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+
+def read_continuations(path: Path) -> list[Continuation]:
+    """Read what `write_continuations` wrote.
+
+    Raises:
+        UserError: there is no such file, or a line holds something else.
+    """
+    try:
+        # A model may write any line break of Unicode; JSON leaves all but one of them as they are.
+        lines = path.read_text("utf-8").removesuffix("\n").split("\n")
+    except OSError as error:
+        raise UserError(f"no continuations in {path}: {error.strerror}") from error
+    items = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            items.append(Continuation(**json.loads(line)))
+        except (json.JSONDecodeError, TypeError) as error:
+            raise UserError(f"{path}, line {number} is no continuation: {error}") from error
+    return items
