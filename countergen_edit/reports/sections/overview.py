@@ -66,8 +66,8 @@ def overview(run: Run) -> Section | None:
 
 def _headline(results: Results) -> list[str]:
     """The result in sentences; of a sweep, about the edit that was chosen."""
-    chosen = {row.edit for row in results.of("cost", "validation") if row.detail["chosen"]}
-    swept = any(row.edit in chosen for row in shown(results)[:1])
+    picked = {row.edit for row in results.of("cost", "validation") if row.detail["chosen"]}
+    swept = any(row.edit in picked for row in shown(results)[:1])
     if not swept and len(edits_shown(results)) <= MOST_EDITS:
         return headline(results)
     chosen = shown(results)[0]
