@@ -17,7 +17,7 @@ SHOWN = 8
 
 def summary(results: Results, saved: Saved, budgets: Tolerance) -> list[str]:
     """What was biased, what is left of it, what it cost, how sure that is, and where it lies."""
-    edit = next(row for row in results.edits if row.eraser != "random")
+    edit = next(row for row in results.edits if not row.is_baseline)
     lines = []
     for before in [r for r in results.of("mean_abs_r") if r.edit == "none"][:1]:
         after = _of(results, "mean_abs_r", edit.edit, before.dataset)

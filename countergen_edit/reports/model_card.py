@@ -70,7 +70,7 @@ def model_card(
     base = str(record["model"])
     bias = [r for r in results.of("mean_abs_r") if r.edit == "none"]
     rank = edit.rank
-    random = next((r.edit for r in results.edits if r.eraser == "random"), None)
+    random = next((r.edit for r in results.edits if r.is_baseline), None)
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string((files(__package__) / TEMPLATE).read_text("utf-8"))
     first = bias[0]

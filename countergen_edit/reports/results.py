@@ -22,6 +22,7 @@ class Results:
     def __init__(self, rows: Sequence[Row]) -> None:
         self.rows = list(rows)
         self._index = {self._key(row): row for row in self.rows}
+        self._references = {"none", *(row.edit for row in self.rows if row.is_baseline)}
 
     @staticmethod
     def _key(row: Row) -> tuple[str, str, str, str, str, str]:
@@ -77,6 +78,10 @@ class Results:
             if axis and any(axis_of(row) == axis for row in rows)
         }
         return named or {"": self}
+
+    def is_reference(self, edit: str) -> bool:
+        """Whether others are held against it: no edit, or random directions."""
+        return edit in self._references
 
     @property
     def edits(self) -> list[Row]:

@@ -178,8 +178,13 @@ def sentences(results: Results) -> list[str]:
         span = ""
         if test.lo is not None and test.hi is not None:
             span = f" [{percent(test.lo)}, {percent(test.hi)}]"
+        named = (
+            "Best"
+            if (row.value or 0.0) <= 1
+            else "No edit costs as little as is tolerated. Cheapest"
+        )
         said.append(
-            f"Best: {short(row.edit)} removes {100 * d['removed_test']:.1f} %{span} of mean |R| "
+            f"{named}: {short(row.edit)} removes {100 * d['removed_test']:.1f} %{span} of mean |R| "
             f"on test data ({test.dataset.replace('+', ', ')}). Agreement "
             f"{-100 * d['agreement_lost_test']:+.2f} points, neutral perplexity "
             f"× {d['perplexity_ratio_test']:.4f}."

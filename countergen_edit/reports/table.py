@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich import box
 from rich.table import Table
 
-from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.rows import BASELINE, Row
 from countergen_edit.reports.results import Results
 
 
@@ -55,7 +55,7 @@ def baseline_of(results: Results, edit: Row) -> Row | None:
     """The random directions of equal rank at the same place, if the run measured them."""
     place = edit.edit.removeprefix(edit.eraser)
     return next(
-        (r for r in results.edits if r.eraser == "random" and r.edit == f"random{place}"), None
+        (r for r in results.edits if r.is_baseline and r.edit == f"{BASELINE}{place}"), None
     )
 
 
@@ -64,14 +64,14 @@ def edits_shown(results: Results) -> list[Row]:
     baselines = {
         baseline.edit
         for edit in results.edits
-        if edit.eraser != "random" and (baseline := baseline_of(results, edit)) is not None
+        if not edit.is_baseline and (baseline := baseline_of(results, edit)) is not None
     }
     return [edit for edit in results.edits if edit.edit not in baselines]
 
 
 def edit_table(results: Results, edit: Row) -> Table:
     """One edit: planted truth where known, before, random directions, and after."""
-    baseline = baseline_of(results, edit) if edit.eraser != "random" else None
+    baseline = baseline_of(results, edit) if not edit.is_baseline else None
     where = edit.edit.partition("@")[2].replace(".", ", layer ", 1)
     title = f"[bold]{edit.eraser}[/bold], rank {edit.rank}, {where}"
     table = Table(
@@ -88,7 +88,7 @@ def edit_table(results: Results, edit: Row) -> Table:
     }
 
     def under(row: Row, of: Row | None, metric: str | None = None) -> Row | None:
-        return None if of is None else _same(results, row, of.edit, metric)
+        return None if of is None else results.under(row, of.edit, metric)
 
     def section(title: str, metric: str) -> list[Row]:
         """The unedited rows of the metric, below their title where there are any."""
@@ -155,7 +155,7 @@ def summary_table(results: Results) -> Table | None:
         table.add_column(name, justify="right")
     table.add_column("perplexity\nratio", justify="right")
     for edit in ("none", *(row.edit for row in results.edits)):
-        bias, gone = (_same(results, main, edit, m) for m in ("mean_abs_r", "abs_r_reduction"))
+        bias, gone = (results.under(main, edit, m) for m in ("mean_abs_r", "abs_r_reduction"))
         kept = {r.group_a: r.value for r in agreed if r.edit == edit}
         ratio = next((r for r in results.of("perplexity_ratio") if r.edit == edit), None)
         table.add_row(
@@ -171,17 +171,6 @@ def summary_table(results: Results) -> Table | None:
 def _main(results: Results) -> Row | None:
     """The set that stands for the run: the first one measured."""
     return next((row for row in results.of("mean_abs_r") if row.edit == "none"), None)
-
-
-def _same(results: Results, row: Row, edit: str, metric: str | None = None) -> Row | None:
-    return results.find(
-        metric or row.metric,
-        dataset=row.dataset,
-        group_a=row.group_a,
-        group_b=row.group_b,
-        edit=edit,
-        split=row.split,
-    )
 
 
 def _set_label(row: Row) -> str:
@@ -220,21 +209,21 @@ def headline(results: Results) -> list[str]:
         f"(mean |R| {_with_interval(main)})."
     ]
     for edit in edits_shown(results):
-        after = _same(results, main, edit.edit)
-        gone = _same(results, main, edit.edit, "abs_r_reduction")
+        after = results.under(main, edit.edit)
+        gone = results.under(main, edit.edit, "abs_r_reduction")
         if after is None or gone is None:
             continue
         kept = [
             f"{row.group_a} {number(row.value)} → {number(found.value)}"
             for row in results.of("agreement")
             if row.edit == "none" and not row.group_b
-            if (found := _same(results, row, edit.edit)) is not None
+            if (found := results.under(row, edit.edit)) is not None
         ]
         outcome = "Removed" if (gone.value or 0) > 0 else "Not removed"
         ratio = results.find("perplexity_ratio", dataset="neutral", edit=edit.edit)
         cost = f", neutral perplexity × {number(ratio.value)}" if ratio else ""
-        baseline = baseline_of(results, edit) if edit.eraser != "random" else None
-        random = _same(results, main, baseline.edit, "abs_r_reduction") if baseline else None
+        baseline = baseline_of(results, edit) if not edit.is_baseline else None
+        random = results.under(main, baseline.edit, "abs_r_reduction") if baseline else None
         sentences.append(
             f"{outcome}: {edit.eraser} (rank {edit.rank}) takes it to {_with_interval(after)}: "
             f"{_change(gone)}{f'; random directions: {_change(random)}' if random else ''}. "
@@ -270,7 +259,7 @@ def _contrast(results: Results) -> list[str]:
     found = [
         f"{after.value:.4f} after {edit.eraser} (rank {edit.rank})"
         for edit in edits_shown(results)
-        if (after := _same(results, rows[-1], edit.edit)) and after.value is not None
+        if (after := results.under(rows[-1], edit.edit)) and after.value is not None
     ]
     where = rows[-1].dataset.removeprefix("cid, ")
     return [

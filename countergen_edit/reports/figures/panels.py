@@ -21,6 +21,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GREY = "#8c8c8c"
 WIDTH, HEIGHT = 3.6, 2.9
 """Inches of one panel."""
+ACROSS = 40
+"""Letters that the categories below a panel take side by side; more are slanted."""
 PER_CATEGORY = 0.3
 """Inches of one line of a panel whose categories are listed downwards."""
 DATELESS = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
@@ -208,6 +210,11 @@ def _axes(ax: Any, panel: Panel) -> None:
             ax.grid(axis="x", linewidth=0.5, alpha=0.4)
             ax.set_yticks([])
             ax.set_ylim(1, 0)
+        names = [str(x) for s in panel.series for x in s.x if isinstance(x, str)]
+        if sum(map(len, names)) + 3 * len(names) > ACROSS:
+            ax.tick_params(axis="x", labelrotation=20)
+            for label in ax.get_xticklabels():
+                label.set_horizontalalignment("right")
     if panel.downwards or panel.is_spread:
         ax.locator_params(axis="x", nbins=3 if panel.downwards else 5)
     whole = [isinstance(x, int) for s in panel.series for x in s.x]

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.rows import BASELINE, Row
 from countergen_edit.reports.figures.panels import Panel, Series, dataset_label, write
 from countergen_edit.reports.results import Results
 from countergen_edit.reports.sweep_table import asked, eraser_label, eraser_labels, site_of
 
 ENDINGS = (".svg", ".png")
-BASELINES = ("random",)
 MOST_COST = 100.0
 """Costs beyond are shown here: what is a hundred times too dear is too dear."""
 
@@ -54,7 +53,7 @@ def front_panels(results: Results) -> list[Panel]:
             points = [r for r in rows if r.eraser == name]
             x = tuple(_cost(r, ending) for r in points)
             y = tuple(float(r.detail["removed" + ending]) for r in points)
-            series.append(Series(name, x, y, kind="dots", baseline=name in BASELINES))
+            series.append(Series(name, x, y, kind="dots", baseline=name == BASELINE))
         front = sorted((r for r in rows if r.detail["front"]), key=lambda r: r.value or 0)
         if split == "validation":
             steps = tuple(float(r.detail["removed"]) for r in front)
@@ -139,7 +138,7 @@ def _series(name: str, x: list[int] | list[str], rows: list[Row], kind: str = "l
         tuple(r.lo or 0.0 for r in rows) if known else (),
         tuple(r.hi or 0.0 for r in rows) if known else (),
         "dots" if kind == "dots" else "line",
-        name == "no edit" or name.partition("-")[0] in BASELINES,
+        name == "no edit" or name.partition("-")[0] == BASELINE,
     )
 
 

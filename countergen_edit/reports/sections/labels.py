@@ -33,7 +33,7 @@ def shown(results: Results) -> list[Row]:
 
 def baselines(results: Results) -> list[str]:
     """The random directions that the shown edits are held against."""
-    found = [baseline_of(results, e) for e in shown(results) if e.eraser != "random"]
+    found = [baseline_of(results, e) for e in shown(results) if not e.is_baseline]
     return list(dict.fromkeys(row.edit for row in found if row is not None))
 
 
@@ -64,7 +64,7 @@ def listed(results: Results, row: Row, metric: str | None = None) -> list[Series
     for edit in compared(results):
         found = results.under(row, edit, metric)
         if found is not None and found.value is not None:
-            of_baseline = edit == UNEDITED or edit.startswith("random")
+            of_baseline = results.is_reference(edit)
             series.append(dots(edit_label(edit), [edit_label(edit)], [found], of_baseline))
     return series
 

@@ -69,7 +69,7 @@ def by_layer(rows: Sequence[Row]) -> list[Series]:
     for key, name in eraser_labels(rows).items():
         mine = sorted((r for r in rows if asked(r) == key), key=lambda r: r.layer or 0)
         at = [r.layer or 0 for r in mine]
-        series.append(line(name, at, mine, baseline=mine[0].eraser == "random"))
+        series.append(line(name, at, mine, baseline=mine[0].is_baseline))
     return series
 
 

@@ -112,7 +112,7 @@ def _pareto(run: Run) -> Figure:
                     (left.value if left.lo is None else left.lo,),
                     (left.value if left.hi is None else left.hi,),
                     "dots",
-                    edit == "none" or edit.startswith("random"),
+                    results.is_reference(edit),
                     (tip,),
                 )
             )
@@ -139,6 +139,7 @@ def _by_layer(results: Results, main: Row) -> Figure | None:
     series = []
     for key, name in eraser_labels(mine).items():
         rows = [r for r in mine if asked(r) == key and r.edit in kept]
+        random = any(r.is_baseline for r in rows)
         rows = [r for r in rows if r.value is not None and kept[r.edit].value is not None]
         paid = tuple(kept[r.edit].value or 0.0 for r in rows)
         tips = tuple(
@@ -146,7 +147,6 @@ def _by_layer(results: Results, main: Row) -> Figure | None:
             for r, x in zip(rows, paid, strict=True)
         )
         left = tuple(r.value or 0.0 for r in rows)
-        random = name.startswith("random")
         series.append(Series(name, paid, left, kind="dots", baseline=random, tips=tips))
     if not any(s.x for s in series):
         return None

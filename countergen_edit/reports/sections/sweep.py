@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.rows import BASELINE, Row
 from countergen_edit.reports.blocks import Block, Cell, Figure, Number, Section, Table, Words
 from countergen_edit.reports.figures.panels import Panel, Series
 from countergen_edit.reports.run import Run
@@ -46,7 +46,7 @@ def _panel(rows: Sequence[Row], split: str, ending: str) -> Panel:
             for r, c, v in zip(mine, x, y, strict=True)
         )
         drawn = "steps" if kind == "steps" else "dots"
-        return Series(name, x, y, kind=drawn, baseline=name == "random", tips=tips)  # type: ignore[arg-type]
+        return Series(name, x, y, kind=drawn, baseline=name == BASELINE, tips=tips)  # type: ignore[arg-type]
 
     series = [
         points(name, [r for r in rows if r.eraser == name])
