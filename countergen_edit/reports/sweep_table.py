@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from rich import box
 from rich.console import Console
@@ -13,7 +12,7 @@ from rich.text import Text
 
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.results import Results
-from countergen_edit.reports.table import number, percent
+from countergen_edit.reports.table import number, percent, short
 
 SHOWN = 12
 """Most edits of the front that are listed."""
@@ -68,20 +67,6 @@ def site_of(row: Row) -> str:
     """
     place, _, axis = row.edit.partition("@")[2].partition("/")
     return place.partition(".")[0] + (f", {axis}" if axis else "")
-
-
-def short(edit: str) -> str:
-    """A combined edit's name without what its parts repeat.
-
-    >>> short("leace-1@resid_post.2 + leace-1@resid_post.3")
-    'leace-1@resid_post.2 + .3'
-    """
-    parts = edit.split(" + ")
-    said = [parts[0]]
-    for before, part in pairwise(parts):
-        same = part.rpartition(".")[0] == before.rpartition(".")[0]
-        said.append(part.removeprefix(part.rpartition(".")[0]) if same else part)
-    return " + ".join(said)
 
 
 def cells_of(results: Results) -> list[Row]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from rich import box
 from rich.table import Table
 
@@ -49,6 +51,29 @@ def percent(value: float | None) -> str:
     '63 %'
     """
     return "–" if value is None else f"{100 * value:.0f} %"
+
+
+def short(edit: str) -> str:
+    """A combined edit's name without what its parts repeat.
+
+    >>> short("leace-1@resid_post.2 + leace-1@resid_post.3")
+    'leace-1@resid_post.2 + .3'
+    """
+    parts = edit.split(" + ")
+    said = [parts[0]]
+    for before, part in pairwise(parts):
+        same = part.rpartition(".")[0] == before.rpartition(".")[0]
+        said.append(part.removeprefix(part.rpartition(".")[0]) if same else part)
+    return " + ".join(said)
+
+
+def called(edit: Row) -> str:
+    """An edit in a sentence, which tells its place only where it is made of several.
+
+    >>> called(Row("r", 0.0, edit="rlace-1@resid_post.3", eraser="rlace", rank=1))
+    'rlace (rank 1)'
+    """
+    return f"{short(edit.edit) if ' + ' in edit.edit else edit.eraser} (rank {edit.rank})"
 
 
 def baseline_of(results: Results, edit: Row) -> Row | None:
@@ -225,7 +250,7 @@ def headline(results: Results) -> list[str]:
         baseline = baseline_of(results, edit) if not edit.is_baseline else None
         random = results.under(main, baseline.edit, "abs_r_reduction") if baseline else None
         sentences.append(
-            f"{outcome}: {edit.eraser} (rank {edit.rank}) takes it to {_with_interval(after)}: "
+            f"{outcome}: {called(edit)} takes it to {_with_interval(after)}: "
             f"{_change(gone)}{f'; random directions: {_change(random)}' if random else ''}. "
             f"Cost: agreement {', '.join(kept)}{cost}."
         )
@@ -245,7 +270,7 @@ def _over_wordings(results: Results) -> list[str]:
         rows = [r for r in results.of("reduction_holding") if r.edit == edit.edit]
         if rows:
             count, of = sum(int(r.value or 0) for r in rows), sum(r.n for r in rows)
-            held.append(f"{edit.eraser} (rank {edit.rank}) on {count} of {of}")
+            held.append(f"{called(edit)} on {count} of {of}")
     if not held:
         return []
     return [f"Wordings: bias is surely removed by {', '.join(held)} wordings outside the fit."]
@@ -257,7 +282,7 @@ def _contrast(results: Results) -> list[str]:
     if not rows:
         return []
     found = [
-        f"{after.value:.4f} after {edit.eraser} (rank {edit.rank})"
+        f"{after.value:.4f} after {called(edit)}"
         for edit in edits_shown(results)
         if (after := results.under(rows[-1], edit.edit)) and after.value is not None
     ]

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.figures.panels import Series, dataset_label
 from countergen_edit.reports.results import Results
-from countergen_edit.reports.sweep_table import short
-from countergen_edit.reports.table import baseline_of, edits_shown
+from countergen_edit.reports.table import baseline_of, edits_shown, short
 
 UNEDITED, NO_EDIT, RANDOM = "none", "no edit", "random directions"
 MOST_EDITS = 6
