@@ -144,7 +144,8 @@ def reload(
             name: [str(folder.resolve()), [list(row) for row in texts], dtype]
             for name, (folder, texts, dtype) in folders.items()
         }
-        job.write_text(json.dumps({"folders": asked, "out": str(out)}), "utf-8")
+        threads = torch.get_num_threads()
+        job.write_text(json.dumps({"folders": asked, "threads": threads, "out": str(out)}), "utf-8")
         script = Path(reload_script.__file__).read_text("utf-8")
         done = subprocess.run(
             [sys.executable, "-c", script, str(job)],

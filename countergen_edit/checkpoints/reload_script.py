@@ -1,6 +1,7 @@
 """Load checkpoints as a stranger would, and write down what they say.
 
-Run with `python -c`, on a job file: {"folders": {name: [folder, [[token, …], …]]}, "out": file}.
+Run with `python -c`, on a job file: {"folders": {name: [folder, [[token, …], …], type of weights]},
+"threads": number, "out": file}.
 This package and TransformerLens are made impossible to import first. Out: float64 logits of each
 text of each folder, `name.0`, `name.1`, …, and beside them the missing and unexpected keys.
 """
@@ -31,6 +32,7 @@ def main(job_file: str) -> None:
     from transformers import AutoModelForCausalLM
 
     job = json.loads(Path(job_file).read_text("utf-8"))
+    torch.set_num_threads(job["threads"])  # by which sums are split, and so rounded
     logits, keys = {}, {}
     for name, (folder, texts, dtype) in job["folders"].items():
         loaded: Any = AutoModelForCausalLM.from_pretrained(
