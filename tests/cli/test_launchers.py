@@ -10,14 +10,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 import countergen_edit
-from countergen_edit.cli.main import main
 from countergen_edit.experiments.run_folder import PROGRESS, RESULTS, recorded_units
 
 ROOT = Path(countergen_edit.__file__).parent.parent
@@ -35,9 +33,12 @@ LAUNCHERS = {
 }
 
 
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "countergen_edit.cli.main", "sweep", *SMALL, *words]
+
+
 def multirun(*words: str) -> list[str]:
-    program = [sys.executable, "-m", "countergen_edit.cli.main", "sweep", "--multirun"]
-    return [*program, *SMALL, *words]
+    return command("--multirun", *words)
 
 
 def telling(pids: Path) -> str:
@@ -46,7 +47,10 @@ def telling(pids: Path) -> str:
 
 
 def environment() -> dict[str, str]:
-    """That of this process, with the tests in reach of the jobs."""
+    """That of this process, with the tests in reach of the jobs.
+
+    All have one thread: the number of threads decides how sums are split, and so rounded.
+    """
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
@@ -66,24 +70,22 @@ def launched(folder: Path, *words: str) -> set[int]:
     return {int(path.name) for path in pids.iterdir()}
 
 
-def joined(folder: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
+def joined(folder: Path) -> bytes:
     """The rows of the run that takes over what jobs found."""
-    monkeypatch.chdir(folder)
-    assert main(["sweep", *SMALL, f"layers={list(LAYERS)}", "run_dir=run"]) == 0
+    words = command(f"layers={list(LAYERS)}", "run_dir=run")
+    subprocess.run(words, cwd=folder, env=environment(), check=True, capture_output=True)
     return (folder / "run" / RESULTS).read_bytes()
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[bytes]:
+def alone(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The rows of one process."""
-    folder = tmp_path_factory.mktemp("alone")
-    with pytest.MonkeyPatch.context() as patch:
-        yield joined(folder, patch)
+    return joined(tmp_path_factory.mktemp("alone"))
 
 
 @pytest.mark.parametrize("name", LAUNCHERS)
 def test_jobs_of_several_processes_join_to_the_bytes_of_one(
-    name: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     plugin, words = LAUNCHERS[name]
     pytest.importorskip(plugin, exc_type=ImportError)
@@ -92,11 +94,11 @@ def test_jobs_of_several_processes_join_to_the_bytes_of_one(
     assert os.getpid() not in pids
     parts = [recorded_units(part) for part in (tmp_path / "run.parts").iterdir()]
     assert sorted(len(part) for part in parts) == [3, 3, 3]  # unedited and two cells
-    assert joined(tmp_path, monkeypatch) == request.getfixturevalue("alone")
+    assert joined(tmp_path) == request.getfixturevalue("alone")
 
 
 def test_a_worker_killed_by_the_system_is_made_good_by_the_next_run(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     pytest.importorskip(LAUNCHERS["joblib"][0], exc_type=ImportError)
     pids = tmp_path / "pids"
@@ -121,7 +123,7 @@ def test_a_worker_killed_by_the_system_is_made_good_by_the_next_run(
     assert len(cells) < 2 * len(LAYERS)
     again = subprocess.run(multirun(*words), cwd=tmp_path, env=environment())
     assert again.returncode == 0
-    assert joined(tmp_path, monkeypatch) == request.getfixturevalue("alone")
+    assert joined(tmp_path) == request.getfixturevalue("alone")
 
 
 def test_the_optuna_sweeper_searches_for_what_is_removed_and_what_it_costs(
