@@ -29,12 +29,15 @@ def commands() -> list[str]:
 
 
 def first_job(overrides: list[str]) -> list[str]:
-    """The settings of a sweep's first job; launchers are extras that need not be there."""
+    """The settings of a sweep's first job; launchers are extras that need not be there.
+
+    tests/cli/test_launchers.py runs them.
+    """
     parsed = OverridesParser.create().parse_overrides(overrides)
     return [
         f"{o.key_or_group}={next(o.sweep_string_iterator())}" if o.is_sweep_override() else given
         for o, given in zip(parsed, overrides, strict=True)
-        if o.key_or_group != "launcher"
+        if o.key_or_group != "launcher" and not o.key_or_group.startswith("hydra.launcher.")
     ]
 
 
