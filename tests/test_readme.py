@@ -16,6 +16,13 @@ from countergen_edit.conf_path import conf_dir
 
 ROOT = Path(countergen_edit.__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
+PLUGINS = {
+    "joblib": "hydra_plugins.hydra_joblib_launcher",
+    "submitit": "hydra_plugins.hydra_submitit_launcher",
+    "ray": "hydra_plugins.hydra_ray_launcher",
+    "optuna": "hydra_plugins.hydra_optuna_sweeper",
+}
+"""What a launcher's settings need; an extra that need not be there."""
 
 
 def blocks(language: str) -> list[str]:
@@ -29,15 +36,11 @@ def commands() -> list[str]:
 
 
 def first_job(overrides: list[str]) -> list[str]:
-    """The settings of a sweep's first job; launchers are extras that need not be there.
-
-    tests/cli/test_launchers.py runs them.
-    """
+    """The settings of a sweep's first job."""
     parsed = OverridesParser.create().parse_overrides(overrides)
     return [
         f"{o.key_or_group}={next(o.sweep_string_iterator())}" if o.is_sweep_override() else given
         for o, given in zip(parsed, overrides, strict=True)
-        if o.key_or_group != "launcher" and not o.key_or_group.startswith("hydra.launcher.")
     ]
 
 
@@ -48,6 +51,17 @@ def test_every_command_composes(line: str) -> None:
     overrides = overrides_of(command, [w for w in words if w not in ("--help", "--multirun")])
     if "--multirun" in words:
         overrides = first_job(overrides)
+    without = [o for o in overrides if not o.startswith(("launcher=", "hydra.launcher."))]
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        assert compose(command, without)
+
+
+@pytest.mark.parametrize("line", [line for line in commands() if "launcher=" in line])
+def test_every_launcher_takes_its_settings(line: str) -> None:
+    _, command, *words = shlex.split(line, comments=True)
+    overrides = first_job([word for word in words if word != "--multirun"])
+    launcher = next(o.partition("=")[2] for o in overrides if o.startswith("launcher="))
+    pytest.importorskip(PLUGINS[launcher], exc_type=ImportError)
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
         assert compose(command, overrides)
 
