@@ -240,11 +240,14 @@ def test_a_full_disk_is_said_and_the_sweep_continues_once_there_is_room(
     if worker == 0:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        code = 1
         try:
             sweep(testbed, make_plan(), folder)
+            code = 0
         except UserError as error:
-            os._exit(2 if "cannot write" in str(error) else 1)
-        os._exit(0)
+            code = 2 if "cannot write" in str(error) else 1
+        finally:
+            os._exit(code)  # whatever happens, no second pytest goes on from here
     assert os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]) == 2
     assert not list(folder.path.rglob("*.tmp"))
     left = (folder.path / RESULTS).read_bytes()
