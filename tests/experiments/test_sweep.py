@@ -220,8 +220,10 @@ def test_a_worker_killed_by_the_system_leaves_what_another_continues(
 ) -> None:
     worker = os.fork()
     if worker == 0:
-        sweep(testbed, make_plan(), KilledBySystem(tmp_path / "run", {}, IDENTITY))
-        os._exit(0)  # not reached
+        try:
+            sweep(testbed, make_plan(), KilledBySystem(tmp_path / "run", {}, IDENTITY))
+        finally:
+            os._exit(1)  # not reached where it is killed; no second pytest goes on from here
     _, status = os.waitpid(worker, 0)
     assert os.WIFSIGNALED(status)
     assert os.WTERMSIG(status) == signal.SIGKILL
