@@ -23,13 +23,13 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from countergen_edit.data.common_sents import PairedPrompt
-from countergen_edit.data.perturbation import dissimilarity, words_of
+from countergen_edit.data.text.perturbation import dissimilarity, words_of
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import AffineErasure, RandomDirections
-from countergen_edit.metrics.continuations import Sampled
-from countergen_edit.metrics.fairpair import evaluate
-from countergen_edit.metrics.pairwise import Pairwise, pairwise
-from countergen_edit.metrics.phi import Jaccard, Phi, Sentiment
+from countergen_edit.metrics.fairpair.continuations import Sampled
+from countergen_edit.metrics.fairpair.metric import evaluate
+from countergen_edit.metrics.fairpair.pairwise import Pairwise, pairwise
+from countergen_edit.metrics.fairpair.phi import Jaccard, Phi, Sentiment
 from countergen_edit.models import LanguageModel, from_pretrained_objects, generate
 from countergen_edit.testbed import directory
 

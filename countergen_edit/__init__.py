@@ -1,3 +1,68 @@
-"""Find a group bias in a language model, project it out, prove what changed and at what cost."""
+"""Measure a group bias in a language model, project it out, and prove what changed and its cost.
 
-__version__ = "0.1.0"
+    import countergen_edit as ce
+
+    model = ce.load("testbed")
+    run = ce.search(model, ce.task("gender"), erasers=[ce.Preserving()])
+    print(run.verdict)
+    run.best.save("debiased")
+
+Nothing heavy is imported until one of these names is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.2.0"
+
+_API = "countergen_edit.api"
+_WHERE = {
+    **{name: _API for name in ("audit", "compare", "load", "load_run", "search", "task")},
+    "Task": "countergen_edit.data.task",
+    "Axis": "countergen_edit.data.axis",
+    "CounterfactualSet": "countergen_edit.data.counterfactual",
+    "Edit": "countergen_edit.edits",
+    "Run": "countergen_edit.reports.run",
+    "Metric": "countergen_edit.metrics.base",
+    "Cost": "countergen_edit.metrics.base",
+    "Row": "countergen_edit.metrics.rows",
+    "R": "countergen_edit.metrics.r",
+    "Rewordings": "countergen_edit.metrics.rewordings",
+    "FairPair": "countergen_edit.metrics.fairpair",
+    "Cid": "countergen_edit.metrics.cid",
+    "Agreement": "countergen_edit.metrics.costs.agreement",
+    "Perplexity": "countergen_edit.metrics.costs.perplexity",
+    "KL": "countergen_edit.metrics.costs.kl",
+    **{
+        name: "countergen_edit.erasers"
+        for name in (
+            "INLP",
+            "LEACE",
+            "RLACE",
+            "SAL",
+            "BaseEraser",
+            "MeanDifference",
+            "PreservingEraser",
+            "RandomDirections",
+            "SentenceDebias",
+        )
+    },
+    "UserError": "countergen_edit.errors",
+}
+"""Public name → the module that has it."""
+
+__all__ = ["__version__", *_WHERE]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(_WHERE[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_WHERE])

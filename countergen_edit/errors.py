@@ -7,7 +7,7 @@ exits with code 2; anything else that is raised is a defect of ours and keeps it
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 
 class UserError(ValueError):
@@ -24,14 +24,3 @@ def unknown(kind: str, value: object, valid: Iterable[object]) -> UserError:
     near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.0)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return UserError(f"unknown {kind} {str(value)!r}: {hint}Valid: {', '.join(names) or 'none'}")
-
-
-def require_free(kind: str, name: str, new: type, shelf: Mapping[str, type]) -> None:
-    """Refuse a name that another class has on a shelf; the same class may enter again.
-
-    Raises:
-        UserError: naming the class that has it.
-    """
-    taken = shelf.get(name)
-    if taken is not None and taken.__qualname__ != new.__qualname__:
-        raise UserError(f"{kind} name {name!r} is taken by {taken.__name__}: choose another")

@@ -7,6 +7,8 @@ stays on it.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -38,3 +40,8 @@ def cannot_write(path: Path, error: OSError) -> UserError:
     """What to say of a file that could not be written."""
     reason = error.strerror or str(error)
     return UserError(f"cannot write {path}: {reason}; the same command continues once it can")
+
+
+def digest(content: object) -> str:
+    """SHA-256 of anything JSON can hold."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from countergen_edit.checkpoints import modeling_edited
-from countergen_edit.checkpoints.sources import module_name, stock_model
+from countergen_edit.checkpoints.stock import module_name, stock_model
 from countergen_edit.edits import Edit
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel

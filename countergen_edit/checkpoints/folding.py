@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from countergen_edit.checkpoints.sources import (
+from countergen_edit.checkpoints.stock import (
     empty_stock_model,
     projection_name,
     stock_model,

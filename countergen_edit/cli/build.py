@@ -10,8 +10,8 @@ from countergen_edit.cli.settings import AuditSettings, ModelSettings
 from countergen_edit.conf_path import read_config
 from countergen_edit.data.axis import Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.loaders import fingerprint, load_set
-from countergen_edit.data.substitution import Substitution
+from countergen_edit.data.sources.loading import fingerprint, load_set
+from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.erasers import make_eraser
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import AuditPlan

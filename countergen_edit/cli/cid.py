@@ -15,7 +15,7 @@ from rich.console import Console
 from countergen_edit.cli.build import load_model
 from countergen_edit.cli.settings import ModelSettings, integer, make_settings
 from countergen_edit.data.axis import Axis
-from countergen_edit.data.substitution import Substitution
+from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import Edit, applied, load_edit
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.experiments.cid import (
@@ -28,8 +28,8 @@ from countergen_edit.experiments.cid import (
 from countergen_edit.experiments.manifest import make_manifest
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics import Subject
-from countergen_edit.metrics.cid import Cid
-from countergen_edit.metrics.perturbation_effect import SentenceEmbedding, perturbations
+from countergen_edit.metrics.cid.metric import Cid
+from countergen_edit.metrics.cid.perturbation_effect import SentenceEmbedding, perturbations
 from countergen_edit.models import LanguageModel, contrastive_generate, token_texts
 from countergen_edit.reports.cid_comparison import LEGEND, Compared, comparison_table
 from countergen_edit.reports.cid_section import cid_section, effect_section

@@ -18,7 +18,7 @@ from countergen_edit.data.rewordings import TemplateBank, bank_from_config
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.experiments.manifest import make_manifest
 from countergen_edit.experiments.run_folder import RunFolder
-from countergen_edit.experiments.templates import (
+from countergen_edit.metrics.classifier_tasks.tasks import (
     TASKS,
     Model,
     Vader,

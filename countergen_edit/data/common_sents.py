@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from countergen_edit.data.axis import Axis, Group
-from countergen_edit.data.grammar import vowel_sound
-from countergen_edit.data.substitution import Substitution
 from countergen_edit.data.templates import fill, slots
+from countergen_edit.data.text.grammar import vowel_sound
+from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.errors import UserError
 
 _PUBLISHED = """

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from countergen_edit.data.axis import Axis, Group, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.data.grammar import vowel_sound
+from countergen_edit.data.text.grammar import vowel_sound
 from countergen_edit.errors import UserError, unknown
 
 _FORMATTER = string.Formatter()

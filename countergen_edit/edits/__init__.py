@@ -2,5 +2,18 @@
 
 from countergen_edit.edits.edit import AttachedEdit, Edit, Placement, applied, attach
 from countergen_edit.edits.files import load_edit, save_edit
+from countergen_edit.edits.named import EditRecord, NamedEdit, Place, read_record
 
-__all__ = ["AttachedEdit", "Edit", "Placement", "applied", "attach", "load_edit", "save_edit"]
+__all__ = [
+    "AttachedEdit",
+    "Edit",
+    "EditRecord",
+    "NamedEdit",
+    "Place",
+    "Placement",
+    "applied",
+    "attach",
+    "load_edit",
+    "read_record",
+    "save_edit",
+]

@@ -8,6 +8,8 @@ another width than the model's, two placements at one site and layer.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -59,6 +61,17 @@ class Edit:
     def rank(self) -> int:
         """Dimensions removed, summed over placements."""
         return sum(p.erasure.rank for p in self.placements)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """SHA-256 of its places and tensors: equal edits have equal ones, others never."""
+        sha = hashlib.sha256()
+        for place in self.placements:
+            sha.update(repr((place.site, place.layer)).encode())
+            for part in (place.erasure.left, place.erasure.right, place.erasure.mean):
+                sha.update(repr((part.shape, str(part.dtype))).encode())
+                sha.update(np.ascontiguousarray(part).tobytes())
+        return sha.hexdigest()
 
 
 class AttachedEdit:

@@ -6,22 +6,22 @@ that would erase everything.
 """
 
 from countergen_edit.erasers.affine import AffineErasure
-from countergen_edit.erasers.base import ERASERS, BaseEraser, fit_layers, make_eraser, register
+from countergen_edit.erasers.base import ERASERS, BaseEraser, fit_layers, make_eraser
 from countergen_edit.erasers.certificate import Certificate, certify
-from countergen_edit.erasers.cvxpy_reference import (
+from countergen_edit.erasers.methods.inlp import INLP
+from countergen_edit.erasers.methods.leace import LEACE
+from countergen_edit.erasers.methods.mean_difference import MeanDifference
+from countergen_edit.erasers.methods.preserving import PreservingEraser
+from countergen_edit.erasers.methods.random_directions import RandomDirections
+from countergen_edit.erasers.methods.rlace import RLACE
+from countergen_edit.erasers.methods.sal import SAL
+from countergen_edit.erasers.methods.sentence_debias import SentenceDebias
+from countergen_edit.erasers.solvers.cvxpy_reference import (
     fantope_projection_cvxpy,
     fit_probe_cvxpy,
     preserving_cvxpy,
 )
-from countergen_edit.erasers.fantope import fantope_projection
-from countergen_edit.erasers.inlp import INLP
-from countergen_edit.erasers.leace import LEACE
-from countergen_edit.erasers.mean_difference import MeanDifference
-from countergen_edit.erasers.preserving import PreservingEraser
-from countergen_edit.erasers.random_directions import RandomDirections
-from countergen_edit.erasers.rlace import RLACE
-from countergen_edit.erasers.sal import SAL
-from countergen_edit.erasers.sentence_debias import SentenceDebias
+from countergen_edit.erasers.solvers.fantope import fantope_projection
 from countergen_edit.erasers.threads import fitting_threads
 
 __all__ = [
@@ -45,5 +45,4 @@ __all__ = [
     "fitting_threads",
     "make_eraser",
     "preserving_cvxpy",
-    "register",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -18,7 +17,8 @@ from countergen_edit.erasers.labelled import (
     read_rows,
     require_classes,
 )
-from countergen_edit.errors import UserError, require_free, unknown
+from countergen_edit.errors import UserError
+from countergen_edit.registry import Registry
 
 
 class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -37,6 +37,8 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
     row_ids_: tuple[str, ...] = ()
     """The ids per row (pairs, contexts) that were passed to `fit`, which a refit must be given."""
 
+    is_baseline: ClassVar[bool] = False
+    """Whether it is a control that real erasers are held against, and no choice may fall on."""
     no_guarantee_because: ClassVar[str | None] = None
     """Why fitting well gives this eraser no guarantee, as the end of a sentence."""
 
@@ -83,25 +85,23 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         self.classes_ = classes
 
 
-ERASERS: dict[str, type[BaseEraser]] = {}
-"""Every registered eraser by its name in config; a user's own enters with `@register("mine")`."""
+ERASERS: Registry[type[BaseEraser]] = Registry(
+    "eraser",
+    "countergen_edit.erasers",
+    {
+        "inlp": "countergen_edit.erasers.methods.inlp:INLP",
+        "rlace": "countergen_edit.erasers.methods.rlace:RLACE",
+        "leace": "countergen_edit.erasers.methods.leace:LEACE",
+        "sal": "countergen_edit.erasers.methods.sal:SAL",
+        "mean_difference": "countergen_edit.erasers.methods.mean_difference:MeanDifference",
+        "sentence_debias": "countergen_edit.erasers.methods.sentence_debias:SentenceDebias",
+        "preserving": "countergen_edit.erasers.methods.preserving:PreservingEraser",
+        "random": "countergen_edit.erasers.methods.random_directions:RandomDirections",
+    },
+)
+"""Every eraser by its name in config; a user's own enters with `@ERASERS.register("mine")`."""
 
 Eraser = TypeVar("Eraser", bound=BaseEraser)
-
-
-def register(name: str) -> Callable[[type[Eraser]], type[Eraser]]:
-    """Put an eraser class on the shelf under `name`.
-
-    Raises:
-        UserError: the name is taken by another class.
-    """
-
-    def enter(eraser: type[Eraser]) -> type[Eraser]:
-        require_free("eraser", name, eraser, ERASERS)
-        ERASERS[name] = eraser
-        return eraser
-
-    return enter
 
 
 def make_eraser(name: str, **params: Any) -> BaseEraser:
@@ -113,13 +113,8 @@ def make_eraser(name: str, **params: Any) -> BaseEraser:
     >>> make_eraser("inlp", rank=4)
     INLP(rank=4)
     """
-    if name not in ERASERS:
-        raise unknown("eraser", name, ERASERS)
-    valid = ERASERS[name]().get_params()
-    for param in params:
-        if param not in valid:
-            raise unknown(f"parameter of eraser {name}", param, valid)
-    return ERASERS[name](**params)
+    eraser: BaseEraser = ERASERS.make(name, params)
+    return eraser
 
 
 def fit_layers(eraser: Eraser, X: Any, z: Any, **fit_params: Any) -> list[Eraser]:

@@ -22,7 +22,7 @@ from sklearn.svm import SVC
 
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.labelled import LabelledRows, as_numpy, read_rows, require_classes
-from countergen_edit.erasers.logistic import fit_probe, label_entropy
+from countergen_edit.erasers.solvers.logistic import fit_probe, label_entropy
 from countergen_edit.errors import UserError
 from countergen_edit.seeds import generator, unit_seed
 

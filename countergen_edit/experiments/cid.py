@@ -16,17 +16,17 @@ from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import STORE
 from countergen_edit.experiments.run_folder import RESULTS, RunFolder, read_rows
 from countergen_edit.metrics import UNEDITED
-from countergen_edit.metrics.cid import Cid
-from countergen_edit.metrics.contrast_statistics import fraction_rows
-from countergen_edit.metrics.contrasts import Continuation, read_continuations
-from countergen_edit.metrics.perturbation_effect import (
+from countergen_edit.metrics.cid.contrasts import Continuation, read_continuations
+from countergen_edit.metrics.cid.metric import Cid
+from countergen_edit.metrics.cid.perturbation_effect import (
     Effect,
     Perturbation,
     Similarity,
     effect_rows,
     effects,
 )
-from countergen_edit.metrics.ratings import agreed, agreement, items_of, read_sheet, write_sheet
+from countergen_edit.metrics.cid.ratings import agreed, agreement, items_of, read_sheet, write_sheet
+from countergen_edit.metrics.cid.statistics import fraction_rows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
 from countergen_edit.writing import whole

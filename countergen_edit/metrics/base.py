@@ -1,117 +1,241 @@
-"""What all metrics of an audit share, and the shelf they are found on by name.
+"""What every metric is: rows under an edit, and how they are shown; and the registry of metrics.
 
-Comes in: what an audit knows (`Subject`) and the metric's own settings. Goes out: rows under an
-edit. A metric prepares its prompts when it is made, so that mistakes show before a run begins.
+A metric is one file. It says what it measures (`rows`), which of its figures stand in tables and
+figures beside those of other metrics (`quantities`), what else it shows (`sections`), what it says
+in words (`sentences`, `outcome`), whether it is bias, cost or neither, and for a cost which way is
+worse and its budget. Whoever runs, searches and reports asks these questions and knows no metric.
 """
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from inspect import signature
-from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Self
 
-from countergen_edit.data.axis import Axis, Split
-from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.substitution import Substitution
-from countergen_edit.edits import Edit
-from countergen_edit.errors import require_free, unknown
-from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.scores import ScoreCache
+from countergen_edit.data.task import Task
+from countergen_edit.edits import EditRecord, NamedEdit
+from countergen_edit.errors import UserError
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.blocks import Section
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.models import LanguageModel
+from countergen_edit.registry import Registry
+
+Kind = Literal["bias", "cost", "other"]
+MeasuredSplit = Literal["validation", "test"]
 
 
 @dataclass(frozen=True)
-class Subject:
-    """What an audit is about, as far as metrics may know it."""
+class Quantity:
+    """One figure of every edit: a column of tables, an axis of figures, a line of a card."""
 
-    axis: Axis
-    groups: tuple[str, str]
-    seed: int
-    substitution: Substitution | None = None
-    """Swaps the groups in running text, where the axis says how."""
-    measured: Sequence[tuple[Split, Sequence[CounterfactualSet]]] = ()
-    """The audit's own sets, by split."""
-    planted: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    """(template, output) → planted R, where the truth is known."""
-    scores: ScoreCache = field(default_factory=ScoreCache)
-    """Likelihoods of the audit's own sets, shared by the metrics that read them."""
-
-
-UNEDITED = "none"
-"""The label of the model as it came."""
+    title: str
+    rows: Mapping[str, Row]
+    """By id of the edit, the unedited model's among them."""
+    kind: Kind
+    digits: int = 3
+    percent: bool = False
+    signed: bool = False
+    main: bool = True
+    """Whether it stands where all metrics stand side by side."""
+    axis: str = ""
+    """What an axis that shows it is called; empty where the title does."""
+    limits: tuple[float, float] | None = None
+    """Ends of such an axis, where it has natural ones."""
+    covers: tuple[float, float] | None = None
+    """What such an axis covers at least: up to where one would begin to mind it."""
+    truth: Row | None = None
+    """The planted value, where it is known."""
+    drawn: bool = True
+    """Whether figures show it."""
 
 
 class Metric(ABC):
-    """A metric that an audit takes by name, such as `metric=[r,fairpair]`.
+    """A metric that an audit takes by name, such as `metric=[r,fairpair]`, or as an object.
 
-    Args:
-        subject: what the audit is about.
+    Settings are the arguments of `__init__`, which checks their range. `bound` gives a copy that is
+    about a task, its prompts made by `prepare`, so that mistakes show before a run begins.
     """
 
-    name: ClassVar[str]
+    kind: ClassVar[Kind] = "other"
     has_baseline: ClassVar[bool] = False
-    """Whether random directions of equal rank are measured too."""
+    """Whether controls (random directions of equal rank) are measured too."""
+    is_slow: ClassVar[bool] = False
+    """Whether a search measures it for the chosen edit alone, and an audit not on validation."""
+    criterion: ClassVar[str] = ""
+    """Of a bias: the row metric whose mean over sets a choice makes small."""
 
-    def __init__(self, subject: Subject) -> None:
-        self.subject = subject
+    name: str = ""
+    """The metric's name in this run."""
+    task: Task
+
+    def bound(self, task: Task, name: str = "") -> Self:
+        """A copy that is about a task.
+
+        Raises:
+            UserError: the task lacks what the metric needs.
+        """
+        own = copy.copy(self)
+        own.task = task
+        own.name = name or self.name or METRICS.name_of(self).rpartition(":")[2].lower()
+        own.prepare()
+        return own
+
+    def prepare(self) -> None:  # noqa: B027 (nothing to prepare is a fine default)
+        """Make the prompts of `self.task`.
+
+        Raises:
+            UserError: the task lacks what the metric needs.
+        """
 
     def check(self, model: LanguageModel) -> None:  # noqa: B027 (nothing to check is a fine default)
-        """Find what would stop the metric half way.
+        """Find what would stop the metric half way on a model.
 
         Raises:
             UserError: with what to change.
         """
 
     @abstractmethod
-    def rows(self, model: LanguageModel, edit: Edit | None, label: str, store: Path) -> list[Row]:
+    def rows(
+        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+    ) -> list[Row]:
         """Every figure of the model under an edit, paired with the unedited model where it can be.
 
         Args:
-            model: the model, unedited; the metric attaches the edit itself.
+            bench: the model, and what was measured on it before.
             edit: None measures the model as it came.
-            label: the edit's name in rows, `UNEDITED` for the model as it came.
-            store: a folder of the metric's own within the run, for what took long to make: a
-                killed run finds it there again. Files are written under a temporary name and
-                renamed; the unedited model's may be absent when an edit is measured, and are then
-                made again.
+            split: a metric that is not slow is measured on validation data too, by which edits are
+                chosen; one that has no validation data gives no rows there.
         """
 
+    def removed(self, bench: Bench, edit: NamedEdit, split: MeasuredSplit = "test") -> Row | None:
+        """Of a bias: the row `bias_removed`, the share of it that is gone over a split's sets."""
+        return None
 
-METRICS: dict[str, type[Metric]] = {}
-"""Every registered metric by its name in config; a user's own enters with `@register("mine")`."""
+    @classmethod
+    def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
+        """Its figures that stand beside those of other metrics; none where it was not measured."""
+        return []
 
-Registered = TypeVar("Registered", bound=Metric)
+    @classmethod
+    def sections(cls, results: Results) -> list[Section]:
+        """What else it shows, each under the tab it belongs to."""
+        return []
+
+    @classmethod
+    def sentences(cls, results: Results) -> list[str]:
+        """What it found, in words."""
+        return []
+
+    @classmethod
+    def outcome(cls, results: Results, edit: EditRecord) -> str:
+        """Of a bias: what an edit left of it, a sentence. Of a cost: what it costs, a part of one."""
+        return ""
+
+    @classmethod
+    def caveats(cls, results: Results) -> list[str]:
+        """How sure its figures are; said after all that was found."""
+        return []
 
 
-def register(name: str) -> Callable[[type[Registered]], type[Registered]]:
-    """Put a metric class on the shelf under `name`.
+@dataclass(frozen=True)
+class Harm:
+    """What an edit costs by one metric, in that metric's own unit."""
+
+    value: float
+    budget: float
+
+    @property
+    def share(self) -> float:
+        """Of the budget; an edit that improves the metric costs nothing."""
+        return max(0.0, self.value / self.budget)
+
+
+class Cost(Metric):
+    """A metric whose change for the worse is what an edit costs.
+
+    A subclass gives `rows`, the row metric that counts, which way is worse, and a default budget;
+    its figures then stand among the costs of every table, figure and card.
+
+    Args:
+        budget: most that the figure may change for the worse.
 
     Raises:
-        UserError: the name is taken by another class.
+        UserError: the budget is not above 0.
     """
 
-    def enter(metric: type[Registered]) -> type[Registered]:
-        require_free("metric", name, metric, METRICS)
-        metric.name = name
-        METRICS[name] = metric
-        return metric
+    kind: ClassVar[Kind] = "cost"
+    has_baseline: ClassVar[bool] = True
+    counts: ClassVar[str]
+    """The row metric that counts."""
+    worse: ClassVar[Literal["higher", "lower"]] = "higher"
+    default_budget: ClassVar[float]
+    title: ClassVar[str]
+    digits: ClassVar[int] = 3
 
-    return enter
+    def __init__(self, budget: float | None = None) -> None:
+        self.budget = self.default_budget if budget is None else budget
+        number = isinstance(self.budget, int | float) and not isinstance(self.budget, bool)
+        if not (number and self.budget > 0):
+            raise UserError(f"cost.{type(self).__name__.lower()}.budget={budget!r} must be above 0")
+
+    def harm(self, before: Row, after: Row) -> Harm | None:
+        """How much worse it became; None where it is not known.
+
+        What is worse when higher harms by its rise, what is worse when lower by its fall.
+        """
+        if before.value is None or after.value is None:
+            return None
+        sign = 1 if self.worse == "higher" else -1
+        return Harm(sign * (after.value - before.value), self.budget)
+
+    def counted(self, rows: Sequence[Row]) -> Row | None:
+        """The one row, among those of an edit and split, that counts."""
+        return next((row for row in rows if row.metric == self.counts), None)
+
+    @classmethod
+    def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
+        """Every row of the metric that counts."""
+        return [
+            Quantity(cls.title, alike(results, row), "cost", cls.digits)
+            for row in results.unedited(cls.counts, split)
+        ]
+
+    @classmethod
+    def outcome(cls, results: Results, edit: EditRecord) -> str:
+        """The figure before and after."""
+        said = []
+        for quantity in cls.quantities(results):
+            before, after = (quantity.rows.get(e) for e in (UNEDITED, edit.id))
+            if quantity.main and before and after and None not in (before.value, after.value):
+                said.append(
+                    f"{quantity.title} {before.value:.{cls.digits}f} → {after.value:.{cls.digits}f}"
+                )
+        return ", ".join(said)
 
 
-def make_metric(name: str, subject: Subject, **settings: Any) -> Metric:
-    """The metric registered under `name`, ready to measure.
+def alike(results: Results, row: Row, metric: str | None = None) -> dict[str, Row]:
+    """The row and those about the same data under every edit, by the edit's id."""
+    wanted = metric or row.metric
+    about = row.key[1:-2]
+    return {r.edit: r for r in results.of(wanted, row.split) if r.key[1:-2] == about}
 
-    Raises:
-        UserError: no such metric, or no such setting; with the nearest valid name.
-    """
-    if name not in METRICS:
-        raise unknown("metric", name, METRICS)
-    valid = [p for p in signature(METRICS[name]).parameters if p != "subject"]
-    for setting in settings:
-        if setting not in valid:
-            raise unknown(f"setting of metric {name}", setting, valid)
-    return METRICS[name](subject, **settings)
+
+METRICS: Registry[type[Metric]] = Registry(
+    "metric",
+    "countergen_edit.metrics",
+    {
+        "r": "countergen_edit.metrics.r:R",
+        "rewordings": "countergen_edit.metrics.rewordings:Rewordings",
+        "fairpair": "countergen_edit.metrics.fairpair.metric:FairPair",
+        "cid": "countergen_edit.metrics.cid.metric:Cid",
+        "agreement": "countergen_edit.metrics.costs.agreement:Agreement",
+        "perplexity": "countergen_edit.metrics.costs.perplexity:Perplexity",
+        "kl": "countergen_edit.metrics.costs.kl:KL",
+        "guardedness": "countergen_edit.metrics.guardedness:Guardedness",
+    },
+)
+"""Every metric by its name in config; a user's own enters with `@METRICS.register("mine")`."""

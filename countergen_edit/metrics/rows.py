@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -10,8 +11,10 @@ from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.statistics import Estimate
 
-BASELINE = "random"
-"""The eraser of the control that every edit must beat: random directions of its rank."""
+SCHEMA = 2
+"""Version of the columns; a run's manifest tells it."""
+UNEDITED = "none"
+"""The edit of the model as it came."""
 
 
 @dataclass(frozen=True)
@@ -21,14 +24,22 @@ class Row:
     metric: str
     value: float | None
     """None where the metric is undefined; `detail` then says why."""
+    task: str = ""
+    """The task that the row belongs to, by which a run of several is parted."""
     dataset: str = ""
     axis: str = ""
     group_a: str = ""
     group_b: str = ""
-    edit: str = "none"
-    layer: int | None = None
+    facets: dict[str, str | float] = field(default_factory=dict)
+    """What else tells rows of one metric and set apart: `phi`, `lambda`, `wording`, `template`."""
+    edit: str = UNEDITED
+    """Id of the edit, which the run keeps under `edits/`."""
     eraser: str = ""
+    site: str = ""
+    layers: tuple[int, ...] = ()
     rank: int = 0
+    baseline: bool = False
+    """Whether the edit is a control, which others are held against and no choice may fall on."""
     split: str = ""
     lo: float | None = None
     hi: float | None = None
@@ -40,13 +51,15 @@ class Row:
     detail: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def is_baseline(self) -> bool:
-        """Whether the row is of the control, which no choice may fall on."""
-        return self.eraser == BASELINE
+    def key(self) -> tuple[object, ...]:
+        """What tells the row from every other of its run."""
+        facets = tuple(sorted(self.facets.items()))
+        about = (self.task, self.dataset, self.group_a, self.group_b, facets)
+        return (self.metric, *about, self.edit, self.split)
 
     def to_dict(self) -> dict[str, Any]:
         """The row as JSON would have it, columns in their order."""
-        columns = asdict(self)
+        columns = asdict(self) | {"layers": list(self.layers)}
         return {column: columns[column] for column in COLUMNS}
 
     @classmethod
@@ -65,7 +78,7 @@ class Row:
         return cls(metric=metric, **(about | estimate.columns | columns))
 
     @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Row:
+    def from_dict(cls, content: Mapping[str, Any]) -> Row:
         """Read a row back.
 
         Raises:
@@ -74,19 +87,23 @@ class Row:
         if set(content) != set(COLUMNS):
             odd = sorted(set(content) ^ set(COLUMNS))
             raise UserError(f"a result row has missing or unknown columns: {', '.join(odd)}")
-        return cls(**content)
+        return cls(**{**content, "layers": tuple(content["layers"])})
 
 
 COLUMNS = (
     "metric",
+    "task",
     "dataset",
     "axis",
     "group_a",
     "group_b",
+    "facets",
     "edit",
-    "layer",
     "eraser",
+    "site",
+    "layers",
     "rank",
+    "baseline",
     "split",
     "value",
     "lo",

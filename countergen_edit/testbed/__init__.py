@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from countergen_edit.testbed import source
 from countergen_edit.testbed.truth import Truth, load_axis, load_truth
 
-__all__ = ["Truth", "directory", "load_axis", "load_truth", "source"]
+__all__ = ["Truth", "directory", "load_axis", "load_truth"]
 
 
 def directory() -> Path:

@@ -382,7 +382,7 @@ def test_a_mixture_of_experts_does_not_fold(tmp_path: Path) -> None:
 def test_a_module_is_named_as_the_stock_architecture_names_it() -> None:
     from transformers import BloomConfig, BloomForCausalLM
 
-    from countergen_edit.checkpoints.sources import module_name, stock_modules
+    from countergen_edit.checkpoints.stock import module_name, stock_modules
     from countergen_edit.models import SITES, from_pretrained_objects
     from tests.tiny_models import tiny_tokenizer
 

@@ -6,9 +6,9 @@ import pytest
 
 from countergen_edit.cli.settings import audit_settings
 from countergen_edit.data.axis import Axis
-from countergen_edit.data.substitution import Substitution
+from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.metrics import Subject, make_metric
-from countergen_edit.metrics.fairpair import FairPair
+from countergen_edit.metrics.fairpair.metric import FairPair
 from tests.cli.test_conf import composed
 
 EXPERIMENTS = ["table1", "table2", "table3", "figure3", "figure4", "figure5", "figure6"]

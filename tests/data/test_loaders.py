@@ -10,10 +10,10 @@ import pytest
 from countergen_edit.conf_path import conf_dir, read_config
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.loaders import SOURCES, fingerprint, load_set, register_source
-from countergen_edit.data.published import COUNTERGEN_FILES
-from countergen_edit.data.sources import Request, sample_from_text
-from countergen_edit.data.substitution import Substitution
+from countergen_edit.data.sources.loading import SOURCES, fingerprint, load_set, register_source
+from countergen_edit.data.sources.published import COUNTERGEN_FILES
+from countergen_edit.data.sources.base import Request, sample_from_text
+from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.errors import UserError
 
 CONFIG = read_config("axis", "gender")

@@ -17,14 +17,14 @@ from countergen_edit.data.common_sents import (
     common_sents,
     own_prompts,
 )
-from countergen_edit.data.perturbation import (
+from countergen_edit.data.text.perturbation import (
     Filter,
     RulePerturber,
     dissimilarity,
     source_and_target,
     words_of,
 )
-from countergen_edit.data.substitution import Substitution
+from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.errors import UserError
 
 CONFIG = read_config("axis", "gender")

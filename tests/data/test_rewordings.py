@@ -9,7 +9,7 @@ import pytest
 
 from countergen_edit.conf_path import read_config
 from countergen_edit.data.axis import Axis
-from countergen_edit.data.loaders import load_set
+from countergen_edit.data.sources.loading import load_set
 from countergen_edit.data.rewordings import TemplateBank, bank_from_config
 from countergen_edit.data.templates import fill, render, require_same_slots
 from countergen_edit.errors import UserError
@@ -174,7 +174,7 @@ def test_lines_of_one_content_are_rewordings(tmp_path: Path) -> None:
     ]
     path.write_text("\n".join(map(json.dumps, lines)))
     substitution = None
-    from countergen_edit.data.substitution import Substitution
+    from countergen_edit.data.text.substitution import Substitution
 
     gender = read_config("axis", "gender")
     substitution = Substitution.from_config(GENDER, gender["substitution"])

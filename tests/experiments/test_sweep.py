@@ -17,7 +17,7 @@ from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import BaseEraser, make_eraser
-from countergen_edit.erasers.mean_difference import MeanDifference
+from countergen_edit.erasers.methods.mean_difference import MeanDifference
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import AuditPlan
 from countergen_edit.experiments.cells import SweepPlan, check_sweep

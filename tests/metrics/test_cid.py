@@ -16,7 +16,7 @@ from countergen_edit.errors import UserError
 from countergen_edit.experiments.fit_data import capture_fit_data
 from countergen_edit.metrics import Subject, make_metric
 from countergen_edit.metrics import cid as cid_module
-from countergen_edit.metrics.cid import (
+from countergen_edit.metrics.cid.metric import (
     Cid,
     Continuation,
     Resampling,

@@ -20,17 +20,17 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 from countergen_edit.conf_path import read_config
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.common_sents import PairedPrompt
-from countergen_edit.data.substitution import Substitution
+from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import Edit
 from countergen_edit.erasers import RandomDirections
 from countergen_edit.errors import UserError
 from countergen_edit.metrics import Subject, make_metric
-from countergen_edit.metrics.continuations import Sampled
-from countergen_edit.metrics.fairpair import FairPair, evaluate
-from countergen_edit.metrics.ngrams import compare, strongest
-from countergen_edit.metrics.pairwise import in_folds, p_value, pairwise, permuted_energies
-from countergen_edit.metrics.perturbers import ServerPerturber, answer, make_perturber
-from countergen_edit.metrics.phi import Jaccard, Phi, Sentiment, make_phi, register_phi
+from countergen_edit.metrics.fairpair.continuations import Sampled
+from countergen_edit.metrics.fairpair.metric import FairPair, evaluate
+from countergen_edit.metrics.fairpair.ngrams import compare, strongest
+from countergen_edit.metrics.fairpair.pairwise import in_folds, p_value, pairwise, permuted_energies
+from countergen_edit.metrics.fairpair.perturbers import ServerPerturber, answer, make_perturber
+from countergen_edit.metrics.fairpair.phi import Jaccard, Phi, Sentiment, make_phi, register_phi
 
 CONFIG = read_config("axis", "gender")
 GENDER = Axis.from_config(CONFIG)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from countergen_edit.conf_path import conf_dir, read_config
-from countergen_edit.data.substitution import Substitution
+from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.perturbation_effect import (
+from countergen_edit.metrics.cid.perturbation_effect import (
     Effect,
     Perturbation,
     SentenceEmbedding,

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.cid import Continuation, fraction_rows
-from countergen_edit.metrics.ratings import (
+from countergen_edit.metrics.cid.metric import Continuation, fraction_rows
+from countergen_edit.metrics.cid.ratings import (
     COLUMNS,
     Item,
     agreed,

@@ -14,7 +14,7 @@ from countergen_edit.metrics import Subject, make_metric
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.metrics.templates import contents, reductions, spread_over_wordings
+from countergen_edit.metrics.rewordings import contents, reductions, spread_over_wordings
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.results import Results
 from countergen_edit.reports.templates_section import templates_section

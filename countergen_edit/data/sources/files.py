@@ -1,0 +1,158 @@
+"""JSONL and CSV files of the user's own, and any other table of rows.
+
+Comes in: rows that hold `input` and `output`, or one column per group. Goes out: samples. Refused:
+a missing file, column or cell, named with its line and the nearest thing that is there.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample
+from countergen_edit.data.sources.base import (
+    Request,
+    as_text,
+    as_texts,
+    sample_from_text,
+    sample_from_variations,
+)
+from countergen_edit.errors import UserError
+
+_NEAR = 0.75  # likeness above which an unknown key is taken for a misspelt one
+
+
+def jsonl(request: Request, *, path: str) -> CounterfactualSet:
+    """A file in CounterGen's format, one JSON object a line.
+
+    `{"input": …, "outputs": […], "variations": [{"text": …, "categories": ["female"]}]}`; without
+    `variations` they are made by substitution. Lines with the same `content` are rewordings of each
+    other.
+    """
+    lines = _read(path).split("\n")
+    samples = list(jsonl_samples(lines, path, request))
+    if not samples:
+        raise UserError(f"{path} is empty: it has no samples to compare")
+    return request.make(Path(path).stem, samples)
+
+
+def jsonl_samples(lines: Iterable[str], path: str, request: Request) -> Iterator[Sample]:
+    """The samples of the lines of a JSONL file; `path` is for messages."""
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}: "
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise UserError(f"{where}not JSON ({error})") from None
+        if not isinstance(row, dict):
+            raise UserError(f"{where}an object with 'input' and 'outputs' is needed, not {row!r}")
+        _require(row, ("input", "outputs"), where, optional=("variations", "content"))
+        text = as_text(row["input"], "input", where)
+        outputs = as_texts(row["outputs"], "outputs", where)
+        texts = _variations(row.get("variations"), request.groups, where)
+        if texts:
+            sample = sample_from_variations(text, outputs, texts, request, where)
+        else:
+            sample = sample_from_text(text, outputs, request, where)
+        content = row.get("content")
+        yield replace(sample, content=as_text(content, "content", where)) if content else sample
+
+
+def csv_file(request: Request, *, path: str, delimiter: str = ",") -> CounterfactualSet:
+    """A table with a header: `input, output`, or `<group_a>, <group_b>, output`."""
+    reader = csv.DictReader(io.StringIO(_read(path), newline=""), delimiter=delimiter)
+    rows = ((f"{path}, line {reader.line_num}: ", row) for row in reader)
+    columns = [column for column in reader.fieldnames or () if column]
+    samples = list(table_samples(rows, columns, f"{path}, line 1: ", request))
+    if not samples:
+        raise UserError(f"{path} is empty: it has no samples to compare")
+    return request.make(Path(path).stem, samples)
+
+
+def table_samples(
+    rows: Iterable[tuple[str, Mapping[str, Any]]],
+    columns: Sequence[str],
+    where: str,
+    request: Request,
+) -> Iterator[Sample]:
+    """The samples of a table; each row comes with its place, for messages."""
+    present = dict.fromkeys(columns)
+    paired = any(group in columns for group in request.groups)
+    texts_in = request.groups if paired else ("input",)
+    _require(present, (*texts_in, "output"), where, optional=("input",))
+    for place, row in rows:
+        cells = {c: as_text(row.get(c), c, place) for c in (*texts_in, "output")}
+        outputs = (cells["output"],)
+        if paired:
+            a, b = request.groups
+            given = {a: [cells[a]], b: [cells[b]]}
+            yield sample_from_variations(
+                row.get("input") or cells[a], outputs, given, request, place
+            )
+        else:
+            yield sample_from_text(cells["input"], outputs, request, place)
+
+
+def _variations(value: Any, groups: tuple[str, str], where: str) -> dict[str, list[str]]:
+    """Texts by group; none where the line gives none or says of none whose it is."""
+    if not value:
+        return {}
+    texts: dict[str, list[str]] = defaultdict(list)
+    categories: list[str] = []
+    for variation in value if isinstance(value, list) else [value]:
+        if not isinstance(variation, Mapping):
+            raise UserError(f"{where}a variation holds 'text' and 'categories', not {variation!r}")
+        _require(variation, ("text", "categories"), where)
+        text = as_text(variation["text"], "text", where)
+        named = variation["categories"]
+        own = [named] if isinstance(named, str) else list(named)
+        categories += own
+        for group in groups:
+            if group in own:
+                texts[group].append(text)
+    if categories and not texts:
+        raise UserError(
+            f"{where}variations of {sorted(set(categories))}, but {list(groups)} are compared; "
+            "choose other groups, or leave the variations out to have them made"
+        )
+    return texts
+
+
+def _require(
+    row: Mapping[str, Any], needed: Sequence[str], where: str, optional: Sequence[str] = ()
+) -> None:
+    for key in needed:
+        if key not in row:
+            near = difflib.get_close_matches(key, row, n=1, cutoff=0.0)
+            hint = f"; nearest is {near[0]!r}" if near else ""
+            raise UserError(f"{where}{key!r} is missing{hint}. Needed: {', '.join(needed)}")
+    absent = [key for key in optional if key not in row]
+    for key in row:
+        meant = difflib.get_close_matches(key, absent, n=1, cutoff=_NEAR)
+        if meant and key not in (*needed, *optional):
+            raise UserError(f"{where}unknown {key!r}: did you mean {meant[0]!r}?")
+
+
+def _read(path: str) -> str:
+    file = Path(as_text(path, "path")).expanduser()
+    if not file.is_file():
+        near = difflib.get_close_matches(
+            file.name, [p.name for p in file.parent.glob("*") if p.is_file()], n=1
+        )
+        hint = f"; nearest is {str(file.parent / near[0])!r}" if near else ""
+        raise UserError(f"no file {str(path)!r}{hint}")
+    try:
+        return file.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path} is not UTF-8 text ({error.reason} at byte {error.start})"
+        ) from None

@@ -1,0 +1,94 @@
+"""The one door through which data comes in: a dataset config becomes a `CounterfactualSet`.
+
+A config is flat: `source`, the source's own keys, and optionally `name`, `split` (whose names to
+take, where it is not the split asked for), `groups` and `names` (the user's own name map). Refused:
+an unknown source or key, a key that is missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from countergen_edit.data.axis import SPLITS, Axis, Split
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.sources.base import SOURCES, Request, Source, as_texts
+from countergen_edit.data.templates import Template, expand, require_same_slots
+from countergen_edit.data.text.substitution import Substitution
+from countergen_edit.errors import UserError, unknown
+
+_SHARED_KEYS = ("source", "name", "split", "groups", "names")
+
+
+def templates(request: Request, *, templates: object, outputs: object) -> CounterfactualSet:
+    """Templates crossed with the names of a split; every template has the same outputs.
+
+    A list in place of a template holds an original and its rewordings.
+    """
+    continuations = as_texts(outputs, "outputs")
+    given = templates if isinstance(templates, list) else as_texts(templates, "templates")
+    wordings = []
+    for entry in given or as_texts(given, "templates"):
+        original, *rewordings = as_texts(entry, "templates")
+        require_same_slots(original, rewordings)
+        content = original if rewordings else None
+        wordings += [Template(text, continuations, content) for text in (original, *rewordings)]
+    name = request.name or "templates"
+    return expand(name, wordings, request.axis, request.split, request.groups)
+
+
+def load_set(
+    config: Mapping[str, Any], axis: Axis, substitution: Substitution | None, split: Split
+) -> CounterfactualSet:
+    """Build the set that a dataset config describes.
+
+    Args:
+        config: As in `conf/dataset/*.yaml`.
+        axis: The axis on which groups are compared.
+        substitution: Makes the variations of texts; None where the axis's own names and forms are
+            all there is to substitute.
+        split: Whose names the templates are crossed with, unless the config says otherwise.
+
+    Raises:
+        UserError: the config is wrong, or what it names cannot be read.
+    """
+    source_name = config.get("source")
+    if source_name is None:
+        raise UserError(f"a data set needs a 'source'; this one has {[*config]}")
+    source = SOURCES.get(str(source_name))
+    needed, optional = _keys(source)
+    for key in config:
+        if key not in (*_SHARED_KEYS, *needed, *optional):
+            raise unknown(
+                f"key of data source {source_name!r}:", key, [*needed, *optional, *_SHARED_KEYS]
+            )
+    for key in needed:
+        if config.get(key) is None:
+            raise UserError(f"data source {source_name!r} needs {key!r}; this one has {[*config]}")
+    chosen = config.get("split", split)
+    if chosen not in SPLITS:
+        raise unknown("split", chosen, SPLITS)
+    substitution = substitution or Substitution.from_config(axis, groups=config.get("groups"))
+    if config.get("groups") is not None:
+        substitution = substitution.between(config["groups"])
+    if config.get("names"):
+        substitution = substitution.with_names(config["names"])
+    request = Request(axis, chosen, substitution.groups, substitution, config.get("name"))
+    return source(request, **{k: v for k, v in config.items() if k not in _SHARED_KEYS})
+
+
+def fingerprint(sets: Sequence[CounterfactualSet]) -> str:
+    """SHA-256 of the content of sets, whatever their order: the data hash of a run's manifest."""
+    contents = sorted(json.dumps(asdict(s), sort_keys=True, ensure_ascii=False) for s in sets)
+    return hashlib.sha256(json.dumps(contents, ensure_ascii=False).encode()).hexdigest()
+
+
+def _keys(source: Source) -> tuple[list[str], list[str]]:
+    """The keys a source needs and those it may be given: its keyword-only parameters."""
+    own = [p for p in inspect.signature(source).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    needed = [p.name for p in own if p.default is p.empty]
+    return needed, [p.name for p in own if p.default is not p.empty]

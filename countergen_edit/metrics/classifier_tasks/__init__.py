@@ -1,0 +1,1 @@
+"""The four template tasks of Seshadri et al. 2022 on classifiers and masked language models."""

@@ -1,0 +1,72 @@
+"""Masked models: with which group traits are associated (Kurita et al. 2019; Seshadri et al. 2022,
+Table 3b).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from countergen_edit.data.rewordings import TemplateBank
+from countergen_edit.metrics.classifier_tasks.over_wordings import (
+    Scores,
+    groups_of,
+    over_wordings,
+    wording_row,
+)
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.statistics import bootstrap_mean
+from countergen_edit.models.masked import MaskedText
+
+
+def masked_rows(
+    bank: TemplateBank, association: Callable[[Sequence[MaskedText]], Scores], seed: int
+) -> list[Row]:
+    """Percentage of traits associated with group b rather than a, the paper's male (Table 3b).
+
+    A trait's bias score is log p(b | trait) - log p(b) less the same of a (Kurita et al. 2019),
+    averaged over pairs of targets.
+    """
+    a, b = groups_of(bank)
+    kinds = bank.kinds.get("attribute", {})
+    rows = []
+    for family in bank.families:
+        values: dict[str, list[float]] = {}
+        for text in family.wordings:
+            texts, of = [], []
+            for group in (a, b):
+                for i in range(len(bank.people[group])):
+                    for filled in bank.fill(text, group, i):
+                        spans = filled.spans
+                        texts.append(MaskedText(filled.text, spans["person"], spans["attribute"]))
+                        of.append(filled.words["attribute"])
+            scores = association(texts).reshape(2, len(bank.people[a]), -1).mean(axis=1)
+            bias, traits = scores[1] - scores[0], of[: scores.shape[1]]
+            for kind in dict.fromkeys(kinds.values()):
+                own = np.array([kinds[trait] == kind for trait in traits])
+                # A trait without any association, but for rounding, is half of each.
+                share = 50.0 * (1.0 + np.sign(np.round(bias[own], 9)))
+                e = bootstrap_mean(share, seed, kind, text)
+                values.setdefault(kind, []).append(e.value)
+                rows.append(
+                    wording_row(
+                        "b_associations",
+                        e,
+                        bank,
+                        family,
+                        text,
+                        dataset=kind,
+                        n=int(own.sum()),
+                        seed=seed,
+                        mean_score=float(bias[own].mean()),
+                    )
+                )
+        for kind, found in values.items():
+            published = dict(bank.published.get(kind, {}))
+            rows.append(
+                over_wordings(
+                    "b_associations over wordings", kind, found, bank, published=published
+                )
+            )
+    return rows

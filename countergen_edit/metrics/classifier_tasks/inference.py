@@ -1,0 +1,75 @@
+"""Inference: how far from neutral a model strays, by group (Seshadri et al. 2022, Table 3a)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from jaxtyping import Bool
+
+from countergen_edit.data.rewordings import TemplateBank
+from countergen_edit.errors import UserError
+from countergen_edit.metrics.classifier_tasks.over_wordings import (
+    Scores,
+    groups_of,
+    over_wordings,
+    wording_row,
+)
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.statistics import bootstrap_mean
+
+
+def nli_rows(
+    bank: TemplateBank,
+    neutral: Callable[[Sequence[str], Sequence[str]], tuple[Scores, Bool[np.ndarray, " text"]]],
+    seed: int,
+) -> list[Row]:
+    """Deviation from neutral, a minus b, by score (S-N) and by prediction (F-N) (Table 3a).
+
+    Args:
+        bank: the templates; `bank.hypothesis` is the slot a gendered word takes.
+        neutral: from premises and hypotheses, P(neutral) and whether neutral is the prediction.
+        seed: the run's seed.
+    """
+    groups, slot = groups_of(bank), bank.hypothesis
+    if slot is None:
+        raise UserError("templates of task 'nli' need 'hypothesis': the slot a person takes there")
+    rows = []
+    for family in bank.families:
+        values: dict[str, list[float]] = {"S-N": [], "F-N": []}
+        for text in family.wordings:
+            premises, hypotheses, subject, side = [], [], [], []
+            claims = [
+                (s, {h.beside(slot): h.text for h in bank.fill(text, group, i, role=slot)})
+                for s, group in enumerate(groups)
+                for i in range(len(bank.people[group]))
+            ]
+            for filled in bank.fill(text):
+                for s, by_words in claims:
+                    premises.append(filled.text)
+                    hypotheses.append(by_words[filled.beside(slot)])
+                    subject.append(filled.words[slot])
+                    side.append(s)
+            score, predicted = neutral(premises, hypotheses)
+            of = np.unique(subject, return_inverse=True)[1]
+            sides = np.array(side)
+            for measure, value in (("S-N", score), ("F-N", predicted.astype(np.float64))):
+                means = [
+                    np.bincount(of[sides == s], value[sides == s]) / np.bincount(of[sides == s])
+                    for s in (0, 1)
+                ]
+                e = bootstrap_mean(means[0] - means[1], seed, measure, text)
+                values[measure].append(e.value)
+                rows.append(
+                    wording_row(
+                        measure, e, bank, family, text, dataset=family.name, n=len(of), seed=seed
+                    )
+                )
+        for measure, found in values.items():
+            published = dict(bank.published.get(measure, {}))
+            rows.append(
+                over_wordings(
+                    f"{measure} over wordings", family.name, found, bank, published=published
+                )
+            )
+    return rows

@@ -1,0 +1,116 @@
+"""Toxicity: error rates that differ over identity terms (Dixon et al. 2018; Seshadri et al. 2022,
+Table 4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float64
+
+from countergen_edit.data.rewordings import Family, Filled, TemplateBank
+from countergen_edit.errors import UserError
+from countergen_edit.metrics.classifier_tasks.over_wordings import (
+    Scores,
+    over_wordings,
+    wording_row,
+)
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.statistics import estimate, resample
+
+IDENTITY = "identity"
+"""The slot whose words are the identity terms."""
+
+
+def equality_difference(
+    wrong: Bool[np.ndarray, "identity case"], seed: int, *unit: object
+) -> tuple[Float64[np.ndarray, " resample"], Float64[np.ndarray, "resample case"]]:
+    """Σ over identities of |rate - rate of the identity| (Dixon et al. 2018), in every resample.
+
+    >>> wrong = np.array([[True, True], [False, False]])
+    >>> float(equality_difference(wrong, 0)[0][0])
+    1.0
+
+    Args:
+        wrong: of texts that should not (or should) be toxic, which are called otherwise.
+        seed: the run's seed.
+        unit: what draws the cases, the words beside the identity.
+    """
+    weights = resample(wrong.shape[1], seed, *unit)
+    rates = weights @ wrong.T / wrong.shape[1]
+    values: Float64[np.ndarray, " resample"] = np.abs(
+        rates.mean(axis=1, keepdims=True) - rates
+    ).sum(axis=1)
+    return values, weights
+
+
+def toxicity_rows(
+    bank: TemplateBank, toxic: Callable[[Sequence[str]], Scores], seed: int
+) -> list[Row]:
+    """FPED and FNED over identity terms (equation 1 and Table 4).
+
+    Raises:
+        UserError: a template, its family and its words do not say whether it is toxic.
+    """
+    rows: list[Row] = []
+    found: dict[str, dict[str, list[float]]] = {"FPED": {}, "FNED": {}}
+    instances: Counter[str] = Counter()
+    published: dict[str, dict[str, Any]] = {}
+    for family in bank.families:
+        published.setdefault(family.row, {}).update(family.published)
+        for text in family.wordings:
+            filled, truth = _cases(bank, family, text)
+            wrong = (toxic([f.text for f in filled]) > 0.5).reshape(-1, len(truth)) != truth
+            instances[family.row] += wrong.size if text == family.original else 0
+            for metric, chosen in (("FPED", ~truth), ("FNED", truth)):
+                if not chosen.any():
+                    continue
+                values, drawn = equality_difference(wrong[:, chosen], seed, metric, text)
+                e = estimate(values, drawn, within=(0, math.inf))
+                found[metric].setdefault(family.row, []).append(e.value)
+                about = {"dataset": family.row, "n": wrong[:, chosen].size, "seed": seed}
+                rows.append(wording_row(metric, e, bank, family, text, **about))
+    for metric, lines in found.items():
+        for line, sums in lines.items():
+            known = {"published": published[line].get(metric), "instances": instances[line]}
+            rows.append(over_wordings(f"{metric} over wordings", line, sums, bank, **known))
+        if lines:
+            rows.append(_all_lines(metric, lines, instances, bank))
+    return rows
+
+
+def _cases(
+    bank: TemplateBank, family: Family, wording: str
+) -> tuple[list[Filled], Bool[np.ndarray, " case"]]:
+    """A wording's texts, identity by identity, and which cases of each should be called toxic.
+
+    A case is one choice of the other words.
+    """
+    filled = sorted(bank.fill(wording), key=lambda f: (f.words[IDENTITY], f.beside(IDENTITY)))
+    labels = [family.toxic if f.toxic is None else f.toxic for f in filled]
+    if None in labels:
+        raise UserError(
+            f"template {wording!r} of task 'toxicity' does not say whether it is toxic: give its "
+            "words or its family toxic: true or toxic: false"
+        )
+    identities = len({f.words[IDENTITY] for f in filled})
+    return filled, np.array(labels, dtype=bool).reshape(identities, -1)[0]
+
+
+def _all_lines(
+    metric: str, lines: Mapping[str, list[float]], instances: Mapping[str, int], bank: TemplateBank
+) -> Row:
+    """All lines together, each weighing as many as it has instances, as the paper has it."""
+    total = sum(instances[line] for line in lines)
+    original, modified = (
+        sum(instances[line] / total * mean(values) for line, values in lines.items())
+        for mean in (lambda v: v[0], lambda v: float(np.mean(v[1:] or v)))
+    )
+    both = [original, modified]
+    row = over_wordings(f"{metric} over wordings", "all", both, bank, instances=total)
+    return replace(row, n=sum(len(values) - 1 for values in lines.values()))

@@ -1,0 +1,1 @@
+"""What an edit costs: agreement that is lost, and harm to text about nobody."""

@@ -1,0 +1,157 @@
+"""What a figure shows, before it is drawn: panels of series, made from rows.
+
+Comes in: rows. Goes out: series of points with their intervals, and the panels that hold them.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from countergen_edit.metrics.results import NO_EDIT, Results
+from countergen_edit.metrics.rows import Row
+
+HEIGHT = 2.9
+"""Inches of one panel."""
+PER_CATEGORY = 0.3
+"""Inches of one line of a panel whose categories are listed downwards."""
+
+Kind = Literal["line", "level", "dots", "steps", "bars", "spread"]
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points of one name, in order; `lo` and `hi` are the ends of 95 % intervals."""
+
+    name: str
+    x: tuple[float | str, ...]
+    y: tuple[float, ...]
+    lo: tuple[float, ...] = ()
+    hi: tuple[float, ...] = ()
+    kind: Kind = "line"
+    """`level` is a line across the panel, `spread` every value with its quartiles."""
+    baseline: bool = False
+    """Drawn in grey."""
+    tips: tuple[str, ...] = ()
+    """What a point says of itself, where its position does not."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    downwards: bool = False
+    """Whether `x` holds categories that are listed from top to bottom."""
+    limits: tuple[float, float] | None = None
+    """Ends of the axis of the values, where panels are compared; otherwise they fit the data."""
+    covers: tuple[float, float] | None = None
+    """What the horizontal axis covers at least, so that noise is not drawn as if it were much."""
+    wide: bool = False
+    """Whether the horizontal axis is logarithmic above 1, for what spans orders of magnitude."""
+
+    @property
+    def categories(self) -> list[str]:
+        """What is listed downwards, from the top."""
+        return list(dict.fromkeys(str(x) for s in self.series for x in s.x))
+
+    @property
+    def height(self) -> float:
+        """Inches."""
+        listed = len(self.categories) if self.downwards else 0
+        spread = 1.5 * sum(s.kind == "spread" for s in self.series) if self.is_spread else 0
+        lines = listed + spread + 0.6 * (len(self.heading) - 1)
+        return 0.9 + PER_CATEGORY * lines if listed or spread else HEIGHT
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether its values lie along lines of their own, one below the other."""
+        return not self.downwards and any(s.kind == "spread" for s in self.series)
+
+    @property
+    def heading(self) -> list[str]:
+        """The lines of its title, two at most."""
+        most = 34 if self.downwards else 46
+        title = fitting(self.title, 3 * most)
+        return textwrap.wrap(
+            title, most, max_lines=2, placeholder=" …", break_on_hyphens=False
+        ) or [""]
+
+
+def fitting(text: str, most: int = 34) -> str:
+    """A text as a label: on one line, printable, and no longer than what fits.
+
+    >>> fitting("a very\\n long continuation of a prompt", 12)
+    'a very long…'
+    """
+    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def dataset_label(dataset: str) -> str:
+    """A set's name as a title.
+
+    >>> dataset_label("double_bind_success_test")
+    'double bind success'
+    """
+    for ending in ("_test", "_fit", "_validation"):
+        dataset = dataset.removesuffix(ending)
+    return dataset.replace("_", " ")
+
+
+def set_label(row: Row) -> str:
+    """A set's name as a title."""
+    return dataset_label(row.dataset) + (" (fitted)" if row.split == "fit" else "")
+
+
+def listed(results: Results, row: Row, metric: str | None = None) -> list[Series]:
+    """One dot for each compared edit, about the data of a row."""
+    series = []
+    for edit in results.compared:
+        found = results.under(row, edit, metric)
+        if found is not None and found.value is not None:
+            of_baseline = results.is_reference(edit)
+            series.append(dots(results.label(edit), [results.label(edit)], [found], of_baseline))
+    return series
+
+
+def dots(
+    name: str, x: Sequence[float | str], rows: Sequence[Row], baseline: bool = False
+) -> Series:
+    """Rows as dots with their intervals."""
+    return _series("dots", name, x, rows, baseline)
+
+
+def line(
+    name: str, x: Sequence[float | str], rows: Sequence[Row], baseline: bool = False
+) -> Series:
+    """Rows as a line with its band."""
+    return _series("line", name, x, rows, baseline)
+
+
+def _series(
+    kind: str, name: str, x: Sequence[float | str], rows: Sequence[Row], baseline: bool
+) -> Series:
+    pairs = [(at, row) for at, row in zip(x, rows, strict=True) if row.value is not None]
+    known = all(row.lo is not None and row.hi is not None for _, row in pairs)
+    y = tuple(row.value or 0.0 for _, row in pairs)
+    lo = tuple(row.lo or 0.0 for _, row in pairs) if known else ()
+    hi = tuple(row.hi or 0.0 for _, row in pairs) if known else ()
+    tips = tuple(
+        f"{name}, {at}: {value:.3f}" + (f" [{lo[i]:.3f}, {hi[i]:.3f}]" if known else "")
+        if str(at) != name
+        else f"{name}: {value:.3f}" + (f" [{lo[i]:.3f}, {hi[i]:.3f}]" if known else "")
+        for i, ((at, _), value) in enumerate(zip(pairs, y, strict=True))
+    )
+    drawn = "line" if kind == "line" else "dots"
+    return Series(name, tuple(at for at, _ in pairs), y, lo, hi, drawn, baseline, tips)  # type: ignore[arg-type]
+
+
+def level(row: Row, name: str = NO_EDIT) -> Series:
+    """A row as a line across the panel."""
+    return Series(name, (), (row.value or 0.0,), kind="level", baseline=True)

@@ -1,0 +1,144 @@
+"""Rows and the edits they are about, looked up by what a metric shows of them.
+
+Comes in: the rows of a run, the records of its edits, its store. Goes out: rows, in the order in
+which they were recorded. Nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from countergen_edit.edits import EditRecord
+from countergen_edit.metrics.rows import UNEDITED, Row
+
+NO_EDIT = "no edit"
+MOST_EDITS = 6
+"""Edits shown at length; a search has hundreds, which its own figures show."""
+STORE = "store"
+"""Folder within a run for what metrics keep."""
+
+
+class Results:
+    """What a run measured.
+
+    Args:
+        rows: in the order of recording.
+        records: the edits by their id.
+        folder: the run folder, for the single texts that metrics kept; None where there is none.
+        task: the one task that this is about; of a run of several, one `Results` each.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        records: Mapping[str, EditRecord] | None = None,
+        folder: Path | None = None,
+        task: str = "",
+    ) -> None:
+        self.rows = list(rows)
+        self.records = dict(records or {})
+        self.folder = folder
+        self.task = task
+        self._index = {row.key: row for row in self.rows}
+
+    def of(self, metric: str, split: str = "test", edit: str | None = None) -> list[Row]:
+        """All rows of a metric in one split, of one edit if it is named."""
+        found = self._by_metric.get((metric, split), [])
+        return found if edit is None else [row for row in found if row.edit == edit]
+
+    def unedited(self, metric: str, split: str = "test") -> list[Row]:
+        """The rows of a metric of the model as it came."""
+        return self.of(metric, split, UNEDITED)
+
+    def under(self, row: Row, edit: str, metric: str | None = None) -> Row | None:
+        """The row about the same data under another edit, or of another metric."""
+        key = row.key
+        return self._index.get((metric or row.metric, *key[1:-2], edit, row.split))
+
+    @cached_property
+    def _by_metric(self) -> dict[tuple[str, str], list[Row]]:
+        found: dict[tuple[str, str], list[Row]] = {}
+        for row in self.rows:
+            found.setdefault((row.metric, row.split), []).append(row)
+        return found
+
+    @cached_property
+    def edits(self) -> list[EditRecord]:
+        """Every edit measured on test data, in the order of measuring."""
+        ids = dict.fromkeys(r.edit for r in self.rows if r.split == "test" and r.edit != UNEDITED)
+        return [self.records[edit] for edit in ids if edit in self.records]
+
+    @cached_property
+    def shown(self) -> list[EditRecord]:
+        """The edits that are shown at length: of a search, the chosen one and the front's others."""
+        choices = [r for r in self.of("cost", "validation") if r.detail["front"]]
+        choices.sort(key=lambda row: not row.detail["chosen"])
+        ahead = [row.edit for row in choices]
+        mine = {e.id for e in (self.baseline_of(x) for x in self.edits if not x.baseline) if e}
+        edits = [edit for edit in self.edits if edit.id not in mine]
+        kept = sorted((e for e in edits if e.id in ahead), key=lambda e: ahead.index(e.id))
+        return (kept or edits)[:MOST_EDITS]
+
+    @cached_property
+    def chosen(self) -> EditRecord | None:
+        """The edit that a search chose."""
+        picked = [r.edit for r in self.of("cost", "validation") if r.detail["chosen"]]
+        return next((self.records[edit] for edit in picked if edit in self.records), None)
+
+    def baseline_of(self, edit: EditRecord) -> EditRecord | None:
+        """The control of equal rank at the same places, if the run measured one."""
+        alike = (e for e in self.edits if e.baseline and e.places == edit.places)
+        return next(alike, None)
+
+    @cached_property
+    def compared(self) -> list[str]:
+        """Ids in the order in which edits are listed: none, controls, and those shown."""
+        controls = [self.baseline_of(edit) for edit in self.shown if not edit.baseline]
+        ids = [UNEDITED, *(e.id for e in controls if e), *(e.id for e in self.shown)]
+        return list(dict.fromkeys(ids))
+
+    def is_reference(self, edit: str) -> bool:
+        """Whether others are held against it: no edit, or a control."""
+        return edit == UNEDITED or (edit in self.records and self.records[edit].baseline)
+
+    def label(self, edit: str) -> str:
+        """An edit's name where people read it."""
+        if edit == UNEDITED:
+            return NO_EDIT
+        return self.records[edit].label if edit in self.records else edit
+
+    def by_task(self) -> dict[str, Results]:
+        """The results of each task; of a run of one, all of them.
+
+        >>> rows = [Row("r", 0.1, task="race"), Row("r", 0.0, task="age"), Row("r", 0.2)]
+        >>> {task: len(part.rows) for task, part in Results(rows).by_task().items()}
+        {'race': 1, 'age': 1}
+        """
+        tasks = list(dict.fromkeys(row.task for row in self.rows if row.task))
+        if len(tasks) < 2:
+            return {tasks[0] if tasks else "": self}
+        return {task: self.only(tasks=[task]) for task in tasks}
+
+    def only(
+        self, *, edits: Collection[str] | None = None, tasks: Collection[str] | None = None
+    ) -> Results:
+        """The results of some edits, or of some tasks."""
+        rows = [
+            row
+            for row in self.rows
+            if (edits is None or row.edit in edits) and (tasks is None or row.task in tasks)
+        ]
+        task = next(iter(tasks)) if tasks is not None and len(tasks) == 1 else self.task
+        return Results(rows, self.records, self.folder, task)
+
+    def stored(self, metric: str) -> Iterator[tuple[str, Path]]:
+        """The files that a metric kept, each with the id of its edit."""
+        if self.folder is None:
+            return
+        for folder in sorted((self.folder / STORE).glob(f"{self.task or '*'}/{metric}/*")):
+            files = [folder] if folder.is_file() else sorted(folder.rglob("*.jsonl"))
+            for path in files:
+                if path.suffix == ".jsonl":
+                    yield (folder.stem if folder.is_file() else folder.name), path

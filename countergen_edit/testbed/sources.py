@@ -1,0 +1,26 @@
+"""The testbed's prompts as a data source: `{source: testbed, family: occupations}`.
+
+The text suits any model; only on the testbed is the truth behind it known.
+"""
+
+from __future__ import annotations
+
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.neutral import TextsBySplit, parted
+from countergen_edit.data.sources.base import Request
+from countergen_edit.testbed.truth import load_truth
+
+
+def testbed(request: Request, *, family: str) -> CounterfactualSet:
+    """A family's wordings of the split asked for, crossed with the axis's names of that split."""
+    return load_truth().counterfactual_set(family, request.split, request.axis, request.groups)
+
+
+def testbed_agreement(request: Request) -> CounterfactualSet:
+    """Prompts after which one form agrees with the person and the other does not."""
+    return load_truth().agreement_set(request.split, request.axis, request.groups)
+
+
+def testbed_neutral() -> TextsBySplit:
+    """Every sentence about nobody that the testbed's grammar can make."""
+    return parted(load_truth().neutral_texts())
