@@ -1,4 +1,4 @@
-"""The Python face: load a model, say what is asked of it, audit or search, and read what came of it.
+"""The Python face: load a model, say what is asked of it, audit or search, read what came of it.
 
 Comes in: models, tasks, erasers and metrics, as objects or by their names. Goes out: a `Run`, whose
 folder holds all that was measured and continues where it was stopped. Refused: what experiments
@@ -11,17 +11,14 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
-
-import yaml
+from typing import Any, TypeVar
 
 from countergen_edit import models
 from countergen_edit.checkpoints import is_checkpoint, load_checkpoint
-from countergen_edit.conf_path import read_config
+from countergen_edit.conf_path import config_of
 from countergen_edit.data.task import Task
 from countergen_edit.describing import described, named, own_code
 from countergen_edit.erasers import ERASERS, BaseEraser
-from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import Audit
 from countergen_edit.experiments.fit_data import Positions
 from countergen_edit.experiments.manifest import make_manifest
@@ -30,7 +27,7 @@ from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.search import Search, Tested
 from countergen_edit.metrics.base import METRICS, Metric
 from countergen_edit.models import LanguageModel, Scratch
-from countergen_edit.reports.compare_table import Comparison, comparison
+from countergen_edit.reports.comparison import Comparison, comparison
 from countergen_edit.reports.run import Run, open_run
 from countergen_edit.testbed import directory, truth_in
 from countergen_edit.writing import digest
@@ -38,8 +35,6 @@ from countergen_edit.writing import digest
 TESTBED = "testbed"
 """The name of the shipped model."""
 METRICS_UNLESS_GIVEN = ("r", "agreement", "perplexity", "kl")
-PROMPT_FILES = (".jsonl", ".csv")
-CONFIG_FILES = (".yaml", ".yml")
 Kind = TypeVar("Kind")
 Several = Mapping[str, Kind] | Sequence[Kind | str] | Kind | str
 """Things by names of the user's choice, in a row, or one; each may be an object or a name."""
@@ -90,7 +85,7 @@ def task(
         UserError: a file is not there, or a set cannot be made from it.
     """
     return Task.from_config(
-        content_of("axis", axis), content_of("data", data), groups=groups, name=name
+        config_of("axis", axis), config_of("data", data), groups=groups, name=name
     )
 
 
@@ -218,10 +213,7 @@ def compare(*runs: Run | Path | str, seed: int = 0) -> Comparison:
     Raises:
         UserError: there are fewer than two, or a folder holds no run.
     """
-    opened = [run if isinstance(run, Run) else open_run(run) for run in runs]
-    if len({run.path.resolve() for run in opened}) < 2:
-        raise UserError("compare needs two run folders: write countergen-edit compare RUN RUN")
-    return comparison(opened, seed)
+    return comparison([run if isinstance(run, Run) else open_run(run) for run in runs], seed)
 
 
 def load_run(path: Path | str, model: LanguageModel | None = None) -> Run:
@@ -231,32 +223,6 @@ def load_run(path: Path | str, model: LanguageModel | None = None) -> Run:
         UserError: the folder holds no run, or one of another version.
     """
     return open_run(path, model)
-
-
-def content_of(group: Literal["axis", "data"], value: object) -> dict[str, Any]:
-    """What an axis or data config holds, which is named, lies in a file, or is given.
-
-    A mapping with a `file` takes what that holds where it says nothing else.
-
-    Raises:
-        UserError: there is no such name or file, or the file holds no mapping.
-    """
-    if isinstance(value, Mapping):
-        rest = {key: entry for key, entry in value.items() if key != "file"}
-        return (content_of(group, str(value["file"])) | rest) if "file" in value else rest
-    path = Path(str(value)).expanduser()
-    if group == "data" and path.suffix in PROMPT_FILES:
-        prompts = {"source": path.suffix[1:], "path": str(value)}
-        return read_config("data", "prompts") | {"test": [prompts]}
-    if path.suffix not in CONFIG_FILES:
-        return read_config(group, str(value))
-    try:
-        content = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"cannot read {group}={value}: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
-        raise UserError(f"{path} holds no mapping; the files of conf/{group} show the shape")
-    return content
 
 
 def with_truth(model: LanguageModel, task: Task) -> Task:

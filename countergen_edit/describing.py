@@ -1,7 +1,7 @@
 """What objects given in Python are called in a run, and what they consist of.
 
-Comes in: erasers, metrics, plans, or their names. Goes out: names, and plain values that are the same
-in every process, by which a run knows itself again.
+Comes in: erasers, metrics, plans, or their names. Goes out: names, and plain values that are the
+same in every process, by which a run knows itself again.
 """
 
 from __future__ import annotations
