@@ -106,15 +106,15 @@ class Study(AuditWork):
         plan, found = self.plan, []
         rows = self.measure(edit, label, baseline=True)
         for data in plan.validation:
-            found += r_rows(self.scores.get(self.model, data, edit, label), plan.seed)
-        agreement = self.scores.get(self.model, plan.agreement_validation, edit, label)
+            found += r_rows(self.scores.get(self.model, data, edit), plan.seed)
+        agreement = self.scores.get(self.model, plan.agreement_validation, edit)
         found += agreement_rows(agreement, plan.seed)
         cost = neutral_cost(self.model, edit, plan.neutral_fit)
         found += neutral_rows(cost, "neutral_fit", plan.seed)
         rows += [replace(row, split="validation") for row in found]
         if edit is not None:
-            rows.append(self.removed_row("validation", plan.validation, edit, label))
-            rows.append(self.removed_row("test", self.like_validation, edit, label))
+            rows.append(self.removed_row("validation", plan.validation, edit))
+            rows.append(self.removed_row("test", self.like_validation, edit))
         return rows
 
     @property
@@ -124,15 +124,13 @@ class Study(AuditWork):
         like = tuple(d for d in self.plan.test if d.name.removesuffix("_test") in chosen_on)
         return like or self.plan.test
 
-    def removed_row(
-        self, split: Split, sets: Sequence[CounterfactualSet], edit: Edit, label: str
-    ) -> Row:
+    def removed_row(self, split: Split, sets: Sequence[CounterfactualSet], edit: Edit) -> Row:
         """How much of mean |R| is gone over several sets together."""
 
-        def scored(edit: Edit | None, label: str) -> list[SetScores]:
-            return [self.scores.get(self.model, data, edit, label) for data in sets]
+        def scored(edit: Edit | None) -> list[SetScores]:
+            return [self.scores.get(self.model, data, edit) for data in sets]
 
-        before, after = scored(None, UNEDITED), scored(edit, label)
+        before, after = scored(None), scored(edit)
         return Row.of_set(
             sets[0],
             "bias_removed",

@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import Edit
-from countergen_edit.metrics.base import UNEDITED, Metric, register
+from countergen_edit.metrics.base import Metric, register
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scored_texts import write
 from countergen_edit.metrics.scores import SetScores
@@ -139,8 +139,8 @@ class R(Metric):
         seed, scores, found, texts = self.subject.seed, self.subject.scores, [], []
         for split, sets in self.subject.measured:
             for data in sets:
-                before = scores.get(model, data, None, UNEDITED)
-                now = before if edit is None else scores.get(model, data, edit, label)
+                before = scores.get(model, data, None)
+                now = before if edit is None else scores.get(model, data, edit)
                 texts.append((split, now, r_values(now).tolist()))
                 if edit is None:
                     rows = [*r_rows(before, seed), *self._planted(data)]

@@ -82,13 +82,16 @@ def score(model: LanguageModel, data: CounterfactualSet, progress: str | None = 
 class ScoreCache:
     """Scores of one model, made once for all metrics that read them."""
 
-    kept: dict[tuple[str, str], SetScores] = field(default_factory=dict)
+    kept: dict[tuple[CounterfactualSet, Edit | None], SetScores] = field(default_factory=dict)
+    """By what the scores depend on, not by names, which two sets or two edits may share.
 
-    def get(
-        self, model: LanguageModel, data: CounterfactualSet, edit: Edit | None, label: str
-    ) -> SetScores:
-        """The scores of a set under the edit of that label; None scores the model as it came."""
-        key = data.name, label
+    Sets are equal by value; edits where they place the same erasures, an erasure being equal to
+    itself alone. A key keeps its erasures alive, so that none can be taken for a later one.
+    """
+
+    def get(self, model: LanguageModel, data: CounterfactualSet, edit: Edit | None) -> SetScores:
+        """The scores of a set under an edit; None scores the model as it came."""
+        key = data, edit
         if key not in self.kept:
             with applied(model, edit) if edit is not None else nullcontext():
                 self.kept[key] = score(model, data, progress=f"Scoring {data.name}")

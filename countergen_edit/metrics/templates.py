@@ -20,7 +20,7 @@ from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import Edit
 from countergen_edit.errors import unknown
-from countergen_edit.metrics.base import UNEDITED, Metric, Subject, register
+from countergen_edit.metrics.base import Metric, Subject, register
 from countergen_edit.metrics.r import (
     r_values,
     relative_difference,
@@ -160,13 +160,13 @@ class Templates(Metric):
         scores, found = self.subject.scores, []
         for split, sets in self.subject.measured:
             for data in sets:
-                now = scores.get(model, data, edit, label)
+                now = scores.get(model, data, edit)
                 rows = self.spread_rows(now)
                 if edit is not None:
-                    rows.append(self.holding_row(scores.get(model, data, None, UNEDITED), now))
+                    rows.append(self.holding_row(scores.get(model, data, None), now))
                 found += [replace(row, split=split) for row in rows]
         if edit is not None:
-            found += self.outside_rows(model, edit, label)
+            found += self.outside_rows(model, edit)
         return found
 
     def spread_rows(self, scores: SetScores) -> list[Row]:
@@ -232,7 +232,7 @@ class Templates(Metric):
             before.data, "reduction_holding", float(holds), n=len(found), seed=seed, detail=detail
         )
 
-    def outside_rows(self, model: LanguageModel, edit: Edit, label: str) -> list[Row]:
+    def outside_rows(self, model: LanguageModel, edit: Edit) -> list[Row]:
         """`reduction_gap`: what is gone of mean |R| on fitting sets less that on other wordings.
 
         The part of an edit's effect that does not reach wordings outside the fit. Mean |R| is
@@ -243,10 +243,7 @@ class Templates(Metric):
         means: dict[Split, Float64[np.ndarray, " resample"]] = {}
         drawn: list[Weights] = []
         for split, sets in self.subject.measured:
-            pairs = [
-                (scores.get(model, d, None, UNEDITED), scores.get(model, d, edit, label))
-                for d in sets
-            ]
+            pairs = [(scores.get(model, d, None), scores.get(model, d, edit)) for d in sets]
             if pairs:
                 left = [[resampled_abs_r(s, seed) for s in pair] for pair in pairs]
                 before, after = (
