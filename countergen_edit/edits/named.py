@@ -171,10 +171,9 @@ class NamedEdit:
         records = tuple(part.record for part in parts)
         first = records[0]
         places = tuple(place for record in records for place in record.places)
-        made = {
-            (part.record.eraser, digest(part.record.params), part.record.sites) for part in parts
-        }
-        eraser = first.eraser if len(made) == 1 else COMBINED
+        # A control's parameters are its seeds, of which no two places have the same.
+        kinds = {(r.eraser, r.sites, "" if r.baseline else digest(r.params)) for r in records}
+        eraser = first.eraser if len(kinds) == 1 else COMBINED
         record = EditRecord(
             id=edit_id(eraser, [part.id for part in parts]),
             eraser=eraser,

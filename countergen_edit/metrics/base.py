@@ -12,7 +12,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, TypeVar
 
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, NamedEdit
@@ -53,6 +53,9 @@ class Quantity:
     """Whether figures show it."""
 
 
+Bound = TypeVar("Bound", bound="Metric")
+
+
 class Metric(ABC):
     """A metric that an audit takes by name, such as `metric=[r,fairpair]`, or as an object.
 
@@ -72,7 +75,7 @@ class Metric(ABC):
     """The metric's name in this run."""
     task: Task
 
-    def bound(self, task: Task, name: str = "") -> Self:
+    def bound(self: Bound, task: Task, name: str = "") -> Bound:
         """A copy that is about a task.
 
         Raises:
