@@ -26,6 +26,7 @@ from countergen_edit.registry import Registry
 
 Kind = Literal["bias", "cost", "other"]
 MeasuredSplit = Literal["validation", "test"]
+Own = TypeVar("Own", bound="Metric")
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,6 @@ class Quantity:
     """Whether figures show it."""
 
 
-Bound = TypeVar("Bound", bound="Metric")
-
-
 class Metric(ABC):
     """A metric that an audit takes by name, such as `metric=[r,fairpair]`, or as an object.
 
@@ -75,7 +73,7 @@ class Metric(ABC):
     """The metric's name in this run."""
     task: Task
 
-    def bound(self: Bound, task: Task, name: str = "") -> Bound:
+    def bound(self: Own, task: Task, name: str = "") -> Own:
         """A copy that is about a task.
 
         Raises:
@@ -135,7 +133,7 @@ class Metric(ABC):
 
     @classmethod
     def outcome(cls, results: Results, edit: EditRecord) -> str:
-        """Of a bias: what an edit left of it, a sentence. Of a cost: what it costs, a part of one."""
+        """Of a bias: what an edit left of it, a sentence. Of a cost: what it costs, in a few words."""
         return ""
 
     @classmethod
