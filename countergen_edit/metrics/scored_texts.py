@@ -8,7 +8,6 @@ Refused: a line that holds something else.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,31 +19,22 @@ from countergen_edit.errors import UserError
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.writing import whole
 
-
-def file_of(store: Path, label: str) -> Path:
-    """The file of one edit.
-
-    >>> file_of(Path("store"), "a-1@resid_post.2 + b").name
-    'a-1@resid_post.2_+_b.jsonl'
-    """
-    return store / (re.sub(r"[^\w.@+-]", "_", label) + ".jsonl")
+SCORED_BY = "r"
+"""The metric in whose store the scores lie, one file for each edit."""
 
 
-def write(store: Path, label: str, found: Sequence[tuple[str, SetScores, Sequence[float]]]) -> None:
+def write(path: Path, edit: str, sets: Sequence[tuple[str, SetScores, Sequence[float]]]) -> None:
     """Write the scores of an edit, whole or not at all.
 
     Args:
-        store: the metric's folder within the run.
-        label: the edit.
-        found: split, scores and R of every item of each set.
+        path: the file of the edit.
+        edit: its id.
+        sets: split, scores and R of every item of each set.
     """
-    with (
-        whole(file_of(store, label)) as temporary,
-        temporary.open("w", encoding="utf-8") as file,
-    ):
-        for split, scores, r in found:
+    with whole(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        for split, scores, r in sets:
             for line in _lines(scores, r):
-                about = {"edit": label, "split": split, **line}
+                about = {"edit": edit, "split": split, **line}
                 file.write(json.dumps(about, ensure_ascii=False, allow_nan=False) + "\n")
 
 
