@@ -21,6 +21,8 @@ from countergen_edit.writing import whole
 
 SCORED_BY = "r"
 """The metric in whose store the scores lie, one file for each edit."""
+KEYS = ("edit", "split", "dataset", "groups", "template", "outputs", "texts", "names", "r", "log_p")
+"""What every line holds."""
 
 
 def write(path: Path, edit: str, sets: Sequence[tuple[str, SetScores, Sequence[float]]]) -> None:
@@ -45,7 +47,7 @@ def _lines(scores: SetScores, r: Sequence[float]) -> Iterator[dict[str, Any]]:
         first += len(sample.outputs)
         sides = [sample.of(group) for group in data.groups]
         log_p = [
-            [scores.log_p[i, side, : len(found)].tolist() for side, found in enumerate(sides)]
+            [scores.log_p[i, side, : len(own)].tolist() for side, own in enumerate(sides)]
             for i in items
         ]
         yield {
@@ -54,8 +56,8 @@ def _lines(scores: SetScores, r: Sequence[float]) -> Iterator[dict[str, Any]]:
             "groups": list(data.groups),
             "template": sample.template,
             "outputs": list(sample.outputs),
-            "texts": [[v.text for v in found] for found in sides],
-            "names": [[v.name for v in found] for found in sides],
+            "texts": [[v.text for v in own] for own in sides],
+            "names": [[v.name for v in own] for own in sides],
             "r": [float(r[i]) for i in items],
             "log_p": log_p,
         }
@@ -67,17 +69,19 @@ def read(path: Path) -> list[dict[str, Any]]:
     Raises:
         UserError: a line is not of this form; the message names it.
     """
-    found = []
+    lines = []
     for number, line in enumerate(path.read_text("utf-8").split("\n"), start=1):
         if not line:
             continue
         try:
             content = json.loads(line)
-            content["edit"], content["log_p"], content["texts"]
-        except (ValueError, KeyError, TypeError) as error:
+            lacking = [key for key in KEYS if key not in content]
+        except (ValueError, TypeError) as error:
             raise UserError(f"{path}, line {number} holds no scored text: {error}") from error
-        found.append(content)
-    return found
+        if lacking:
+            raise UserError(f"{path}, line {number} holds no scored text: it lacks {lacking[0]}")
+        lines.append(content)
+    return lines
 
 
 def scores_of(lines: Sequence[Mapping[str, Any]]) -> SetScores:

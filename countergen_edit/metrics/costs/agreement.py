@@ -18,10 +18,13 @@ from jaxtyping import Float64
 from scipy.special import expit
 
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.edits import NamedEdit
+from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.base import Cost, MeasuredSplit
+from countergen_edit.metrics.base import Cost, MeasuredSplit, Quantity, alike
 from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.blocks import Number, Section
+from countergen_edit.metrics.by_layer import layer_figures
+from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import estimate, weighted_mean
@@ -127,3 +130,48 @@ class Agreement(Cost):
     def counted(self, rows: Sequence[Row]) -> Row | None:
         """The row of both groups together."""
         return super().counted([row for row in rows if row.group_b])
+
+    @classmethod
+    def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
+        """Both groups together, which figures draw, and each group, which tables list."""
+        return [
+            Quantity(
+                f"{cls.title}, {_who(row)}",
+                alike(results, row),
+                "cost",
+                main=not row.group_b,
+                axis=f"{cls.title}, {_who(row)}",
+                limits=(0.0, 1.0),
+                covers=(0.5, 1.0),
+                drawn=bool(row.group_b),
+            )
+            for row in results.unedited(cls.counts, split)
+        ]
+
+    @classmethod
+    def sections(cls, results: Results) -> list[Section]:
+        """Agreement under an edit at each layer."""
+        figures = layer_figures(
+            results,
+            cls.counts,
+            name="layers_agreement",
+            heading="Agreement under an edit at each layer",
+            y_label=cls.title,
+            title=lambda row: f"agreement, {_who(row)}",
+            about=lambda row: bool(row.group_b),
+        )
+        return [Section("layers", "Layers and erasers", tuple(figures))] if figures else []
+
+    @classmethod
+    def outcome(cls, results: Results, edit: EditRecord) -> str:
+        """Agreement of each group, before and after."""
+        changes = [
+            f"{row.group_a} {Number.of(row).text} → {Number.of(after).text}"
+            for row in results.unedited(cls.counts)
+            if not row.group_b and (after := results.under(row, edit.id))
+        ]
+        return f"agreement {', '.join(changes)}" if changes else ""
+
+
+def _who(row: Row) -> str:
+    return "both groups" if row.group_b else row.group_a

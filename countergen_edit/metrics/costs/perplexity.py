@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from countergen_edit.edits import NamedEdit
-from countergen_edit.metrics.base import Cost, Harm, MeasuredSplit
+from countergen_edit.edits import EditRecord, NamedEdit
+from countergen_edit.metrics.base import Cost, Harm, MeasuredSplit, Quantity, alike
 from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.costs.neutral import NeutralCost, TextsDrawn
+from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import estimate
 
@@ -44,3 +46,30 @@ class Perplexity(Cost):
         if after.value is None:
             return None
         return Harm(round(after.value - 1, 12), self.budget)
+
+    @classmethod
+    def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
+        """The ratio, which counts, and perplexity itself."""
+        ratios = [
+            Quantity(
+                cls.title,
+                alike(results, row),
+                "cost",
+                axis="perplexity, edited / unedited",
+                covers=(1.0, 1.01),
+            )
+            for row in results.unedited(cls.counts, split)
+        ]
+        plain = [
+            Quantity(
+                "perplexity of neutral text", alike(results, row), "cost", main=False, drawn=False
+            )
+            for row in results.unedited("perplexity", split)
+        ]
+        return ratios + plain
+
+    @classmethod
+    def outcome(cls, results: Results, edit: EditRecord) -> str:
+        """The ratio under an edit."""
+        ratios = results.of(cls.counts, edit=edit.id)
+        return f"neutral perplexity × {Number.of(ratios[0]).text}" if ratios else ""

@@ -19,7 +19,10 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.errors import unknown
 from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.r import resampled_abs_r
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rewordings import sections
 from countergen_edit.metrics.rewordings.spread import reductions, spread_over_wordings
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
@@ -136,6 +139,23 @@ class Rewordings(Metric):
             sets[0], "reduction_gap", gap, dataset="", n=len(sets), seed=seed, detail=detail
         )
         return [replace(row, split="test")]
+
+    @classmethod
+    def sections(cls, results: Results) -> list[Section]:
+        """The spread of every set, and every wording."""
+        return sections.wordings(results)
+
+    @classmethod
+    def sentences(cls, results: Results) -> list[str]:
+        """On how many wordings each edit surely removes bias."""
+        held = [
+            f"{edit.called} on {sections.counted(rows)}"
+            for edit in results.shown
+            if (rows := results.of("reduction_holding", edit=edit.id))
+        ]
+        if not held:
+            return []
+        return [f"Wordings: bias is surely removed by {', '.join(held)} wordings outside the fit."]
 
 
 def holding_row(before: SetScores, after: SetScores, seed: int) -> Row:
