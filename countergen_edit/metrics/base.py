@@ -12,7 +12,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, TypeVar
 
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, NamedEdit
@@ -26,6 +26,7 @@ from countergen_edit.registry import Registry
 
 Kind = Literal["bias", "cost", "other"]
 MeasuredSplit = Literal["validation", "test"]
+Own = TypeVar("Own", bound="Metric")
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Metric(ABC):
     """The metric's name in this run."""
     task: Task
 
-    def bound(self, task: Task, name: str = "") -> Self:
+    def bound(self: Own, task: Task, name: str = "") -> Own:
         """A copy that is about a task.
 
         Raises:
@@ -132,7 +133,7 @@ class Metric(ABC):
 
     @classmethod
     def outcome(cls, results: Results, edit: EditRecord) -> str:
-        """Of a bias: what an edit left of it, a sentence. Of a cost: what it costs, a part of one."""
+        """Of a bias: what an edit left of it, a sentence. Of a cost: what it costs, in a few words."""
         return ""
 
     @classmethod
@@ -239,3 +240,17 @@ METRICS: Registry[type[Metric]] = Registry(
     },
 )
 """Every metric by its name in config; a user's own enters with `@METRICS.register("mine")`."""
+
+DEFAULT_BIAS = "r"
+"""The bias that edits are chosen by where a run measures none that can be."""
+
+
+def bias_of(metrics: Sequence[Metric]) -> Metric | None:
+    """The bias that edits are chosen by: the first of the metrics that has a criterion."""
+    return next((m for m in metrics if m.kind == "bias" and m.criterion), None)
+
+
+def default_bias() -> Metric:
+    """The bias that edits are chosen by where a run measures none that can be."""
+    bias: Metric = METRICS.make(DEFAULT_BIAS)
+    return bias
