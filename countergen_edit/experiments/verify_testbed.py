@@ -7,10 +7,10 @@ from scipy.stats import pearsonr
 
 from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.metrics.costs.agreement import agreement_rows
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
-from countergen_edit.metrics.side_effects import agreement_rows
 from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import Truth, load_axis
 
