@@ -63,7 +63,7 @@ class Bench:
         """What an edit does to running text, beside the model as it came."""
         key = tuple(texts), _content(edit)
         if key not in self._neutral:
-            self._neutral[key] = neutral_cost(self.model, edit and edit.edit, texts)
+            self._neutral[key] = neutral_cost(self.model, edit.edit if edit else None, texts)
         return self._neutral[key]
 
 

@@ -8,7 +8,6 @@ Refused: a line that holds something else.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,31 +19,24 @@ from countergen_edit.errors import UserError
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.writing import whole
 
-
-def file_of(store: Path, label: str) -> Path:
-    """The file of one edit.
-
-    >>> file_of(Path("store"), "a-1@resid_post.2 + b").name
-    'a-1@resid_post.2_+_b.jsonl'
-    """
-    return store / (re.sub(r"[^\w.@+-]", "_", label) + ".jsonl")
+SCORED_BY = "r"
+"""The metric in whose store the scores lie, one file for each edit."""
+KEYS = ("edit", "split", "dataset", "groups", "template", "outputs", "texts", "names", "r", "log_p")
+"""What every line holds."""
 
 
-def write(store: Path, label: str, found: Sequence[tuple[str, SetScores, Sequence[float]]]) -> None:
+def write(path: Path, edit: str, sets: Sequence[tuple[str, SetScores, Sequence[float]]]) -> None:
     """Write the scores of an edit, whole or not at all.
 
     Args:
-        store: the metric's folder within the run.
-        label: the edit.
-        found: split, scores and R of every item of each set.
+        path: the file of the edit.
+        edit: its id.
+        sets: split, scores and R of every item of each set.
     """
-    with (
-        whole(file_of(store, label)) as temporary,
-        temporary.open("w", encoding="utf-8") as file,
-    ):
-        for split, scores, r in found:
+    with whole(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        for split, scores, r in sets:
             for line in _lines(scores, r):
-                about = {"edit": label, "split": split, **line}
+                about = {"edit": edit, "split": split, **line}
                 file.write(json.dumps(about, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -55,7 +47,7 @@ def _lines(scores: SetScores, r: Sequence[float]) -> Iterator[dict[str, Any]]:
         first += len(sample.outputs)
         sides = [sample.of(group) for group in data.groups]
         log_p = [
-            [scores.log_p[i, side, : len(found)].tolist() for side, found in enumerate(sides)]
+            [scores.log_p[i, side, : len(own)].tolist() for side, own in enumerate(sides)]
             for i in items
         ]
         yield {
@@ -64,8 +56,8 @@ def _lines(scores: SetScores, r: Sequence[float]) -> Iterator[dict[str, Any]]:
             "groups": list(data.groups),
             "template": sample.template,
             "outputs": list(sample.outputs),
-            "texts": [[v.text for v in found] for found in sides],
-            "names": [[v.name for v in found] for found in sides],
+            "texts": [[v.text for v in own] for own in sides],
+            "names": [[v.name for v in own] for own in sides],
             "r": [float(r[i]) for i in items],
             "log_p": log_p,
         }
@@ -77,17 +69,19 @@ def read(path: Path) -> list[dict[str, Any]]:
     Raises:
         UserError: a line is not of this form; the message names it.
     """
-    found = []
+    lines = []
     for number, line in enumerate(path.read_text("utf-8").split("\n"), start=1):
         if not line:
             continue
         try:
             content = json.loads(line)
-            content["edit"], content["log_p"], content["texts"]
-        except (ValueError, KeyError, TypeError) as error:
+            lacking = [key for key in KEYS if key not in content]
+        except (ValueError, TypeError) as error:
             raise UserError(f"{path}, line {number} holds no scored text: {error}") from error
-        found.append(content)
-    return found
+        if lacking:
+            raise UserError(f"{path}, line {number} holds no scored text: it lacks {lacking[0]}")
+        lines.append(content)
+    return lines
 
 
 def scores_of(lines: Sequence[Mapping[str, Any]]) -> SetScores:

@@ -6,14 +6,12 @@ the templates and names that the bootstrap draws.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample
-from countergen_edit.edits import Edit, applied
 from countergen_edit.metrics.statistics import Weights, resample
 from countergen_edit.models import LanguageModel, continuation_log_probs
 
@@ -76,23 +74,6 @@ def score(model: LanguageModel, data: CounterfactualSet, progress: str | None = 
         np.array([index[sample.template] for sample, _ in items]),
         tuple(output for _, output in items),
     )
-
-
-@dataclass(frozen=True)
-class ScoreCache:
-    """Scores of one model, made once for all metrics that read them."""
-
-    kept: dict[tuple[str, str], SetScores] = field(default_factory=dict)
-
-    def get(
-        self, model: LanguageModel, data: CounterfactualSet, edit: Edit | None, label: str
-    ) -> SetScores:
-        """The scores of a set under the edit of that label; None scores the model as it came."""
-        key = data.name, label
-        if key not in self.kept:
-            with applied(model, edit) if edit is not None else nullcontext():
-                self.kept[key] = score(model, data, progress=f"Scoring {data.name}")
-        return self.kept[key]
 
 
 def _variations(sample: Sample, data: CounterfactualSet) -> int:

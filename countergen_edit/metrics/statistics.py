@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int
 from scipy.special import ndtri, stdtrit
-from scipy.stats import false_discovery_control
+from statsmodels.stats.multitest import multipletests
 
 from countergen_edit.errors import unknown
 from countergen_edit.seeds import generator
@@ -197,11 +197,5 @@ def adjusted(
     p = np.asarray(p_values, dtype=np.float64)
     if not p.size:
         return p
-    if method == "fdr_bh":
-        rate: Float64[np.ndarray, " test"] = false_discovery_control(p)
-        return rate
-    order = np.argsort(p)
-    stepped = np.maximum.accumulate((len(p) - np.arange(len(p))) * p[order])
-    corrected = np.empty_like(p)
-    corrected[order] = np.minimum(stepped, 1.0)
+    corrected: Float64[np.ndarray, " test"] = multipletests(p, method=method)[1]
     return corrected

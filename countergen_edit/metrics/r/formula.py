@@ -4,27 +4,22 @@
 
 In logs, with Δ = log P(y|f) - log P(y|m): R_i = sign(Δ) (1 - exp(-|Δ|)), which is exact where both
 probabilities underflow. Opposite biases cancel in R, so mean |R_i| is always reported beside it.
+
+Comes in: the scores of a set, or of one before and after an edit. Goes out: R of every item, and
+mean R, mean |R| and the share of it that is gone, each with its interval.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
 from scipy.special import logsumexp
 
-from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.edits import Edit
-from countergen_edit.metrics.base import UNEDITED, Metric, register
-from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.scored_texts import write
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import Estimate, estimate, weighted_mean
-from countergen_edit.models import LanguageModel
 
 
 def relative_difference(
@@ -102,63 +97,3 @@ def pooled_reduction(
         sums.append(np.sum(np.broadcast_arrays(*means), axis=0))
     with np.errstate(divide="ignore", invalid="ignore"):
         return estimate(1 - sums[1] / sums[0])
-
-
-def r_rows(scores: SetScores, seed: int) -> list[Row]:
-    """Rows `r` and `mean_abs_r` of one set."""
-    data = scores.data
-    signed, absolute = mean_r(scores, seed)
-    return [
-        Row.of_set(
-            data,
-            metric,
-            e,
-            n=len(scores.output),
-            seed=seed,
-            detail={
-                "standard_error": e.standard_error if np.isfinite(e.standard_error) else None,
-                "templates": len(data.templates),
-            }
-            | ({"starred": e.starred} if metric == "r" else {}),
-        )
-        for metric, e in (("r", signed), ("mean_abs_r", absolute))
-    ]
-
-
-@register("r")
-class R(Metric):
-    """R and mean |R| of every set of the audit; of an edit, also how much of mean |R| is gone."""
-
-    has_baseline = True
-
-    def rows(self, model: LanguageModel, edit: Edit | None, label: str, store: Path) -> list[Row]:
-        """Rows `r`, `mean_abs_r`, `abs_r_reduction` and, where known, `planted_mean_abs_r`.
-
-        The scores of single texts stay in the store.
-        """
-        seed, scores, found, texts = self.subject.seed, self.subject.scores, [], []
-        for split, sets in self.subject.measured:
-            for data in sets:
-                before = scores.get(model, data, None, UNEDITED)
-                now = before if edit is None else scores.get(model, data, edit, label)
-                texts.append((split, now, r_values(now).tolist()))
-                if edit is None:
-                    rows = [*r_rows(before, seed), *self._planted(data)]
-                else:
-                    gone = abs_r_reduction(before, now, seed)
-                    n = len(now.output)
-                    reduction = Row.of_set(data, "abs_r_reduction", gone, n=n, seed=seed)
-                    rows = [*r_rows(now, seed), reduction]
-                found += [replace(row, split=split) for row in rows]
-        write(store, label, texts)
-        return found
-
-    def _planted(self, data: CounterfactualSet) -> list[Row]:
-        """The planted mean |R| of a set, over the same items as the measured one."""
-        items = [(s.template, output) for s in data.samples for output in s.outputs]
-        truth = self.subject.planted
-        if not all(item in truth for item in items):
-            return []
-        value = float(np.mean(np.abs([truth[item] for item in items])))
-        row = Row.of_set(data, "planted_mean_abs_r", value, n=len(items), seed=self.subject.seed)
-        return [row]

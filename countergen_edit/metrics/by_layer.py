@@ -1,0 +1,148 @@
+"""A figure of every edit at one layer, drawn by layer: one line for each eraser.
+
+Comes in: the rows of a metric. Goes out: panels and figures over layers. Only an edit with exactly
+one place, and a layer there, has a point: combined edits have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from countergen_edit.data.axis import Split
+from countergen_edit.edits import EditRecord
+from countergen_edit.metrics.blocks import Figure
+from countergen_edit.metrics.panels import Panel, Series, level, line
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.writing import digest
+
+MOST_SETS = 9
+"""Sets that get a panel of their own."""
+SHARE = (0.0, 1.03)
+"""Ends of the axis of what lies between 0 and 1, so that panels can be compared."""
+
+Asked = tuple[str, str]
+"""An eraser's name in a run, and a digest of its parameters."""
+
+
+def asked(record: EditRecord) -> Asked:
+    """What was asked of an edit's eraser, the same at every layer; its rank may be left to fits."""
+    return record.eraser, digest(record.params)
+
+
+def eraser_labels(records: Sequence[EditRecord]) -> dict[Asked, str]:
+    """For each eraser as it was asked for, its label; where its rank differs by layer, the span.
+
+    Parameters are told where two of one name and rank differ in nothing else.
+
+    >>> from countergen_edit.edits import Place
+    >>> def own(rank, layer, **params):
+    ...     return EditRecord("", "own", params, (Place("resid_post", layer, rank),))
+    >>> list(eraser_labels([own(6, 0, rank="cv"), own(3, 1, rank="cv"), own(2, 0)]).values())
+    ['own-3…6', 'own-2']
+    >>> list(eraser_labels([own(1, 0, tol=0.1), own(1, 0)]).values())
+    ['own-1 (tol=0.1)', 'own-1']
+    """
+    alike: dict[Asked, list[EditRecord]] = {}
+    for record in records:
+        alike.setdefault(asked(record), []).append(record)
+    labels = {}
+    for key, same in alike.items():
+        ranks = [record.rank for record in same]
+        labels[key] = f"{same[0].eraser}-{min(ranks)}" + (
+            f"…{max(ranks)}" if max(ranks) > min(ranks) else ""
+        )
+    plain = [*labels.values()]
+    for key, label in labels.items():
+        params = ", ".join(f"{name}={value}" for name, value in alike[key][0].params.items())
+        if plain.count(label) > 1 and params:
+            labels[key] = f"{label} ({params})"
+    return labels
+
+
+def single(results: Results, rows: Sequence[Row]) -> list[tuple[Row, EditRecord]]:
+    """The rows of edits that are one erasure at one layer, each with the edit's record."""
+    pairs = [(row, results.records[row.edit]) for row in rows if row.edit in results.records]
+    return [(row, e) for row, e in pairs if len(e.places) == 1 and len(e.layers) == 1]
+
+
+def widest_split(results: Results, metric: str) -> Split:
+    """The split on which most single edits were measured: test data where all were."""
+    splits: tuple[Split, ...] = ("test", "validation")
+    counts = {
+        split: len({e.id for _, e in single(results, results.of(metric, split)) if not e.baseline})
+        for split in splits
+    }
+    return max(splits, key=lambda split: counts[split])
+
+
+def by_layer(results: Results, rows: Sequence[Row]) -> list[Series]:
+    """One line for each eraser as it was asked for."""
+    pairs = sorted(single(results, rows), key=lambda pair: pair[1].layers)
+    labels = eraser_labels(
+        [results.records[row.edit] for row in rows if row.edit in results.records]
+    )
+    series = []
+    for key, name in labels.items():
+        mine = [(row, e) for row, e in pairs if asked(e) == key]
+        if mine:
+            layers = [e.layers[0] for _, e in mine]
+            own = [row for row, _ in mine]
+            series.append(line(name, layers, own, baseline=mine[0][1].baseline))
+    return series
+
+
+def layer_panels(
+    results: Results, rows: Sequence[Row], y_label: str, title: Callable[[Row], str]
+) -> list[Panel]:
+    """A panel for each set; dashed is the model as it came."""
+    panels = []
+    for dataset in list(dict.fromkeys(row.dataset for row in rows))[:MOST_SETS]:
+        mine = [row for row in rows if row.dataset == dataset]
+        before = results.under(mine[0], UNEDITED)
+        series = [] if before is None else [level(before)]
+        series += by_layer(results, mine)
+        panels.append(Panel(title(mine[0]), "layer", y_label, tuple(series), limits=SHARE))
+    return panels
+
+
+def layer_figures(
+    results: Results,
+    metric: str,
+    *,
+    name: str,
+    heading: str,
+    y_label: str,
+    title: Callable[[Row], str],
+    about: Callable[[Row], bool] = lambda row: True,
+) -> list[Figure]:
+    """A figure for each site at which edits at several layers were measured.
+
+    Args:
+        results: of one task.
+        metric: the row metric.
+        name: the figures' name, to which their site is added.
+        heading: what the figures are called, before their site.
+        y_label: the axis.
+        title: a panel's, from a row of its set.
+        about: which rows of the metric are drawn.
+    """
+    split = widest_split(results, metric)
+    pairs = single(results, [row for row in results.of(metric, split) if about(row)])
+    figures = []
+    for site in dict.fromkeys(e.sites[0] for _, e in pairs):
+        mine = [(row, e) for row, e in pairs if e.sites[0] == site]
+        if len({e.layers for _, e in mine}) < 2:
+            continue
+        panels = layer_panels(results, [row for row, _ in mine], y_label, title)
+        words = "One line for each eraser, with its rank or ranks and 95 % intervals"
+        dashed = any(s.kind == "level" for panel in panels for s in panel.series)
+        figures.append(
+            Figure(
+                f"{name}_{site}",
+                f"{heading}, {site} ({split} data)",
+                tuple(panels),
+                f"{words}; dashed is the model as it came." if dashed else f"{words}.",
+            )
+        )
+    return figures

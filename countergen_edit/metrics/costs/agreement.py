@@ -1,0 +1,177 @@
+"""Agreement: grammar that an edit should keep.
+
+Agreement is grammar, not stereotype: after a prompt about Jane, "her" is right and "his" is wrong.
+It is the share P(right) / (P(right) + P(wrong)) of the form that agrees with the person.
+
+Comes in: prompts whose i-th output is the form that agrees with the i-th group. Goes out: the
+agreement of both groups together, which counts as a cost where it falls, and of each. Refused: a
+sample with other than one form for each group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float64
+from scipy.special import expit
+
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.edits import EditRecord, NamedEdit
+from countergen_edit.errors import UserError
+from countergen_edit.metrics.base import Cost, MeasuredSplit, Quantity, alike
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.blocks import Number, Section
+from countergen_edit.metrics.by_layer import layer_figures
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.scores import SetScores
+from countergen_edit.metrics.statistics import estimate, weighted_mean
+
+
+def check_forms(data: CounterfactualSet) -> None:
+    """Refuse a set that agreement cannot be measured on.
+
+    Raises:
+        UserError: a sample does not have exactly one output for each group, in their order.
+    """
+    for sample in data.samples:
+        if len(sample.outputs) != 2:
+            raise UserError(
+                f"agreement set {data.name!r}: {sample.template!r} has "
+                f"{len(sample.outputs)} output(s); it takes the form of each group, in their order"
+            )
+
+
+def agreement_values(
+    scores: SetScores,
+) -> tuple[
+    Float64[np.ndarray, "sample side variation"], Float64[np.ndarray, "sample side variation"]
+]:
+    """Share of the right form, and its plain probability, for every prompt.
+
+    Raises:
+        UserError: a sample does not have exactly one output for each group, in their order.
+    """
+    check_forms(scores.data)
+    log_p = scores.log_p.reshape(-1, 2, *scores.log_p.shape[1:])  # sample, form, side, variation
+    right = np.stack([log_p[:, 0, 0], log_p[:, 1, 1]], axis=1)
+    wrong = np.stack([log_p[:, 1, 0], log_p[:, 0, 1]], axis=1)
+    with np.errstate(invalid="ignore"):  # absent variations: -inf minus -inf
+        share = expit(right - wrong)
+    return share, np.exp(right)
+
+
+def agreement_rows(scores: SetScores, seed: int) -> list[Row]:
+    """Rows `agreement` for both groups together and for each."""
+    share, probability = agreement_values(scores)
+    present = scores.present[::2]
+    template = scores.template[::2]
+    weights, *drawn = scores.weights(seed)
+    by_side = []
+    for side, names in enumerate(drawn):
+        filled = np.where(present[:, side], share[:, side], 0.0)
+        by_prompt = names @ filled.T / (names @ present[:, side].T)
+        by_side.append(weighted_mean(by_prompt, template, weights))
+    groups = scores.data.groups
+    sides: list[tuple[str, str, Sequence[int]]] = [
+        (groups[0], groups[1], (0, 1)),
+        (groups[0], "", (0,)),
+        (groups[1], "", (1,)),
+    ]
+    rows = []
+    for group_a, group_b, which in sides:
+        mean = np.mean([by_side[side] for side in which], axis=0)
+        e = estimate(mean, weights, *(drawn[side] for side in which), within=(0, 1))
+        chosen = present[:, which]
+        rows.append(
+            Row.of_set(
+                scores.data,
+                "agreement",
+                e,
+                group_a=group_a,
+                group_b=group_b,
+                n=int(chosen.sum()),
+                seed=seed,
+                detail={"p_right": float(probability[:, which][chosen].mean())},
+            )
+        )
+    return rows
+
+
+class Agreement(Cost):
+    """P(right form) of both groups together and of each; what an edit takes of it is a cost."""
+
+    counts = "agreement"
+    worse = "lower"
+    default_budget = 0.005
+    title = "P(right form)"
+
+    def prepare(self) -> None:
+        """Check the task's agreement sets.
+
+        Raises:
+            UserError: a sample does not have one form for each group.
+        """
+        for data in self.task.agreement.values():
+            check_forms(data)
+
+    def rows(
+        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+    ) -> list[Row]:
+        """Rows `agreement`: both groups, the first, the second; none where the task has no set."""
+        data = self.task.agreement.get(split)
+        if data is None:
+            return []
+        rows = agreement_rows(bench.scores(data, edit), bench.seed)
+        return [replace(row, split=split) for row in rows]
+
+    def counted(self, rows: Sequence[Row]) -> Row | None:
+        """The row of both groups together."""
+        return super().counted([row for row in rows if row.group_b])
+
+    @classmethod
+    def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
+        """Both groups together, which figures draw, and each group, which tables list."""
+        return [
+            Quantity(
+                f"{cls.title}, {_who(row)}",
+                alike(results, row),
+                "cost",
+                main=not row.group_b,
+                axis=f"{cls.title}, {_who(row)}",
+                limits=(0.0, 1.0),
+                covers=(0.5, 1.0),
+                drawn=bool(row.group_b),
+            )
+            for row in results.unedited(cls.counts, split)
+        ]
+
+    @classmethod
+    def sections(cls, results: Results) -> list[Section]:
+        """Agreement under an edit at each layer."""
+        figures = layer_figures(
+            results,
+            cls.counts,
+            name="layers_agreement",
+            heading="Agreement under an edit at each layer",
+            y_label=cls.title,
+            title=lambda row: f"agreement, {_who(row)}",
+            about=lambda row: bool(row.group_b),
+        )
+        return [Section("layers", "Layers and erasers", tuple(figures))] if figures else []
+
+    @classmethod
+    def outcome(cls, results: Results, edit: EditRecord) -> str:
+        """Agreement of each group, before and after."""
+        changes = [
+            f"{row.group_a} {Number.of(row).text} → {Number.of(after).text}"
+            for row in results.unedited(cls.counts)
+            if not row.group_b and (after := results.under(row, edit.id))
+        ]
+        return f"agreement {', '.join(changes)}" if changes else ""
+
+
+def _who(row: Row) -> str:
+    return "both groups" if row.group_b else row.group_a

@@ -1,0 +1,101 @@
+"""Harm to running text about nobody: one pass over it without and with an edit.
+
+Comes in: a model, an edit, texts. Goes out: likelihoods and KL divergences summed over each text,
+in nats, and rows of their means per token over the same resamples of the texts. Refused: text in
+which no token is predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+
+from countergen_edit.edits import Edit, applied
+from countergen_edit.errors import UserError
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.statistics import Estimate, Weights, resample, weighted_mean
+from countergen_edit.models import LanguageModel, batches, encode, log_probs
+
+DATASETS: Mapping[str, str] = {"test": "neutral", "validation": "neutral_fit"}
+"""What the text of a split is called in rows; the names seed its resamples."""
+
+
+@dataclass(frozen=True)
+class NeutralCost:
+    """Per text: summed negative log-likelihoods, summed KL, and predicted tokens."""
+
+    nll_unedited: Float64[np.ndarray, " text"]
+    nll_edited: Float64[np.ndarray, " text"]
+    kl: Float64[np.ndarray, " text"]
+    """KL(unedited ‖ edited), in nats, summed over the text's predicted tokens."""
+    tokens: Float64[np.ndarray, " text"]
+
+
+def neutral_cost(model: LanguageModel, edit: Edit | None, texts: Sequence[str]) -> NeutralCost:
+    """Run every text without and with the edit, batch by batch.
+
+    Raises:
+        UserError: there are no texts, or none is long enough to predict a token.
+    """
+    ids = [encoding.ids for encoding in encode(model, texts)]
+    # Slot by slot over all texts, as the batches count: which text, and which token comes next.
+    text = np.repeat(np.arange(len(ids)), [len(row) for row in ids])
+    following = np.array([token for row in ids for token in [*row[1:], -1]])
+    sums = np.zeros((4, len(texts)))
+    for batch in batches(model, texts):
+        unedited = log_probs(model, batch)
+        with applied(model, edit) if edit is not None else nullcontext():
+            edited = log_probs(model, batch) if edit is not None else unedited
+        predicts = following[batch.slot] >= 0
+        slot = batch.slot[predicts]
+        token = torch.as_tensor(following[slot], device=unedited.device)[:, None]
+        before, after = (p[torch.as_tensor(predicts, device=p.device)] for p in (unedited, edited))
+        values = [
+            -before.gather(1, token)[:, 0],
+            -after.gather(1, token)[:, 0],
+            (before.exp() * (before - after)).sum(-1),
+            torch.ones(len(slot)),
+        ]
+        for total, value in zip(sums, values, strict=True):
+            np.add.at(total, text[slot], value.cpu().numpy())
+    if sums[3].sum() == 0:
+        raise UserError("perplexity needs neutral text of at least two tokens; none was given")
+    return NeutralCost(*sums)
+
+
+class TextsDrawn:
+    """The resamples of the texts of a split: the same for every figure and every edit.
+
+    Args:
+        cost: what an edit does to the texts.
+        split: whose texts they are.
+        seed: the run's seed.
+    """
+
+    def __init__(self, cost: NeutralCost, split: str, seed: int) -> None:
+        self.cost, self.split, self.seed = cost, split, seed
+        self.weights: Weights = resample(len(cost.tokens), seed, DATASETS[split], "texts")
+
+    def per_token(self, sums: Float64[np.ndarray, " text"]) -> Float64[np.ndarray, " resample"]:
+        """Mean per predicted token of what was summed over each text."""
+        index = np.arange(len(sums))
+        total, tokens = (weighted_mean(v, index, self.weights) for v in (sums, self.cost.tokens))
+        ratio: Float64[np.ndarray, " resample"] = total / tokens
+        return ratio
+
+    def row(self, metric: str, estimate: Estimate) -> Row:
+        """A figure of these texts."""
+        return Row(
+            metric=metric,
+            **estimate.columns,
+            dataset=DATASETS[self.split],
+            split=self.split,
+            n=len(self.cost.tokens),
+            seed=self.seed,
+            detail={"tokens": int(self.cost.tokens.sum())},
+        )

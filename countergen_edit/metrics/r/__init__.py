@@ -1,0 +1,24 @@
+"""R, the average relative probability, of every set (CounterGen, section 2.1)."""
+
+from countergen_edit.metrics.r.formula import (
+    abs_r_reduction,
+    mean_r,
+    pooled_reduction,
+    r_values,
+    relative_difference,
+    resampled_abs_r,
+    resampled_r,
+)
+from countergen_edit.metrics.r.metric import R, r_rows
+
+__all__ = [
+    "R",
+    "abs_r_reduction",
+    "mean_r",
+    "pooled_reduction",
+    "r_rows",
+    "r_values",
+    "relative_difference",
+    "resampled_abs_r",
+    "resampled_r",
+]

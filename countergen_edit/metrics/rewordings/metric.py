@@ -1,0 +1,179 @@
+"""The metric `rewordings`: no bias figure without its spread over wordings (Seshadri et al. 2022).
+
+Comes in: a task's own sets, whose samples say which of them are rewordings of each other. Goes out:
+for each set, how R spreads over wordings and how often its conclusion flips, with and without an
+edit; and whether what an edit removes is removed on wordings outside the fit as well.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from countergen_edit.data.axis import Split
+from countergen_edit.edits import NamedEdit
+from countergen_edit.errors import unknown
+from countergen_edit.metrics.base import MeasuredSplit, Metric
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.blocks import Section
+from countergen_edit.metrics.r import resampled_abs_r
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rewordings import sections
+from countergen_edit.metrics.rewordings.spread import reductions, spread_over_wordings
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.scores import SetScores
+from countergen_edit.metrics.statistics import Weights, estimate
+
+CORRECTIONS = ("none", "holm", "fdr_bh")
+NO_REWORDINGS = "no sample of this set is a rewording of another"
+
+
+class Rewordings(Metric):
+    """Spread of R over the wordings of each set, before and after an edit.
+
+    Args:
+        correction: for the tests of one set: `fdr_bh`, `holm` or `none`.
+
+    Raises:
+        UserError: no such correction.
+    """
+
+    is_slow = True
+
+    def __init__(self, correction: str = "fdr_bh") -> None:
+        if correction not in CORRECTIONS:
+            raise unknown("correction", correction, CORRECTIONS)
+        self.correction = correction
+
+    def rows(
+        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+    ) -> list[Row]:
+        """Rows of every set; under an edit also of what it removed, wording by wording."""
+        if split != "test":
+            return []
+        rows = []
+        for part, sets in self.task.measured:
+            for data in sets:
+                now = bench.scores(data, edit)
+                of_set = self.spread_rows(now, bench.seed)
+                if edit is not None:
+                    of_set.append(holding_row(bench.scores(data, None), now, bench.seed))
+                rows += [replace(row, split=part) for row in of_set]
+        return rows if edit is None else rows + self.outside_rows(bench, edit)
+
+    def spread_rows(self, scores: SetScores, seed: int) -> list[Row]:
+        """`r_sd_over_wordings`, `wordings_holding`, `wording_flip_rate`, `wording_variance_share`.
+
+        The first holds the figures of every wording in `detail`; where nothing is reworded its
+        value is None and the others are left out.
+        """
+        data = scores.data
+        spread = spread_over_wordings(scores, seed, self.correction)
+        if spread is None:
+            reason = {"reason": NO_REWORDINGS}
+            return [Row.of_set(data, "r_sd_over_wordings", math.nan, seed=seed, detail=reason)]
+        count = len(spread.wordings)
+        by_wording = [
+            {"wording": text, "r": float(r), "mean_abs_r": float(a), "leans": int(lean)} | counts
+            for text, r, a, lean, counts in zip(
+                spread.wordings,
+                spread.r,
+                spread.abs_r,
+                spread.leans,
+                spread.by_category,
+                strict=True,
+            )
+        ]
+        detail: dict[str, Any] = {
+            "wordings": by_wording,
+            "range": [float(spread.abs_r.min()), float(spread.abs_r.max())],
+            "sd_of_r": float(spread.r.std(ddof=1)),
+            "correction": self.correction,
+            "tested": spread.tested,
+        }
+        holding = int((spread.leans == 1).sum())
+        flips, of = spread.flips
+        values = {
+            "wordings_holding": (holding, count, {"against": int((spread.leans == -1).sum())}),
+            "wording_flip_rate": (flips / of, of, {}),
+            "wording_variance_share": (spread.share_of_wordings, count, {}),
+        }
+        return [
+            Row.of_set(data, "r_sd_over_wordings", spread.sd, n=count, seed=seed, detail=detail),
+            *(
+                Row.of_set(data, metric, float(value), n=n, seed=seed, detail=more)
+                for metric, (value, n, more) in values.items()
+            ),
+        ]
+
+    def outside_rows(self, bench: Bench, edit: NamedEdit) -> list[Row]:
+        """`reduction_gap`: what is gone of mean |R| on fitting sets less that on other wordings.
+
+        The part of an edit's effect that does not reach wordings outside the fit. Mean |R| is
+        averaged over the sets of a split; sets are drawn each on their own, so that the difference
+        has an interval over all their wordings and names.
+        """
+        seed = bench.seed
+        means: dict[Split, Float64[np.ndarray, " resample"]] = {}
+        drawn: list[Weights] = []
+        for split, sets in self.task.measured:
+            pairs = [(bench.scores(data, None), bench.scores(data, edit)) for data in sets]
+            if pairs:
+                left = [[resampled_abs_r(s, seed) for s in pair] for pair in pairs]
+                before, after = (
+                    np.mean(np.broadcast_arrays(*side), axis=0) for side in zip(*left, strict=True)
+                )
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    means[split] = 1 - after / before
+                drawn += [w for unedited, _ in pairs for w in unedited.weights(seed)]
+        if "fit" not in means or "test" not in means:
+            return []
+        gap = estimate(np.subtract(*np.broadcast_arrays(means["fit"], means["test"])), *drawn)
+        detail = {split: _finite(values[0]) for split, values in means.items()}
+        sets = self.task.test
+        row = Row.of_set(
+            sets[0], "reduction_gap", gap, dataset="", n=len(sets), seed=seed, detail=detail
+        )
+        return [replace(row, split="test")]
+
+    @classmethod
+    def sections(cls, results: Results) -> list[Section]:
+        """The spread of every set, and every wording."""
+        return sections.wordings(results)
+
+    @classmethod
+    def sentences(cls, results: Results) -> list[str]:
+        """On how many wordings each edit surely removes bias."""
+        held = [
+            f"{edit.called} on {sections.counted(rows)}"
+            for edit in results.shown
+            if (rows := results.of("reduction_holding", edit=edit.id))
+        ]
+        if not held:
+            return []
+        return [f"Wordings: bias is surely removed by {', '.join(held)} wordings outside the fit."]
+
+
+def holding_row(before: SetScores, after: SetScores, seed: int) -> Row:
+    """`reduction_holding`: on how many wordings an edit removes some of mean |R|, surely.
+
+    Surely means that the interval over names lies above zero; without names, that the value does.
+    """
+    gone = reductions(before, after, seed)
+    holds = sum((value if lo is None else lo or 0) > 0 for value, lo, _ in gone.values())
+    values = [value for value, _, _ in gone.values()]
+    detail = {
+        "reductions": {wording: list(r) for wording, r in gone.items()},
+        "range": [min(values), max(values)],
+    }
+    return Row.of_set(
+        before.data, "reduction_holding", float(holds), n=len(gone), seed=seed, detail=detail
+    )
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
