@@ -7,11 +7,12 @@ sentences of the choice.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table, Words
+from countergen_edit.metrics.by_layer import Asked, asked, eraser_labels
 from countergen_edit.metrics.panels import Panel, Series
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
@@ -31,28 +32,13 @@ def single(edit: EditRecord) -> bool:
     return not edit.parts and len(edit.places) == 1
 
 
-def setting(edit: EditRecord) -> str:
-    """What tells erasers apart; the rank that a fit finds for itself does not."""
-    return digest([edit.eraser, edit.params])
-
-
-def by_eraser(edits: Iterable[EditRecord]) -> dict[str, list[EditRecord]]:
-    """Edits by their eraser, which is named with its rank, or the span of its ranks.
-
-    >>> from countergen_edit.edits.named import Place
-    >>> at = [Place("resid_post", layer, rank) for layer, rank in ((0, 6), (1, 3))]
-    >>> [*by_eraser(EditRecord(str(i), "own", {}, (p,)) for i, p in enumerate(at))]
-    ['own-3…6']
-    """
-    alike: dict[str, list[EditRecord]] = {}
+def by_eraser(edits: Sequence[EditRecord]) -> dict[str, list[EditRecord]]:
+    """Edits by their eraser, which is named with its rank, or the span of its ranks."""
+    labels = eraser_labels(edits)
+    by_label: dict[str, list[EditRecord]] = {}
     for edit in edits:
-        alike.setdefault(setting(edit), []).append(edit)
-    labels: dict[str, list[EditRecord]] = {}
-    for own in alike.values():
-        low, high = min(edit.rank for edit in own), max(edit.rank for edit in own)
-        span = f"…{high}" if high > low else ""
-        labels.setdefault(f"{own[0].eraser}-{low}{span}", []).extend(own)
-    return labels
+        by_label.setdefault(labels[asked(edit)], []).append(edit)
+    return by_label
 
 
 def share(value: float | None) -> str:
@@ -140,15 +126,17 @@ def _figure(results: Results, rows: Sequence[Row]) -> Figure:
 
 def _panel(results: Results, rows: Sequence[Row], split: str, ending: str) -> Panel:
     def points(name: str, mine: Sequence[Row], steps: bool = False) -> Series:
-        ends = [
-            (row, row.detail.get(f"cost{ending}", row.value), row.detail.get(f"removed{ending}"))
-            for row in mine
-        ]
-        known = [(row, min(MOST_COST, c), v) for row, c, v in ends if None not in (c, v)]
+        known: list[tuple[Row, float, float]] = []
+        for row in mine:
+            paid = row.detail.get(f"cost{ending}") if ending else row.value
+            gone = row.detail.get(f"removed{ending}")
+            if paid is not None and gone is not None:
+                known.append((row, min(MOST_COST, float(paid)), float(gone)))
         tips = tuple(
-            f"{results.label(row.edit)}: removed {v:.3f}, cost {c:.2f}" for row, c, v in known
+            f"{results.label(row.edit)}: removed {gone:.3f}, cost {paid:.2f}"
+            for row, paid, gone in known
         )
-        x, y = (tuple(float(point[i]) for point in known) for i in (1, 2))
+        x, y = tuple(paid for _, paid, _ in known), tuple(gone for *_, gone in known)
         baseline = bool(mine) and all(row.baseline for row in mine)
         return Series(name, x, y, kind="steps" if steps else "dots", baseline=baseline, tips=tips)
 
@@ -165,9 +153,7 @@ def _panel(results: Results, rows: Sequence[Row], split: str, ending: str) -> Pa
     return Panel(f"{split} data", label, "share of bias removed", kept, wide=True)
 
 
-def _edits(
-    results: Results, name: str, title: str, rows: Sequence[Row], *, brief: bool
-) -> Table:
+def _edits(results: Results, name: str, title: str, rows: Sequence[Row], *, brief: bool) -> Table:
     tested = any(row.detail.get("cost_test") is not None for row in rows)
     harms = list(dict.fromkeys(key for row in rows for key in row.detail["harms"]))
     lines: list[tuple[Cell, ...]] = []
@@ -223,35 +209,33 @@ def _is_single(results: Results, row: Row) -> bool:
 
 def _by_layer(results: Results, cells: Sequence[Row], site: str, split: str) -> Table:
     costs = {row.edit: row for row in results.of("cost", "validation")}
-    records = {e: results.records[e] for e in (row.edit for row in cells) if e in results.records}
-    columns = {setting(e): label for label, own in by_eraser(records.values()).items() for e in own}
-    of_eraser = {edit.eraser: setting(edit) for edit in reversed(records.values())}
+    records = [results.records[row.edit] for row in cells if row.edit in results.records]
+    columns = eraser_labels(records)
+    of_eraser = {edit.eraser: asked(edit) for edit in reversed(records)}
 
-    def column(row: Row) -> str:
-        """The eraser's setting; a fit that failed left no record, but may tell its parameters."""
-        if row.edit in records:
-            return setting(records[row.edit])
+    def column(row: Row) -> Asked:
+        """What was asked; a fit that failed left no record, but may tell its parameters."""
+        if row.edit in results.records:
+            return asked(results.records[row.edit])
         if "params" not in row.detail and row.eraser in of_eraser:
             return of_eraser[row.eraser]
         params = row.detail.get("params", {})
-        key = digest([row.eraser, params])
         told = ", ".join(f"{name}={value}" for name, value in params.items())
-        columns.setdefault(key, f"{row.eraser}({told})" if told else row.eraser)
+        key = row.eraser, digest(params)
+        columns.setdefault(key, f"{row.eraser} ({told})" if told else row.eraser)
         return key
 
-    places: dict[tuple[int, ...], dict[str, Row]] = {}
+    places: dict[tuple[int, ...], dict[Asked, Row]] = {}
     for row in cells:
         places.setdefault(row.layers, {})[column(row)] = row
-    titles = dict.fromkeys(columns.values())
     lines = []
     for layers in sorted(places):
-        by_title = {columns[key]: row for key, row in places[layers].items()}
-        texts = [_cell(by_title.get(title), costs, split) for title in titles]
+        texts = [_cell(places[layers].get(key), costs, split) for key in columns]
         lines.append(("+".join(map(str, layers)), *texts))
     return Table(
         f"layers_{site}",
         f"Bias removed after each layer, {site}, on {split} data; cost in brackets",
-        ("layer", *titles),
+        ("layer", *columns.values()),
         tuple(lines),
         "→ was chosen; – was not measured.",
         brief=True,

@@ -67,6 +67,13 @@ def costs_of(metrics: Iterable[type[Metric]], results: Results, edit: EditRecord
 
 def in_words(results: Results) -> Results:
     """The results that words are made of: of a search, or of very many edits, those of one."""
+    parts = results.by_task()
+    if len(parts) > 1:
+        about = {task: in_words(part) for task, part in parts.items()}
+        if all(about[task] is part for task, part in parts.items()):
+            return results
+        rows = [row for part in about.values() for row in part.rows]
+        return Results(rows, results.records, results.folder, results.task)
     edits = [edit for edit in results.edits if not edit.baseline]
     chosen = results.chosen if results.chosen in edits or not edits else None
     if chosen is None and len(edits) <= MOST_EDITS:

@@ -162,17 +162,16 @@ def _first(run: Run) -> Row:
     return next((r for r in rows if r.group_a and r.group_b), rows[0])
 
 
-def _lines(
-    run: Run, record: EditRecord, quantities: Sequence[Quantity], kind: str
-) -> list[Line]:
+def _lines(run: Run, record: EditRecord, quantities: Sequence[Quantity], kind: str) -> list[Line]:
     control = run.results.baseline_of(record)
     lines = []
     for quantity in quantities:
         if quantity.kind != kind:
             continue
         edits = (UNEDITED, record.id, "" if control is None else control.id)
-        figures = [_figure(quantity, quantity.rows.get(edit)) for edit in edits]
-        lines.append(Line(quantity.title, *figures, quantity.rows[record.id].n))
+        before, after, random = (_figure(quantity, quantity.rows.get(edit)) for edit in edits)
+        n = quantity.rows[record.id].n
+        lines.append(Line(quantity.title, before, after, random, n))
     return lines
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -20,19 +21,28 @@ from rich.text import Text
 from countergen_edit.metrics.blocks import Cell, Number, Section, Table, Tokens, Words, plain
 from countergen_edit.reports.render.drawing import FULL_SHADE
 from countergen_edit.reports.sections import OVERVIEW, sections
+from countergen_edit.reports.verdict import in_words
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
 
 WIDEST = 34
 """Cells of a column of text; what is longer goes on below."""
+WHOLE = (OVERVIEW, "search")
+"""Tabs that are about every edit of a search."""
 BETWEEN = 2
 """Cells between two columns."""
 
 
 def print_run(run: Run, console: Console) -> None:
-    """Print what is brief of a run's report."""
-    print_sections(sections(run), console)
+    """Print what is brief of a report; of a search, metrics' own tabs are about its choice."""
+    parts = sections(run)
+    about = in_words(run.results)
+    if about is not run.results:
+        of_choice = sections(replace(run, results=about))
+        whole = [section for section in parts if section.name in WHOLE]
+        parts = [*whole, *(section for section in of_choice if section.name not in WHOLE)]
+    print_sections(parts, console)
 
 
 def print_sections(parts: Sequence[Section], console: Console) -> None:
@@ -65,7 +75,9 @@ def print_table(table: Table, console: Console) -> None:
     heads = [_heading(column) for column in table.columns]
     widths = [_width(table, cells, heads, i) for i in range(len(table.columns))]
     first = 1 if table.grouped else 0
-    for columns in _parts(widths, first, console.width):
+    for i, columns in enumerate(_parts(widths, first, console.width)):
+        if i:
+            console.print()
         console.print(_printed(table, cells, heads, columns, first))
     if table.note:
         console.print(Text(table.note, style="dim"))
@@ -119,9 +131,7 @@ def _is_numeric(table: Table, column: int) -> bool:
 _BEGINS_AS_FIGURE = re.compile(r"(→ )?[-+−]?\d|–$|failed$|$")
 
 
-def _width(
-    table: Table, cells: Sequence[Sequence[Text]], heads: Sequence[str], column: int
-) -> int:
+def _width(table: Table, cells: Sequence[Sequence[Text]], heads: Sequence[str], column: int) -> int:
     texts = [row[column].plain for row in cells]
     if table.grouped and column == 1:
         texts += [plain(row[0]) for row in table.rows]

@@ -102,9 +102,11 @@ def _environment() -> Environment:
     environment.globals |= {
         "is_number": lambda cell: isinstance(cell, Number),
         "is_short": lambda text: isinstance(text, str) and len(text) <= SHORT,
-        "is_long": lambda cell: isinstance(cell, Tokens) or len(cell) > LONG
-        if isinstance(cell, Tokens | str)
-        else False,
+        "is_long": lambda cell: (
+            isinstance(cell, Tokens) or len(cell) > LONG
+            if isinstance(cell, Tokens | str)
+            else False
+        ),
         "shaded": shaded,
         "anchor": anchor,
         "breakable": breakable,
