@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from io import StringIO
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.task import Task
+from countergen_edit.edits import Edit, NamedEdit
+from countergen_edit.erasers import AffineErasure
 from countergen_edit.errors import UserError
-from countergen_edit.metrics import Subject, make_metric
+from countergen_edit.metrics.base import METRICS
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.blocks import Words
 from countergen_edit.metrics.r import r_values
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rewordings import (
+    Rewordings,
+    contents,
+    reductions,
+    spread_over_wordings,
+)
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.metrics.rewordings import contents, reductions, spread_over_wordings
 from countergen_edit.models import LanguageModel
-from countergen_edit.reports.results import Results
-from countergen_edit.reports.templates_section import templates_section
 from countergen_edit.testbed import load_axis, load_truth
 
 OUTPUTS = (" x", " y")
@@ -83,31 +91,33 @@ def test_reductions_are_those_of_each_wording() -> None:
 
 def test_an_unknown_correction_is_refused() -> None:
     with pytest.raises(UserError, match="did you mean 'holm'"):
-        make_metric("templates", Subject(load_axis("gender"), ("a", "b"), 0), correction="holmes")
+        METRICS.make("rewordings", {"correction": "holmes"})
 
 
 @pytest.fixture(scope="module")
-def rows(testbed: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
-    truth, gender = load_truth(), load_axis("gender")
-    sets = [truth.counterfactual_set(f, "test", gender) for f in ("stereotypes", "sentiment")]
-    fit = [truth.counterfactual_set("sentiment", "fit", gender)]
-    measured = (("test", sets), ("fit", fit))
-    metric = make_metric("templates", Subject(gender, ("female", "male"), 0, measured=measured))
-    from countergen_edit.edits import Edit
-    from countergen_edit.erasers.affine import AffineErasure
-
-    store = tmp_path_factory.mktemp("store")
-    found = metric.rows(testbed, None, "none", store)
+def idle(testbed: LanguageModel) -> NamedEdit:
     d = testbed.d_model
     nothing = AffineErasure(np.zeros((d, 1)), np.zeros((1, d)), np.zeros(d))
-    edit = Edit.at("resid_post", {0: nothing})
-    from dataclasses import replace
+    return NamedEdit.of(Edit.at("resid_post", {0: nothing}), "idle")
 
-    edited = [
-        replace(r, edit="idle", eraser="idle", split=r.split or "test")
-        for r in metric.rows(testbed, edit, "idle", store)
-    ]
-    return [*found, *edited]
+
+@pytest.fixture(scope="module")
+def rows(
+    testbed: LanguageModel, idle: NamedEdit, tmp_path_factory: pytest.TempPathFactory
+) -> list[Row]:
+    truth, gender = load_truth(), load_axis("gender")
+    task = Task(
+        gender,
+        ("female", "male"),
+        fit=(truth.counterfactual_set("sentiment", "fit", gender),),
+        test=tuple(
+            truth.counterfactual_set(f, "test", gender) for f in ("stereotypes", "sentiment")
+        ),
+    )
+    metric, bench = Rewordings().bound(task), Bench(testbed, tmp_path_factory.mktemp("store"))
+    assert metric.rows(bench, None, "validation") == []
+    edited = [replace(row, **idle.record.columns) for row in metric.rows(bench, idle)]
+    return [*metric.rows(bench, None), *edited]
 
 
 def test_the_testbed_leans_as_planted_on_every_wording(rows: list[Row]) -> None:
@@ -131,13 +141,28 @@ def test_an_edit_that_does_nothing_removes_nothing_anywhere(rows: list[Row]) -> 
             assert max(map(abs, row.detail["range"])) < 1e-4
 
 
-def test_the_section_prints_every_wording_where_nothing_else_was_measured(rows: list[Row]) -> None:
-    console = Console(width=100, record=True, quiet=False, file=StringIO())
-    templates_section(Results(rows), console)
-    text = " ".join(console.export_text().split())
-    assert "Wording by wording" in text
-    assert "Today my {parent} did not go out." in text
-    assert "Before any edit outputs lean the way the other wordings say on 18 of 18" in text
-    silent = Console(record=True, file=StringIO())
-    templates_section(Results([]), silent)
-    assert not silent.export_text()
+def test_the_section_shows_every_wording_before_and_after(rows: list[Row], idle: NamedEdit) -> None:
+    results = Results(rows, {idle.id: idle.record})
+    [section] = Rewordings.sections(results)
+    assert section.name == "wordings"
+    by_set, by_wording = section.tables()
+    assert by_set.brief
+    assert not by_wording.brief
+    wordings = [line[1] for line in by_wording.rows]
+    assert wordings.count("Today my {parent} did not go out.") == 2  # no edit, and the idle one
+    [said] = [block.sentences for block in section.blocks if isinstance(block, Words)]
+    assert said[0].startswith(
+        "Before any edit outputs lean the way the other wordings say on 18 of 18 wordings"
+    )
+    assert said[1].startswith(f"After {idle.label} ")
+    assert "Some bias is surely removed on" in said[1]
+    assert Rewordings.sections(Results([])) == Rewordings.sentences(Results([])) == []
+
+
+def test_the_sentence_counts_wordings_outside_the_fit(rows: list[Row], idle: NamedEdit) -> None:
+    held = [r for r in rows if r.metric == "reduction_holding" and r.split == "test"]
+    count, of = sum(int(r.value or 0) for r in held), sum(r.n for r in held)
+    assert Rewordings.sentences(Results(rows, {idle.id: idle.record})) == [
+        f"Wordings: bias is surely removed by idle (rank 1) on {count} of {of} wordings outside "
+        "the fit."
+    ]

@@ -9,12 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from countergen_edit.errors import UserError
-from countergen_edit.experiments.pareto import Point, Tolerance, choose, front, points
+from countergen_edit.experiments.choice import Point, choose, front, points
+from countergen_edit.metrics.base import METRICS, Cost, Harm
 from countergen_edit.metrics.rows import Row
 
 NUMBERS = st.integers(0, 6).map(lambda k: k / 4)
 POINTS = st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=12).map(
-    lambda pairs: [Point(str(i), removed, cost) for i, (removed, cost) in enumerate(pairs)]
+    lambda pairs: [
+        Point(str(i), removed, {"kl": Harm(cost, 1.0)}) for i, (removed, cost) in enumerate(pairs)
+    ]
 )
 
 
@@ -47,6 +50,7 @@ def row(metric: str, edit: str, value: float, split: str = "validation", **colum
 
 ROWS = [
     row("agreement", "none", 0.99, group_a="female", group_b="male"),
+    row("perplexity_ratio", "none", 1.0),
     row("bias_removed", "a", 0.9),
     row("agreement", "a", 0.98, group_a="female", group_b="male"),
     row("agreement", "a", 0.5, group_a="female"),
@@ -55,24 +59,49 @@ ROWS = [
 ]
 
 
+def costs(agreement: float = 0.005, perplexity: float = 0.01) -> list[Cost]:
+    budgets = {"agreement": agreement, "perplexity": perplexity}
+    made = []
+    for name, budget in budgets.items():
+        cost = METRICS.make(name, {"budget": budget})
+        cost.name = name
+        made.append(cost)
+    return made
+
+
 def test_the_cost_is_the_worse_of_agreement_and_perplexity() -> None:
-    [point] = points(ROWS, "validation", Tolerance(agreement=0.005, perplexity=0.01))
-    # 0.01 lost of 0.005 tolerated; perplexity took a tenth of what it may.
+    [point] = points(ROWS, "validation", costs())
+    # 0.01 lost of 0.005 in the budget; perplexity took a tenth of what it may.
     assert point.cost == pytest.approx(2.0)
     assert point.removed == 0.9
-    [lenient] = points(ROWS, "validation", Tolerance(agreement=0.5, perplexity=0.01))
+    [lenient] = points(ROWS, "validation", costs(agreement=0.5))
     assert lenient.cost == pytest.approx(0.1)
 
 
+def test_an_edit_that_improves_everything_costs_nothing() -> None:
+    better = [replace(r, value=0.999) if r.metric == "agreement" else r for r in ROWS]
+    better = [replace(r, value=0.99) if r.metric == "perplexity_ratio" else r for r in better]
+    [point] = points([*better, ROWS[0]], "validation", costs())
+    assert point.cost == 0
+
+
 def test_an_edit_without_all_figures_is_no_candidate() -> None:
-    assert points(ROWS, "test", Tolerance()) == []
+    lacking = [r for r in ROWS if (r.metric, r.edit) != ("perplexity_ratio", "a")]
+    assert points(lacking, "validation", costs()) == []
+
+
+def test_a_cost_that_the_task_has_no_data_for_does_not_count() -> None:
+    """A task without agreement sets has no such cost, and says so elsewhere."""
+    without = [r for r in ROWS if r.metric != "agreement"]
+    [point] = points(without, "validation", costs())
+    assert set(point.harms) == {"perplexity"}
 
 
 def test_random_directions_are_shown_and_never_chosen() -> None:
-    named = [replace(r, edit="r", eraser="random") for r in ROWS if r.edit == "a"]
-    shown = points([*ROWS, *named], "validation", Tolerance(), baselines=True)
-    assert [p.edit for p in shown] == ["a", "r"]
-    assert [p.edit for p in points([*ROWS, *named], "validation", Tolerance())] == ["a"]
+    named = [replace(r, edit="r", eraser="random", baseline=True) for r in ROWS if r.edit == "a"]
+    every = points([*ROWS, *named], "validation", costs(), baselines=True)
+    assert [p.edit for p in every] == ["a", "r"]
+    assert [p.edit for p in points([*ROWS, *named], "validation", costs())] == ["a"]
 
 
 def test_nothing_to_choose_from_is_refused() -> None:
@@ -80,7 +109,8 @@ def test_nothing_to_choose_from_is_refused() -> None:
         choose([])
 
 
-@pytest.mark.parametrize("name", ["agreement", "perplexity"])
-def test_a_tolerance_of_nothing_is_refused(name: str) -> None:
-    with pytest.raises(UserError, match=f"tolerance.{name}=0 must be above 0"):
-        Tolerance(**{name: 0})
+@pytest.mark.parametrize("name", ["agreement", "perplexity", "kl"])
+@pytest.mark.parametrize("budget", [0, -1, float("nan")])
+def test_a_budget_of_nothing_is_refused(name: str, budget: object) -> None:
+    with pytest.raises(UserError, match=f"cost.{name}.budget=.* must be above 0"):
+        METRICS.make(name, {"budget": budget})
