@@ -15,12 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from countergen_edit.edits import EditRecord, NamedEdit, read_record
+from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.errors import UserError
-from countergen_edit.experiments.run_folder import CONFIG, MANIFEST, finished_rows
+from countergen_edit.experiments.run_folder import (
+    CONFIG,
+    EDITS,
+    MANIFEST,
+    finished_rows,
+    read_records,
+    require_schema,
+)
 from countergen_edit.metrics.base import METRICS, Cost, Metric, Quantity
 from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import COLUMNS, SCHEMA
+from countergen_edit.metrics.rows import COLUMNS
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.kept import Kept, best_record
 from countergen_edit.reports.verdict import Verdict, verdict
@@ -28,8 +35,6 @@ from countergen_edit.reports.verdict import Verdict, verdict
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-EDITS = "edits"
-"""Folder within a run for its edits, each under its id."""
 KINDS = ("bias", "cost", "other")
 """In this order quantities stand side by side."""
 
@@ -178,16 +183,9 @@ def open_run(path: Path | str, model: LanguageModel | None = None) -> Run:
     if not path.is_dir():
         raise UserError(f"{path} is no run folder: there is no such folder")
     manifest = _mapping(path / MANIFEST, json.loads)
-    if manifest and manifest.get("schema") != SCHEMA:
-        versions = manifest.get("versions") or {}
-        raise UserError(
-            f"{path} was written by countergen-edit {versions.get('countergen-edit', '(unknown)')} "
-            "in a form that this version does not read: run the command that made it again in "
-            "another run_dir"
-        )
-    folders = sorted(p for p in (path / EDITS).glob("*") if p.is_dir() and p.suffix != ".tmp")
-    records = {record.id: record for record in map(read_record, folders)}
-    results = Results(finished_rows(path), records, path)
+    if manifest:
+        require_schema(path, manifest)
+    results = Results(finished_rows(path), read_records(path), path)
     return Run(path, results, manifest, _mapping(path / CONFIG, yaml.safe_load), model)
 
 

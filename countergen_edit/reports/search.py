@@ -16,7 +16,6 @@ from countergen_edit.metrics.by_layer import Asked, asked, eraser_labels
 from countergen_edit.metrics.panels import Panel, Series
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.writing import digest
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
@@ -211,18 +210,16 @@ def _by_layer(results: Results, cells: Sequence[Row], site: str, split: str) -> 
     costs = {row.edit: row for row in results.of("cost", "validation")}
     records = [results.records[row.edit] for row in cells if row.edit in results.records]
     columns = eraser_labels(records)
-    of_eraser = {edit.eraser: asked(edit) for edit in reversed(records)}
+    known = {key: asked(e) for e in reversed(records) for key in (e.eraser, (e.eraser, e.rank))}
 
     def column(row: Row) -> Asked:
-        """What was asked; a fit that failed left no record, but may tell its parameters."""
+        """What was asked; a fit that failed left no record, but the eraser and its rank, if any."""
         if row.edit in results.records:
             return asked(results.records[row.edit])
-        if "params" not in row.detail and row.eraser in of_eraser:
-            return of_eraser[row.eraser]
-        params = row.detail.get("params", {})
-        told = ", ".join(f"{name}={value}" for name, value in params.items())
-        key = row.eraser, digest(params)
-        columns.setdefault(key, f"{row.eraser} ({told})" if told else row.eraser)
+        key = known.get((row.eraser, row.rank)) or known.get(row.eraser)
+        if key is None:
+            key = row.eraser, str(row.rank)
+            columns.setdefault(key, f"{row.eraser}-{row.rank}" if row.rank else row.eraser)
         return key
 
     places: dict[tuple[int, ...], dict[Asked, Row]] = {}
