@@ -25,6 +25,7 @@ from countergen_edit.checkpoints.parity import Parity, check_parity
 from countergen_edit.edits import Edit, applied, save_edit
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.models import NAMES_CODE, LanguageModel
+from countergen_edit.writing import take_place
 
 Form = Literal["folded", "carried"]
 FORMS: tuple[str, ...] = ("auto", *get_args(Form))
@@ -109,7 +110,7 @@ def save_checkpoint(
         for path in folder.rglob("*.safetensors"):  # written for their owner's eyes only
             shutil.copymode(folder / RECORD, path)
         write_checksums(folder)
-        _take_name(folder, directory)
+        take_place(folder, directory, directory.with_name(f".{directory.name}.old"))
     return Saved(directory, chosen, parity)
 
 
@@ -183,20 +184,6 @@ def _partial(model: LanguageModel, directory: Path) -> Iterator[Path]:
         raise UserError(f"cannot write save={directory}: {why}") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _take_name(folder: Path, directory: Path) -> None:
-    old = directory.with_name(f".{directory.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if directory.exists():
-        directory.rename(old)
-    try:
-        folder.rename(directory)
-    except OSError:
-        if old.exists():
-            old.rename(directory)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
