@@ -184,7 +184,10 @@ class NamedEdit:
             return parts[0]
         records = tuple(leaf for part in parts for leaf in part.record.parts or (part.record,))
         first = records[0]
-        kinds = {(r.eraser, digest(r.params), r.sites, r.task) for r in records}
+        # A control's parameters are its seeds, of which no two places have the same.
+        kinds = {
+            (r.eraser, r.sites, r.task, "" if r.baseline else digest(r.params)) for r in records
+        }
         eraser = first.eraser if len(kinds) == 1 else COMBINED
         record = EditRecord(
             id=edit_id(eraser, [leaf.id for leaf in records]),
