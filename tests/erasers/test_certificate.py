@@ -12,17 +12,16 @@ from sklearn.linear_model import LogisticRegression
 from countergen_edit.erasers import (
     INLP,
     RLACE,
-    AffineErasure,
     MeanDifference,
     PreservingEraser,
     certify,
 )
-from tests.erasers.conftest import concept
+from tests.erasers.conftest import concept, identity
 
 
 def test_identity_certifies_nothing_erased():
     X, z = concept()
-    found = certify(AffineErasure.identity(X.shape[1]), X, z)
+    found = certify(identity(X.shape[1]), X, z)
     assert not found.guaranteed
     assert "standard deviations apart" in found.reason
     assert found.linear_accuracy_before == found.linear_accuracy_after
@@ -86,18 +85,18 @@ def test_ids_are_never_split_between_fit_and_measurement():
     ids = np.repeat(np.arange(40), 6)
     z = rng.integers(0, 2, 40)[ids]
     X = 5 * rng.normal(size=(40, 30))[ids] + 0.1 * rng.normal(size=(240, 30))
-    identity = AffineErasure.identity(30)
-    assert certify(identity, X, z).nonlinear_accuracy_before > 0.9
-    assert certify(identity, X, z, groups=ids).nonlinear_accuracy_before < 0.75
+    unchanged = identity(30)
+    assert certify(unchanged, X, z).nonlinear_accuracy_before > 0.9
+    assert certify(unchanged, X, z, groups=ids).nonlinear_accuracy_before < 0.75
 
 
 def test_a_class_with_one_row_gives_nan_and_many_rows_are_thinned():
     X, z = concept()
-    lonely = certify(AffineErasure.identity(12), X[:30], np.arange(30) == 0)
+    lonely = certify(identity(12), X[:30], np.arange(30) == 0)
     assert np.isnan(lonely.linear_accuracy_after)
-    thin = certify(AffineErasure.identity(12), X, z, max_nonlinear_rows=50)
+    thin = certify(identity(12), X, z, max_nonlinear_rows=50)
     assert thin.nonlinear_rows == 50
-    assert certify(AffineErasure.identity(12), X, z).nonlinear_rows == 160
+    assert certify(identity(12), X, z).nonlinear_rows == 160
 
 
 def test_fit_parameters_per_row_follow_their_rows():
