@@ -145,12 +145,12 @@ def without_progress_bar() -> Iterator[None]:
     """Silence the bar of transformers, which also goes to files and pipes."""
     from transformers.utils import logging
 
-    shown = logging.is_progress_bar_enabled()
+    is_enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
-        if shown:
+        if is_enabled:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 

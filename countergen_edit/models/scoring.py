@@ -126,8 +126,8 @@ def _read(
     cell, targets = cell.to(logits.device), targets.to(logits.device)
     step = max(1, _WIDE_ELEMENTS // logits.shape[-1])
     norm = torch.cat([widen(part).logsumexp(-1) for part in split(logits, step)])
-    chosen = widen(logits[cell, targets])
-    values: Float64[np.ndarray, " read"] = (chosen - norm[cell]).cpu().numpy()
+    own = widen(logits[cell, targets])
+    values: Float64[np.ndarray, " read"] = (own - norm[cell]).cpu().numpy()
     return values
 
 

@@ -53,8 +53,8 @@ def test_inlp_equals_a_textbook_loop_over_scikit_learn():
         probe = LogisticRegression(tol=1e-10, max_iter=5000).fit(centred @ P, z)
         w = P @ probe.coef_[0] / np.linalg.norm(P @ probe.coef_[0])
         P = P - np.outer(w, w)
-    found = INLP(rank=4, tol=1e-9).fit(X, z).erasure_
-    np.testing.assert_allclose(np.eye(X.shape[1]) - found.left @ found.right, P, atol=1e-5)
+    result = INLP(rank=4, tol=1e-9).fit(X, z).erasure_
+    np.testing.assert_allclose(np.eye(X.shape[1]) - result.left @ result.right, P, atol=1e-5)
 
 
 @pytest.mark.parametrize("c", [2, 3])
@@ -223,8 +223,8 @@ def test_sentence_debias_is_the_pca_of_pair_differences():
     difference = X[z == 1] - X[z == 0]
     expected = np.linalg.svd(difference)[2][:2]
     order = rng.permutation(100)
-    found = SentenceDebias(rank=2).fit(X[order], z[order], pairs=pairs[order]).erasure_.right
-    np.testing.assert_allclose(np.abs(found @ expected.T), np.eye(2), atol=1e-8)
+    result = SentenceDebias(rank=2).fit(X[order], z[order], pairs=pairs[order]).erasure_.right
+    np.testing.assert_allclose(np.abs(result @ expected.T), np.eye(2), atol=1e-8)
 
 
 def test_erasure_of_rank_0_is_the_identity():

@@ -15,12 +15,12 @@ def test_every_real_position_gets_its_distribution(lm, plain):
             [model(torch.tensor([tokenizer(t)["input_ids"]])).logits[0] for t in TEXTS]
         ).double()
     for limit in (1, 16384):
-        found = torch.full_like(expected, torch.nan)
+        everything = torch.full_like(expected, torch.nan)
         for batch in batches(lm, TEXTS, max_batch_tokens=limit):
             values = log_probs(lm, batch)
             assert values.dtype is torch.float64
-            found[torch.from_numpy(batch.slot)] = values
-        torch.testing.assert_close(found, expected.log_softmax(-1), atol=1e-5, rtol=0)
+            everything[torch.from_numpy(batch.slot)] = values
+        torch.testing.assert_close(everything, expected.log_softmax(-1), atol=1e-5, rtol=0)
 
 
 def test_they_agree_with_the_scores_of_continuations(gpt2):

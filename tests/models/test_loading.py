@@ -139,17 +139,17 @@ def test_a_path_below_an_existing_directory_is_not_sent_to_the_hub(tmp_path, mon
 def test_an_unreachable_hub_is_asked_once_and_named_with_the_alternative(monkeypatch):
     import huggingface_hub
 
-    asked = []
+    timeouts = []
 
     def no_answer(url, *, timeout):
-        asked.append(timeout)
+        timeouts.append(timeout)
         raise ConnectionError
 
     monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", no_answer)
     with pytest.raises(UserError, match=r"hub cannot be reached .*model=/path/to/directory") as e:
         load("nobody/has-this-model")
     assert "\n" not in str(e.value)
-    assert asked == [5.0]
+    assert timeouts == [5.0]
 
 
 def test_a_cached_hub_model_is_used_without_the_hub(monkeypatch):

@@ -63,12 +63,12 @@ def test_a_model_that_names_no_output_matrix_scores_the_same(gpt2, monkeypatch):
 
 
 def test_only_what_is_read_goes_through_the_output_matrix(gpt2):
-    seen = []
+    shapes = []
     matrix = gpt2.bridge.original_model.get_output_embeddings()
-    handle = matrix.register_forward_hook(lambda _, inputs, output: seen.append(output.shape[:2]))
+    handle = matrix.register_forward_hook(lambda _, inputs, output: shapes.append(output.shape[:2]))
     continuation_log_probs(gpt2, ["Jane is", "John is an engineer and"], [" a", " a"])
     handle.remove()
-    assert seen == [(1, 2)]
+    assert shapes == [(1, 2)]
 
 
 def test_first_words_of_a_continuation_never_score_below_the_whole(lm):
@@ -78,10 +78,10 @@ def test_first_words_of_a_continuation_never_score_below_the_whole(lm):
 
 
 def rows_run(lm, run) -> int:
-    seen = []
-    with lm.bridge.hooks(fwd_hooks=[("embed.hook_out", lambda x, hook: seen.append(len(x)))]):
+    shapes = []
+    with lm.bridge.hooks(fwd_hooks=[("embed.hook_out", lambda x, hook: shapes.append(len(x)))]):
         run()
-    return sum(seen)
+    return sum(shapes)
 
 
 def test_sixty_outputs_after_one_prompt_run_one_row(gpt2):
