@@ -18,8 +18,9 @@ from rich.style import Style
 from rich.table import Table as Printed
 from rich.text import Text
 
-from countergen_edit.metrics.blocks import Cell, Number, Section, Table, Tokens, Words, plain
+from countergen_edit.metrics.blocks import Cell, Number, Section, Table, Tokens, Words
 from countergen_edit.reports.render.drawing import FULL_SHADE
+from countergen_edit.reports.render.plain import plain
 from countergen_edit.reports.sections import OVERVIEW, sections
 from countergen_edit.reports.verdict import in_words
 
