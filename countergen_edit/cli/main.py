@@ -101,6 +101,7 @@ def run(command: str, words: Sequence[str]) -> None:
             f"countergen_edit.cli.{command}"
         ).run
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+        sys.argv = [f"countergen-edit {command}", *words]  # as they were given, for manifests
         try:
             return job(plain)  # type: ignore[arg-type]
         except UserError as error:

@@ -13,10 +13,10 @@ import pytest
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import make_eraser
 from countergen_edit.experiments.fit_data import FitData, capture_sites
-from countergen_edit.metrics.r import r_values
-from countergen_edit.metrics.scores import score
 from countergen_edit.metrics.costs.agreement import agreement_rows
 from countergen_edit.metrics.costs.neutral import neutral_cost
+from countergen_edit.metrics.r import r_values
+from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import load_axis, load_truth
 
