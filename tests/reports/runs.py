@@ -49,7 +49,7 @@ def edit_at(eraser: str, *layers: int, rank: int = 1, task: str = "", width: int
     erasure = AffineErasure(directions, directions.T, np.zeros(width))
     edit = Edit.at("resid_post", dict.fromkeys(layers, erasure))
     wanted = [eraser, *layers, rank, task]
-    named = NamedEdit.of(edit, eraser, asked=wanted, baseline=eraser == "random", task=task)
+    named = NamedEdit.of(edit, eraser, basis=wanted, baseline=eraser == "random", task=task)
     EDITS[named.id] = named
     return named
 
