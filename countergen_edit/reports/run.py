@@ -121,9 +121,9 @@ class Run:
         """
         from pandas import DataFrame
 
-        lines = []
+        lines, taken = [], (*COLUMNS, "label")
         for row in self.results.rows:
-            facets = {f"facet_{k}" if k in COLUMNS else k: v for k, v in row.facets.items()}
+            facets = {f"facet_{k}" if k in taken else k: v for k, v in row.facets.items()}
             columns = {k: v for k, v in row.to_dict().items() if k != "facets"}
             lines.append(columns | facets | {"label": self.results.label(row.edit)})
         return DataFrame(lines)

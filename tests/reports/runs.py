@@ -139,6 +139,7 @@ def text_rows() -> list[Row]:
             rows.append(Row("cid_divergence", 0.2, lo=0.1, hi=0.3, **of_lambda))
         wordings = [
             {"wording": f"{TEXT} {i}", "r": 0.1, "mean_abs_r": 0.5 + i / 10, "leans": 1}
+            | {"a": 1, "b": 0, "insignificant": 2}
             for i in range(3)
         ]
         of_set = about | {"dataset": "jobs_test"}

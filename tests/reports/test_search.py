@@ -63,8 +63,8 @@ def a_run(rows: list[Row]) -> Run:
     return in_memory(rows, MANIFEST)
 
 
-def printed(rows: list[Row]) -> str:
-    console = Console(file=StringIO(), width=80)
+def printed(rows: list[Row], width: int = 80) -> str:
+    console = Console(file=StringIO(), width=width)
     print_run(a_run(rows), console)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
@@ -127,7 +127,7 @@ def of_task(task: str) -> list[Row]:
 
 def test_tasks_have_tables_figures_and_a_choice_of_their_own() -> None:
     both = [*of_task("gender"), *of_task("race")]
-    text = printed(both)
+    text = printed(both, width=160)
     for task in ("gender", "race"):
         assert f"cost in brackets, {task}" in " ".join(text.split())
         assert f"on validation data, {task}" in text

@@ -66,7 +66,7 @@ def print_sections(parts: Sequence[Section], console: Console) -> None:
 def print_words(sentences: Sequence[str], console: Console) -> None:
     """Print sentences, one below the other."""
     for sentence in sentences:
-        console.print(Text(f"• {sentence}"))
+        console.print(Text(f"• {_printable(sentence)}"))
 
 
 def print_table(table: Table, console: Console) -> None:
@@ -116,7 +116,7 @@ def _printed(
     for row, texts in zip(table.rows, cells, strict=True):
         if first and row[0] != group:
             group = row[0]
-            printed.add_row(Text(plain(group), style="bold"))
+            printed.add_row(_text(group).copy(), style="bold")
         printed.add_row(*(texts[column] for column in columns))
     return printed
 
@@ -153,10 +153,15 @@ def _heading(column: str) -> str:
 def _text(cell: Cell) -> Text:
     if isinstance(cell, Tokens):
         return coloured(cell)
-    text = Text(plain(cell))
+    text = Text(_printable(plain(cell)))
     if isinstance(cell, Number) and cell.interval:
         text.append(f"\n{_short(cell.interval)}", style="dim")
     return text
+
+
+def _printable(text: str) -> str:
+    """A text without what would command the terminal: a model may have written anything."""
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
 def _short(interval: str) -> str:
@@ -172,7 +177,7 @@ def coloured(tokens: Tokens) -> Text:
     """Tokens, greener the higher their value, redder the lower."""
     text = Text()
     for piece, value in zip(tokens.pieces, tokens.values, strict=True):
-        text.append(piece.replace("\n", "⏎"), colour(value))
+        text.append(_printable(piece.replace("\n", "⏎")), colour(value))
     return text.append(f"  {tokens.note}", "dim") if tokens.note else text
 
 
