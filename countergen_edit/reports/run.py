@@ -62,7 +62,8 @@ class Run:
         A user's own whose file is gone is left out; its rows are among the run's all the same.
         """
         classes = []
-        for name in (*METRICS, *self.manifest.get("metrics", {}).values()):
+        registered = [name for name in METRICS if ".py:" not in name]  # not of another run's file
+        for name in (*registered, *self.manifest.get("metrics", {}).values()):
             try:
                 classes.append(METRICS.get(str(name)))
             except UserError:

@@ -1,4 +1,4 @@
-"""The model card and the last words of a command hold the rows' figures, whatever metrics they are."""
+"""The model card and the last words of a command hold the rows' figures, of any metric."""
 
 from __future__ import annotations
 
