@@ -74,8 +74,11 @@ def print_table(table: Table, console: Console) -> None:
     console.print(Text(table.title, style="bold"))
     cells = [[_text(cell) for cell in row] for row in table.rows]
     heads = [_heading(column) for column in table.columns]
-    widths = [_width(table, cells, heads, i) for i in range(len(table.columns))]
     first = 1 if table.grouped else 0
+    for lines in (1, 3):  # where it fits, a heading takes one line
+        widths = [_width(table, cells, heads, i, lines) for i in range(len(table.columns))]
+        if sum(widths[first:]) + BETWEEN * (len(widths) - first - 1) <= console.width:
+            break
     for i, columns in enumerate(_parts(widths, first, console.width)):
         if i:
             console.print()
@@ -132,12 +135,15 @@ def _is_numeric(table: Table, column: int) -> bool:
 _BEGINS_AS_FIGURE = re.compile(r"(→ )?[-+−]?\d|–$|failed$|$")
 
 
-def _width(table: Table, cells: Sequence[Sequence[Text]], heads: Sequence[str], column: int) -> int:
+def _width(
+    table: Table, cells: Sequence[Sequence[Text]], heads: Sequence[str], column: int, lines: int
+) -> int:
+    """What a column takes, its heading being on about so many lines."""
     texts = [row[column].plain for row in cells]
     if table.grouped and column == 1:
         texts += [plain(row[0]) for row in table.rows]
     head = max((cell_len(word) for word in heads[column].split()), default=0)
-    words = cell_len(heads[column]) // 3  # a heading takes about three lines
+    words = max(map(cell_len, heads[column].split("\n"))) // lines
     natural = max((cell_len(line) for text in texts for line in text.split("\n")), default=0)
     if not any(isinstance(row[column], Number) for row in table.rows):
         natural = min(natural, WIDEST)
