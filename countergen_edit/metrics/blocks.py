@@ -93,7 +93,17 @@ class Quotes:
     quotes: tuple[Quote, ...]
 
 
-Cell = str | Number | Quotes
+@dataclass(frozen=True)
+class Tokens:
+    """One text in pieces, each coloured as its value says."""
+
+    pieces: tuple[str, ...]
+    values: tuple[float, ...]
+    """Of each piece, from -1 to 1: its sign gives the colour, its size how strong; 0 has none."""
+    note: str = ""
+
+
+Cell = str | Number | Quotes | Tokens
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import pytest
 from scipy.stats import norm
 
 from countergen_edit.conf_path import read_config
-from countergen_edit.data.rewordings import TemplateBank, bank_from_config
+from countergen_edit.data.template_bank import TemplateBank
+from countergen_edit.data.template_files import bank_from_config
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics.classifier_tasks.tasks import Vader, measure_templates
 from countergen_edit.metrics.rows import Row

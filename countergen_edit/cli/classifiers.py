@@ -14,7 +14,7 @@ from countergen_edit.cli.build import TESTBED
 from countergen_edit.cli.settings import ModelSettings
 from countergen_edit.conf_path import conf_dir, read_config
 from countergen_edit.data.axis import Axis
-from countergen_edit.data.rewordings import TemplateBank, bank_from_config
+from countergen_edit.data.template_bank import TemplateBank, bank_from_config
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.experiments.manifest import make_manifest
 from countergen_edit.experiments.run_folder import RunFolder
