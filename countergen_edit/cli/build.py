@@ -41,8 +41,8 @@ def build_audit(settings: AuditSettings, model: LanguageModel) -> tuple[AuditPla
     """The plan of an audit, and the hash of all the data it uses.
 
     Raises:
-        UserError: a set cannot be made, leaks from fitting into test data, or holds a name of
-            several tokens where one is asked for.
+        UserError: a set cannot be made, is called as another is, leaks from fitting into test data,
+            or holds a name of several tokens where one is asked for.
     """
     axis = Axis.from_config(settings.axis)
     entries: dict[Split, tuple[Mapping[str, Any], ...]] = {
@@ -50,10 +50,10 @@ def build_audit(settings: AuditSettings, model: LanguageModel) -> tuple[AuditPla
         "validation": settings.data.validation,
         "test": settings.data.test,
     }
-    sets = {
-        split: tuple(_load(entry, settings, axis, split) for entry in found)
-        for split, found in entries.items()
-    }
+    told = told_apart(
+        [_load(entry, settings, axis, split) for split, found in entries.items() for entry in found]
+    )
+    sets = {split: tuple(one.data for one in told if one.split == split) for split in entries}
     if settings.data.single_token_names:
         require_single_token_names(model, sets["fit"])
     truth = load_truth()
@@ -70,7 +70,7 @@ def build_audit(settings: AuditSettings, model: LanguageModel) -> tuple[AuditPla
     )
     plan = AuditPlan(
         fit=sets["fit"],
-        keep=tuple(_load(entry, settings, axis, "fit") for entry in settings.data.keep),
+        keep=tuple(_load(entry, settings, axis, "fit").data for entry in settings.data.keep),
         validation=sets["validation"],
         test=sets["test"],
         agreement_validation=truth.agreement_set("validation", gender),
@@ -88,15 +88,15 @@ def build_audit(settings: AuditSettings, model: LanguageModel) -> tuple[AuditPla
     return plan, fingerprint([*used, plan.agreement_validation, plan.agreement_test])
 
 
-def _load(
-    entry: Mapping[str, Any], settings: AuditSettings, axis: Axis, split: Split
-) -> CounterfactualSet:
+def _load(entry: Mapping[str, Any], settings: AuditSettings, axis: Axis, split: Split) -> Given:
     content = dict(entry)
     if "dataset" in content:
         content = read_config("dataset", content.pop("dataset")) | content
     if settings.groups is not None:
         content.setdefault("groups", list(settings.groups))
-    return load_set(content, axis, _substitution(settings, axis), split)
+    data = load_set(content, axis, _substitution(settings, axis), split)
+    path = content.get("path")
+    return Given(split, data, path if isinstance(path, str) and not content.get("name") else None)
 
 
 def _substitution(settings: AuditSettings, axis: Axis) -> Substitution | None:

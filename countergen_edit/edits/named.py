@@ -141,7 +141,7 @@ class NamedEdit:
         eraser: str,
         params: Mapping[str, Any] | None = None,
         *,
-        asked: object = None,
+        basis: object = None,
         baseline: bool = False,
         task: str = "",
     ) -> NamedEdit:
@@ -151,13 +151,13 @@ class NamedEdit:
             edit: what was fitted.
             eraser: the eraser's name in the run.
             params: its parameters, those that are not defaults.
-            asked: all that the fit depends on, from which the id is made; without it the id is made
+            basis: all that the fit depends on, from which the id is made; without it the id is made
                 from the tensors.
             baseline: whether it is a control.
             task: the task that it was fitted on.
         """
         places = tuple(Place(p.site, p.layer, p.erasure.rank) for p in edit.placements)
-        key = edit_id(eraser, asked) if asked is not None else edit_id(eraser, edit.digest)
+        key = edit_id(eraser, basis) if basis is not None else edit_id(eraser, edit.digest)
         return cls(EditRecord(key, eraser, dict(params or {}), places, (), baseline, task), edit)
 
     @classmethod
@@ -168,8 +168,9 @@ class NamedEdit:
         """
         if len(parts) == 1:
             return parts[0]
-        first = parts[0].record
-        places = tuple(place for part in parts for place in part.record.places)
+        records = tuple(part.record for part in parts)
+        first = records[0]
+        places = tuple(place for record in records for place in record.places)
         made = {
             (part.record.eraser, digest(part.record.params), part.record.sites) for part in parts
         }
@@ -177,10 +178,10 @@ class NamedEdit:
         record = EditRecord(
             id=edit_id(eraser, [part.id for part in parts]),
             eraser=eraser,
-            params=first.params if len(made) == 1 else {},
+            params=first.params if len(kinds) == 1 else {},
             places=places,
-            parts=tuple(part.record for part in parts),
-            baseline=all(part.record.baseline for part in parts),
+            parts=records,
+            baseline=all(record.baseline for record in records),
             task=first.task,
         )
         return cls(record, sum((part.edit for part in parts[1:]), parts[0].edit))
@@ -228,14 +229,14 @@ def read_record(directory: Path) -> EditRecord:
         raise UserError(f"{path} is damaged: {error}") from error
 
 
-def edit_id(eraser: str, asked: object) -> str:
+def edit_id(eraser: str, basis: object) -> str:
     """An edit's id: short, the same in every process, and fit to name a folder.
 
     >>> edit_id("my eraser", {"rank": 1})
     'my-eraser-ffd7a9c5ff'
     """
     stem = "".join(c if c.isalnum() else "-" for c in eraser)
-    return f"{stem}-{digest([eraser, asked])[:10]}"
+    return f"{stem}-{digest([eraser, basis])[:10]}"
 
 
 def _places(places: Sequence[Place]) -> list[str]:

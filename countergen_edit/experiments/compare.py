@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.experiments.audit import STORE
-from countergen_edit.metrics import UNEDITED
+from countergen_edit.edits import EditRecord
+from countergen_edit.experiments.run_folder import read_records
 from countergen_edit.metrics.r import resampled_abs_r
-from countergen_edit.metrics.rows import BASELINE, Row
+from countergen_edit.metrics.results import STORE
+from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.scored_texts import read, scores_of
 from countergen_edit.metrics.statistics import estimate
 
@@ -29,25 +30,33 @@ class Scored:
 
     run: str
     edit: str
+    record: EditRecord | None
+    """What is known of the edit; None of the model as it came."""
     sets: Mapping[tuple[str, str], Mapping[tuple[object, ...], Line]]
     """(set, split) → what identifies a sample → its line."""
 
+    @property
+    def label(self) -> str:
+        """The edit's name where people read it; the same in runs of the same edit."""
+        return UNEDITED if self.record is None else self.record.label
 
-def scored(run: Path, name: str) -> list[Scored]:
+
+def scored_edits(run: Path, name: str) -> list[Scored]:
     """What a run's store holds of R, one for each edit; empty where it holds nothing.
 
     Raises:
         UserError: a file of it is damaged.
     """
+    records = read_records(run)
     by_edit: dict[str, dict[tuple[str, str], dict[tuple[object, ...], Line]]] = {}
-    # A sweep of several axes keeps each in a folder, and the unedited model in all of them.
-    for path in sorted((run / STORE / "r").rglob("*.jsonl")):
+    # A search of several tasks keeps each in a folder, and the unedited model in all of them.
+    for path in sorted((run / STORE).glob("*/r/*.jsonl")):
         for line in read(path):
             texts = tuple(tuple(side) for side in line["texts"])
             key = line["template"], tuple(line["outputs"]), texts
             sets = by_edit.setdefault(line["edit"], {})
             sets.setdefault((line["dataset"], line["split"]), {})[key] = line
-    return [Scored(name, edit, sets) for edit, sets in by_edit.items()]
+    return [Scored(name, edit, records.get(edit), sets) for edit, sets in by_edit.items()]
 
 
 def differences(first: Scored, second: Scored, seed: int) -> list[Row]:
@@ -72,7 +81,8 @@ def differences(first: Scored, second: Scored, seed: int) -> list[Row]:
                 detail={
                     "run": second.run,
                     "against_run": first.run,
-                    "against_edit": first.edit,
+                    "edit": second.label,
+                    "against_edit": first.label,
                     "samples": len(shared),
                     "samples_of_either": len(of_first.keys() | of_second.keys()),
                 },
@@ -89,10 +99,10 @@ def paired(runs: Sequence[tuple[str, Path]], seed: int) -> list[Row]:
     baselines and are left out.
     """
     (name, path), *others = runs
-    first = scored(path, name)
+    first = scored_edits(path, name)
     rows = []
     for other_name, other_path in others:
-        second = scored(other_path, other_name)
+        second = scored_edits(other_path, other_name)
         for one in first:
             partner = _partner(one, first, second)
             if partner is not None:
@@ -101,13 +111,15 @@ def paired(runs: Sequence[tuple[str, Path]], seed: int) -> list[Row]:
 
 
 def _partner(one: Scored, first: Sequence[Scored], second: Sequence[Scored]) -> Scored | None:
-    first, second = ([s for s in side if _eraser(s) != BASELINE] for side in (first, second))
+    first, second = (
+        [s for s in side if s.record is None or not s.record.baseline] for side in (first, second)
+    )
     if one not in first:
         return None
-    same = [other for other in second if other.edit == one.edit]
+    same = [other for other in second if other.label == one.label]
     if same:
         return same[0]
-    edits = [[s for s in side if s.edit != UNEDITED] for side in (first, second)]
+    edits = [[s for s in side if s.record is not None] for side in (first, second)]
     of_eraser = [[s for s in side if _eraser(s) == _eraser(one)] for side in edits]
     for own, others in (of_eraser, edits):
         if len(own) == len(others) == 1:
@@ -116,5 +128,4 @@ def _partner(one: Scored, first: Sequence[Scored], second: Sequence[Scored]) -> 
 
 
 def _eraser(of: Scored) -> str:
-    """The eraser's name, which an edit's begins with."""
-    return of.edit.partition("@")[0].rpartition("-")[0] or of.edit
+    return UNEDITED if of.record is None else of.record.eraser

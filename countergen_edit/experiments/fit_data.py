@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from inspect import signature
 from typing import Any, Literal
 
 import numpy as np
@@ -23,12 +22,13 @@ from sklearn.base import clone
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.erasers import BaseEraser, Certificate, certify
+from countergen_edit.erasers.routing import fit_metadata
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, Scratch, capture, encode
+from countergen_edit.models.sites import has_layers
 
 Positions = Literal["outputs", "last", "onward"]
 POSITIONS: tuple[Positions, ...] = ("outputs", "last", "onward")
-SITES_WITHOUT_LAYERS = ("embed",)
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,15 @@ class FitData:
 
         An eraser that does not know what to keep never sees what is to be kept.
         """
-        takes = signature(eraser.fit).parameters
-        rows = np.ones_like(self.keep) if "keep" in takes else ~self.keep
-        known = {
+        every = np.ones_like(self.keep)
+        rows = every if "keep" in fit_metadata(eraser, {"keep": self.keep}) else ~self.keep
+        offered = {
             "contexts": self.context[rows],
             "keep": self.keep[rows],
             "pairs": self.pair[rows],
             "background": self.background[self.layers.index(layer)],
         }
-        return rows, {name: value for name, value in known.items() if name in takes}
+        return rows, fit_metadata(eraser, offered)
 
     def fit(self, eraser: BaseEraser, layer: int | None) -> BaseEraser:
         """A clone of the eraser, fitted at a layer."""
@@ -103,22 +103,6 @@ class _Place:
     pair: str
     variation: Variation
     keep: bool
-
-
-def capture_fit_data(
-    model: LanguageModel,
-    erase: Sequence[CounterfactualSet],
-    keep: Sequence[CounterfactualSet],
-    neutral: Sequence[str],
-    *,
-    site: str,
-    layers: Sequence[int] | None,
-    positions: Positions,
-) -> FitData:
-    """Capture the fitting prompts, and text about nobody, at a site; `layers` None takes all."""
-    return capture_sites(
-        model, erase, keep, neutral, sites=(site,), layers=layers, positions=positions
-    )[site]
 
 
 def capture_sites(
@@ -165,7 +149,7 @@ def capture_sites(
     for site in sites:
         require_difference(activations.values[site], of_row, site, positions)
         taken: tuple[int | None, ...] = (None,)
-        if site not in SITES_WITHOUT_LAYERS:
+        if has_layers(site):
             taken = tuple(range(model.n_layers) if chosen is None else chosen)
         found[site] = FitData(
             activations.values[site],

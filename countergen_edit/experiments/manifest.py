@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import platform
 import re
 import subprocess
@@ -13,14 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import countergen_edit
+from countergen_edit.metrics.base import METRICS, Cost, Metric
+from countergen_edit.metrics.rows import SCHEMA
+from countergen_edit.writing import digest
 
 PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "scipy", "scikit-learn", "cvxpy")
 _SECRET = re.compile(r"(token|key|secret|password)(\w*)=.+", re.IGNORECASE)
-
-
-def digest(content: object) -> str:
-    """SHA-256 of anything JSON can hold."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def source_digest() -> str:
@@ -72,8 +69,19 @@ def make_manifest(
     data_hash: str,
     seed: int,
     command: Sequence[str],
+    metrics: Sequence[Metric] = (),
 ) -> dict[str, Any]:
-    """The manifest of a run; `fingerprint` covers all that its rows depend on."""
+    """The manifest of a run; `fingerprint` covers all that its rows depend on.
+
+    Args:
+        config: every setting that rows depend on.
+        model: the model's name.
+        model_hash: SHA-256 of its weights.
+        data_hash: SHA-256 of all data.
+        seed: the run's seed.
+        command: the command line; what sounds like a secret is masked.
+        metrics: what is measured, so that a report finds whoever shows it.
+    """
     versions = {name: metadata.version(name) for name in PACKAGES}
     versions["countergen-edit"] = countergen_edit.__version__
     depends = {
@@ -85,10 +93,13 @@ def make_manifest(
         "seed": seed,
     }
     return {
+        "schema": SCHEMA,
         "fingerprint": digest(depends),
         "model": model,
         **{k: v for k, v in depends.items() if k != "config"},
         "python": platform.python_version(),
         "command": masked(command),
+        "metrics": {metric.name: METRICS.name_of(metric) for metric in metrics},
+        "budgets": {metric.name: metric.budget for metric in metrics if isinstance(metric, Cost)},
         "git_commit": git_commit(),
     }

@@ -1,4 +1,4 @@
-"""A run is a folder: config, manifest, and rows that are appended unit by unit.
+"""A run is a folder: config, manifest, edits, and rows that are appended unit by unit.
 
 A unit's rows become part of the run when `progress.jsonl` records where they end. Whatever a killed
 process left behind that record is cut off when the run is opened again, so that a resumed run ends
@@ -17,8 +17,9 @@ from typing import Any
 
 import yaml
 
+from countergen_edit.edits import EditRecord, NamedEdit, read_record
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.writing import cannot_write, whole
 
 CONFIG, MANIFEST, RESULTS, PROGRESS = (
@@ -27,6 +28,8 @@ CONFIG, MANIFEST, RESULTS, PROGRESS = (
     "results.jsonl",
     "progress.jsonl",
 )
+EDITS = "edits"
+"""Folder of the edits, each under its id."""
 
 
 class RunFolder:
@@ -52,7 +55,9 @@ class RunFolder:
         path = self.path
         known = path / MANIFEST
         if known.is_file():
-            other = json.loads(known.read_text("utf-8"))["fingerprint"]
+            theirs = json.loads(known.read_text("utf-8"))
+            require_schema(path, theirs)
+            other = theirs["fingerprint"]
             if other != manifest["fingerprint"]:
                 raise UserError(
                     f"run folder {path} belongs to another run (fingerprint {other[:8]}, this one "
@@ -119,6 +124,54 @@ class RunFolder:
     def rows(self) -> list[Row]:
         """All rows of the run so far, in the order in which they were recorded."""
         return read_rows(self._results)
+
+    def keep(self, named: NamedEdit, made_for: str | None = None) -> None:
+        """Keep an edit in the run, whole or not at all.
+
+        Args:
+            named: the edit.
+            made_for: the fingerprint of the model on whose activations it was fitted.
+
+        Raises:
+            UserError: the disk is full; the edit is then not part of the run.
+        """
+        named.save(self.path / EDITS / named.id, made_for)
+
+    def has_edit(self, edit: str) -> bool:
+        """Whether the run keeps an edit of that id."""
+        return (self.path / EDITS / edit).is_dir()
+
+    def edit(self, edit: str) -> NamedEdit:
+        """The edit of an id.
+
+        Raises:
+            UserError: the run keeps none.
+        """
+        return NamedEdit.load(self.path / EDITS / edit)
+
+
+def require_schema(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Refuse a run whose rows have other columns.
+
+    Raises:
+        UserError: naming the version that wrote it.
+    """
+    if manifest.get("schema") != SCHEMA:
+        version = manifest.get("versions", {}).get("countergen-edit", "of unknown version")
+        raise UserError(
+            f"{path} was written by countergen-edit {version}, whose rows this version does not "
+            "read: give the command that made it again, with another run_dir"
+        )
+
+
+def read_records(path: Path) -> dict[str, EditRecord]:
+    """What is known of every edit that a run keeps, by its id.
+
+    Raises:
+        UserError: an edit's folder is damaged.
+    """
+    folders = sorted(p for p in (path / EDITS).glob("*") if p.suffix != ".tmp")
+    return {folder.name: read_record(folder) for folder in folders}
 
 
 def finished_rows(path: Path) -> list[Row]:

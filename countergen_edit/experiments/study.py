@@ -1,237 +1,285 @@
-"""One axis of a sweep: how a cell, a combination of cells and the choice become rows.
+"""A model and a task, and what is done with them: fit, keep, measure.
 
-Comes in: a model that resumes, cells, and the run's rows so far. Goes out: rows. Validation and
-test data are measured alike; the choice reads validation rows only.
+Comes in: a model, a task, metrics and a run folder. Goes out: edits, each fitted once and kept in
+the run from that moment, and rows under them. Audits and searches are made of nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-from countergen_edit.data.axis import Split
-from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.edits import Edit
-from countergen_edit.erasers import fitting_threads
-from countergen_edit.experiments.audit import AuditWork, edit_name
-from countergen_edit.experiments.cells import Cell, SweepPlan, cells
-from countergen_edit.experiments.fit_data import FitData
-from countergen_edit.experiments.pareto import Point, choose, front, points
+import numpy as np
+
+from countergen_edit.data.task import Task
+from countergen_edit.edits import Edit, NamedEdit
+from countergen_edit.edits.named import edit_id
+from countergen_edit.erasers import ERASERS, BaseEraser, RandomDirections, fitting_threads
+from countergen_edit.errors import UserError
+from countergen_edit.experiments.fit_data import FitData, Positions, capture_sites
 from countergen_edit.experiments.run_folder import RunFolder
-from countergen_edit.metrics import UNEDITED, Metric
-from countergen_edit.metrics.r import pooled_reduction, r_rows
+from countergen_edit.metrics.base import Cost, MeasuredSplit, Metric, bias_of, default_bias
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.guardedness import certificate_rows
+from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.scores import SetScores
-from countergen_edit.metrics.side_effects import agreement_rows, neutral_cost, neutral_rows
-from countergen_edit.models import LanguageModel
-
-COMBINATION = "combination"
-"""The eraser column of an edit made of several cells."""
+from countergen_edit.models import LanguageModel, Scratch, encode, hook_name
+from countergen_edit.models.sites import has_layers
+from countergen_edit.seeds import unit_seed
+from countergen_edit.writing import digest
 
 
-class Study(AuditWork):
-    """The sweep of one axis: an audit's work at many sites, on a model that resumes."""
+@dataclass(frozen=True)
+class Cell:
+    """One edit to be fitted: an eraser at one place."""
 
-    def __init__(self, model: LanguageModel, plan: SweepPlan, axis: str, folder: RunFolder) -> None:
-        super().__init__(model, plan.audits[axis], folder)
-        self.sweep = plan
-        self.cells = cells(model, plan, self.plan)
-        self.suffix = f"/{axis}" if plan.name_axes else ""
-        self.own = axis if plan.name_axes else ""
-        # What a metric has scored is not scored again.
-        self.scores = self.plan.metrics[0].subject.scores
-        self._sites: dict[str, FitData] | None = None
-        self._fitted: dict[str, Edit] = {}
-
-    def capture(self) -> dict[str, FitData]:
-        """What erasers are fitted on at every site and layer, captured once."""
-        if self._sites is None:
-            sweep = self.sweep
-            self._sites = self.captured(sweep.sites, sweep.layers, sweep.scratch)
-        return self._sites
-
-    def fitted(self, cell: Cell) -> Edit:
-        """The edit of a cell, fitted once: combinations are made of the cells' own."""
-        if cell.unit not in self._fitted:
-            data = self.capture()[cell.site]
-            with fitting_threads(data.at(cell.layer)):
-                erasure = data.fit(cell.eraser, cell.layer).erasure_
-            self._fitted[cell.unit] = Edit.at(cell.site, {cell.layer: erasure})
-        return self._fitted[cell.unit]
-
-    def label(self, cell: Cell, edit: Edit) -> str:
-        return edit_name(cell.name, edit.rank, cell.site, [cell.layer]) + self.suffix
-
-    def store(self, metric: Metric) -> Path:
-        """Apart for each axis: the unedited model has the same name under all of them."""
-        return super().store(metric) / self.own
-
-    def unedited(self) -> list[Row]:
-        """Every figure of the model as it came, on validation data too."""
-        return self.everything(None, UNEDITED)
-
-    def cell(self, cell: Cell) -> list[Row]:
-        """Every figure of one cell, or the error that its eraser ended with.
-
-        Raises:
-            UserError: there is no room for activations or rows, which is no eraser's fault.
-        """
-        self.capture()
-        try:
-            edit, columns = self.combined([cell])
-        except Exception as error:  # an eraser may be the user's own, and fail in its own way
-            return [self.error_row(cell, error)]
-        return [replace(row, **columns) for row in self.everything(edit, columns["edit"])]
-
-    def error_row(self, cell: Cell, error: Exception) -> Row:
-        asked = cell.eraser.get_params().get("rank")
-        rank = asked if isinstance(asked, int) else 0  # it may be left to the fit
-        label = edit_name(cell.name, rank, cell.site, [cell.layer]) + self.suffix
-        return Row(
-            "error",
-            None,
-            axis=self.plan.fit[0].axis,
-            edit=label,
-            eraser=cell.name,
-            layer=cell.layer,
-            rank=rank,
-            seed=self.plan.seed,
-            detail={"error": f"{type(error).__name__}: {error}"},
-        )
-
-    def everything(self, edit: Edit | None, label: str) -> list[Row]:
-        """What an audit measures on test data, and the same on validation data."""
-        plan, found = self.plan, []
-        rows = self.measure(edit, label, baseline=True)
-        for data in plan.validation:
-            found += r_rows(self.scores.get(self.model, data, edit, label), plan.seed)
-        agreement = self.scores.get(self.model, plan.agreement_validation, edit, label)
-        found += agreement_rows(agreement, plan.seed)
-        cost = neutral_cost(self.model, edit, plan.neutral_fit)
-        found += neutral_rows(cost, "neutral_fit", plan.seed)
-        rows += [replace(row, split="validation") for row in found]
-        if edit is not None:
-            rows.append(self.removed_row("validation", plan.validation, edit, label))
-            rows.append(self.removed_row("test", self.like_validation, edit, label))
-        return rows
+    site: str
+    layer: int | None
+    name: str
+    """The eraser's name in the run."""
+    eraser: BaseEraser
 
     @property
-    def like_validation(self) -> tuple[CounterfactualSet, ...]:
-        """The test sets of the families that the choice is made on; all, if there are none."""
-        chosen_on = {data.name.removesuffix("_validation") for data in self.plan.validation}
-        like = tuple(d for d in self.plan.test if d.name.removesuffix("_test") in chosen_on)
-        return like or self.plan.test
+    def params(self) -> dict[str, Any]:
+        """The eraser's parameters that are not its defaults."""
+        return changed_params(self.eraser)
 
-    def removed_row(
-        self, split: Split, sets: Sequence[CounterfactualSet], edit: Edit, label: str
-    ) -> Row:
-        """How much of mean |R| is gone over several sets together."""
+    @property
+    def unit(self) -> str:
+        """The cell's name among units of work."""
+        settings = ",".join(f"{k}={v}" for k, v in sorted(self.params.items()))
+        place = self.site if self.layer is None else f"{self.site}.{self.layer}"
+        return f"cell/{place}/{self.name}({settings})"
 
-        def scored(edit: Edit | None, label: str) -> list[SetScores]:
-            return [self.scores.get(self.model, data, edit, label) for data in sets]
 
-        before, after = scored(None, UNEDITED), scored(edit, label)
-        return Row.of_set(
-            sets[0],
-            "bias_removed",
-            pooled_reduction(before, after, self.plan.seed),
-            dataset="+".join(data.name for data in sets),
-            n=sum(len(s.output) for s in after),
-            split=split,
-            seed=self.plan.seed,
+def changed_params(eraser: BaseEraser) -> dict[str, Any]:
+    """The parameters of an eraser that are not its defaults."""
+    default = type(eraser)().get_params()
+    return {k: v for k, v in eraser.get_params().items() if v != default[k]}
+
+
+class Study:
+    """One task on one model, in progress in a run folder.
+
+    Args:
+        model: the model; unedited whenever a method has returned.
+        task: what is asked of whom.
+        metrics: what is measured.
+        folder: where rows, edits and texts go.
+        sites: where edits may go.
+        layers: blocks at which erasers may be fitted; None takes all.
+        positions: the tokens on which erasers are fitted.
+        scratch: memory and disk for activations.
+        seed: the run's seed.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        task: Task,
+        metrics: Sequence[Metric],
+        folder: RunFolder,
+        *,
+        sites: Sequence[str],
+        layers: Sequence[int] | None = None,
+        positions: Positions = "outputs",
+        scratch: Scratch | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.model = model
+        self.task = task
+        self.folder = folder
+        self.sites = tuple(sites)
+        self.layers = layers
+        self.positions = positions
+        self.scratch = scratch
+        self.seed = seed
+        self.metrics = [metric.bound(task) for metric in metrics]
+        self.bias = bias_of(self.metrics) or default_bias().bound(task)
+        self.bench = Bench(model, folder.path / STORE / task.name, seed)
+        self._fits: dict[str, BaseEraser] = {}
+
+    @property
+    def costs(self) -> list[Cost]:
+        """The metrics that say what an edit costs."""
+        return [metric for metric in self.metrics if isinstance(metric, Cost)]
+
+    @property
+    def quick(self) -> list[Metric]:
+        """What every candidate is measured by: the bias that is chosen by, and what is not slow."""
+        others = [m for m in self.metrics if not m.is_slow and m is not self.bias]
+        return [self.bias, *others]
+
+    @cached_property
+    def _captured(self) -> dict[str, FitData]:
+        """What erasers are fitted on, every site and layer from one pass."""
+        return capture_sites(
+            self.model,
+            self.task.fit,
+            self.task.keep,
+            self.task.neutral.get("fit", ()),
+            sites=self.sites,
+            layers=self.layers,
+            positions=self.positions,
+            scratch=self.scratch,
         )
 
-    def validated(self) -> list[Point]:
-        """The points of this axis' edits on validation data."""
-        mine = [r for r in self.folder.rows() if r.unit.startswith(self.unit(""))]
-        return points(mine, "validation", self.sweep.tolerance)
+    def capture(self) -> None:
+        """Capture now what erasers are fitted on, so that its failure is no eraser's fault."""
+        _ = self._captured
 
-    def unit(self, name: str) -> str:
-        return f"{self.plan.fit[0].axis}/{name}"
+    def candidate_layers(self, site: str) -> tuple[int | None, ...]:
+        """The layers at which an eraser can be fitted at a site; None where it has none."""
+        if not has_layers(site):
+            return (None,)
+        return tuple(range(self.model.n_layers) if self.layers is None else self.layers)
 
-    def combined(self, parts: Sequence[Cell]) -> tuple[Edit, dict[str, Any]]:
-        """The edits of some cells as one, each fitted to the unedited model, and its columns."""
-        edits = [self.fitted(cell) for cell in parts]
-        edit = sum(edits[1:], edits[0])
-        labels = [self.label(cell, e) for cell, e in zip(parts, edits, strict=True)]
-        alone = len(parts) == 1
-        columns = {
-            "edit": " + ".join(x.removesuffix(self.suffix) for x in labels) + self.suffix,
-            "eraser": parts[0].name if alone else COMBINATION,
-            "layer": parts[0].layer if alone else None,
-            "rank": edit.rank,
-        }
-        return edit, columns
+    @cached_property
+    def _basis(self) -> str:
+        """What every fit of this study depends on."""
+        neutral = self.task.neutral.get("fit", ())
+        task = [self.task.fingerprint, self.task.groups, neutral]
+        return digest([task, self.model.fingerprint, self.positions])
 
-    def combination(self, parts: Sequence[Cell]) -> list[Row]:
-        """Every figure of several cells' edits together."""
-        edit, columns = self.combined(parts)
-        return [replace(row, **columns) for row in self.everything(edit, columns["edit"])]
+    def basis(self, cell: Cell) -> list[object]:
+        """All that the edit of a cell depends on."""
+        place = [cell.site, cell.layer]
+        return [self._basis, ERASERS.name_of(cell.eraser), cell.params, place]
 
-    def choice(self) -> list[Row]:
-        """The front and the chosen edit, by validation rows; test rows only report it."""
-        mine = [r for r in self.folder.rows() if r.unit.startswith(self.unit(""))]
-        by_split = {
-            split: {p.edit: p for p in points(mine, split, self.sweep.tolerance, baselines=True)}
-            for split in ("validation", "test")
-        }
-        candidates = self.validated()
-        chosen, on_front = choose(candidates), {p.edit for p in front(candidates)}
-        about = {r.edit: r for r in mine if r.metric == "bias_removed" and r.split == "validation"}
-        rows = []
-        for point in by_split["validation"].values():
-            reported = by_split["test"][point.edit]
-            rows.append(
-                replace(
-                    about[point.edit],
-                    metric="cost",
-                    value=point.cost,
-                    lo=None,
-                    hi=None,
-                    split="validation",
-                    detail={
-                        "removed": point.removed,
-                        "agreement_lost": point.agreement_lost,
-                        "perplexity_ratio": point.perplexity_ratio,
-                        "removed_test": reported.removed,
-                        "cost_test": reported.cost,
-                        "agreement_lost_test": reported.agreement_lost,
-                        "perplexity_ratio_test": reported.perplexity_ratio,
-                        "front": point.edit in on_front,
-                        "chosen": point.edit == chosen.edit,
-                    },
-                )
-            )
-        return rows
+    def id_of(self, cell: Cell) -> str:
+        """The id of a cell's edit, known before it is fitted."""
+        return edit_id(cell.name, self.basis(cell))
 
-    def chosen_cells(self) -> list[Cell]:
-        """The cells of the edit that the choice fell on."""
-        [chosen] = [
-            r for r in self.folder.rows() if r.unit == self.unit("choice") and r.detail["chosen"]
+    def fit(self, cell: Cell) -> BaseEraser:
+        """The eraser of a cell, fitted; once in this process."""
+        key = self.id_of(cell)
+        if key not in self._fits:
+            data = self._captured[cell.site]
+            with fitting_threads(data.at(cell.layer)):
+                self._fits[key] = data.fit(cell.eraser, cell.layer)
+        return self._fits[key]
+
+    def edit(self, cell: Cell) -> NamedEdit:
+        """The edit of a cell: from the run where it is kept, else fitted and kept."""
+        key = self.id_of(cell)
+        if self.folder.has_edit(key):
+            return self.folder.edit(key)
+        named = NamedEdit.of(
+            Edit.at(cell.site, {cell.layer: self.fit(cell).erasure_}),
+            cell.name,
+            cell.params,
+            basis=self.basis(cell),
+            baseline=cell.eraser.is_baseline,
+            task=self.task.name,
+        )
+        self.folder.keep(named, made_for=self.model.fingerprint)
+        return named
+
+    def combination(self, cells: Sequence[Cell]) -> NamedEdit:
+        """The edits of some cells as one, each fitted to the unedited model; kept in the run."""
+        named = NamedEdit.combined([self.edit(cell) for cell in cells])
+        if not self.folder.has_edit(named.id):
+            self.folder.keep(named, made_for=self.model.fingerprint)
+        return named
+
+    def control(self, edit: NamedEdit) -> NamedEdit:
+        """Random directions of equal rank at the same places: what removing just anything does."""
+        cells = []
+        for place in edit.record.places:
+            state = unit_seed(self.seed, "random directions", place.rank, place.layer) % 2**32
+            eraser = RandomDirections(rank=place.rank, random_state=state)
+            cells.append(Cell(place.site, place.layer, ERASERS.name_of(eraser), eraser))
+        return self.combination(cells)
+
+    def certificate(self, cell: Cell) -> list[Row]:
+        """What probes still read of the group after a fit; folds never share a name."""
+        data = self._captured[cell.site]
+        state = unit_seed(self.seed, "certificate", cell.layer) % 2**32
+        eraser = self.fit(cell)
+        with fitting_threads(data.at(cell.layer)):
+            certificate = data.certify(eraser, cell.layer, state)
+        rows = certificate_rows(certificate, self.task, int((~data.keep).sum()), self.seed)
+        return self.marked(rows, self.edit(cell), "validation")
+
+    def measure(
+        self, edit: NamedEdit | None, split: MeasuredSplit, metrics: Sequence[Metric]
+    ) -> list[Row]:
+        """The rows of some metrics under an edit."""
+        rows = [row for metric in metrics for row in metric.rows(self.bench, edit, split)]
+        return self.marked(rows, edit, split)
+
+    def removed(self, edit: NamedEdit, split: MeasuredSplit) -> list[Row]:
+        """How much of the bias that is chosen by is gone over a split's sets together."""
+        row = self.bias.removed(self.bench, edit, split)
+        return [] if row is None else self.marked([row], edit, split)
+
+    def marked(
+        self, rows: Sequence[Row], edit: NamedEdit | None, split: MeasuredSplit
+    ) -> list[Row]:
+        """Rows with the columns of their edit, task and split."""
+        columns = {} if edit is None else edit.record.columns
+        return [
+            replace(row, **columns, task=self.task.name, split=row.split or split) for row in rows
         ]
-        return self.cells_of(chosen.edit)
 
-    def cells_of(self, label: str) -> list[Cell]:
-        """The cells whose edits a label names."""
-        of_label = {
-            r.edit.removesuffix(self.suffix): r.unit
-            for r in self.folder.rows()
-            if r.metric == "bias_removed"
-        }
-        of_unit = {self.unit(cell.unit): cell for cell in self.cells}
-        names = label.removesuffix(self.suffix).split(" + ")
-        return [of_unit[of_label[name]] for name in names]
 
-    def afterwards(self) -> list[Row]:
-        """The metrics that take long, for the unedited model and the chosen edit."""
-        slow = [metric for metric in self.plan.metrics if not metric.has_baseline]
-        edit, columns = self.combined(self.chosen_cells())
-        label = columns["edit"]
-        rows = []
-        for metric in slow:
-            rows += metric.rows(self.model, None, UNEDITED, self.store(metric))
-            under = metric.rows(self.model, edit, label, self.store(metric))
-            rows += [replace(row, **columns) for row in under]
-        return [replace(row, split=row.split or "test") for row in rows]
+def check_study(
+    model: LanguageModel,
+    task: Task,
+    erasers: Mapping[str, BaseEraser],
+    metrics: Sequence[Metric],
+    *,
+    sites: Sequence[str],
+    layers: Sequence[int] | None,
+    positions: Positions,
+) -> None:
+    """Find what would stop a study half way, before a run folder is made.
+
+    Raises:
+        UserError: the task lacks what is needed; the model has no such site or layer; a prompt with
+            its output is longer than the model's context; the groups are the same wherever erasers
+            would be fitted; or a metric finds what it cannot work with.
+    """
+    if not metrics:
+        raise UserError("there is no metric: name at least one, such as metric=r")
+    if not task.test:
+        raise UserError("there are no test sets: name at least one under data.test")
+    if not erasers:
+        raise UserError("there is no eraser: name at least one, such as eraser=rlace")
+    if not task.fit:
+        raise UserError("there are no fitting sets: name at least one under data.fit")
+    for site in sites:
+        for layer in layers or (0,):
+            hook_name(model, site, layer)
+    for data in task.every_set:
+        encode(
+            model, [v.text + o for s in data.samples for v in s.variations for o in s.outputs]
+        )
+    for metric in metrics:
+        metric.bound(task).check(model)
+    some = replace(task.fit[0], samples=task.fit[0].samples[:1])
+    for site in sites:
+        neutral = task.neutral.get("fit", ())[:1]
+        capture_sites(
+            model, [some], [], neutral, sites=(site,), layers=layers, positions=positions
+        )
+
+
+def least(
+    rows: Sequence[Row], criterion: str, order: Mapping[str, int | None]
+) -> str:
+    """The edit under which the mean of a row metric over validation sets is least.
+
+    Args:
+        rows: of all edits to choose from.
+        criterion: the row metric.
+        order: edit → layer; ties go to the lower layer.
+    """
+    values: dict[str, list[float]] = {}
+    for row in rows:
+        if row.metric == criterion and row.split == "validation" and row.edit in order:
+            assert row.value is not None
+            values.setdefault(row.edit, []).append(row.value)
+    return min(values, key=lambda edit: (np.mean(values[edit]), order[edit] or 0))

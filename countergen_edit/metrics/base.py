@@ -240,3 +240,17 @@ METRICS: Registry[type[Metric]] = Registry(
     },
 )
 """Every metric by its name in config; a user's own enters with `@METRICS.register("mine")`."""
+
+DEFAULT_BIAS = "r"
+"""The bias that edits are chosen by where a run measures none that can be."""
+
+
+def bias_of(metrics: Sequence[Metric]) -> Metric | None:
+    """The bias that edits are chosen by: the first of the metrics that has a criterion."""
+    return next((m for m in metrics if m.kind == "bias" and m.criterion), None)
+
+
+def default_bias() -> Metric:
+    """The bias that edits are chosen by where a run measures none that can be."""
+    bias: Metric = METRICS.make(DEFAULT_BIAS)
+    return bias

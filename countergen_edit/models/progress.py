@@ -1,7 +1,8 @@
-"""One progress bar, on standard error, for work that takes over two seconds.
+"""Progress bars, on standard error.
 
-In: items and a description. Out: the same items, in order. No bar without a description or where
-standard error is no terminal.
+In: items and a description. Out: the same items, in order, with a bar once they take over two
+seconds; no bar without a description or where standard error is no terminal. Besides, the one bar
+of a command's steps.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import functools
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -49,3 +51,21 @@ def track(items: Sequence[T], description: str | None) -> Iterator[T]:
             yield item
     finally:
         bar.stop()
+
+
+@contextmanager
+def steps(total: int) -> Iterator[Callable[[str], AbstractContextManager[None]]]:
+    """A bar of so many steps, each a block under what a person reads while it runs."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console()) as bar:
+        task = bar.add_task("", total=total)
+
+        @contextmanager
+        def step(description: str) -> Iterator[None]:
+            bar.update(task, description=description)
+            yield
+            bar.advance(task)
+
+        yield step

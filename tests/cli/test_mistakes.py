@@ -88,6 +88,14 @@ MISTAKES = {
         ],
         "traits",
     ),
+    "two sets of one name": (
+        [
+            "audit",
+            "data.test=[{source:templates,templates:['{name} sang'],outputs:[' well']},"
+            "{source:templates,templates:['{name} ran'],outputs:[' fast']}]",
+        ],
+        "two different sets of data.test are called 'templates'",
+    ),
     "unknown task": (["templates", "task=sentimnet"], "sentiment"),
     "no such template file": (["templates", "template_file=mine.yaml"], "no template file"),
     "labels that do not fit": (["templates", "labels=[a,b,c]"], "names 3 label(s)"),

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from countergen_edit.data import grammar
+from countergen_edit.data.text import grammar
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.text.grammar import Kind, Word
 from countergen_edit.data.text.word_pairs import WordTable, name_pairs, word_pairs
