@@ -95,11 +95,10 @@ class Quotes:
 
 @dataclass(frozen=True)
 class Tokens:
-    """One text in pieces, each coloured as its value says."""
+    """A text token by token, each shaded by a value in [-1, 1]."""
 
     pieces: tuple[str, ...]
     values: tuple[float, ...]
-    """Of each piece, from -1 to 1: its sign gives the colour, its size how strong; 0 has none."""
     note: str = ""
 
 

@@ -13,8 +13,6 @@ import numpy as np
 from countergen_edit.metrics.blocks import Table, Tokens
 from countergen_edit.models import Contrasted, LanguageModel, contrastive_generate, token_texts
 
-FULL = 0.25
-"""Δ at which a colour is at its strongest."""
 LEGEND = (
     "Green: likelier after this prompt than after the other; red: less likely. The figure: how far "
     "apart the two next-token distributions were, Jensen–Shannon, nats a token."
@@ -68,7 +66,6 @@ def comparison(
 
 
 def _coloured(model: LanguageModel, prompt: str, text: Contrasted) -> Tokens:
-    """The tokens of a continuation, each with its share of the strongest colour."""
+    """The tokens of a continuation with their Δ, and its divergence."""
     pieces = tuple(token_texts(model, prompt, text.tokens))
-    values = tuple(max(-1.0, min(1.0, delta / FULL)) for delta in text.delta)
-    return Tokens(pieces, values, f"{float(np.mean(text.divergence)):.4f}")
+    return Tokens(pieces, text.delta, f"{float(np.mean(text.divergence)):.4f}")

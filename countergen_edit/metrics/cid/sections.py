@@ -12,7 +12,7 @@ from typing import TypeVar
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table, Words
 from countergen_edit.metrics.cid.contrasts import DATASET, LAMBDA, read_continuations
 from countergen_edit.metrics.cid.effect_blocks import effect_blocks, similarity_panels
-from countergen_edit.metrics.cid.ratings import with_ratings
+from countergen_edit.metrics.cid.rated_rows import with_ratings
 from countergen_edit.metrics.cid.text_blocks import contrasted, side_by_side, texts_in_brief
 from countergen_edit.metrics.panels import Panel, Series, line
 from countergen_edit.metrics.results import Results
@@ -35,7 +35,7 @@ def sections(results: Results) -> list[Section]:
     if results.unedited("cid_divergence"):
         blocks.append(_divergence_in_brief(results))
     if results.of("cid_continuations"):
-        blocks.append(texts_in_brief(results))
+        blocks += texts_in_brief(results)
     panels = [*_divergence_panels(results), *similarity_panels(results)]
     if panels:
         note = "λ is how strongly the other prompt counts; 0 is ordinary greedy decoding."

@@ -6,11 +6,12 @@ in the texts is trusted to be more than text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 
 from countergen_edit.metrics.blocks import Cell, Number, Quote, Quotes, Table
 from countergen_edit.metrics.cid.contrasts import LAMBDA, TEMPLATE, Continuation
+from countergen_edit.metrics.panels import fitting
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 
@@ -18,6 +19,8 @@ MOST = 1200
 """Lines of the table of all texts; the store holds them all."""
 QUOTED = 4
 """Commonest continuations of a cell."""
+WIDTH, WIDTH_BESIDE_EDITS = 33, 23
+"""Characters of a cell in brief, so that two groups stand side by side on a screen of 80."""
 MARK = "†"
 LEGEND = (
     f"The commonest continuations, with how many pairs of names they came from. {MARK} names a "
@@ -25,7 +28,7 @@ LEGEND = (
 )
 
 
-def texts_in_brief(results: Results) -> Table:
+def texts_in_brief(results: Results) -> list[Table]:
     """The commonest continuation of each template, at the smallest and the largest λ.
 
     One line serves all edits where they leave both groups with the same.
@@ -33,28 +36,33 @@ def texts_in_brief(results: Results) -> Table:
     rows = {_key(row): row for row in results.of("cid_continuations")}
     templates, strengths, edits, groups = _parts(rows.values())
     strengths = [strengths[0], strengths[-1]] if len(strengths) > 1 else strengths
-    lines: list[tuple[Cell, ...]] = []
-    for template, strength in product(templates, strengths):
-        cells = {
-            edit: tuple(_quotes(rows.get((template, strength, edit, g)), 1) for g in groups)
-            for edit in edits
-        }
-        texts = {tuple(_texts(cell)) for by_group in cells.values() for cell in by_group}
-        if len(edits) > 1 and len(texts) == 1:
-            lines.append((template, f"{strength:g}", "all", *cells[edits[0]]))
-        else:
-            lines += [
-                (template, f"{strength:g}", results.label(edit), *cells[edit]) for edit in edits
-            ]
-    return Table(
-        "cid_continuations_brief",
-        "What is said most",
-        ("template", "λ", "edit", *groups),
-        tuple(lines),
-        LEGEND,
-        grouped=True,
-        brief=True,
-    )
+    width = WIDTH if len(edits) == 1 else WIDTH_BESIDE_EDITS
+    tables = []
+    for i, template in enumerate(templates):
+        lines: list[tuple[Cell, ...]] = []
+        for strength in strengths:
+            cells = {
+                edit: [_commonest(rows.get((template, strength, edit, g)), width) for g in groups]
+                for edit in edits
+            }
+            alike = len({text for texts in cells.values() for text in texts}) == 1
+            for edit in edits[:1] if alike else edits:
+                label = "all" if alike and len(edits) > 1 else results.label(edit)
+                lines.append((f"{strength:g}", label, *cells[edit]))
+        last = LEGEND if i == len(templates) - 1 else ""
+        titles = ("λ", "edit", *groups)
+        name = f"cid_continuations_brief_{i + 1}"
+        tables.append(Table(name, template, titles, tuple(lines), last, brief=True))
+    return tables
+
+
+def _commonest(row: Row | None, width: int) -> str:
+    """A row's commonest continuation and its count, no wider than so many characters."""
+    if row is None or not row.detail["counts"]:
+        return ""
+    text, count = row.detail["counts"][0]
+    tail = f"{MARK if text in row.detail['automatic'] else ''} ({count})"
+    return fitting(str(text), width - len(tail)) + tail
 
 
 def side_by_side(results: Results) -> Table:
@@ -119,7 +127,7 @@ def _key(row: Row) -> tuple[str, float, str, str]:
     return str(row.facets[TEMPLATE]), float(row.facets[LAMBDA]), row.edit, row.group_a
 
 
-def _parts(rows: Sequence[Row]) -> tuple[list[str], list[float], list[str], list[str]]:
+def _parts(rows: Iterable[Row]) -> tuple[list[str], list[float], list[str], list[str]]:
     """Templates, values of λ, edits and groups, each in the order of the rows."""
     keys = [_key(row) for row in rows]
     return tuple(list(dict.fromkeys(column)) for column in zip(*keys, strict=True))  # type: ignore[return-value]
@@ -135,7 +143,3 @@ def _quotes(row: Row | None, most: int) -> Quotes | str:
             for text, count in row.detail["counts"][:most]
         )
     )
-
-
-def _texts(cell: Quotes | str) -> list[str]:
-    return [quote.text for quote in cell.quotes] if isinstance(cell, Quotes) else []
