@@ -3,9 +3,9 @@
 Comes in: a name and settings. Goes out: what is registered under the name, or an instance of it. A
 name is one of ours, one that a decorator or an installed package's entry point has entered, or
 `path/to/file.py:Name`. Refused: a name that nothing has, a setting that the signature lacks, a name
-that something else has taken.
+that another class has already.
 
-Ours are named by where they are, and imported when they are asked for.
+Each of ours is stored as its module and attribute, and imported on first use.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import importlib.util
 import inspect
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -45,7 +45,7 @@ class Registry(Generic[T]):
         self._entered: dict[str, T] = {}
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys([*self._ours, *self._entered, *self._installed()]))
+        return iter(dict.fromkeys([*self._ours, *self._entered, *_installed(self.group)]))
 
     def __contains__(self, name: object) -> bool:
         return name in [*self]
@@ -54,43 +54,45 @@ class Registry(Generic[T]):
         """Enter a class or function under `name`.
 
         Raises:
-            UserError: the name is taken by another.
+            UserError: another class or function has the name. The same one, defined again as a
+                notebook's cell does, takes its own place.
 
-        >>> shelf = Registry("shape", "shapes", {})
-        >>> @shelf.register("square")
+        >>> shapes = Registry("shape", "shapes", {})
+        >>> @shapes.register("square")
         ... class Square: ...
-        >>> [*shelf], shelf.get("square") is Square
+        >>> [*shapes], shapes.get("square") is Square
         (['square'], True)
         """
 
         def enter(thing: Registered) -> Registered:
-            taken = self._entered.get(name)
-            where = f"{thing.__module__}:{thing.__qualname__}"
-            known = f"{taken.__module__}:{taken.__qualname__}" if taken else self._ours.get(name)
-            if known not in (None, where):
-                raise UserError(f"{self.kind} name {name!r} is taken by {known}: choose another")
+            holder = self._holder(name, thing)
+            if holder is not None:
+                raise UserError(f"{self.kind} name {name!r} is taken by {holder}: choose another")
             self._entered[name] = thing  # type: ignore[assignment]
             return thing
 
         return enter
 
     def get(self, name: str) -> T:
-        """What is registered under a name.
+        """What is registered under a name; ours come before those of installed packages.
 
         Raises:
-            UserError: nothing is, with the nearest name; or a file that is named lacks it.
+            UserError: nothing is, with the nearest name; several packages enter it; or the package
+                or file that is named cannot be loaded or lacks it.
         """
         if name in self._entered:
             return self._entered[name]
         if name in self._ours:
             module, _, attribute = self._ours[name].partition(":")
-            found: T = getattr(importlib.import_module(module), attribute)
-            return found
-        if name in (installed := self._installed()):
-            return self._load(name, installed[name].load)
+            thing: T = getattr(importlib.import_module(module), attribute)
+            return thing
+        if name in (installed := _installed(self.group)):
+            return self._load(name, _only(self.kind, installed[name]).load)
         path, colon, attribute = str(name).rpartition(":")
         if colon and path.endswith(".py"):
             return self._load(name, lambda: _from_file(Path(path), attribute))
+        if str(name).endswith(".py"):
+            raise UserError(f"{self.kind} {name!r} is a file: say what in it, {name}:Name")
         raise unknown(self.kind, name, self)
 
     def make(self, name: str, settings: Mapping[str, Any] | None = None, **given: Any) -> Any:
@@ -109,14 +111,13 @@ class Registry(Generic[T]):
         params = dict(settings or {})
         kind = str(params.pop(KIND, name))
         thing = self.get(kind)
-        takes = {k: p for k, p in inspect.signature(thing).parameters.items() if k not in given}
-        if not any(p.kind is p.VAR_KEYWORD for p in takes.values()):
-            for setting in params:
-                if setting not in takes:
-                    raise unknown(f"setting of {self.kind} {kind}", setting, [*takes, KIND])
-        plain = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-        needed = [k for k, p in takes.items() if p.default is p.empty and p.kind not in plain]
-        missing = [key for key in needed if key not in params]
+        signature = inspect.signature(thing).parameters.values()
+        own = {p.name: p for p in signature if p.kind in _BY_NAME and p.name not in given}
+        is_open = any(p.kind is p.VAR_KEYWORD for p in signature)
+        for setting in params:
+            if setting in given or not (is_open or setting in own):
+                raise unknown(f"setting of {self.kind} {kind}", setting, [*own, KIND])
+        missing = [k for k, p in own.items() if p.default is p.empty and k not in params]
         if missing:
             raise UserError(
                 f"{self.kind} {name} needs {', '.join(missing)}: give {name}.{missing[0]}"
@@ -126,49 +127,93 @@ class Registry(Generic[T]):
     def name_of(self, thing: Any) -> str:
         """The name under which a class, or that of an instance, is registered.
 
-        What is registered nowhere is named as a file would name it, so that it is found again.
+        What is registered nowhere is named by its file, so that another process can load it.
 
         >>> Registry("number", "numbers", {"real": "builtins:float"}).name_of(0.5)
         'real'
         """
         cls = thing if inspect.isclass(thing) or inspect.isfunction(thing) else type(thing)
-        where = f"{cls.__module__}:{cls.__qualname__}"
-        for name, entered in self._entered.items():
-            if entered is cls:
+        for name, entry in self._entered.items():
+            if entry is cls:
                 return name
-        for name, ours in self._ours.items():
-            if ours.rpartition(":")[2] == cls.__qualname__ and self.get(name) is cls:
+        for name, place in self._places():
+            if place.rpartition(":")[2] == cls.__qualname__ and self._is(name, place, cls):
                 return name
         file = getattr(sys.modules.get(cls.__module__), "__file__", None)
-        return f"{file}:{cls.__qualname__}" if file else where
+        return f"{file}:{cls.__qualname__}" if file else _where(cls)
 
-    def _installed(self) -> dict[str, Any]:
-        return _installed(self.group)
+    def _places(self) -> Iterator[tuple[str, str]]:
+        """Every name with its `module:attribute`, as far as that is known without importing it."""
+        yield from self._ours.items()
+        for name, points in _installed(self.group).items():
+            if name not in self._ours and len(points) == 1:
+                yield name, f"{points[0].module}:{points[0].attr}"
+
+    def _is(self, name: str, place: str, cls: Any) -> bool:
+        # A package that was never imported cannot have defined the class: leave it unimported.
+        return place.partition(":")[0].partition(".")[0] in sys.modules and self.get(name) is cls
+
+    def _holder(self, name: str, thing: Any) -> str | None:
+        """Where another thing than this one comes from that has the name, if one has it."""
+        if name in self._entered:
+            places = [_where(self._entered[name])]
+        elif name in self._ours:
+            places = [self._ours[name]]
+        else:
+            # A package may enter what it defines elsewhere, so that only the last part is compared.
+            points = _installed(self.group).get(name, ())
+            places = [p.value for p in points if p.attr != thing.__qualname__]
+        return next((place for place in places if place != _where(thing)), None)
 
     def _load(self, name: str, load: Callable[[], Any]) -> T:
         try:
-            found: T = load()
+            thing: T = load()
         except UserError:
             raise
-        except Exception as error:  # somebody else's code, which fails in its own way
+        except (Exception, SystemExit) as error:  # somebody else's code, which fails in its own way
+            reason = (str(error).strip() or "no reason given").splitlines()[0]
             raise UserError(
-                f"cannot load {self.kind} {name!r}: {type(error).__name__}: {error}"
+                f"cannot load {self.kind} {name!r}: {type(error).__name__}: {reason}"
             ) from error
-        self._entered[name] = found
-        return found
+        if not callable(thing):
+            raise UserError(f"{self.kind} {name!r} is no class or function, but {thing!r}")
+        self._entered[name] = thing
+        return thing
+
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def _where(thing: Any) -> str:
+    return f"{thing.__module__}:{thing.__qualname__}"
 
 
 @cache
-def _installed(group: str) -> dict[str, Any]:
-    """What installed packages enter under a group."""
-    return {point.name: point for point in entry_points(group=group)}
+def _installed(group: str) -> dict[str, tuple[EntryPoint, ...]]:
+    """What installed packages enter under a group: under each name, the distinct entries."""
+    points: dict[str, dict[str, EntryPoint]] = {}
+    for point in entry_points(group=group):
+        # An installation may be listed twice, as an editable one beside its checkout is.
+        points.setdefault(point.name, {}).setdefault(point.value, point)
+    return {name: tuple(by_value.values()) for name, by_value in points.items()}
+
+
+def _only(kind: str, points: Sequence[EntryPoint]) -> EntryPoint:
+    first, *others = points
+    if others:
+        values = " and ".join(point.value for point in points)
+        raise UserError(
+            f"{kind} {first.name!r} is entered by several packages ({values}): uninstall all but "
+            "one of them"
+        )
+    return first
 
 
 def _from_file(path: Path, attribute: str) -> Any:
-    """A name of a Python file, which is run once however many of its names are asked for."""
-    if not path.is_file():
+    """A name of a Python file, which is run once however many of its names are used."""
+    where = path.expanduser().resolve()
+    if not where.is_file():
         raise UserError(f"no such file: {path}")
-    where = path.resolve()
     module_name = f"countergen_edit_own_{where.stem}_{zlib.crc32(bytes(where)):08x}"
     module = sys.modules.get(module_name)
     if module is None:

@@ -15,7 +15,6 @@ import torch
 from countergen_edit.checkpoints import modeling_edited
 from countergen_edit.checkpoints.stock import module_name, stock_model
 from countergen_edit.edits import Edit
-from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel
 
 MODEL_TYPE = "countergen_edited"
@@ -29,16 +28,7 @@ def write_carried(model: LanguageModel, edit: Edit, folder: Path) -> None:
     Raises:
         UserError: the architecture comes from outside transformers.
     """
-    import transformers
-
-    wrapped = model.bridge.original_model
-    stock = {"config": type(wrapped.config).__name__, "model": type(wrapped).__name__}
-    for name, cls in ((stock["config"], type(wrapped.config)), (stock["model"], type(wrapped))):
-        if getattr(transformers, name, None) is not cls:
-            raise UserError(
-                f"{name} of {model.name} is not a class of transformers, so a checkpoint cannot "
-                "build on it: convert the model to a stock architecture first"
-            )
+    stock = dict(zip(("config", "model"), stock_classes(model), strict=True))
     plain = stock_model(model)
     state = dict(plain.state_dict())
     wide = torch.promote_types(model.dtype, torch.float32)

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from countergen_edit.checkpoints.stock import (
     empty_stock_model,
     projection_name,
+    stock_classes,
     stock_model,
 )
 from countergen_edit.edits import Edit
@@ -39,8 +40,10 @@ def fold(model: LanguageModel, edit: Edit) -> Any:
     """A stock model that computes what the edited one does; `model` itself is left as it is.
 
     Raises:
-        UserError: the edit does not fold exactly into this architecture; with what to do instead.
+        UserError: the edit does not fold exactly into this architecture, with what to do instead;
+            or the architecture comes from outside transformers, and would need code of its own.
     """
+    stock_classes(model)
     places = [(placement, _find(model, placement)) for placement in edit.placements]
     changes: dict[str, Any] = {}
     for placement, name in places:

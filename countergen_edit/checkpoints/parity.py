@@ -62,7 +62,7 @@ class Parity:
 
 
 def check_parity(
-    model: LanguageModel, edit: Edit, folder: Path, texts: Sequence[str] = ()
+    model: LanguageModel, edit: Edit, folder: Path, texts: Sequence[str] = (), *, own_code: bool
 ) -> Parity:
     """Compare the logits of a saved model with those of the edited one in memory.
 
@@ -71,13 +71,15 @@ def check_parity(
         edit: what the folder should hold.
         folder: the checkpoint.
         texts: the first few are compared.
+        own_code: the folder holds code that this package wrote, which is run. Without it none is,
+            whatever the folder's config says.
 
     Raises:
         UserError: they differ, or keys are missing or unexpected; the message holds the figures.
     """
     ids = [e.ids[:MOST_TOKENS] for e in encode(model, [*(texts or TEXTS)][:MOST_TEXTS]) if e.ids]
     dtype = str(model.dtype).removeprefix("torch.")
-    logits, keys = reload({"saved": (folder, ids, dtype)})
+    logits, keys = reload({"saved": (folder, ids, dtype, own_code)})
     if keys["saved"]:
         raise UserError(
             f"the checkpoint does not load whole: {', '.join(keys['saved'][:3])} missing or "
@@ -126,12 +128,13 @@ def in_memory(
 
 
 def reload(
-    folders: Mapping[str, tuple[Path, Sequence[Sequence[int]], str]],
+    folders: Mapping[str, tuple[Path, Sequence[Sequence[int]], str, bool]],
 ) -> tuple[dict[str, Tensor], dict[str, list[str]]]:
     """Logits of checkpoints in a fresh process, and their missing or unexpected keys.
 
     Args:
-        folders: by name, a checkpoint, token ids of its texts, and the type of its weights.
+        folders: by name, a checkpoint, token ids of its texts, the type of its weights, and whether
+            it holds code that this package wrote, which is run; no other is.
 
     Raises:
         UserError: a checkpoint does not load; with the last line of what the process said.
@@ -141,8 +144,8 @@ def reload(
     with tempfile.TemporaryDirectory() as place:
         job, out = Path(place) / "job.json", Path(place) / "logits.safetensors"
         asked = {
-            name: [str(folder.resolve()), [list(row) for row in texts], dtype]
-            for name, (folder, texts, dtype) in folders.items()
+            name: [str(folder.resolve()), [list(row) for row in texts], dtype, own_code]
+            for name, (folder, texts, dtype, own_code) in folders.items()
         }
         threads = torch.get_num_threads()
         job.write_text(json.dumps({"folders": asked, "threads": threads, "out": str(out)}), "utf-8")

@@ -1,7 +1,7 @@
 """Load checkpoints as a stranger would, and write down what they say.
 
-Run with `python -c`, on a job file: {"folders": {name: [folder, [[token, …], …], type of weights]},
-"threads": number, "out": file}.
+Run with `python -c`, on a job file: {"folders": {name: [folder, [[token, …], …], type of weights,
+whether to run the code in the folder]}, "threads": number, "out": file}.
 This package and TransformerLens are made impossible to import first. Out: float64 logits of each
 text of each folder, `name.0`, `name.1`, …, and beside them the missing and unexpected keys.
 """
@@ -34,10 +34,10 @@ def main(job_file: str) -> None:
     job = json.loads(Path(job_file).read_text("utf-8"))
     torch.set_num_threads(job["threads"])  # by which sums are split, and so rounded
     logits, keys = {}, {}
-    for name, (folder, texts, dtype) in job["folders"].items():
+    for name, (folder, texts, dtype, own_code) in job["folders"].items():
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
-            trust_remote_code=True,
+            trust_remote_code=own_code,
             local_files_only=True,
             dtype=getattr(torch, dtype),
             attn_implementation="eager",  # as TransformerLens runs it

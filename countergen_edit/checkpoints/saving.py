@@ -24,11 +24,12 @@ from countergen_edit.checkpoints.folding import fold, folds
 from countergen_edit.checkpoints.parity import Parity, check_parity
 from countergen_edit.edits import Edit, applied, save_edit
 from countergen_edit.errors import UserError, unknown
-from countergen_edit.models import LanguageModel
+from countergen_edit.models import NAMES_CODE, LanguageModel
 
 Form = Literal["folded", "carried"]
 FORMS: tuple[str, ...] = ("auto", *get_args(Form))
 RECORD, PARITY, EDIT, CARD = "countergen_edit.json", "parity.json", "edit", "README.md"
+TOKENIZER_CONFIG = "tokenizer_config.json"
 _PARTIAL = ".partial"
 _MARGIN = 1.1
 """Space asked for beyond the weights: tokenizer, config, card."""
@@ -94,7 +95,7 @@ def save_checkpoint(
     chosen = choose_form(model, edit, form)
     with _partial(model, directory) as folder:
         write_model(model, edit, folder, chosen)
-        parity = check_parity(model, edit, folder, texts)
+        parity = check_parity(model, edit, folder, texts, own_code=chosen == "carried")
         about = {
             "form": chosen,
             "model": model.name,
@@ -124,10 +125,17 @@ def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> N
         else:
             write_carried(model, edit, folder)
         model.tokenizer.save_pretrained(folder)
+        _forget_code(folder / TOKENIZER_CONFIG)
     finally:
         if shown:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
     save_edit(edit, folder / EDIT, made_for=model.fingerprint)
+
+
+def _forget_code(config: Path) -> None:
+    """Leave out what a source's config says of code of its own, which nobody is to run."""
+    content = json.loads(config.read_text("utf-8"))
+    _write_json(config, {key: value for key, value in content.items() if key not in NAMES_CODE})
 
 
 def check_target(directory: Path, overwrite: bool = False) -> None:

@@ -1,8 +1,9 @@
 """Which module of the Hugging Face model makes the activation at a site.
 
-In: a model, a site, a layer. Out: dotted names as the stock architecture knows them. They are found
-by asking the bridge and by watching a short forward pass, so that no family needs a row anywhere.
-Refused: a site whose activation no single module returns.
+In: a model, a site, a layer. Out: dotted names as the stock architecture knows them, and that
+architecture itself. Names are found by asking the bridge and by watching a short forward pass, so
+that no family needs a row anywhere. Refused: a site whose activation no single module returns, an
+architecture that transformers itself does not have.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from countergen_edit.errors import UserError
-from countergen_edit.models import LanguageModel, hook_name
+from countergen_edit.models import NAMES_CODE, LanguageModel, hook_name
 
 WRAPPED = "._original_component"
 """What the bridge puts into the name of a module that it wraps."""
@@ -100,14 +101,48 @@ def stock_modules(model: LanguageModel) -> set[str]:
     return {name for name, _ in empty_stock_model(model).named_modules()}
 
 
+def stock_classes(model: LanguageModel) -> tuple[str, str]:
+    """The names that the config's and the model's class have in transformers.
+
+    Raises:
+        UserError: the architecture comes from elsewhere.
+    """
+    import transformers
+
+    wrapped = model.bridge.original_model
+    classes = type(wrapped.config), type(wrapped)
+    for cls in classes:
+        if getattr(transformers, cls.__name__, None) is not cls:
+            raise UserError(
+                f"{cls.__name__} of {model.name} is not a class of transformers, so a checkpoint "
+                "cannot build on it: convert the model to a stock architecture first"
+            )
+    return classes[0].__name__, classes[1].__name__
+
+
 def empty_stock_model(model: LanguageModel, **changes: Any) -> Any:
-    """The stock architecture without memory for its weights, its config changed as told."""
+    """The stock architecture without memory for its weights, its config changed as told.
+
+    What the source's config says of code of its own is left out: stock classes need none, and
+    whoever loads what is saved might run it.
+    """
     wrapped = model.bridge.original_model
     config = copy.deepcopy(wrapped.config)
+    _forget_code(config)
     for key, value in changes.items():
         setattr(config, key, value)
     with torch.device("meta"):
         return type(wrapped)(config)
+
+
+def _forget_code(config: Any) -> None:
+    from transformers import PreTrainedConfig
+
+    for key in NAMES_CODE:
+        vars(config).pop(key, None)
+    for part in vars(config).values():
+        if isinstance(part, PreTrainedConfig):
+            _forget_code(part)
 
 
 def stock_model(model: LanguageModel, **changes: Any) -> Any:

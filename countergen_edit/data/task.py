@@ -1,7 +1,7 @@
 """A task: all that says what is asked of which people in which texts.
 
 Comes in: an axis, and sets by split, from a config or made by hand. Goes out: a frozen `Task`.
-Refused: text that is both fitted on and measured on, two sets of one name that differ.
+Refused: text that is both fitted on and measured on, two different sets of one name.
 
 The name of a model decides nothing here. Where a model's biases were planted, the truth travels in
 its own directory, and `Task.planted_in` takes it from there.
@@ -17,7 +17,8 @@ from countergen_edit.conf_path import read_config
 from countergen_edit.data.axis import SPLITS, Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.neutral import from_config
-from countergen_edit.data.sources import fingerprint, load_set, told_apart
+from countergen_edit.data.set_names import Given, told_apart
+from countergen_edit.data.sources import fingerprint, load_set
 from countergen_edit.data.splits import check_leakage
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.errors import UserError, unknown
@@ -25,6 +26,7 @@ from countergen_edit.errors import UserError, unknown
 AGREEMENT: Mapping[str, Any] = {"source": "testbed_agreement", "axis": "gender"}
 NEUTRAL_TEXT: Mapping[str, Any] = {"source": "testbed_neutral"}
 """What agreement and harm to neutral text are measured on unless a data config says otherwise."""
+MEASURED: tuple[Split, ...] = ("validation", "test")
 KEYS = (*SPLITS, "keep", "agreement", "neutral", "single_token_names")
 
 
@@ -33,7 +35,7 @@ class Task:
     """What is asked of which people in which texts.
 
     Raises:
-        UserError: a text is both fitted on and measured on, or a split has two sets of one name.
+        UserError: a text is both fitted on and measured on.
     """
 
     axis: Axis
@@ -66,17 +68,6 @@ class Task:
         both = set(self.neutral.get("fit", ())) & set(self.neutral.get("test", ()))
         if both:
             raise UserError(f"neutral text {min(both)!r} is both fitted on and measured on")
-        for split, sets in (
-            ("fit", self.fit),
-            ("validation", self.validation),
-            ("test", self.test),
-        ):
-            names = [data.name for data in sets]
-            for name in names:
-                if names.count(name) > 1:
-                    raise UserError(
-                        f"two sets of {split} data are called {name!r}: give one another name"
-                    )
 
     @property
     def measured(self) -> tuple[tuple[Split, tuple[CounterfactualSet, ...]], ...]:
@@ -97,7 +88,7 @@ class Task:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of all the data."""
-        return fingerprint([data for data in self.every_set])
+        return fingerprint(self.every_set)
 
     def with_truth(self, planted: Mapping[tuple[str, str], float]) -> Task:
         """The task with what is known to be planted in the model that is asked."""
@@ -144,35 +135,43 @@ class Task:
         words = axis_config.get("substitution")
         substitution = Substitution.from_config(own, words) if words else None
 
-        def loaded(entry: Any, split: Split, shared: Mapping[str, Any]) -> CounterfactualSet:
+        def load(entry: Any, split: Split, shared: Mapping[str, Any]) -> Given:
             mapping = {**shared, **_entry(entry)}
             other = mapping.pop("axis", None)
-            if other is not None and other != own.name:
-                return load_set(mapping, Axis.from_config(read_config("axis", other)), None, split)
-            return load_set(mapping, own, substitution, split)
+            if other is None or other == own.name:
+                data = load_set(mapping, own, substitution, split)
+            else:
+                data = load_set(mapping, Axis.from_config(read_config("axis", other)), None, split)
+            path = mapping.get("path")
+            named_after = path if isinstance(path, str) and not mapping.get("name") else None
+            return Given(split, data, named_after)
 
         pair = {} if groups is None else {"groups": [a, b]}
-        sets: dict[str, tuple[CounterfactualSet, ...]] = {}
-        for key in (*SPLITS, "keep"):
-            entries = content.get(key) or []
-            if not isinstance(entries, Sequence) or isinstance(entries, str):
-                raise UserError(f"data.{key}={entries!r}: write a list of sets")
-            split: Split = "fit" if key == "keep" else key  # type: ignore[assignment]
-            made = [loaded(entry, split, pair) for entry in entries]
-            sets[key] = tuple(told_apart(made, [_entry(entry) for entry in entries]))
+        entries = {key: _entries(content, key) for key in (*SPLITS, "keep")}
+        sets = told_apart([load(entry, s, pair) for s in SPLITS for entry in entries[s]])
+        by_split = {s: tuple(one.data for one in sets if one.split == s) for s in SPLITS}
         agreement = content.get("agreement", AGREEMENT)
         neutral = content.get("neutral", NEUTRAL_TEXT)
         return cls(
             axis=own,
             groups=(a, b),
-            **sets,
-            agreement={s: loaded(agreement, s, {}) for s in ("validation", "test")}
-            if agreement
-            else {},
+            fit=by_split["fit"],
+            validation=by_split["validation"],
+            test=by_split["test"],
+            keep=tuple(load(entry, "fit", pair).data for entry in entries["keep"]),
+            agreement={s: load(agreement, s, {}).data for s in MEASURED} if agreement else {},
             neutral=from_config(neutral) if neutral else {},
             substitution=substitution,
             name=name,
         )
+
+
+def _entries(content: Mapping[str, Any], key: str) -> Sequence[Any]:
+    """The sets that a data config lists under a key."""
+    entries = content.get(key) or []
+    if not isinstance(entries, Sequence) or isinstance(entries, str):
+        raise UserError(f"data.{key}={entries!r}: write a list of sets")
+    return entries
 
 
 def _entry(entry: Any) -> dict[str, Any]:

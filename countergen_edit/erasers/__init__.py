@@ -16,6 +16,7 @@ from countergen_edit.erasers.methods.random_directions import RandomDirections
 from countergen_edit.erasers.methods.rlace import RLACE
 from countergen_edit.erasers.methods.sal import SAL
 from countergen_edit.erasers.methods.sentence_debias import SentenceDebias
+from countergen_edit.erasers.routing import fit_metadata
 from countergen_edit.erasers.solvers.cvxpy_reference import (
     fantope_projection_cvxpy,
     fit_probe_cvxpy,
@@ -41,6 +42,7 @@ __all__ = [
     "fantope_projection",
     "fantope_projection_cvxpy",
     "fit_layers",
+    "fit_metadata",
     "fit_probe_cvxpy",
     "fitting_threads",
     "make_eraser",

@@ -1,4 +1,4 @@
-"""What all erasers share: the scikit-learn surface, and the shelf they are found on by name."""
+"""What all erasers share: the scikit-learn surface, and the registry of their names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from countergen_edit.registry import Registry
 class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A scikit-learn transformer that erases a concept from rows of activations.
 
-    A subclass gives its parameters in `__init__` and sets its result in `fit` with `_store`.
+    A subclass gives its parameters in `__init__` and sets its result in `fit` with `_store`. What
+    its `fit` takes beside rows and classes it requests in `__metadata_request__fit` (see
+    `erasers.routing`): `contexts`, `keep`, `background`, `pairs`, `sample_weight`.
     scikit-learn fixes the name `y` for what the papers, and this room's prose, call z.
 
     Attributes:

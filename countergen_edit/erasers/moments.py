@@ -6,7 +6,8 @@ number of rows and the result does not lose digits to a large mean.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -80,6 +81,7 @@ class StreamingEraser(BaseEraser):
     The erasure is worked out when it is first asked for: a stream pays for it once.
     """
 
+    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"sample_weight": True}
     _needs_scatter = False
 
     def partial_fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> StreamingEraser:

@@ -18,7 +18,11 @@ from countergen_edit.models.contrastive import (
 )
 from countergen_edit.models.distributions import batches, log_probs, next_token_log_probs
 from countergen_edit.models.generation import generate
-from countergen_edit.models.language_model import LanguageModel, from_pretrained_objects
+from countergen_edit.models.language_model import (
+    NAMES_CODE,
+    LanguageModel,
+    from_pretrained_objects,
+)
 from countergen_edit.models.loading import load
 from countergen_edit.models.resumption import ResumingModel, resuming
 from countergen_edit.models.scoring import continuation_log_probs, token_log_probs
@@ -27,6 +31,7 @@ from countergen_edit.models.sites import SITES, hook_name
 from countergen_edit.models.tokens import Encoding, encode
 
 __all__ = [
+    "NAMES_CODE",
     "SITES",
     "Activations",
     "Batch",

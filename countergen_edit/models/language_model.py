@@ -25,7 +25,9 @@ from countergen_edit.errors import UserError
 
 T = TypeVar("T")
 _HASH_CHUNK = 1 << 24  # elements moved off the device at once while hashing
-_NOT_IDENTITY = ("_name_or_path", "transformers_version", "_attn_implementation")
+NAMES_CODE = ("auto_map", "custom_pipelines")
+"""Keys of configs that name code beside the weights; no such code is ever run here."""
+_NOT_IDENTITY = ("_name_or_path", "transformers_version", "_attn_implementation", *NAMES_CODE)
 
 
 @dataclass(frozen=True, eq=False)

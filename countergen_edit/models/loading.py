@@ -127,6 +127,7 @@ def _weights(
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # they are refused below, by name
                 device_map=device_map,
+                trust_remote_code=False,
                 **where,
             )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
@@ -236,7 +237,7 @@ def _tokenizer(location: str, where: dict[str, Any]) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(location, **where)
+        tokenizer = AutoTokenizer.from_pretrained(location, trust_remote_code=False, **where)
     except Exception as error:  # it fails in as many ways as there are tokenizers
         raise UserError(
             f"no usable tokenizer in {location} ({_first_line(error)}): save it there with "

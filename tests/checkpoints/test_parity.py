@@ -33,8 +33,8 @@ def saved(
     for name, edit in edits.items():
         (root / name).mkdir()
         write_model(testbed, edit, root / name, "folded" if name == "folded" else "carried")
-    asked = {name: (root / name, ids, "float32") for name in edits}
-    logits, keys = reload(asked | {"wide": (root / "folded", ids, "float64")})
+    asked = {name: (root / name, ids, "float32", name != "folded") for name in edits}
+    logits, keys = reload(asked | {"wide": (root / "folded", ids, "float64", False)})
     assert not any(keys.values())
     return {name: [logits[f"{name}.{i}"] for i in range(len(ids))] for name in keys}
 

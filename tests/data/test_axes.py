@@ -8,8 +8,8 @@ import pytest
 
 from countergen_edit.conf_path import conf_dir, read_config
 from countergen_edit.data.axis import Axis
-from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.data.templates import Template, expand
+from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.errors import UserError
 
 AXES = sorted(path.stem for path in (conf_dir() / "axis").glob("*.yaml"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 
@@ -10,9 +11,9 @@ import pytest
 from countergen_edit.conf_path import conf_dir, read_config
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.sources.loading import SOURCES, fingerprint, load_set, register_source
+from countergen_edit.data.sources import SOURCES, Request, fingerprint, load_set
+from countergen_edit.data.sources.base import sample_from_text
 from countergen_edit.data.sources.published import COUNTERGEN_FILES
-from countergen_edit.data.sources.base import Request, sample_from_text
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.errors import UserError
 
@@ -280,7 +281,8 @@ def test_every_shipped_dataset_names_a_source_and_its_keys() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({}, "unknown data source 'None'"),
+        ({}, r"a data set needs a 'source'; this one has \[\]"),
+        ({"path": "x"}, r"a data set needs a 'source'; this one has \['path'\]"),
         ({"source": "jsnl", "path": "x"}, "did you mean 'jsonl'"),
         ({"source": "jsonl", "pth": "x"}, "did you mean 'path'"),
         ({"source": "jsonl"}, "needs 'path'"),
@@ -306,17 +308,22 @@ def test_an_axis_without_a_substitution_section_pairs_by_its_own_words(folder: P
     assert texts(data, "male") == ["John left"]
 
 
-def test_a_source_of_ones_own_is_like_any_other() -> None:
-    @register_source("greeting")
+@pytest.mark.parametrize("name", [*SOURCES])
+def test_every_source_is_where_its_registry_says(name: str) -> None:
+    request, *_ = inspect.signature(SOURCES.get(name)).parameters
+    assert request == "request"
+
+
+def test_a_source_of_ones_own_is_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SOURCES, "_entered", dict(SOURCES._entered))
+
+    @SOURCES.register("greeting")
     def greeting(request: Request, *, word: str) -> CounterfactualSet:
         return request.make("greeting", [sample_from_text(f"{word} Jane", [" !"], request)])
 
-    try:
-        assert texts(load(source="greeting", word="Hi"), "male") == ["Hi John"]
-        with pytest.raises(UserError, match="needs 'word'"):
-            load(source="greeting")
-    finally:
-        del SOURCES["greeting"]
+    assert texts(load(source="greeting", word="Hi"), "male") == ["Hi John"]
+    with pytest.raises(UserError, match="needs 'word'"):
+        load(source="greeting")
 
 
 # --- the data hash

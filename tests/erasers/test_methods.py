@@ -23,8 +23,8 @@ from countergen_edit.erasers import (
     fantope_projection,
     fantope_projection_cvxpy,
 )
-from countergen_edit.erasers.solvers.cvxpy_reference import fit_probe_cvxpy
 from countergen_edit.erasers.labelled import read_rows
+from countergen_edit.erasers.solvers.cvxpy_reference import fit_probe_cvxpy
 from countergen_edit.erasers.solvers.logistic import fit_probe, label_entropy
 from tests.erasers.conftest import concept
 

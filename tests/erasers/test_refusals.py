@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from countergen_edit.erasers import (
+    ERASERS,
     RLACE,
     SAL,
     AffineErasure,
@@ -16,7 +17,6 @@ from countergen_edit.erasers import (
     certify,
     fit_layers,
     make_eraser,
-    register,
 )
 from countergen_edit.errors import UserError
 from tests.erasers.conftest import TABLE, concept
@@ -63,25 +63,23 @@ def test_a_rank_the_method_cannot_reach_is_refused():
 
 def test_names_are_corrected():
     assert "did you mean 'inlp'?" in refusal(make_eraser, "inpl")
-    assert "unknown parameter of eraser inlp 'rnk': did you mean 'rank'?" in refusal(
+    assert "unknown setting of eraser inlp 'rnk': did you mean 'rank'?" in refusal(
         make_eraser, "inlp", rnk=3
     )
     assert "did you mean 'minimax'?" in refusal(RLACE(solver="minmax").fit, X, z)
     assert "did you mean 'random'?" in refusal(RLACE(start="randm").fit, X, z)
 
 
-def test_a_taken_name_is_refused_and_a_free_one_enters():
+def test_a_taken_name_is_refused_and_a_free_one_enters(monkeypatch):
     class Mine(MeanDifference):
         """A user's own."""
 
-    assert "'inlp' is taken by INLP" in refusal(register("inlp"), Mine)
-    from countergen_edit.erasers import ERASERS
-
-    try:
-        register("mine")(Mine)
-        assert isinstance(make_eraser("mine").fit(X, z), BaseEraser)
-    finally:
-        ERASERS.pop("mine", None)
+    assert "'inlp' is taken by countergen_edit.erasers.methods.inlp:INLP" in refusal(
+        ERASERS.register("inlp"), Mine
+    )
+    monkeypatch.setattr(ERASERS, "_entered", dict(ERASERS._entered))
+    ERASERS.register("mine")(Mine)
+    assert isinstance(make_eraser("mine").fit(X, z), BaseEraser)
 
 
 def test_erasure_refuses_what_does_not_fit(no_shape_checks):

@@ -182,6 +182,20 @@ def test_a_directory_without_a_tokenizer_is_named(tiny_dirs, tmp_path, lm):
         load(target)
 
 
+def test_code_of_a_tokenizer_is_not_run_and_nobody_is_asked_whether_to(
+    tiny_dirs, tmp_path, monkeypatch
+):
+    target = shutil.copytree(tiny_dirs["llama"], tmp_path / "own")
+    (target / "own.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w').close()\n")
+    words = json.loads((target / "tokenizer_config.json").read_text())
+    words |= {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": [None, "own.Own"]}}
+    (target / "tokenizer_config.json").write_text(json.dumps(words))
+    monkeypatch.setattr("builtins.input", lambda question: "y")
+    with pytest.raises(UserError, match="no usable tokenizer"):
+        load(target)
+    assert not (tmp_path / "marker").exists()
+
+
 def test_a_slow_tokenizer_is_named():
     class Slow:
         is_fast = False

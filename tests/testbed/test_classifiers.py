@@ -15,9 +15,9 @@ from countergen_edit.conf_path import read_config
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.data.template_files import bank_from_config
 from countergen_edit.experiments.run_folder import RunFolder
+from countergen_edit.metrics.classifier_tasks.sentiment import sentiment_rows
 from countergen_edit.metrics.classifier_tasks.tasks import Vader, measure_templates
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.classifier_tasks.sentiment import sentiment_rows
 from countergen_edit.models.classifiers import Classifier, classifier_from_objects
 from countergen_edit.models.masked import MaskedModel, masked_from_objects
 from countergen_edit.reports.results import Results

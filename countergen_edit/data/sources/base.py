@@ -43,7 +43,7 @@ SOURCES: Registry[Source] = Registry(
         "templates": "countergen_edit.data.sources.loading:templates",
         "jsonl": "countergen_edit.data.sources.files:jsonl",
         "csv": "countergen_edit.data.sources.files:csv_file",
-        "hub": "countergen_edit.data.sources.files:hub",
+        "hub": "countergen_edit.data.sources.published:hub",
         "countergen": "countergen_edit.data.sources.published:countergen",
         "testbed": "countergen_edit.testbed.sources:testbed",
         "testbed_agreement": "countergen_edit.testbed.sources:testbed_agreement",

@@ -8,7 +8,8 @@ every round on X, so its directions are random restarts of one and the same clas
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -44,6 +45,7 @@ class INLP(BaseEraser):
     2
     """
 
+    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"sample_weight": True}
     no_guarantee_because = "INLP stops after a number of rounds, each with a penalised probe"
 
     def __init__(

@@ -15,9 +15,9 @@ M grows like 1/sin of the angle between them, which is therefore reported, and r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -68,6 +68,11 @@ class PreservingEraser(BaseEraser):
             differences left, plus the share of what is kept that was changed, in contexts held out.
     """
 
+    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {
+        "contexts": True,
+        "keep": True,
+        "background": True,
+    }
     no_guarantee_because = "contexts that are kept keep their group difference"
 
     def __init__(

@@ -10,8 +10,9 @@ H(z) certifies any other answer.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -65,6 +66,8 @@ class RLACE(BaseEraser):
     >>> eraser.certificate(X, X[:, 0] > 0).guaranteed
     True
     """
+
+    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"sample_weight": True}
 
     def __init__(
         self,

@@ -9,7 +9,8 @@ drops out before the principal directions are taken.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -33,6 +34,7 @@ class SentenceDebias(BaseEraser):
     [[1.0, 0.0, 0.0]]
     """
 
+    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"pairs": True}
     no_guarantee_because = "principal directions of pairs need not span the differences of means"
 
     def __init__(self, rank: int = 1) -> None:

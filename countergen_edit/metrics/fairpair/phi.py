@@ -209,7 +209,7 @@ class Classifier(ScoreDifference):
 
         source = locate(model)
         try:
-            where = {"local_files_only": source.local_files_only}
+            where = {"local_files_only": source.local_files_only, "trust_remote_code": False}
             self._model: Any = AutoModelForSequenceClassification.from_pretrained(
                 source.location, **where
             ).eval()

@@ -1,0 +1,300 @@
+"""What is chosen by name: ours, a decorator's, an installed package's, a file's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from countergen_edit import registry
+from countergen_edit.errors import UserError
+from countergen_edit.registry import Registry
+
+GROUP = "countergen_edit.tests"
+OWN_FILE = """
+loads = []
+loads.append(1)
+
+class Square:
+    def __init__(self, *, side: float = 1.0) -> None:
+        self.side = side
+
+class Circle:
+    def __init__(self, *, radius: float) -> None:
+        self.radius = radius
+
+NUMBER = 5
+"""
+
+
+@pytest.fixture
+def shapes() -> Registry:
+    return Registry("shape", GROUP, {"fraction": "fractions:Fraction"})
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    path = tmp_path / "own.py"
+    path.write_text(OWN_FILE)
+    return path
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder on the path into which packages can be installed."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry._installed.cache_clear()
+    yield tmp_path
+    registry._installed.cache_clear()
+
+
+def install(site: Path, package: str, entries: str, code: str) -> None:
+    (site / f"{package}.py").write_text(code)
+    info = site / f"{package}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\n{entries}\n")
+
+
+def refusal(call, *args, **kwargs) -> str:
+    with pytest.raises(UserError) as caught:
+        call(*args, **kwargs)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# Ours, and those that a decorator enters
+
+
+def test_ours_are_imported_on_first_use() -> None:
+    script = (
+        "import sys\n"
+        "from countergen_edit.registry import Registry\n"
+        "shapes = Registry('shape', 'none', {'fraction': 'fractions:Fraction'})\n"
+        "assert [*shapes] == ['fraction'] and 'fraction' in shapes\n"
+        "assert 'fractions' not in sys.modules\n"
+        "print(shapes.get('fraction').__name__)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout == "Fraction\n"
+
+
+def test_what_a_decorator_enters_is_like_ours(shapes: Registry) -> None:
+    @shapes.register("square")
+    class Square:
+        pass
+
+    assert [*shapes] == ["fraction", "square"]
+    assert shapes.get("square") is Square
+    assert isinstance(shapes.make("square"), Square)
+    assert shapes.name_of(Square) == shapes.name_of(Square()) == "square"
+
+
+def test_one_name_for_two_classes_is_refused(shapes: Registry) -> None:
+    class Square:
+        pass
+
+    class Rectangle:
+        pass
+
+    shapes.register("square")(Square)
+    message = refusal(shapes.register("square"), Rectangle)
+    assert message.startswith("shape name 'square' is taken by ")
+    assert "<locals>.Square: choose another" in message
+    assert "is taken by fractions:Fraction" in refusal(shapes.register("fraction"), Square)
+    assert shapes.get("square") is Square
+
+
+def test_a_class_that_is_defined_again_takes_its_own_place(shapes: Registry) -> None:
+    def cell() -> type:
+        @shapes.register("square")
+        class Square:
+            pass
+
+        return Square
+
+    first, second = cell(), cell()
+    assert shapes.get("square") is second is not first
+
+
+def test_ours_may_be_registered_under_their_own_name_again(shapes: Registry) -> None:
+    from fractions import Fraction
+
+    assert shapes.register("fraction")(Fraction) is Fraction
+
+
+def test_an_unknown_name_gets_the_nearest(shapes: Registry) -> None:
+    shapes.register("square")(type("Square", (), {}))
+    assert refusal(shapes.get, "sqare") == (
+        "unknown shape 'sqare': did you mean 'square'? Valid: fraction, square"
+    )
+
+
+# Settings
+
+
+def two(side: int, *, depth: int = 2, colour: str = "red", **options: object) -> tuple:
+    return side, depth, colour, options
+
+
+def closed(side: int, *, depth: int = 2, seed: int = 0) -> tuple[int, int, int]:
+    return side, depth, seed
+
+
+def test_settings_are_checked_against_the_signature(shapes: Registry) -> None:
+    shapes.register("box")(closed)
+    assert shapes.make("box", {"side": 3, "depth": 4}, seed=7) == (3, 4, 7)
+    assert refusal(shapes.make, "box", {"side": 3, "dept": 4}, seed=7) == (
+        "unknown setting of shape box 'dept': did you mean 'depth'? Valid: side, depth, kind"
+    )
+    assert refusal(shapes.make, "box") == "shape box needs side: give box.side"
+
+
+def test_a_user_cannot_set_what_the_program_adds(shapes: Registry) -> None:
+    shapes.register("box")(closed)
+    shapes.register("open")(two)
+    assert "unknown setting of shape box 'seed'" in refusal(
+        shapes.make, "box", {"side": 3, "seed": 1}, seed=7
+    )
+    assert "unknown setting of shape open 'depth'" in refusal(
+        shapes.make, "open", {"side": 3, "depth": 1}, depth=7
+    )
+
+
+def test_an_open_signature_takes_any_setting_but_needs_its_own(shapes: Registry) -> None:
+    shapes.register("open")(two)
+    assert shapes.make("open", {"side": 1, "glow": True}) == (1, 2, "red", {"glow": True})
+    assert "needs side" in refusal(shapes.make, "open", {"glow": True})
+
+
+def test_kind_says_what_stands_under_a_name_of_ones_own(shapes: Registry, own: Path) -> None:
+    shapes.register("box")(closed)
+    assert shapes.make("mine", {"kind": "box", "side": 1}) == (1, 2, 0)
+    assert shapes.make("other", {"kind": "box", "side": 2, "depth": 3}) == (2, 3, 0)
+    assert refusal(shapes.make, "mine", {"kind": "box"}) == "shape mine needs side: give mine.side"
+    assert shapes.make("mine", {"kind": f"{own}:Square", "side": 2.5}).side == 2.5
+    settings = {"kind": "box", "side": 1}
+    shapes.make("mine", settings)
+    assert settings == {"kind": "box", "side": 1}
+
+
+# Files
+
+
+def test_a_file_of_ones_own_is_run_once_for_all_its_names(shapes: Registry, own: Path) -> None:
+    square, circle = shapes.get(f"{own}:Square"), shapes.get(f"{own}:Circle")
+    assert sys.modules[square.__module__].loads == [1]
+    assert shapes.make(f"{own}:Circle", {"radius": 2.0}).radius == 2.0
+    assert "needs radius" in refusal(shapes.make, f"{own}:Circle")
+    assert Registry("other", GROUP, {}).get(f"{own}:Circle") is circle
+
+
+def test_a_path_may_be_relative_or_begin_at_home(
+    shapes: Registry, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(own.parent)
+    monkeypatch.setenv("HOME", str(own.parent))
+    assert shapes.get("own.py:Square") is shapes.get("~/own.py:Square")
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("import no_such_module_at_all\n", "ModuleNotFoundError: No module named 'no_such_mod"),
+        ("def f(:\n", "SyntaxError: "),
+        ("raise RuntimeError('first line\\nsecond line')\n", "RuntimeError: first line"),
+        ("raise RuntimeError\n", "RuntimeError: no reason given"),
+        ("import sys\nsys.exit('usage: own')\n", "SystemExit: usage: own"),
+    ],
+)
+def test_a_file_that_raises_is_one_line(
+    shapes: Registry, own: Path, code: str, reason: str
+) -> None:
+    own.write_text(code)
+    message = refusal(shapes.get, f"{own}:Square")
+    assert message.startswith(f"cannot load shape '{own}:Square': {reason}")
+    own.write_text(OWN_FILE)
+    assert shapes.make(f"{own}:Square").side == 1.0
+
+
+def test_a_missing_file_and_a_missing_name_are_named(shapes: Registry, own: Path) -> None:
+    missing = own.with_name("missing.py")
+    assert refusal(shapes.get, f"{missing}:Square") == f"no such file: {missing}"
+    assert "unknown name in" in (message := refusal(shapes.get, f"{own}:Sqare"))
+    assert "did you mean 'Square'?" in message
+    assert f"say what in it, {own}:Name" in refusal(shapes.get, str(own))
+    assert "is no class or function, but 5" in refusal(shapes.get, f"{own}:NUMBER")
+
+
+# Installed packages
+
+
+def test_an_installed_package_enters_its_own(shapes: Registry, site: Path) -> None:
+    install(site, "pack_a", "star = pack_a:Star", "class Star:\n    pass\n")
+    assert "star" in shapes
+    assert [*shapes] == ["fraction", "star"]
+    assert "pack_a" not in sys.modules
+    assert shapes.get("star").__name__ == "Star"
+    assert shapes.name_of(shapes.make("star")) == "star"
+    assert "did you mean 'star'?" in refusal(shapes.get, "sta")
+
+
+def test_a_class_of_an_installed_package_has_its_name_before_it_is_looked_up(
+    shapes: Registry, site: Path
+) -> None:
+    install(site, "pack_b", "star = pack_b:Star\nsun = pack_b:Sun", "class Star: ...\n")
+    import pack_b
+
+    assert shapes.name_of(pack_b.Star) == "star"
+
+
+def test_an_entry_that_cannot_be_loaded_is_one_line(shapes: Registry, site: Path) -> None:
+    install(site, "pack_c", "star = pack_c:Star\nmoon = pack_c.moon:Moon", "")
+    message = refusal(shapes.get, "star")
+    assert message.startswith("cannot load shape 'star': AttributeError")
+    assert refusal(shapes.get, "moon").startswith("cannot load shape 'moon': ModuleNotFoundError")
+
+
+def test_packages_that_enter_one_name_are_refused_when_it_is_used(
+    shapes: Registry, site: Path
+) -> None:
+    install(site, "pack_d", "star = pack_d:Star\nmoon = pack_d:Moon", "class Moon: ...\n")
+    install(site, "pack_e", "star = pack_e:Star", "class Star: ...\n")
+    message = refusal(shapes.get, "star")
+    assert message.startswith("shape 'star' is entered by several packages (pack_")
+    assert shapes.get("moon").__name__ == "Moon"
+
+
+def test_a_package_cannot_take_one_of_our_names(shapes: Registry, site: Path) -> None:
+    install(site, "pack_f", "fraction = pack_f:Fraction", "class Fraction: ...\n")
+    assert shapes.get("fraction").__module__ == "fractions"
+    assert [*shapes] == ["fraction"]
+
+
+def test_a_decorator_cannot_take_the_name_of_an_installed_package(
+    shapes: Registry, site: Path
+) -> None:
+    install(site, "pack_g", "star = pack_g:Star", "class Star: ...\n")
+    assert "is taken by pack_g:Star" in refusal(shapes.register("star"), type("Sun", (), {}))
+
+
+# Names of things
+
+
+def test_what_is_registered_nowhere_is_named_by_its_file(shapes: Registry, own: Path) -> None:
+    square = shapes.get(f"{own}:Square")
+    elsewhere = Registry("shape", GROUP, {})
+    name = elsewhere.name_of(square)
+    assert name == f"{own}:Square"
+    assert elsewhere.get(name) is square
+
+
+def test_another_class_of_the_same_name_is_not_ours(shapes: Registry) -> None:
+    class Fraction:
+        pass
+
+    Fraction.__qualname__ = "Fraction"
+    assert shapes.name_of(Fraction) != "fraction"
