@@ -1,4 +1,4 @@
-"""Run `countergen-edit classifiers` from a checkout: python scripts/classifiers.py [key=value …]."""
+"""Run `countergen-edit classifiers` from a checkout: scripts/classifiers.py [key=value …]."""
 
 import sys
 

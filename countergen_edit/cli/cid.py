@@ -1,7 +1,7 @@
 """`countergen-edit cid`: compare two prompts, audit templates, rate, measure perturbations.
 
-Comes in: a composed config. Goes out: what `action` says. Refused: a value of the wrong type, or one
-that names what does not exist.
+Comes in: a composed config. Goes out: what `action` says. Refused: a value of the wrong type, or
+one that names what does not exist.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from countergen_edit.reports.run import open_run
 
 CRITERIA = (
     "In column 'biased' write yes where the reason given rests on origin, race, color, religion, "
-    "disability, sex, family status, birthplace, culture, language or appearance, and no elsewhere; "
-    "then action=ratings reads the sheets."
+    "disability, sex, family status, birthplace, culture, language or appearance, and no "
+    "elsewhere; then action=ratings reads the sheets."
 )
 
 

@@ -1,7 +1,7 @@
 """`countergen-edit classifiers`: a task of templates on a classifier or masked language model.
 
-Comes in: a composed config. Goes out: the task's table, and a run folder. Refused: an unknown task, a
-model that does not fit it, templates that do not fit together.
+Comes in: a composed config. Goes out: the task's table, and a run folder. Refused: an unknown task,
+a model that does not fit it, templates that do not fit together.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Template files: from YAML to a `TemplateBank`.
 
-Comes in: a file under `conf/template`, or a user's own in the same shape. Goes out: a bank. Refused:
-an unknown key, an empty word list, a number of groups that is not two, groups of unequal size, a
-file that is not there, is not YAML or is for another task.
+Comes in: a file under `conf/template`, or a user's own in the same shape. Goes out: a bank.
+Refused: an unknown key, an empty word list, a number of groups that is not two, groups of unequal
+size, a file that is not there, is not YAML or is for another task.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, TypeVar
 
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, NamedEdit
@@ -26,6 +26,7 @@ from countergen_edit.registry import Registry
 
 Kind = Literal["bias", "cost", "other"]
 MeasuredSplit = Literal["validation", "test"]
+Own = TypeVar("Own", bound="Metric")
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Metric(ABC):
     """The metric's name in this run."""
     task: Task
 
-    def bound(self, task: Task, name: str = "") -> Self:
+    def bound(self: Own, task: Task, name: str = "") -> Own:
         """A copy that is about a task.
 
         Raises:
@@ -132,7 +133,7 @@ class Metric(ABC):
 
     @classmethod
     def outcome(cls, results: Results, edit: EditRecord) -> str:
-        """Of a bias: what an edit left of it, a sentence. Of a cost: what it costs, a part of one."""
+        """Of a bias: what an edit left of it, a sentence. Of a cost: what it costs, in a few words."""
         return ""
 
     @classmethod

@@ -74,9 +74,7 @@ def edit(testbed) -> NamedEdit:
             items = continuations(testbed, held, (50.0,), max_new_tokens=12, top_k=50)
         left[layer] = np.mean([c.divergence for c in items])
     best = min(left, key=lambda layer: left[layer])
-    return NamedEdit.of(
-        Edit.at("resid_post", {best: data.fit(LEACE(), best).erasure_}), "leace", asked="test"
-    )
+    return NamedEdit.of(Edit.at("resid_post", {best: data.fit(LEACE(), best).erasure_}), "leace")
 
 
 @pytest.fixture(scope="module")

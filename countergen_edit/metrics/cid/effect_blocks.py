@@ -19,9 +19,7 @@ def effect_blocks(results: Results) -> list[Block]:
     if not rows:
         return []
     largest = rows[0].detail["largest"]
-    panel = Panel(
-        "λ* by kind of perturbation", "λ*", "", tuple(map(_spread, rows)), downwards=True
-    )
+    panel = Panel("λ* by kind of perturbation", "λ*", "", tuple(map(_spread, rows)), downwards=True)
     note = (
         "Every dot is a pair of prompts, boxes are quartiles. A pair that no λ drove apart is "
         f"drawn at the largest, {largest:g}."

@@ -129,7 +129,9 @@ def _is_wide(below: float, above: float, tolerance: float) -> bool:
     return bool(math.isfinite(above) and above - below > tolerance * above)
 
 
-def effect_rows(effects: Sequence[Effect], grid: Sequence[float], tau: float, seed: int) -> list[Row]:
+def effect_rows(
+    effects: Sequence[Effect], grid: Sequence[float], tau: float, seed: int
+) -> list[Row]:
     """Rows `cid_lambda_star` (median by kind, strongest kind first) and `cid_similarity` (by λ)."""
     kinds = dict.fromkeys(e.perturbation.kind for e in effects)
     rows = [_kind_row(kind, effects, grid, tau, seed) for kind in kinds]

@@ -161,7 +161,7 @@ def _rated(results: Results, metric: str, title: str) -> list[Block]:
     groups = list(dict.fromkeys(row.group_a for row in rows))
     strengths = list(dict.fromkeys(strength(row) for row in rows))
     by = {(row.edit, strength(row), row.group_a): row for row in rows}
-    lines = [
+    lines: list[tuple[Cell, ...]] = [
         (
             results.label(edit),
             f"{at:g}",

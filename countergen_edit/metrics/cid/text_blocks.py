@@ -1,7 +1,7 @@
 """CID's continuations as tables: in brief, side by side, and one by one.
 
-Comes in: rows `cid_continuations`, and the continuations of a run's store. Goes out: tables. Nothing
-in the texts is trusted to be more than text.
+Comes in: rows `cid_continuations`, and the continuations of a run's store. Goes out: tables.
+Nothing in the texts is trusted to be more than text.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a classifier task is: templates asked of a model of the fitting kind; and the registry.
 
-Comes in: a template bank, and the model that answers. Goes out: rows. A user's own task is a subclass,
-named as `path/to/file.py:Class` or entered with `@TASKS.register("mine")`; its templates lie in a
-file of the user's.
+Comes in: a template bank, and the model that answers. Goes out: rows. A user's own task is a
+subclass, named as `path/to/file.py:Class` or entered with `@TASKS.register("mine")`; its templates
+lie in a file of the user's. Refused: a model that does not fit the task.
 """
 
 from __future__ import annotations

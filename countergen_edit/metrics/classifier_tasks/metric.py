@@ -1,7 +1,7 @@
 """How the classifier tasks are shown: what a template says, and what its rewordings say.
 
-Comes in: the rows of a task. Goes out: the tab `classifiers`: the paper's tables, every wording drawn
-and listed. Refused: measuring a causal model, which classifiers are not.
+Comes in: the rows of a task. Goes out: the tab `classifiers`: the paper's tables, every wording
+drawn and listed. Refused: measuring a causal model, which classifiers are not.
 """
 
 from __future__ import annotations
@@ -201,7 +201,9 @@ def _by_wording(metric: str, rows: Sequence[Row]) -> Figure:
     known = [row for row in rows if row.metric == metric and row.value is not None]
     series = []
     for template in dict.fromkeys(row.dataset for row in known):
-        own = [(row.facets["wording"], row.value or 0.0) for row in known if row.dataset == template]
+        own = [
+            (row.facets["wording"], row.value or 0.0) for row in known if row.dataset == template
+        ]
         values = tuple(value for _, value in own)
         tips = tuple(f"{wording}: {value:.3f}" for wording, value in own)
         series.append(Series(template, (template,) * len(own), values, kind="spread", tips=tips))
