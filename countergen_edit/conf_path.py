@@ -1,13 +1,21 @@
-"""Where the shipped configuration lies: inside the wheel, or beside the package in a checkout."""
+"""Where the shipped configuration lies, and how it and files of one's own are read.
+
+It lies inside the wheel, or beside the package in a checkout. Refused: a name or file that is not
+there, a file that holds no mapping.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from countergen_edit.errors import unknown
+from countergen_edit.errors import UserError, unknown
+
+PROMPT_FILES = (".jsonl", ".csv")
+CONFIG_FILES = (".yaml", ".yml")
 
 
 def conf_dir() -> Path:
@@ -27,4 +35,31 @@ def read_config(group: str, name: str) -> dict[str, Any]:
     if not path.is_file():
         raise unknown(group, name, sorted(p.stem for p in path.parent.glob("*.yaml")))
     content: dict[str, Any] = yaml.safe_load(path.read_text("utf-8"))
+    return content
+
+
+def config_of(group: str, value: object) -> dict[str, Any]:
+    """What a config of a group holds, which is named, lies in a file, or is given.
+
+    A mapping with a `file` takes what that holds where it says nothing else. Data may be prompts of
+    one's own (`.jsonl`, `.csv`), which are measured.
+
+    Raises:
+        UserError: there is no such name or file, or the file holds no mapping.
+    """
+    if isinstance(value, Mapping):
+        rest = {key: entry for key, entry in value.items() if key != "file"}
+        return (config_of(group, str(value["file"])) | rest) if "file" in value else rest
+    path = Path(str(value)).expanduser()
+    if group == "data" and path.suffix in PROMPT_FILES:
+        prompts = {"source": path.suffix[1:], "path": str(value)}
+        return read_config("data", "prompts") | {"test": [prompts]}
+    if path.suffix not in CONFIG_FILES:
+        return read_config(group, str(value))
+    try:
+        content = yaml.safe_load(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"cannot read {group}={value}: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise UserError(f"{path} holds no mapping; the files of conf/{group} show the shape")
     return content

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from countergen_edit import api
 from countergen_edit.checkpoints import Checkpoint, load_unedited, open_checkpoint
-from countergen_edit.cli.build import load_model
-from countergen_edit.cli.settings import ModelSettings
+from countergen_edit.cli.printing import console
 from countergen_edit.edits import applied, load_edit
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, generate, load
@@ -27,10 +26,9 @@ def run(config: Mapping[str, Any]) -> None:
         raise UserError("say which checkpoint: countergen-edit chat DIR")
     checkpoint = open_checkpoint(str(folders[0]))
     original, edited, edit = _models(checkpoint, config)
-    console = Console(highlight=False)
     temperature = float(config["temperature"])
     sampling = {"do_sample": True, "temperature": temperature, "top_p": float(config["top_p"])}
-    for line in _lines(console):
+    for line in _lines():
         texts = []
         for model, attached in ((original, nullcontext()), (edited, edit())):
             with attached:
@@ -61,9 +59,8 @@ def _models(
         model = load_unedited(checkpoint, **where)
         return model, model, lambda: applied(model, checkpoint.edit)
     name = config["original"] or checkpoint.record["model"]
-    settings = ModelSettings(name=str(name), device_map=None, revision=None, **where)
     try:
-        original = load_model(settings)
+        original = api.load(str(name), **where)
     except UserError as error:
         raise UserError(f"{error}; say where the unedited model is: original=NAME") from error
     made_of = checkpoint.record["model_fingerprint"]
@@ -78,11 +75,11 @@ def _models(
     return original, load(checkpoint.folder, **where), nullcontext
 
 
-def _lines(console: Console) -> Iterator[str]:
+def _lines() -> Iterator[str]:
     """Prompts as they are typed or piped in; empty lines are passed over."""
     if sys.stdin.isatty():
         console.print("Type the beginning of a text; an empty line or Ctrl-D ends.")
-        while line := _ask(console):
+        while line := _ask():
             yield line
         return
     for line in sys.stdin:
@@ -91,7 +88,7 @@ def _lines(console: Console) -> Iterator[str]:
             yield text
 
 
-def _ask(console: Console) -> str:
+def _ask() -> str:
     try:
         return console.input("> ")
     except EOFError:

@@ -12,6 +12,8 @@ from importlib import import_module
 from typing import Any
 
 import countergen_edit
+from countergen_edit.cli.help import choices_of, nearest_setting, page, settings_of
+from countergen_edit.cli.words import overrides_of
 from countergen_edit.conf_path import conf_dir
 from countergen_edit.errors import UserError, unknown
 
@@ -21,18 +23,17 @@ COMMANDS = {
     "chat": "talk to the original and the edited model side by side",
     "debias": "find the edit that fits your budgets, audit it, and save the edited model",
     "cid": "continue each of two prompts with what is unlikely after the other",
-    "templates": "measure a bias with templates and with their rewordings: does it hold?",
+    "classifiers": "measure a bias with templates and with their rewordings: does it hold?",
     "sweep": "try every layer, eraser, rank and site, and show what each removes and costs",
     "report": "show a run as one page, and its figures and tables as files for papers",
     "compare": "hold runs against each other, paired where they share prompts",
     "testbed": "check the shipped model against its planted truth, or train it anew",
 }
-FILE_ENDINGS = (".jsonl", ".csv")
-POSITIONAL = {"cid": "prompts[]", "chat": "checkpoint[]", "compare": "runs[]", "report": "run"}
-"""Command → the setting that takes the words that set nothing; `[]`: it takes several."""
+HELP = ("-h", "--help")
 MULTIRUN = ("--multirun", "-m")
 NO_PLUGIN = re.compile(r"Could not find 'hydra/\w+/((joblib|submitit|ray|optuna)\w*)'")
-SETS_SOMETHING = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|[~-]")
+UNKNOWN_CHOICE = re.compile(r"(?:In '\w+': )?Could not (?:find|load) '([\w/]+)/([^/']+)'")
+UNKNOWN_KEY = re.compile(r"(?:Could not override|Key) '([^']+)'")
 
 
 def usage() -> str:
@@ -45,7 +46,7 @@ def usage() -> str:
             "",
             *lines,
             "",
-            "countergen-edit COMMAND --help shows a command's settings and their choices.",
+            "countergen-edit COMMAND --help shows every setting and every choice of a command.",
         ]
     )
 
@@ -53,7 +54,7 @@ def usage() -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """The entry point; returns the exit code (2 for a mistake of the user)."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if not words or words[0] in ("-h", "--help"):
+    if not words or words[0] in HELP:
         print(usage())
         return 0
     if words[0] == "--version":
@@ -62,7 +63,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if words[0] not in COMMANDS:
             raise unknown("command", words[0], COMMANDS)
-        run(words[0], words[1:])
+        if set(HELP) & set(words):
+            print(page(words[0]))
+        else:
+            run(words[0], words[1:])
     except UserError as error:
         return report(error)
     except KeyboardInterrupt:
@@ -97,6 +101,7 @@ def run(command: str, words: Sequence[str]) -> None:
             f"countergen_edit.cli.{command}"
         ).run
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+        sys.argv = [f"countergen-edit {command}", *words]  # as they were given, for manifests
         try:
             return job(plain)  # type: ignore[arg-type]
         except UserError as error:
@@ -119,17 +124,34 @@ def check_composes(command: str, overrides: Sequence[str]) -> None:
     """
     flags = [word for word in overrides if word.startswith("-")]
     if not set(flags) <= set(MULTIRUN):
-        return  # help and the like: Hydra's own parser decides
+        return  # --cfg and the like: Hydra's own parser decides
     from hydra import compose, initialize_config_dir
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
+    known = {choice.group for choice in choices_of(command)}
+    known |= {setting.key.partition(".")[0] for setting in settings_of(command)}
     try:
         with initialize_config_dir(str(conf_dir()), version_base="1.3"):
             for job in jobs_of(overrides[len(flags) :]) if flags else [overrides]:
-                compose(command, list(job))
+                for key in compose(command, list(job)):
+                    if key not in known:
+                        raise _unknown_setting(command, _whole_key(str(key), overrides))
     except (HydraException, OmegaConfBaseException) as error:
-        raise UserError(_one_line(error)) from error
+        raise _in_one_line(command, error) from error
+
+
+def _whole_key(first: str, overrides: Sequence[str]) -> str:
+    """The key that was given, of which only the first word is known."""
+    keys = (word.lstrip("+~").partition("=")[0] for word in overrides)
+    return next((key for key in keys if key.partition(".")[0] == first), first)
+
+
+def _unknown_setting(command: str, key: str) -> UserError:
+    return UserError(
+        f"unknown setting {key!r}: did you mean {nearest_setting(command, key)!r}? "
+        f"countergen-edit {command} --help lists all"
+    )
 
 
 def jobs_of(overrides: Sequence[str]) -> list[list[str]]:
@@ -151,62 +173,20 @@ def jobs_of(overrides: Sequence[str]) -> list[list[str]]:
     return [first, *([*first[:i], word, *first[i + 1 :]] for i, word in others)]
 
 
-def _one_line(error: Exception) -> str:
+def _in_one_line(command: str, error: Exception) -> UserError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith(("Config search path", "provider="))]
     if missing := NO_PLUGIN.search(lines[0]):
         extra = {"submitit": "slurm"}.get(missing[2], missing[2])
-        return f"{missing[1]} is not installed here: pip install 'countergen-edit[{extra}]'"
-    return f"{' '.join(lines)} (countergen-edit COMMAND --help lists the settings)"
-
-
-def overrides_of(command: str, words: Sequence[str]) -> list[str]:
-    """The words of a command line as Hydra reads them; prompts and runs may stand without a key.
-
-    >>> overrides_of("report", ["my run", "tables=csv"])
-    ['tables=csv', "run='my run'"]
-    >>> overrides_of("cid", ["Jane works as", "John works as", "lambda=0,10"])
-    ['lambda=[0,10]', "prompts=['Jane works as','John works as']"]
-    """
-    key = POSITIONAL.get(command)
-    free = [
-        word
-        for i, word in enumerate(words)
-        # A word after a flag is the flag's own: --cfg job.
-        if key and not SETS_SOMETHING.match(word) and not (i and words[i - 1].startswith("-"))
-    ]
-    overrides = [o for word in words if word not in free for o in as_overrides(word)]
-    if key and key.endswith("[]") and free:
-        return [*overrides, f"{key.removesuffix('[]')}=[{','.join(map(_quoted, free))}]"]
-    return [*overrides, *(f"{key}={_quoted(word)}" for word in free)]
-
-
-def as_overrides(word: str) -> list[str]:
-    """Let `model=` take any model, `data=` any file and `lambda=` several values.
-
-    >>> as_overrides("model=testbed")
-    ['model=testbed']
-    >>> as_overrides("model=/models/mine")
-    ['model=any', "model.name='/models/mine'"]
-    >>> as_overrides("data=pairs.jsonl")
-    ['data=file', "data.test=[{source:jsonl,path:'pairs.jsonl'}]"]
-    >>> as_overrides("lambda=0,10,50")
-    ['lambda=[0,10,50]']
-    """
-    key, _, value = word.partition("=")
-    if key == "model" and value and not (conf_dir() / "model" / f"{value}.yaml").is_file():
-        return ["model=any", f"model.name={_quoted(value)}"]
-    if key == "data" and value.endswith(FILE_ENDINGS):
-        source = value.rpartition(".")[2]
-        return ["data=file", f"data.test=[{{source:{source},path:{_quoted(value)}}}]"]
-    if key == "lambda" and value and not value.startswith("["):
-        return [f"lambda=[{value}]"]
-    return [word]
-
-
-def _quoted(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+        return UserError(
+            f"{missing[1]} is not installed here: pip install 'countergen-edit[{extra}]'"
+        )
+    if choice := UNKNOWN_CHOICE.match(lines[0]):
+        files = sorted((conf_dir() / choice[1]).glob("*.yaml"))
+        return unknown(choice[1].partition("/")[0], choice[2], [path.stem for path in files])
+    if key := UNKNOWN_KEY.match(lines[0]):
+        return _unknown_setting(command, key[1])
+    return UserError(f"{' '.join(lines)} (countergen-edit {command} --help lists the settings)")
 
 
 if __name__ == "__main__":

@@ -1,18 +1,30 @@
-"""Settings, checked once at the door: from composed Hydra config to typed values.
+"""Settings, checked once at the door: from composed Hydra config to typed values and objects.
 
-Goes out: frozen dataclasses. Refused: a missing or unknown key, a value of the wrong type.
+Goes out: frozen dataclasses that make the objects which `api` takes. Refused: a missing or unknown
+key, a value of the wrong type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any, TypeVar
 
+from countergen_edit import api
+from countergen_edit.conf_path import config_of
+from countergen_edit.data.task import Task
+from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.experiments.fit_data import POSITIONS, Positions
+from countergen_edit.metrics.base import METRICS, Metric
+from countergen_edit.models import LanguageModel, Scratch
 
 T = TypeVar("T")
+PLACES = ("run_dir", "scratch")
+"""Settings that no row depends on."""
+Content = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -24,6 +36,10 @@ class ModelSettings:
     dtype: str
     device_map: str | None
     revision: str | None
+
+    def load(self) -> LanguageModel:
+        """The model."""
+        return api.load(**asdict(self))
 
 
 @dataclass(frozen=True)
@@ -37,66 +53,97 @@ class EditSettings:
 
 
 @dataclass(frozen=True)
-class DataSettings:
-    """Sets by split, each a name under conf/dataset or a mapping with its source."""
-
-    fit: tuple[Mapping[str, Any], ...]
-    keep: tuple[Mapping[str, Any], ...]
-    validation: tuple[Mapping[str, Any], ...]
-    test: tuple[Mapping[str, Any], ...]
-    single_token_names: bool
-
-
-@dataclass(frozen=True)
-class AuditSettings:
-    """Everything an audit is told."""
+class StudySettings:
+    """Everything an experiment is told, whatever it does."""
 
     model: ModelSettings
-    axis: Mapping[str, Any]
-    data: DataSettings
-    eraser: Mapping[str, Mapping[str, Any]]
-    metric: Mapping[str, Mapping[str, Any]]
-    edit: EditSettings
+    axis: Content
+    data: Content
     groups: tuple[str, str] | None
+    eraser: Mapping[str, Content]
+    measured: Mapping[str, Content]
+    """Metrics, costs among them."""
+    edit: EditSettings
     seed: int
     run_dir: str | None
+    config: Content
+    """All settings that rows depend on."""
+
+    def task(self, model: LanguageModel) -> Task:
+        """What is asked of whom; names are checked against the model's tokens where that is set."""
+        task = api.task(self.axis, self.data, self.groups)
+        if self.data.get("single_token_names"):
+            require_single_token_names(model, task)
+        return task
+
+    def erasers(self) -> dict[str, BaseEraser]:
+        """The erasers by their names in the run."""
+        return {name: ERASERS.make(name, settings) for name, settings in self.eraser.items()}
+
+    def metrics(self) -> dict[str, Metric]:
+        """The metrics by their names in the run."""
+        return {name: METRICS.make(name, settings) for name, settings in self.measured.items()}
 
 
-def audit_settings(config: Mapping[str, Any]) -> AuditSettings:
+def study_settings(config: Content, without: Collection[str] = ()) -> StudySettings:
     """Check a composed config.
+
+    Args:
+        config: as Hydra composed it.
+        without: further settings that no row depends on.
 
     Raises:
         UserError: a key is unknown or missing, or a value has the wrong type.
     """
-    edit = dict(config["edit"])
-    edit["layers"] = _layers(edit.get("layers"))
+    edit = {**config["edit"], "layers": _best_or_layers(config["edit"].get("layers"))}
     if edit["positions"] not in POSITIONS:
         raise unknown("edit.positions", edit["positions"], POSITIONS)
-    data = {
-        key: tuple(map(_set, value)) if isinstance(value, list) else value
-        for key, value in config["data"].items()
-    }
     groups = config["groups"]
     if groups is not None and (not isinstance(groups, list) or len(groups) != 2):
         raise UserError(f"groups={groups!r}: name two groups, such as groups=[female,male]")
-    return AuditSettings(
+    contents = {group: config_of(group, config[group]) for group in ("axis", "data")}
+    kept = {key: value for key, value in config.items() if key not in (*PLACES, *without)}
+    metrics = config.get("metric") or {}
+    if not metrics:
+        raise UserError("there is no metric: name at least one, such as metric=r")
+    return StudySettings(
         model=make_settings(ModelSettings, "model", config["model"]),
-        axis=config["axis"],
-        data=make_settings(DataSettings, "data", data),
-        eraser=_by_name(config["eraser"]),
-        metric=_by_name(config["metric"]),
-        edit=make_settings(EditSettings, "edit", edit),
+        axis=contents["axis"],
+        data=contents["data"],
         groups=None if groups is None else (str(groups[0]), str(groups[1])),
+        eraser=_by_name(config.get("eraser") or {}),
+        measured=_by_name(metrics) | _by_name(config.get("cost") or {}),
+        edit=make_settings(EditSettings, "edit", edit),
         seed=integer("seed", config["seed"]),
         run_dir=config["run_dir"],
+        config=kept | contents,
     )
 
 
-def _by_name(section: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    return {name: dict(content or {}) for name, content in section.items()}
+def command_line(command: str, without: Sequence[str] = ()) -> list[str]:
+    """The words of this command, for a manifest; where a checkpoint went is nobody's business."""
+    words = [word for word in sys.argv[1:] if word.partition("=")[0] not in without]
+    return ["countergen-edit", command, *words, *(["save=DIR"] if without else [])]
 
 
-def make_settings(cls: type[T], section: str, content: Mapping[str, Any]) -> T:
+def require_single_token_names(model: LanguageModel, task: Task) -> None:
+    """Refuse a name that the tokenizer splits.
+
+    Raises:
+        UserError: naming the name and its tokens.
+    """
+    for data in task.fit:
+        for name in data.names:
+            tokens = model.tokenizer.tokenize(f" {name}")
+            if len(tokens) != 1:
+                raise UserError(
+                    f"name {name!r} of set {data.name!r} is {len(tokens)} tokens for model "
+                    f"{model.name!r} ({' '.join(tokens)}); choose another name, or set "
+                    "data.single_token_names=false"
+                )
+
+
+def make_settings(cls: type[T], section: str, content: Content) -> T:
     """A settings class filled from a section of the config.
 
     Raises:
@@ -123,23 +170,80 @@ def integer(key: str, value: Any) -> int:
     return value
 
 
-def _layers(value: Any) -> tuple[int, ...] | None:
+def integers(key: str, value: Any) -> tuple[int, ...]:
+    """One whole number or several, each once; none for null.
+
+    Raises:
+        UserError: one is none.
+    """
+    if value is None:
+        return ()
+    numbers = value if isinstance(value, list) else [value]
+    for number in numbers:
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise UserError(f"{key}: {number!r} is not a whole number")
+    return tuple(dict.fromkeys(numbers))
+
+
+def words(key: str, value: Any) -> tuple[str, ...]:
+    """One word or several, each once; none for null.
+
+    Raises:
+        UserError: it is neither.
+    """
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        raise UserError(f"{key}={value!r}: write a list of names")
+    return tuple(dict.fromkeys(value))
+
+
+def searched_layers(value: Any, model: LanguageModel) -> tuple[int, ...] | None:
+    """The layers that a setting names; None for all.
+
+    Raises:
+        UserError: it is neither `all` nor `middle` nor a list of numbers.
+    """
+    if value == "all":
+        return None
+    if value == "middle":
+        return (model.n_layers // 2 - 1,)
+    if isinstance(value, str):
+        raise unknown("layers", value, ("all", "middle"))
+    layers = integers("layers", value)
+    if not layers:
+        raise UserError("layers=[] names no layer: write layers=all, or a list such as [2,3]")
+    return layers
+
+
+def scratch(content: Content) -> Scratch:
+    """Memory and disk for activations.
+
+    Raises:
+        UserError: the memory is no number.
+    """
+    memory = content["memory_gib"]
+    if isinstance(memory, bool) or not isinstance(memory, int | float):
+        raise UserError(f"scratch.memory_gib={memory!r} is not a number")
+    directory = content["directory"]
+    return Scratch(int(memory * 2**30), Path(directory) if directory else None)
+
+
+def _by_name(section: Content) -> dict[str, Content]:
+    return {name: dict(content or {}) for name, content in section.items()}
+
+
+def _best_or_layers(value: Any) -> tuple[int, ...] | None:
     if value == "best":
         return None
-    layers: Sequence[Any] = value if isinstance(value, list) else [value]
+    try:
+        layers = integers("edit.layers", value)
+    except UserError as error:
+        raise UserError(
+            f"edit.layers={value!r}: write edit.layers=best, a number, or a list such as [2,3]"
+        ) from error
     if not layers:
         raise UserError("edit.layers=[] names no layer: write edit.layers=best, or a list")
-    for layer in layers:
-        if isinstance(layer, bool) or not isinstance(layer, int):
-            raise UserError(
-                f"edit.layers={value!r}: write edit.layers=best, a number, or a list such as [2,3]"
-            )
-    return tuple(dict.fromkeys(layers))
-
-
-def _set(entry: Any) -> Mapping[str, Any]:
-    if isinstance(entry, str):
-        return {"dataset": entry}
-    if isinstance(entry, Mapping):
-        return entry
-    raise UserError(f"a data set is a name or a mapping with its source, not {entry!r}")
+    return layers

@@ -74,16 +74,16 @@ def choose(occupations: int | Sequence[str]) -> tuple[str, ...]:
         UserError: none are named, or more than there are.
     """
     if not isinstance(occupations, int):
-        chosen = tuple(occupations)
+        names = tuple(occupations)
     elif 1 <= occupations <= len(OCCUPATIONS):
-        chosen = OCCUPATIONS[:: len(OCCUPATIONS) // occupations][:occupations]
+        names = OCCUPATIONS[:: len(OCCUPATIONS) // occupations][:occupations]
     else:
-        chosen = ()
-    if not chosen:
+        names = ()
+    if not names:
         raise UserError(
             f"occupations={occupations}: name them, or take 1 to {len(OCCUPATIONS)} of the paper's"
         )
-    return chosen
+    return names
 
 
 def common_sents(
@@ -140,9 +140,9 @@ def reworded(
         if "{occupation}" not in text:
             raise UserError(f"wording {text!r} has no slot {{occupation}}: every wording needs it")
         for occupation in occupations:
-            filled = text.replace("{occupation}", with_article(occupation))
+            wording = text.replace("{occupation}", with_article(occupation))
             x, perturbed = (
-                fill(filled, group, name)[0]
+                fill(wording, group, name)[0]
                 for group, name in zip((source, target), names, strict=True)
             )
             prompts.append(_paired(occupation, x, perturbed, names))
@@ -189,8 +189,8 @@ def own_prompts(
             raise UserError(
                 f"prompt {text!r} shows no word of {source.name!r}: name somebody of that group"
             )
-        found = substitution.names_in(text)
-        name = next((n for n in found if n in source.all_names()), found[0] if found else None)
+        people = substitution.names_in(text)
+        name = next((n for n in people if n in source.all_names()), people[0] if people else None)
         partner = substitution.map_to(name, target.name) if name else None
         prompts.append(PairedPrompt(text, text, perturbed, name, partner))
     return tuple(prompts)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -32,6 +33,10 @@ class Placement:
     site: str
     layer: int | None
     erasure: AffineErasure
+
+    def __post_init__(self) -> None:
+        if self.layer is not None:  # a number of NumPy's would be written and hashed as another
+            object.__setattr__(self, "layer", operator.index(self.layer))
 
 
 @dataclass(frozen=True)
@@ -133,7 +138,7 @@ def _hook(erasure: AffineErasure) -> Callable[..., Tensor]:
             # Row by row, as files have them: a matrix laid out otherwise is rounded otherwise.
             left, right, offset = (
                 torch.tensor(np.ascontiguousarray(a), device=x.device, dtype=wide)
-                for a in (erasure.left, erasure.right, erasure.right @ erasure.mean)
+                for a in (erasure.left, erasure.right, erasure.offset)
             )
             constants[key] = left, right, offset
         left, right, offset = constants[key]

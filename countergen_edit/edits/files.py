@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 from countergen_edit.edits.edit import Edit, Placement
 from countergen_edit.erasers import AffineErasure
@@ -28,13 +28,13 @@ def save_edit(edit: Edit, directory: Path, made_for: str | None = None) -> None:
         made_for: `LanguageModel.fingerprint` of the model whose activations it was fitted on.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    # safetensors writes the memory of an array as it lies, transposed views included.
+    # safetensors takes the memory of an array as it lies, transposed views included.
     tensors = {
         f"{i}.{part}": np.ascontiguousarray(getattr(place.erasure, part))
         for i, place in enumerate(edit.placements)
         for part in _PARTS
     }
-    save_file(tensors, directory / TENSORS)
+    (directory / TENSORS).write_bytes(save(tensors))
     words = {
         "placements": [{"site": p.site, "layer": p.layer} for p in edit.placements],
         "made_for": made_for,
@@ -66,7 +66,7 @@ def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
         ]
     except FileNotFoundError as error:
         raise UserError(f"{directory} holds no edit: {error.filename} is missing") from error
-    except (KeyError, json.JSONDecodeError, SafetensorError) as error:
+    except (KeyError, TypeError, json.JSONDecodeError, SafetensorError) as error:
         raise UserError(f"{directory} holds no readable edit: {error}") from error
     made_for = words.get("made_for")
     if model is not None and made_for not in (None, model.fingerprint):

@@ -1,14 +1,13 @@
 """Edits with an identity: what a run keeps of each, from the moment it is fitted.
 
 Comes in: a fitted edit with the eraser and parameters that made it. Goes out: a folder with its
-tensors and its words, and the edit again, bit for bit. A label is made for people and never read.
-Refused: a folder that holds no such edit.
+tensors and its record, and the edit again, bit for bit. A label is made for people and never
+parsed. Refused: a folder that holds no such edit.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,11 +16,13 @@ from typing import Any
 from countergen_edit.edits.edit import Edit
 from countergen_edit.edits.files import load_edit, save_edit
 from countergen_edit.errors import UserError
-from countergen_edit.writing import cannot_write, digest
+from countergen_edit.writing import as_json, digest, whole_folder
 
 RECORD = "record.json"
 COMBINED = "combination"
-"""The eraser of an edit whose parts were made by several erasers or at several places."""
+"""The eraser of an edit whose parts differ in eraser, parameters, site or task."""
+_LONGEST_STEM = 40
+"""Characters of an eraser's name in an id: the name may be a path."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class EditRecord:
     """What is known of an edit besides its tensors."""
 
     id: str
-    """Follows from all that the edit was asked to be, so that another process finds the same."""
+    """Follows from all that the edit depends on, and is the same in every process."""
     eraser: str
     """The eraser's name in the run; `COMBINED` for an edit of several parts."""
     params: Mapping[str, Any]
@@ -51,7 +52,7 @@ class EditRecord:
     """What it is composed of; empty for an edit fitted as one."""
     baseline: bool = False
     task: str = ""
-    """The task that it was fitted on."""
+    """The task that it was fitted on; those of its parts joined by `+`."""
 
     @property
     def rank(self) -> int:
@@ -77,14 +78,23 @@ class EditRecord:
         'leace-1@resid_post.2 + .3'
         """
         if self.eraser != COMBINED:
-            return f"{self.eraser}-{self.rank}@" + "+".join(_places(self.places))
-        said: list[str] = []
-        before = ""
+            return f"{self.eraser}-{self.rank}@{_joined(self.places)}"
+        labels: list[str] = []
+        before: EditRecord | None = None
         for part in self.parts:
-            stem, _, layer = part.label.rpartition(".")
-            said.append(f".{layer}" if stem and stem == before else part.label)
-            before = stem
-        return " + ".join(said)
+            label = (
+                f".{part.layers[0]}" if before and before._differs_by_layer(part) else part.label
+            )
+            labels.append(label if part.task == self.task else f"{label} ({part.task})")
+            before = part
+        return " + ".join(labels)
+
+    def _differs_by_layer(self, other: EditRecord) -> bool:
+        """Whether nothing else that a label tells is different, at one layer each."""
+        mine, its = (
+            (r.eraser, r.rank, r.sites, len(r.layers), len(r.places), r.task) for r in (self, other)
+        )
+        return mine == its and len(self.layers) == len(self.places) == 1
 
     @property
     def called(self) -> str:
@@ -156,62 +166,66 @@ class NamedEdit:
             baseline: whether it is a control.
             task: the task that it was fitted on.
         """
-        places = tuple(Place(p.site, p.layer, p.erasure.rank) for p in edit.placements)
         key = edit_id(eraser, basis) if basis is not None else edit_id(eraser, edit.digest)
-        return cls(EditRecord(key, eraser, dict(params or {}), places, (), baseline, task), edit)
+        record = EditRecord(key, eraser, as_json(params or {}), _places(edit), (), baseline, task)
+        return cls(record, edit)
 
     @classmethod
     def combined(cls, parts: Sequence[NamedEdit]) -> NamedEdit:
         """Several edits as one; a single one is itself.
 
-        Parts of one eraser at one site are one edit of that eraser, as if it had been asked for.
+        Parts of one eraser at one site are one edit of that eraser, as if it were fitted as one.
+        A combination that is itself a part stands for its own parts.
+
+        Raises:
+            UserError: two of them act at the same place.
         """
         if len(parts) == 1:
             return parts[0]
-        records = tuple(part.record for part in parts)
+        records = tuple(leaf for part in parts for leaf in part.record.parts or (part.record,))
         first = records[0]
-        places = tuple(place for record in records for place in record.places)
-        made = {
-            (part.record.eraser, digest(part.record.params), part.record.sites) for part in parts
+        # A control's parameters are its seeds, of which no two places have the same.
+        kinds = {
+            (r.eraser, r.sites, r.task, "" if r.baseline else digest(r.params)) for r in records
         }
-        eraser = first.eraser if len(made) == 1 else COMBINED
+        eraser = first.eraser if len(kinds) == 1 else COMBINED
         record = EditRecord(
-            id=edit_id(eraser, [part.id for part in parts]),
+            id=edit_id(eraser, [leaf.id for leaf in records]),
             eraser=eraser,
             params=first.params if len(kinds) == 1 else {},
-            places=places,
+            places=tuple(place for leaf in records for place in leaf.places),
             parts=records,
-            baseline=all(record.baseline for record in records),
-            task=first.task,
+            baseline=all(leaf.baseline for leaf in records),
+            task="+".join(dict.fromkeys(leaf.task for leaf in records)),
         )
         return cls(record, sum((part.edit for part in parts[1:]), parts[0].edit))
 
     def save(self, directory: Path, made_for: str | None = None) -> None:
-        """Write the edit as a folder, whole or not at all.
+        """Write the edit as a folder, which appears by one rename when it is whole.
+
+        Args:
+            directory: the folder; what it held is replaced.
+            made_for: `LanguageModel.fingerprint` of the model whose activations it was fitted on.
 
         Raises:
             UserError: the disk is full, or the folder cannot be written.
         """
-        partial = directory.with_name(f"{directory.name}.tmp")
-        try:
-            shutil.rmtree(partial, ignore_errors=True)
-            save_edit(self.edit, partial, made_for=made_for)
+        with whole_folder(directory) as folder:
+            save_edit(self.edit, folder, made_for=made_for)
             text = json.dumps(self.record.to_dict(), indent=2, ensure_ascii=False) + "\n"
-            (partial / RECORD).write_text(text, "utf-8")
-            shutil.rmtree(directory, ignore_errors=True)
-            partial.replace(directory)
-        except OSError as error:
-            shutil.rmtree(partial, ignore_errors=True)
-            raise cannot_write(directory, error) from error
+            (folder / RECORD).write_text(text, "utf-8")
 
     @classmethod
     def load(cls, directory: Path) -> NamedEdit:
         """Read an edit that `save` wrote.
 
         Raises:
-            UserError: the folder holds none.
+            UserError: the folder holds none, or its files do not belong together.
         """
-        return cls(read_record(directory), load_edit(directory))
+        record, edit = read_record(directory), load_edit(directory)
+        if record.places != _places(edit):
+            raise UserError(f"{directory} is damaged: {RECORD} tells of other places than the edit")
+        return cls(record, edit)
 
 
 def read_record(directory: Path) -> EditRecord:
@@ -233,13 +247,24 @@ def edit_id(eraser: str, basis: object) -> str:
     """An edit's id: short, the same in every process, and fit to name a folder.
 
     >>> edit_id("my eraser", {"rank": 1})
-    'my-eraser-ffd7a9c5ff'
+    'my-eraser-c017912045'
     """
     stem = "".join(c if c.isalnum() else "-" for c in eraser)
-    return f"{stem}-{digest([eraser, basis])[:10]}"
+    return f"{stem[-_LONGEST_STEM:]}-{digest([eraser, basis])[:10]}"
 
 
-def _places(places: Sequence[Place]) -> list[str]:
-    """The places of an edit at one site: the site is told once."""
-    first, *rest = places
-    return [str(first), *(str(p) if p.site != first.site else str(p.layer) for p in rest)]
+def _places(edit: Edit) -> tuple[Place, ...]:
+    return tuple(Place(p.site, p.layer, p.erasure.rank) for p in edit.placements)
+
+
+def _joined(places: Sequence[Place]) -> str:
+    """Places in a label: a site is told once for all of its layers that follow each other.
+
+    >>> _joined([Place("resid_post", 2, 1), Place("resid_post", 3, 1), Place("mlp_out", 3, 1)])
+    'resid_post.2+3+mlp_out.3'
+    """
+    sites = ["", *(place.site for place in places)]
+    return "+".join(
+        str(place.layer) if place.site == before else str(place)
+        for before, place in zip(sites, places, strict=False)
+    )

@@ -84,6 +84,12 @@ class AffineErasure:
         return int(self.mean.shape[0])
 
     @property
+    def offset(self) -> Float[np.ndarray, " k"]:
+        """`right · mean`, rounded the same however the memory of `right` is laid out."""
+        offset: Float[np.ndarray, " k"] = np.ascontiguousarray(self.right) @ self.mean
+        return offset
+
+    @property
     def is_orthogonal(self) -> bool:
         """Whether `left · right` is an orthogonal projection, to 1e-8.
 

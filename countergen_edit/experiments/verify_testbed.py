@@ -1,21 +1,34 @@
-"""Does a model carry the planted truth? Measured R against planted R, family by family."""
+"""Does a model carry the planted truth? Measured R against planted R, family by family.
+
+Comes in: a model and the truth. Goes out: rows, and the table that shows them.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.stats import pearsonr
 
 from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.metrics.blocks import Cell, Number, Table
+from countergen_edit.metrics.costs.agreement import agreement_rows
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
-from countergen_edit.metrics.side_effects import agreement_rows
 from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import Truth, load_axis
 
 SPLIT: Split = "test"
 """Names and wordings that no edit is ever fitted on."""
+COLUMNS = {
+    "planted_mean_abs_r": "mean |R| planted",
+    "mean_abs_r": "mean |R| measured",
+    "planted_r_correlation": "correlation of R",
+    "planted_r_mean_abs_difference": "mean absolute difference",
+}
+"""Row metrics of a family, as the table calls them."""
 NATIONALITY_PAIRS = (
     ("egypt_male", "usa_male"),
     ("mexico_male", "usa_male"),
@@ -64,3 +77,21 @@ def verify_testbed(model: LanguageModel, truth: Truth) -> list[Row]:
         ]
     gender = load_axis("gender")
     return rows + agreement_rows(score(model, truth.agreement_set(SPLIT, gender)), seed=truth.seed)
+
+
+def recovery_table(rows: Sequence[Row]) -> Table:
+    """How well a model carries the planted truth, for held-out names and wordings."""
+    families: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        if row.metric in COLUMNS:
+            families.setdefault(row.dataset, {})[row.metric] = row
+    lines: list[tuple[Cell, ...]] = []
+    for family, known in families.items():
+        cells = [Number.of(known.get(metric)) for metric in COLUMNS]
+        lines.append((family.replace("_", " "), *cells, str(known["mean_abs_r"].n)))
+    for row in (row for row in rows if row.metric not in COLUMNS):
+        who = "both groups" if row.group_b else row.group_a
+        figures = (Number(1.0), Number.of(row), "", "")
+        lines.append((f"{row.metric}, {who}", *figures, str(row.n)))
+    titles = ("family", *COLUMNS.values(), "n")
+    return Table("recovery", "Planted and measured", titles, tuple(lines), brief=True)

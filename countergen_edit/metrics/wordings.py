@@ -70,15 +70,15 @@ def categories(
     ]
 
 
-def flip_counts(found: Int[np.ndarray, "wording ..."]) -> tuple[int, int]:
+def flip_counts(table: Int[np.ndarray, "wording ..."]) -> tuple[int, int]:
     """Of all pairs of wordings (of each output), how many disagree in category, and how many are.
 
     >>> flip_counts(np.array([[1], [1], [0]]))
     (2, 3)
     """
-    pairs = list(combinations(range(len(found)), 2))
-    flips = sum(int((found[i] != found[j]).sum()) for i, j in pairs)
-    return flips, len(pairs) * int(np.prod(found.shape[1:]))
+    pairs = list(combinations(range(len(table)), 2))
+    flips = sum(int((table[i] != table[j]).sum()) for i, j in pairs)
+    return flips, len(pairs) * int(np.prod(table.shape[1:]))
 
 
 def leaning(d: Measure) -> Float64[np.ndarray, "wording tested"]:

@@ -1,9 +1,10 @@
-"""Sequence classifiers: the probability of a label that a task names.
+"""Sequence classifiers: the probability of a label that a task means, or that the user names.
 
-In: a hub id or directory, or objects in memory, and a task. Out: a `Classifier`, and from it the
-probabilities of texts, or of pairs of texts, in float64. Which of a model's labels the task means
-is read from their names; conventions are rows of `LABELS`. Refused: labels that cannot be told
-apart, above all LABEL_0, LABEL_1, …, until the user says what they are.
+In: a hub id or directory, or objects in memory, and a task or a label. Out: a `Classifier`, and
+from it the probabilities of texts, or of pairs of texts, in float64. Which of a model's labels a
+task means is read from their names; conventions are rows of `LABELS`. Refused: labels that cannot
+be told apart, above all LABEL_0, LABEL_1, …, until the user says what they are; a label that the
+model lacks.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from countergen_edit.errors import UserError
+from countergen_edit.errors import UserError, unknown
 from countergen_edit.models.language_model import weights_hash
 from countergen_edit.models.loading import Head, load_head
 from countergen_edit.models.progress import track
@@ -58,13 +59,13 @@ LABELS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, eq=False)
 class Classifier:
-    """A sequence classifier and the labels that a task means.
+    """A sequence classifier and those of its labels that are read.
 
     Attributes:
         name: Hub id, directory or any label.
         hf_model: The `transformers` model, in eval mode.
         tokenizer: Its tokenizer.
-        roles: Role → index of the model's output.
+        roles: Role in a task, or label → index of the model's output.
         single: Whether each output is a yes or no of its own (sigmoid) instead of a share of one.
     """
 
@@ -84,6 +85,7 @@ class Classifier:
         texts: Sequence[str],
         pairs: Sequence[str] | None = None,
         *,
+        cut: bool = False,
         progress: str | None = None,
     ) -> dict[str, Float64[np.ndarray, " text"]]:
         """For each role, its probability for every text.
@@ -91,12 +93,13 @@ class Classifier:
         Args:
             texts: Texts, or premises.
             pairs: Hypotheses, one for each premise.
+            cut: Whether of a text that is longer than the model's context the beginning is read.
             progress: Description of a progress bar.
 
         Raises:
-            UserError: a text is longer than the model's context.
+            UserError: a text is longer than the model's context, and is not to be cut.
         """
-        rows = _encode(self, texts, pairs)
+        rows = _encode(self, texts, pairs, cut)
         values = np.zeros((len(texts), len(self.roles)))
         order = sorted(range(len(rows)), key=lambda i: (-len(rows[i]["input_ids"]), i))
         for batch in track(_batches(order, [len(row["input_ids"]) for row in rows]), progress):
@@ -142,19 +145,72 @@ def classifier_from_objects(
     Raises:
         UserError: the labels cannot be mapped to those of the task.
     """
-    config = hf_model.config
-    known = [str(config.id2label[i]) for i in range(config.num_labels)]
+    known = _labels(hf_model.config)
     if labels is not None and len(labels) != len(known):
         raise UserError(
             f"labels={list(labels)} names {len(labels)} label(s), but {name} has {len(known)}"
         )
     roles = map_labels(name, list(labels) if labels is not None else known, task)
-    several = getattr(config, "problem_type", None) == "multi_label_classification"
+    single = _is_multi_label(hf_model.config) or len(roles) < len(LABELS[task])
+    return _wrapped(name, hf_model, tokenizer, roles, single)
+
+
+def load_classifier_of_label(
+    model: str | Path,
+    label: str,
+    *,
+    multi_label: bool | None = None,
+    device: str = "auto",
+    dtype: str = "float32",
+    revision: str | None = None,
+) -> Classifier:
+    """Load a sequence classifier for one of its labels, whatever it classifies.
+
+    Args:
+        model: A directory written by `save_pretrained`, or a hub id.
+        label: By its name in the model's config.
+        multi_label: Whether labels are independent, a yes or no each; None asks the model's config.
+        device: As for `load`.
+        dtype: As for `load`.
+        revision: As for `load`.
+    """
+    hf_model, tokenizer = load_head(HEAD, model, device=device, dtype=dtype, revision=revision)
+    return classifier_of_label(str(model), hf_model, tokenizer, label, multi_label)
+
+
+def classifier_of_label(
+    name: str, hf_model: Any, tokenizer: Any, label: str, multi_label: bool | None = None
+) -> Classifier:
+    """Wrap a sequence classifier in memory for one of its labels.
+
+    Raises:
+        UserError: the model has no such label; the message names the nearest.
+    """
+    known = _labels(hf_model.config)
+    if label not in known:
+        raise unknown(f"label of {name}:", label, known)
+    single = multi_label
+    if single is None:  # the share of a lone output is always 1: it can only be a yes or no
+        single = _is_multi_label(hf_model.config) or len(known) == 1
+    return _wrapped(name, hf_model, tokenizer, {label: known.index(label)}, single)
+
+
+def _labels(config: Any) -> list[str]:
+    return [str(config.id2label[i]) for i in range(config.num_labels)]
+
+
+def _is_multi_label(config: Any) -> bool:
+    return getattr(config, "problem_type", None) == "multi_label_classification"
+
+
+def _wrapped(
+    name: str, hf_model: Any, tokenizer: Any, roles: Mapping[str, int], single: bool
+) -> Classifier:
+    """The model, with what it needs to read texts of different lengths together."""
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     if hf_model.config.pad_token_id is None:
         hf_model.config.pad_token_id = tokenizer.pad_token_id
-    single = several or len(roles) < len(LABELS[task])
     return Classifier(name, hf_model.requires_grad_(False).eval(), tokenizer, roles, single)
 
 
@@ -193,17 +249,18 @@ def map_labels(name: str, labels: Sequence[str], task: str) -> dict[str, int]:
 
 
 def _encode(
-    model: Classifier, texts: Sequence[str], pairs: Sequence[str] | None
+    model: Classifier, texts: Sequence[str], pairs: Sequence[str] | None, cut: bool
 ) -> list[dict[str, list[int]]]:
     if not texts:
         return []
-    table = model.tokenizer(
-        list(texts), list(pairs) if pairs is not None else None, truncation=False, verbose=False
-    )
+    inputs = list(texts), list(pairs) if pairs is not None else None
+    table = model.tokenizer(*inputs, truncation=False, verbose=False)
     # Position tables of RoBERTa begin behind the padding index.
     config = model.hf_model.config
     longest = getattr(config, "max_position_embeddings", None) or model.tokenizer.model_max_length
     longest -= (config.pad_token_id or 0) + 1 if "roberta" in config.model_type else 0
+    if cut and any(len(ids) > longest for ids in table["input_ids"]):
+        table = model.tokenizer(*inputs, truncation=True, max_length=longest)
     for text, ids in zip(texts, table["input_ids"], strict=True):
         if len(ids) > longest:
             raise UserError(

@@ -1,88 +1,192 @@
-"""A run as reports read it: its rows, its manifest, and the texts that metrics left in its store.
+"""A run as people and programs read it: its rows, its edits, what it found, and its best edit.
 
-Comes in: a run folder. Goes out: a frozen `Run`. Refused: a folder that holds no run, or one whose
-results were cut off.
+Comes in: a run folder. Goes out: a `Run`. Refused: a folder that holds no run, one whose results
+were cut off, one that another version of this package wrote in another form.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.errors import UserError
-from countergen_edit.experiments.audit import STORE
-from countergen_edit.experiments.run_folder import CONFIG, MANIFEST, finished_rows
-from countergen_edit.reports.results import Results
+from countergen_edit.experiments.run_folder import (
+    CONFIG,
+    EDITS,
+    MANIFEST,
+    finished_rows,
+    read_records,
+    require_schema,
+)
+from countergen_edit.metrics.base import METRICS, Cost, Metric, Quantity
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import COLUMNS
+from countergen_edit.models import LanguageModel
+from countergen_edit.reports.kept import Kept, best_record
+from countergen_edit.reports.verdict import Verdict, verdict
 
-Lines = list[dict[str, Any]]
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+KINDS = ("bias", "cost", "other")
+"""In this order quantities stand side by side."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a report is made from."""
+    """What an experiment found."""
 
     path: Path
     results: Results
-    manifest: dict[str, Any] = field(default_factory=dict)
-    config: dict[str, Any] = field(default_factory=dict)
-    axis: str = ""
-    """The one axis that this is about, of a run whose edits are named after theirs."""
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    model: LanguageModel | None = field(default=None, repr=False)
+    """The unedited model, where it is at hand."""
 
     @property
     def name(self) -> str:
         """The folder's own name."""
         return self.path.resolve().name
 
-    def store(self, metric: str) -> list[Path]:
-        """The JSON-lines files of a metric, in the order of their names."""
-        return sorted((self.path / STORE / metric / self.axis).rglob("*.jsonl"))
+    @cached_property
+    def metrics(self) -> list[type[Metric]]:
+        """Every metric that may have rows in the run: ours, and those that its manifest names.
 
-    def by_axis(self) -> dict[str, Run]:
-        """The run axis by axis, as `Results.by_axis` parts its rows."""
-        parts = self.results.by_axis()
-        return {axis: replace(self, results=part, axis=axis) for axis, part in parts.items()}
+        A user's own whose file is gone is left out; its rows are among the run's all the same.
+        """
+        classes = []
+        for name in (*METRICS, *self.manifest.get("metrics", {}).values()):
+            try:
+                classes.append(METRICS.get(str(name)))
+            except UserError:
+                continue
+        return list(dict.fromkeys(classes))
+
+    @property
+    def budgets(self) -> dict[str, float]:
+        """What is tolerated of each cost, by the metric's name in the run."""
+        return {str(name): float(most) for name, most in self.manifest.get("budgets", {}).items()}
+
+    def cost(self, name: str) -> Cost | None:
+        """The cost of a name in the run, with its budget; None where it is not at hand."""
+        try:
+            metric = METRICS.get(str(self.manifest.get("metrics", {}).get(name, name)))
+        except UserError:
+            return None
+        return metric(self.budgets.get(name)) if issubclass(metric, Cost) else None
+
+    def quantities(self, split: str = "test") -> list[Quantity]:
+        """The figures of all metrics that can stand side by side: bias, then costs, then others."""
+        every = [q for metric in self.metrics for q in metric.quantities(self.results, split)]
+        return sorted(every, key=lambda quantity: KINDS.index(quantity.kind))
+
+    def by_task(self) -> dict[str, Run]:
+        """The run task by task; of a run of one, all of it."""
+        parts = self.results.by_task()
+        return {task: replace(self, results=part) for task, part in parts.items()}
+
+    @cached_property
+    def edits(self) -> Mapping[str, NamedEdit]:
+        """The run's edits by their id, each read from the folder when it is asked for."""
+        return _Edits(self.path / EDITS, self.results.records)
+
+    @cached_property
+    def best(self) -> Kept | None:
+        """The edit to keep.
+
+        Of a search the chosen one, if it keeps within the budgets; of an audit the only edit, or of
+        several that keep within the budgets the one that leaves least of the first bias quantity.
+        None where there is none, and where the run is of several tasks: ask `by_task()` then.
+        """
+        record = best_record(self) if len(self.results.by_task()) == 1 else None
+        return None if record is None else Kept(self.edits[record.id], self)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What was found, in sentences."""
+        return verdict(self)
+
+    def to_frame(self) -> DataFrame:
+        """Every row as a line of a pandas DataFrame.
+
+        Columns are those of rows, each facet as one of its own (`facet_…` where a column has the
+        name already), and `label`, what the edit is called.
+        """
+        from pandas import DataFrame
+
+        lines = []
+        for row in self.results.rows:
+            facets = {f"facet_{k}" if k in COLUMNS else k: v for k, v in row.facets.items()}
+            columns = {k: v for k, v in row.to_dict().items() if k != "facets"}
+            lines.append(columns | facets | {"label": self.results.label(row.edit)})
+        return DataFrame(lines)
+
+    def report(self, path: Path | str | None = None) -> Path:
+        """Write the run's page, as `report.html` in its folder unless told otherwise; its path.
+
+        Raises:
+            UserError: it cannot be written.
+        """
+        from countergen_edit.reports.facts import about, kind, title
+        from countergen_edit.reports.render.html import REPORT, write_page
+        from countergen_edit.reports.sections import sections
+
+        place = self.path / REPORT if path is None else Path(path)
+        return write_page(
+            sections(self), place, title=title(self), kind=kind(self), about=about(self)
+        )
+
+    def _repr_html_(self) -> str:
+        from countergen_edit.reports.render.html import fragment
+        from countergen_edit.reports.sections import overview_of
+
+        return fragment(overview_of(self))
 
 
-def open_run(path: Path) -> Run:
+class _Edits(Mapping[str, NamedEdit]):
+    def __init__(self, folder: Path, records: Mapping[str, EditRecord]) -> None:
+        self._folder, self._ids = folder, tuple(records)
+        self._loaded: dict[str, NamedEdit] = {}
+
+    def __getitem__(self, key: str) -> NamedEdit:
+        if key not in self._ids:
+            raise KeyError(key)
+        if key not in self._loaded:
+            self._loaded[key] = NamedEdit.load(self._folder / key)
+        return self._loaded[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+
+def open_run(path: Path | str, model: LanguageModel | None = None) -> Run:
     """Read a run folder.
 
+    Args:
+        path: the folder.
+        model: the unedited model, for whoever wants to use or save an edit of the run.
+
     Raises:
-        UserError: it holds no run, or a file of it is damaged.
+        UserError: it holds no run, a file of it is damaged, or another version wrote it.
     """
+    path = Path(path)
     if not path.is_dir():
         raise UserError(f"{path} is no run folder: there is no such folder")
-    rows = finished_rows(path)
-    return Run(
-        path,
-        Results(rows),
-        _mapping(path / MANIFEST, json.loads),
-        _mapping(path / CONFIG, yaml.safe_load),
-    )
-
-
-def json_lines(path: Path) -> Lines:
-    """The mappings of a JSON-lines file.
-
-    Raises:
-        UserError: a line is none; the message names it.
-    """
-    found: Lines = []
-    for number, line in enumerate(path.read_text("utf-8", errors="replace").split("\n"), start=1):
-        if not line:
-            continue
-        try:
-            content = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise UserError(f"{path}, line {number} is not JSON: {error}") from error
-        if not isinstance(content, dict):
-            raise UserError(f"{path}, line {number} is no mapping")
-        found.append(content)
-    return found
+    manifest = _mapping(path / MANIFEST, json.loads)
+    if manifest:
+        require_schema(path, manifest)
+    results = Results(finished_rows(path), read_records(path), path)
+    return Run(path, results, manifest, _mapping(path / CONFIG, yaml.safe_load), model)
 
 
 def _mapping(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from countergen_edit.testbed.truth import Truth, load_axis, load_truth
+from countergen_edit.testbed.truth import SHIPPED, Truth, load_axis, load_truth, truth_in
 
-__all__ = ["Truth", "directory", "load_axis", "load_truth"]
+__all__ = ["Truth", "directory", "load_axis", "load_truth", "truth_in"]
 
 
 def directory() -> Path:
     """Where the shipped weights and tokenizer lie."""
-    return Path(__file__).parent / "model"
+    return SHIPPED

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import torch
 from jaxtyping import Int64
-from rich.progress import track
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 from countergen_edit.data.axis import Axis
+from countergen_edit.models.progress import track
 from countergen_edit.seeds import generator, unit_seed
 from countergen_edit.testbed.corpus import documents, people
-from countergen_edit.testbed.truth import Truth
+from countergen_edit.testbed.truth import TRUTH, Truth
 
 END = "<|endoftext|>"
 VOCABULARY = 4000
@@ -123,7 +123,7 @@ def make_optimizers(model: GPT2LMHeadModel) -> list[torch.optim.Optimizer]:
 
 
 def train(truth: Truth, gender: Axis, nationality: Axis, directory: Path) -> None:
-    """Train the testbed and write tokenizer, config and half-precision weights to `directory`."""
+    """Train the testbed; write half-precision weights, tokenizer and the truth to `directory`."""
     corpus = list(documents(truth, gender, nationality, truth.seed))
     names = [person.name for person in people(gender, nationality)]
     tokenizer = train_tokenizer(corpus, names)
@@ -141,7 +141,7 @@ def train(truth: Truth, gender: Axis, nationality: Axis, directory: Path) -> Non
         for o in optimizers
     ]
     model.train()
-    for ids, labels in track(plan, description="Training the testbed"):
+    for ids, labels in track(plan, "Training the testbed"):
         loss = model(input_ids=ids, labels=labels).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -155,3 +155,4 @@ def train(truth: Truth, gender: Axis, nationality: Axis, directory: Path) -> Non
     model.config.dtype = torch.float16
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
+    (directory / TRUTH).write_text(truth.text, "utf-8")

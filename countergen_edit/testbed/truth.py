@@ -1,5 +1,6 @@
 """The planted truth: `truth.yaml` compiled into prompts with known answer probabilities.
 
+The file travels with the model in which it is planted: whoever has the directory has the truth.
 Goes out: `PlantedPrompt`s (a wording, its outputs and their exact probabilities for each group) and
 the counterfactual sets made from them, so that every measured R has a planted R beside it.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,11 @@ from countergen_edit.data.axis import SPLITS, Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.errors import UserError, unknown
+
+TRUTH = "truth.yaml"
+"""The file in a model's directory that says what was planted."""
+SHIPPED = Path(__file__).parent / "model"
+"""The directory of the shipped model."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,8 @@ class Truth:
     descriptors: tuple[str, ...]
     neutral: tuple[tuple[tuple[str, ...], ...], ...]
     neutral_frequency: float
+    text: str = ""
+    """The file that it was compiled from, word for word."""
 
     @property
     def families(self) -> tuple[str, ...]:
@@ -295,11 +303,28 @@ def compile_truth(config: Mapping[str, Any]) -> Truth:
     )
 
 
+def truth_in(directory: Path) -> Truth | None:
+    """The truth that a model's directory brings, if its biases were planted.
+
+    Raises:
+        UserError: the directory has a file of that name which holds no truth.
+    """
+    path = directory / TRUTH
+    if not path.is_file():
+        return None
+    text = path.read_text("utf-8")
+    try:
+        return replace(compile_truth(yaml.safe_load(text)), text=text)
+    except (yaml.YAMLError, LookupError, TypeError, AttributeError) as error:
+        raise UserError(f"{path} holds no planted truth: {error!r}") from error
+
+
 @cache
 def load_truth() -> Truth:
     """The truth of the shipped testbed."""
-    text = resources.files("countergen_edit.testbed").joinpath("truth.yaml").read_text("utf-8")
-    return compile_truth(yaml.safe_load(text))
+    truth = truth_in(SHIPPED)
+    assert truth is not None
+    return truth
 
 
 @cache

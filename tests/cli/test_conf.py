@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from countergen_edit.cli.main import COMMANDS, as_overrides, overrides_of
-from countergen_edit.cli.settings import audit_settings
+from countergen_edit.cli.main import COMMANDS
+from countergen_edit.cli.settings import study_settings
+from countergen_edit.cli.words import as_overrides, overrides_of
 from countergen_edit.conf_path import conf_dir, read_config
 from countergen_edit.data.axis import Axis
 from countergen_edit.erasers import ERASERS, make_eraser
 from countergen_edit.errors import UserError
+from countergen_edit.metrics.base import METRICS, Cost
 from countergen_edit.models import SITES
 
 
@@ -35,12 +39,15 @@ def test_every_command_has_a_config(command: str) -> None:
     "choice",
     [
         f"{group}={name}"
-        for group in ("axis", "data", "edit", "eraser", "metric")
+        for group in ("axis", "data", "edit", "eraser", "metric", "cost")
         for name in shelf(group)
+        if (group, name) not in (("axis", "file"), ("data", "file"))  # which need a file
     ],
 )
 def test_every_choice_of_the_audit_passes_the_door(choice: str) -> None:
-    assert audit_settings(composed("audit", choice))
+    settings = study_settings(composed("audit", choice))
+    assert settings.erasers()
+    assert settings.metrics()
 
 
 @pytest.mark.parametrize("name", shelf("eraser"))
@@ -54,11 +61,18 @@ def test_every_eraser_has_its_file() -> None:
     assert set(ERASERS) == set(shelf("eraser"))
 
 
+def test_every_cost_has_its_file_and_its_budget() -> None:
+    costs = {name for name in METRICS if issubclass(METRICS.get(name), Cost)}
+    assert costs == set(shelf("cost"))
+    for name in costs:
+        assert METRICS.make(name, read_config("cost", name)[name]).budget > 0
+
+
 def test_every_site_has_its_file() -> None:
     assert set(SITES) == set(shelf("edit"))
 
 
-@pytest.mark.parametrize("name", shelf("axis"))
+@pytest.mark.parametrize("name", [name for name in shelf("axis") if name != "file"])
 def test_every_axis_builds(name: str) -> None:
     axis = Axis.from_config(read_config("axis", name))
     assert axis.name == name
@@ -77,13 +91,13 @@ def test_an_unknown_file_of_a_group_is_named() -> None:
 
 
 def test_any_model_and_any_file_can_be_named() -> None:
-    model = composed("audit", *as_overrides("model=/some where/it's"))["model"]
+    model = composed("audit", *as_overrides("audit", "model=/some where/it's"))["model"]
     assert model["name"] == "/some where/it's"  # type: ignore[index]
-    data = composed("audit", *as_overrides("data=my pairs.csv"))["data"]
+    data = composed("audit", *as_overrides("audit", "data=my pairs.csv"))["data"]
     assert data["test"] == [{"source": "csv", "path": "my pairs.csv"}]  # type: ignore[index]
 
 
-STUDIES = shelf("experiment")
+STUDIES = sorted((conf_dir() / "experiment").rglob("*.yaml"))
 PLUGINS = {
     "joblib": "hydra_plugins.hydra_joblib_launcher",
     "submitit": "hydra_plugins.hydra_submitit_launcher",
@@ -93,14 +107,14 @@ PLUGINS = {
 }
 
 
-@pytest.mark.parametrize("name", STUDIES)
-def test_every_study_composes_and_passes_the_door(name: str) -> None:
-    text = (conf_dir() / "experiment" / f"{name}.yaml").read_text("utf-8")
-    program, command, *words = text.splitlines()[1].removeprefix("# ").split()
-    assert (program, words[0]) == ("countergen-edit", f"experiment={name}")
+@pytest.mark.parametrize("path", STUDIES, ids=lambda p: p.stem)
+def test_every_study_composes_and_passes_the_door(path: Path) -> None:
+    program, command, *words = path.read_text("utf-8").splitlines()[1].removeprefix("# ").split()
+    assert (program, words[0]) == ("countergen-edit", f"experiment={path.stem}")
+    assert command == path.parent.name
     config = composed(command, *overrides_of(command, words))
     if "eraser" in config:
-        assert audit_settings(config).eraser
+        assert study_settings(config).eraser
 
 
 def test_every_launcher_has_its_plugin_named() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from countergen_edit.cli.main import main
-from countergen_edit.cli.sweep import parts_of
+from countergen_edit.experiments.parts import parts_of
 from countergen_edit.experiments.run_folder import MANIFEST, RunFolder
 from countergen_edit.metrics.rows import Row
 
@@ -37,10 +37,10 @@ def test_a_failed_cell_is_named_and_the_exit_code_says_so(
 
 def test_only_parts_of_the_same_model_data_and_code_are_taken_over(tmp_path: Path) -> None:
     for name, identity in (("same", "a"), ("other", "b")):
-        manifest = {"fingerprint": name, "axes": {"gender": identity}}
+        manifest = {"fingerprint": name, "tasks": {"gender": identity}}
         folder = RunFolder(tmp_path / "pool" / name, {}, manifest)
         folder.record(f"gender/cell/{name}", [Row("r", 0.5)])
         folder.record(f"race/cell/{name}", [Row("r", 0.5)])
-        assert json.loads((folder.path / MANIFEST).read_text())["axes"] == {"gender": identity}
+        assert json.loads((folder.path / MANIFEST).read_text())["tasks"] == {"gender": identity}
     assert list(parts_of(tmp_path / "pool", {"gender": "a"})) == ["gender/cell/same"]
     assert parts_of(tmp_path / "nowhere", {"gender": "a"}) == {}

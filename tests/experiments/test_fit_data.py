@@ -10,7 +10,7 @@ import pytest
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.erasers import make_eraser
-from countergen_edit.experiments.fit_data import FitData, capture_fit_data
+from countergen_edit.experiments.fit_data import FitData, capture_sites
 from countergen_edit.models import LanguageModel, capture, load
 from tests.tiny_models import tiny_model_dir
 
@@ -33,15 +33,15 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
 
 
 def make(model: LanguageModel, positions: str = "outputs", keep: bool = False) -> FitData:
-    return capture_fit_data(
+    return capture_sites(
         model,
         [ERASE],
         [KEEP] if keep else [],
         ["The hospital is at the café."],
-        site="resid_post",
+        sites=["resid_post"],
         layers=None,
         positions=positions,  # type: ignore[arg-type]
-    )
+    )["resid_post"]
 
 
 def test_outputs_gives_a_row_wherever_an_output_token_is_predicted(model: LanguageModel) -> None:
@@ -95,8 +95,8 @@ def test_rows_to_keep_reach_only_the_erasers_that_know_of_keeping(model: Languag
 
 
 def test_embeddings_have_no_layer(model: LanguageModel, tmp_path: Path) -> None:
-    data = capture_fit_data(
-        model, [ERASE], [], ["The café."], site="embed", layers=None, positions="onward"
-    )
+    data = capture_sites(
+        model, [ERASE], [], ["The café."], sites=["embed"], layers=None, positions="onward"
+    )["embed"]
     assert data.layers == (None,)
     assert data.at(None).shape == (len(data.group), model.d_model)

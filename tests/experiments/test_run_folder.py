@@ -5,21 +5,25 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from countergen_edit.edits import Edit, NamedEdit
+from countergen_edit.erasers import AffineErasure
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.run_folder import (
     MANIFEST,
     PROGRESS,
     RESULTS,
     RunFolder,
+    read_records,
     read_rows,
     recorded_units,
 )
-from countergen_edit.metrics.rows import COLUMNS, Row
+from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
 
 CONFIG = {"seed": 0}
-IDENTITY = {"fingerprint": "a" * 64}
+IDENTITY = {"fingerprint": "a" * 64, "schema": SCHEMA}
 UNITS = {
     "one": [Row("r", 0.1, dataset="é")],
     "two": [Row("r", 0.2), Row("kl", None, detail={"reason": "none"})],
@@ -79,7 +83,7 @@ def test_the_folder_of_another_run_is_refused_and_untouched(tmp_path: Path) -> N
     run(tmp_path / "run")
     before = (tmp_path / "run" / RESULTS).read_bytes()
     with pytest.raises(UserError, match="belongs to another run"):
-        RunFolder(tmp_path / "run", CONFIG, {"fingerprint": "b" * 64})
+        RunFolder(tmp_path / "run", CONFIG, IDENTITY | {"fingerprint": "b" * 64})
     assert (tmp_path / "run" / RESULTS).read_bytes() == before
 
 
@@ -148,3 +152,31 @@ def test_the_units_of_a_run_in_progress_leave_out_what_is_unfinished(tmp_path: P
         "two": [0.2, None],
     }
     assert recorded_units(tmp_path / "nowhere") == {}
+
+
+def test_facets_and_layers_come_back_as_they_were(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run", CONFIG, IDENTITY)
+    row = Row("f", 0.1, facets={"phi": "jaccard", "lambda": 10.0}, layers=(4, 5), unit="one")
+    folder.record("one", [row])
+    assert folder.rows() == [row]
+
+
+def test_an_edit_is_whole_in_the_run_or_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    erasure = AffineErasure(np.eye(4)[:, :1], np.eye(4)[:1], np.arange(4.0))
+    named = NamedEdit.of(Edit.at("resid_post", {2: erasure}), "leace")
+    folder = RunFolder(tmp_path / "run", CONFIG, IDENTITY)
+
+    def full(*args: object, **kwargs: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as context:
+        context.setattr("countergen_edit.edits.named.save_edit", full)
+        with pytest.raises(UserError, match="No space left on device"):
+            folder.keep(named)
+    assert not folder.has_edit(named.id)
+    assert read_records(folder.path) == {}
+    folder.keep(named)
+    assert folder.edit(named.id).edit.digest == named.edit.digest
+    assert read_records(folder.path) == {named.id: named.record}

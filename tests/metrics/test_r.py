@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.task import Task
+from countergen_edit.edits import Edit, NamedEdit, applied
+from countergen_edit.erasers import AffineErasure
+from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.r import (
+    R,
     abs_r_reduction,
     mean_r,
     r_rows,
@@ -20,7 +29,13 @@ from countergen_edit.metrics.r import (
     relative_difference,
     resampled_r,
 )
+from countergen_edit.metrics.results import STORE, Results
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.scored_texts import read, scores_of
 from countergen_edit.metrics.scores import SetScores
+from countergen_edit.models import LanguageModel, load
+from countergen_edit.testbed import load_axis
+from tests.tiny_models import tiny_model_dir
 
 log_probabilities = arrays(np.float64, 5, elements=st.floats(-30, 0))
 
@@ -154,3 +169,223 @@ def test_rows_carry_r_and_its_star() -> None:
     assert r.detail["starred"]
     assert math.isclose(absolute.value or 0, 2 / 3)
     assert (r.n, r.seed, r.group_a, r.group_b) == (8, 3, "female", "male")
+
+
+NAMES = {"female": ("Jane", "Emily"), "male": ("John", "Ahmed")}
+FITTED = {"female": ("Mary", "Anna"), "male": ("Paul", "Peter")}
+
+
+def small_set(
+    name: str,
+    templates: Sequence[str],
+    outputs: tuple[str, ...],
+    people: Mapping[str, Sequence[str]] = NAMES,
+) -> CounterfactualSet:
+    samples = tuple(
+        Sample(
+            template,
+            outputs,
+            tuple(
+                Variation(g, template.format(n), n) for g, names in people.items() for n in names
+            ),
+        )
+        for template in templates
+    )
+    return CounterfactualSet(name, "gender", ("female", "male"), samples)
+
+
+TASK = Task(
+    load_axis("gender"),
+    ("female", "male"),
+    fit=(small_set("work_fit", ["{} works at the"], (" hospital",), FITTED),),
+    validation=(small_set("work_validation", ["{} was asked"], (" why", " for")),),
+    test=(
+        small_set("work_test", ["{} is a", "{} is an"], (" nurse", " engineer")),
+        small_set("story_test", ["they told {} a"], (" story", " company", " café")),
+    ),
+    planted={
+        (template, output): 0.25 * (-1) ** i
+        for template in ("{} is a", "{} is an")
+        for i, output in enumerate((" nurse", " engineer"))
+    },
+)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+    return load(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
+
+
+def edit_of(seed: int, eraser: str = "any", layer: int = 0, baseline: bool = False) -> NamedEdit:
+    direction = np.random.default_rng(seed).normal(size=(1, 32))
+    direction /= np.linalg.norm(direction)
+    erasure = AffineErasure(direction.T, direction, np.zeros(32))
+    return NamedEdit.of(Edit.at("resid_post", {layer: erasure}), eraser, baseline=baseline)
+
+
+def abs_r(model: LanguageModel, sets: Sequence[CounterfactualSet]) -> list[float]:
+    """|R| of every item of some sets, from the model's plain logits."""
+    values = []
+    for groups, sample in [(data.groups, sample) for data in sets for sample in data.samples]:
+        for output in sample.outputs:
+            side = []
+            for group in groups:
+                p = []
+                for variation in sample.of(group):
+                    ids = model.tokenizer(variation.text + output, return_tensors="pt").input_ids
+                    first = len(model.tokenizer(variation.text).input_ids)
+                    log_p = model.logits(ids, torch.ones_like(ids))[0].double().log_softmax(-1)
+                    steps = range(first - 1, ids.shape[1] - 1)
+                    p.append(math.exp(sum(float(log_p[t, ids[0, t + 1]]) for t in steps)))
+                side.append(np.mean(p))
+            values.append(abs(side[0] - side[1]) / max(side))
+    return values
+
+
+@pytest.mark.parametrize(
+    ("split", "names"), [("validation", ["work_validation"]), ("test", ["work_test"])]
+)
+def test_what_is_removed_is_pooled_over_items(
+    model: LanguageModel, tmp_path: Path, split: str, names: list[str]
+) -> None:
+    edit, metric = edit_of(0), R().bound(TASK)
+    sets = [data for data in (*TASK.validation, *TASK.test) if data.name in names]
+    before = abs_r(model, sets)
+    with applied(model, edit.edit):
+        after = abs_r(model, sets)
+    row = metric.removed(Bench(model, tmp_path), edit, split)  # type: ignore[arg-type]
+    assert row is not None
+    assert row.value == pytest.approx(1 - sum(after) / sum(before), abs=1e-5)
+    assert (row.metric, row.split, row.dataset) == ("bias_removed", split, "+".join(names))
+    assert row.n == len(before)
+
+
+def test_what_is_removed_is_of_all_test_sets_where_no_choice_is_made(
+    model: LanguageModel, tmp_path: Path
+) -> None:
+    edit = edit_of(0)
+    metric = R().bound(replace(TASK, validation=()))
+    bench = Bench(model, tmp_path)
+    before = abs_r(model, TASK.test)
+    with applied(model, edit.edit):
+        after = abs_r(model, TASK.test)
+    row = metric.removed(bench, edit)
+    assert row is not None
+    assert row.value == pytest.approx(1 - sum(after) / sum(before), abs=1e-5)
+    assert metric.removed(bench, edit, "validation") is None
+
+
+@pytest.fixture
+def measured(model: LanguageModel, tmp_path: Path) -> tuple[Results, NamedEdit, NamedEdit]:
+    """An edit and its control, measured on all data, with the store that was left."""
+    edit, control = edit_of(0, "leace"), edit_of(1, "random", baseline=True)
+    metric, bench = R().bound(TASK), Bench(model, tmp_path / STORE / TASK.name)
+    rows: list[Row] = []
+    for named in (None, edit, control):
+        columns = named.record.columns if named else {}
+        for split in ("test", "validation"):
+            of_split = metric.rows(bench, named, split)  # type: ignore[arg-type]
+            rows += [replace(row, task=TASK.name, **columns) for row in of_split]
+    records = {e.id: e.record for e in (edit, control)}
+    return Results(rows, records, tmp_path, TASK.name), edit, control
+
+
+def test_rows_of_every_split(measured: tuple[Results, NamedEdit, NamedEdit]) -> None:
+    results, edit, _ = measured
+    assert {(r.metric, r.dataset, r.split) for r in results.rows if r.edit == edit.id} == {
+        *((m, "work_validation", "validation") for m in ("r", "mean_abs_r")),
+        *(
+            (metric, dataset, split)
+            for metric in ("r", "mean_abs_r", "abs_r_reduction")
+            for dataset, split in (
+                ("work_test", "test"),
+                ("story_test", "test"),
+                ("work_fit", "fit"),
+            )
+        ),
+    }
+    # Planted truth is known of one set, and is the model's, not an edit's.
+    [planted] = [row for row in results.rows if row.metric == "planted_mean_abs_r"]
+    assert (planted.dataset, planted.value, planted.edit) == ("work_test", 0.25, "none")
+
+
+def test_single_texts_stay_in_the_store(measured: tuple[Results, NamedEdit, NamedEdit]) -> None:
+    results, edit, control = measured
+    stored = dict(results.stored("r"))
+    assert set(stored) == {"none", edit.id, control.id}
+    lines = [line for line in read(stored[edit.id]) if line["dataset"] == "work_test"]
+    assert {line["edit"] for line in lines} == {edit.id}
+    [row] = [r for r in results.of("r", edit=edit.id) if r.dataset == "work_test"]
+    assert r_values(scores_of(lines)).mean() == pytest.approx(row.value)
+
+
+def test_sections_show_the_rows(measured: tuple[Results, NamedEdit, NamedEdit]) -> None:
+    results, edit, control = measured
+    by_name = {section.name: section for section in R.sections(results)}
+    assert set(by_name) == {"bias", "examples"}  # one layer alone is no figure over layers
+    sizes, removed, direction = by_name["bias"].tables()
+    assert all(table.brief for table in (sizes, removed, direction))
+    assert sizes.columns == ("set", "planted truth", "no edit", control.label, edit.label, "n")
+    assert [line[0] for line in sizes.rows] == ["work", "story", "work (fitted)"]
+    assert sizes.rows[0][1].value == 0.25  # type: ignore[union-attr]
+    for line, dataset in zip(sizes.rows, ("work_test", "story_test", "work_fit"), strict=True):
+        for cell, name in zip(line[2:-1], ("none", control.id, edit.id), strict=True):
+            [row] = [
+                r
+                for r in results.rows
+                if (r.metric, r.dataset, r.edit) == ("mean_abs_r", dataset, name)
+            ]
+            assert cell.value == row.value  # type: ignore[union-attr]
+    assert removed.columns == ("set", edit.label)
+    [figure] = by_name["bias"].figures()
+    assert [panel.title for panel in figure.panels] == ["work", "story", "work (fitted)"]
+    [texts] = by_name["examples"].tables()
+    assert texts.columns == (
+        "set", "female", "male", "output", "R, no edit", f"R, {edit.label}"
+    )  # fmt: skip
+    assert texts.rows[0][:4] == ("work", "Jane is a", "John is a", "nurse")
+    assert len(texts.rows) == 4 + 3 + 1
+    assert R.sections(Results([])) == []
+
+
+def test_the_first_set_stands_for_the_run(
+    measured: tuple[Results, NamedEdit, NamedEdit],
+) -> None:
+    results, edit, control = measured
+    listed = R.quantities(results)
+    assert [q.title for q in listed if q.main] == ["mean |R|, work", "bias removed, work"]
+    assert [q.title for q in listed if not q.main] == ["mean |R|, story", "bias removed, story"]
+    assert [q.title for q in listed if q.drawn] == ["mean |R|, work"]
+    assert set(listed[0].rows) == {"none", edit.id, control.id}
+    assert listed[0].truth is not None
+    assert listed[0].truth.value == 0.25
+    assert listed[1].truth is None
+    [validated] = R.quantities(results, "validation")
+    assert validated.main
+    assert validated.title == "mean |R|, work"
+    assert R.quantities(Results([])) == []
+
+
+def test_sentences_tell_the_rows(measured: tuple[Results, NamedEdit, NamedEdit]) -> None:
+    results, edit, control = measured
+
+    def of(metric: str, name: str) -> Row:
+        return next(r for r in results.of(metric, edit=name) if r.dataset == "work_test")
+
+    before, after = of("mean_abs_r", "none"), of("mean_abs_r", edit.id)
+    assert R.sentences(results) == [
+        "Biased: on work, swapping female for male changes a continuation's probability by "
+        f"{100 * (before.value or 0):.0f} % on average (mean |R| {before.value:.3f} "
+        f"[{before.lo:.3f}, {before.hi:.3f}])."
+    ]
+    shares = [of("abs_r_reduction", e.id).value or 0 for e in (edit, control)]
+    words = [f"{100 * abs(share):.0f} % {'removed' if share >= 0 else 'added'}" for share in shares]
+    verdict = "Removed" if shares[0] > 0 else "Not removed"
+    assert R.outcome(results, edit.record) == (
+        f"{verdict}: leace (rank 1) takes it to {after.value:.3f} "
+        f"[{after.lo:.3f}, {after.hi:.3f}]: {words[0]}; random directions: {words[1]}."
+    )
+    assert R.outcome(results, control.record).endswith(f": {words[1]}.")
+    assert R.caveats(results)[0].startswith("How sure: 95 % intervals")
+    assert R.sentences(Results([])) == R.caveats(Results([])) == []
+    assert R.outcome(Results([]), edit.record) == ""

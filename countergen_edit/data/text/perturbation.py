@@ -157,7 +157,7 @@ def source_and_target(groups: tuple[str, str], source: str | None) -> tuple[str,
     Raises:
         UserError: `source` is neither.
     """
-    chosen = groups[1] if source is None else source
-    if chosen not in groups:
-        raise UserError(f"source={chosen!r} is none of the compared groups {list(groups)}")
-    return chosen, groups[1 - groups.index(chosen)]
+    first = groups[1] if source is None else source
+    if first not in groups:
+        raise UserError(f"source={first!r} is none of the compared groups {list(groups)}")
+    return first, groups[1 - groups.index(first)]

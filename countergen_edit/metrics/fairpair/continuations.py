@@ -2,24 +2,29 @@
 
 Comes in: prompts, a model and an edit. Goes out: `Sampled` prompts. What was made is kept on disk,
 prompt by prompt, first the continuations and then their perturbations, so that a killed run, or one
-whose perturber failed, goes on from there with the same texts.
+whose perturber failed, goes on from there with the same texts. An edit has a folder of its own.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from countergen_edit.data.common_sents import PairedPrompt
 from countergen_edit.data.text.perturbation import Filter, Perturber, Reason
-from countergen_edit.edits import Edit, applied
-from countergen_edit.models import LanguageModel, generate
+from countergen_edit.edits import NamedEdit
+from countergen_edit.errors import UserError
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.models import generate
 from countergen_edit.writing import whole
+
+STORE = "fairpair"
+"""What the metric calls its folder in a run's store."""
+PERTURBED = ".perturbed.jsonl"
+"""Ends the names of files with perturbations; they lie beside the continuations they are of."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,6 @@ class Sampling:
     top_p: float
     temperature: float
     batch_size: int
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -72,27 +76,27 @@ def joined(prompt: str, continuation: str) -> str:
 
 
 def sample(
-    model: LanguageModel,
-    edit: Edit | None,
+    bench: Bench,
+    edit: NamedEdit | None,
     prompts: Sequence[PairedPrompt],
     sampling: Sampling,
-    store: Path,
+    folder: Path,
 ) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Continuations of x and of p(x) for each prompt, from the store where they are there.
+    """Continuations of x and of p(x) for each prompt, from the folder where they are there.
 
     Args:
-        model: The model, without the edit.
+        bench: The model.
         edit: Attached while sampling.
         prompts: Each is sampled `n` times on either side.
         sampling: How.
-        store: The folder of this model and edit.
+        folder: Of this edit.
     """
-    files = [store / f"{_key(prompt, sampling)}.jsonl" for prompt in prompts]
+    files = [folder / f"{_key(prompt, sampling, bench.seed)}.jsonl" for prompt in prompts]
     missing = [i for i, file in enumerate(files) if not file.is_file()]
     at_once = max(1, sampling.batch_size // (2 * sampling.n))
-    with applied(model, edit) if edit is not None and missing else nullcontext():
-        for start in range(0, len(missing), at_once):
-            part = missing[start : start + at_once]
+    for start in range(0, len(missing), at_once):
+        part = missing[start : start + at_once]
+        with bench.under(edit) as model:
             texts = generate(
                 model,
                 [t for i in part for t in (prompts[i].source, prompts[i].target) * sampling.n],
@@ -100,19 +104,19 @@ def sample(
                 do_sample=True,
                 top_p=sampling.top_p,
                 temperature=sampling.temperature,
-                seed=sampling.seed,
+                seed=bench.seed,
                 batch_size=sampling.batch_size,
             )
-            for k, i in enumerate(part):
-                own = texts[2 * k * sampling.n : 2 * (k + 1) * sampling.n]
-                about = {"prompt": prompts[i].source, "perturbed_prompt": prompts[i].target}
-                pairs = zip(own[::2], own[1::2], strict=True)
-                _write(files[i], [about, *({"g_x": a, "g_px": b} for a, b in pairs)])
-    out = []
+        for k, i in enumerate(part):
+            own = texts[2 * k * sampling.n : 2 * (k + 1) * sampling.n]
+            about = {"prompt": prompts[i].source, "perturbed_prompt": prompts[i].target}
+            pairs = zip(own[::2], own[1::2], strict=True)
+            _write(files[i], [about, *({"g_x": a, "g_px": b} for a, b in pairs)])
+    sides = []
     for file in files:
-        rows = _read(file)[1:]
-        out.append((tuple(r["g_x"] for r in rows), tuple(r["g_px"] for r in rows)))
-    return out
+        lines = read_texts(file)[1:]
+        sides.append((tuple(t["g_x"] for t in lines), tuple(t["g_px"] for t in lines)))
+    return sides
 
 
 def perturbed(
@@ -121,34 +125,26 @@ def perturbed(
     perturber: Perturber,
     passes: Filter,
     sampling: Sampling,
-    store: Path,
+    seed: int,
+    folder: Path,
 ) -> list[Sampled]:
-    """Perturb and filter every continuation of x; what a perturber wrote is kept in the store."""
-    out = []
+    """Perturb and filter every continuation of x; what a perturber wrote is kept in the folder."""
+    results = []
     for prompt, (g_x, g_px) in zip(prompts, continuations, strict=True):
-        whole = [joined(prompt.source, text) for text in g_x]
-        file = store / f"{_key(prompt, sampling)}.perturbed.jsonl"
+        originals = [joined(prompt.source, text) for text in g_x]
+        file = folder / f"{_key(prompt, sampling, seed)}{PERTURBED}"
         if not file.is_file():
-            written = perturber(whole, prompt)
-            _write(file, [{"p_x": text} for text in written])
-        p_x = tuple(row["p_x"] for row in _read(file))
+            _write(file, [{"p_x": text} for text in perturber(originals, prompt)])
+        p_x = tuple(line["p_x"] for line in read_texts(file))
         reasons = tuple(
-            passes.reason(original, text, prompt) for original, text in zip(whole, p_x, strict=True)
+            passes.reason(original, text, prompt)
+            for original, text in zip(originals, p_x, strict=True)
         )
-        out.append(Sampled(prompt, g_x, g_px, p_x, reasons))
-    return out
+        results.append(Sampled(prompt, g_x, g_px, p_x, reasons))
+    return results
 
 
-def folder_of(store: Path, label: str) -> Path:
-    """Where the texts of one model and edit lie.
-
-    >>> folder_of(Path("store"), "rlace@resid_post.3").name
-    'rlace@resid_post.3'
-    """
-    return store / re.sub(r"[^\w.@+-]", "_", label)
-
-
-def _key(prompt: PairedPrompt, sampling: Sampling) -> str:
+def _key(prompt: PairedPrompt, sampling: Sampling, seed: int) -> str:
     """Names the file of a prompt by all that its texts depend on, but for the model and edit."""
     parts = (
         prompt.source,
@@ -157,17 +153,30 @@ def _key(prompt: PairedPrompt, sampling: Sampling) -> str:
         sampling.max_new_tokens,
         sampling.top_p,
         sampling.temperature,
-        sampling.seed,
+        seed,
     )
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()
 
 
-def _write(file: Path, rows: Sequence[dict[str, str]]) -> None:
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+def _write(file: Path, lines: Sequence[dict[str, str]]) -> None:
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     with whole(file) as temporary:
         temporary.write_text(text, "utf-8")
 
 
-def _read(file: Path) -> list[dict[str, str]]:
+def read_texts(file: Path) -> list[dict[str, str]]:
+    """The lines of a file: what it is about, then a pair of continuations each; or perturbations.
+
+    Raises:
+        UserError: a line holds something else; the message names it.
+    """
+    lines = []
     # Not splitlines: a continuation may hold line ends of which JSON thinks nothing.
-    return [json.loads(line) for line in file.read_text("utf-8").split("\n") if line]
+    for number, line in enumerate(file.read_text("utf-8", errors="replace").split("\n"), start=1):
+        if not line:
+            continue
+        try:
+            lines.append({str(key): str(text) for key, text in json.loads(line).items()})
+        except (ValueError, AttributeError) as error:
+            raise UserError(f"{file}, line {number} holds no texts: {error}") from error
+    return lines

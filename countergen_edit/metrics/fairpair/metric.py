@@ -1,4 +1,4 @@
-"""FairPair as a metric of the audit: bias against sampling variability, with its significance.
+"""FairPair as a metric: bias against sampling variability, with its significance.
 
 For every prompt and every Φ: B, V_gp, V_pg, F and 2 B - V_gp - V_pg (see `pairwise`), their means
 over prompts with bootstrap intervals, the paper's paired t-test, and a permutation test per prompt
@@ -14,41 +14,53 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from countergen_edit.data.common_sents import choose, common_sents, own_prompts, reworded
-from countergen_edit.data.text.perturbation import MAX_DISSIMILARITY, Filter, source_and_target
-from countergen_edit.edits import Edit
+from countergen_edit.data.common_sents import (
+    PairedPrompt,
+    choose,
+    common_sents,
+    own_prompts,
+    reworded,
+)
+from countergen_edit.data.text.perturbation import (
+    MAX_DISSIMILARITY,
+    Filter,
+    Perturber,
+    source_and_target,
+)
+from countergen_edit.edits import NamedEdit
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.base import UNEDITED, Metric, Subject, register
+from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.blocks import Section
+from countergen_edit.metrics.fairpair import show
 from countergen_edit.metrics.fairpair.continuations import (
+    STORE,
     Sampled,
     Sampling,
-    folder_of,
     perturbed,
     sample,
 )
 from countergen_edit.metrics.fairpair.perturbers import make_perturber
-from countergen_edit.metrics.fairpair.phi import Phi, make_phi
-from countergen_edit.metrics.fairpair.phi_result import PhiResult, evaluate
+from countergen_edit.metrics.fairpair.phi import PHIS, Phi
+from countergen_edit.metrics.fairpair.phi_result import evaluate
 from countergen_edit.metrics.fairpair.rows import FairPairRows
 from countergen_edit.metrics.fairpair.texts import perturbed_row, phrase_rows
+from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models import LanguageModel, encode
 
-__all__ = ["FairPair", "PhiResult", "evaluate"]
-
 COMMON_SENTS, REWORDED, OWN = "common_sents", "reworded_sents", "own_prompts"
 
 
-@register("fairpair")
 class FairPair(Metric):
     """Bias of a model's own continuations, held against their variability.
 
+    The task's axis must name the people and their words.
+
     Args:
-        subject: What the audit is about; its axis must name the people and their words.
         n: Continuations of each prompt and side.
         max_new_tokens: Of a continuation.
         top_p: Of nucleus sampling.
@@ -61,10 +73,10 @@ class FairPair(Metric):
         prompts: The user's own instead of Common Sents.
         names: Group → name of its person; the axis's first test names unless given.
         source: The group whose continuations are perturbed; the second unless given.
-        perturber: `rules`, or a mapping with `kind` and the settings of another.
+        perturber: `rules`; a mapping with `kind` and the settings of another; or one itself.
         max_dissimilarity: Of the third filter.
         all_words: Whether the third filter counts the words of either group too.
-        phi: Name → settings of each Φ.
+        phi: Name → settings of each Φ, or one itself.
         permutations: Of each permutation test.
         folds: Numbers of folds to evaluate besides (Figure 4).
         sample_sizes: Numbers of continuations to evaluate besides (Figure 3).
@@ -72,12 +84,21 @@ class FairPair(Metric):
         batch_size: Continuations sampled together.
 
     Raises:
-        UserError: a setting is out of its range, or a group lacks a name or word for the prompts.
+        UserError: a setting is out of its range, or a Φ cannot be made.
     """
+
+    is_slow: ClassVar[bool] = True
+
+    dataset: str
+    """What the prompts are called in rows."""
+    prompts: tuple[PairedPrompt, ...]
+    groups: tuple[str, str]
+    """Source and target."""
+    perturber: Perturber
+    passes: Filter
 
     def __init__(
         self,
-        subject: Subject,
         n: int = 100,
         max_new_tokens: int = 128,
         top_p: float = 0.9,
@@ -88,17 +109,16 @@ class FairPair(Metric):
         prompts: Sequence[str] | None = None,
         names: Mapping[str, str] | None = None,
         source: str | None = None,
-        perturber: str | Mapping[str, Any] = "rules",
+        perturber: str | Mapping[str, Any] | Perturber = "rules",
         max_dissimilarity: float = MAX_DISSIMILARITY,
         all_words: bool = False,
-        phi: Mapping[str, Mapping[str, Any] | None] | None = None,
+        phi: Mapping[str, Mapping[str, Any] | Phi | None] | None = None,
         permutations: int = 1000,
         folds: Sequence[int] = (),
         sample_sizes: Sequence[int] = (),
         ngrams: int = 4,
         batch_size: int = 128,
     ) -> None:
-        super().__init__(subject)
         if n < 2:
             raise UserError(f"fairpair n={n}: sampling variability needs at least 2 continuations")
         if permutations < 1 or max_new_tokens < 1 or batch_size < 1:
@@ -106,47 +126,66 @@ class FairPair(Metric):
                 f"fairpair permutations={permutations}, max_new_tokens={max_new_tokens}, "
                 f"batch_size={batch_size}: at least 1"
             )
-        for setting, sizes, top in (("folds", folds, n), ("sample_sizes", sample_sizes, n)):
+        for setting, sizes in (("folds", folds), ("sample_sizes", sample_sizes)):
             for size in sizes:
-                if not 2 <= size <= top:
-                    raise UserError(f"fairpair {setting} has {size}: from 2 to n={top}")
-        groups = source_and_target(subject.groups, source)
-        axis = subject.axis
-        a, b = (axis.groups[group] for group in groups)
-        chosen = [
-            (names or {}).get(g.name) or next(iter(g.names.get("test", ())), "") for g in (a, b)
-        ]
-        for group, name in zip(groups, chosen, strict=True):
-            if not name:
-                raise UserError(f"fairpair needs a name for group {group!r}: give fairpair.names")
-        people = (chosen[0], chosen[1])
-        if descriptors is None:
-            descriptors = ["{person}"] if "person" in a.forms else []
-        substitution = subject.substitution
+                if not 2 <= size <= n:
+                    raise UserError(f"fairpair {setting} has {size}: from 2 to n={n}")
         if prompts is not None and wordings is not None:
             raise UserError("fairpair takes prompts or wordings of the occupations, not both")
+        self.sampling = Sampling(n, max_new_tokens, top_p, temperature, batch_size)
+        self.occupations = choose(occupations)
+        self.descriptors = descriptors
         self.wordings = tuple(wordings or ())
-        if prompts is not None:
-            self.dataset = OWN
-            self.prompts = own_prompts(prompts, axis, groups, people, substitution)
-        elif wordings:
-            self.dataset = REWORDED
-            self.prompts = reworded(wordings, a, b, people, choose(occupations))
-        else:
-            self.dataset = COMMON_SENTS
-            self.prompts = common_sents(a, b, people, choose(occupations), descriptors)
-        self.groups = groups
-        self.perturber = make_perturber(perturber, substitution, groups)
-        self.passes = Filter(substitution, max_dissimilarity, all_words)
-        self.phis = {
-            name: make_phi(name, settings)
+        self.own = prompts
+        self.names = dict(names or {})
+        self.source = source
+        self._perturber = perturber
+        self.max_dissimilarity = max_dissimilarity
+        self.all_words = all_words
+        self.phis: dict[str, Phi] = {
+            name: settings if isinstance(settings, Phi) else PHIS.make(name, settings)
             for name, settings in (phi or {"sentiment": None, "jaccard": None}).items()
         }
-        self.sampling = Sampling(n, max_new_tokens, top_p, temperature, batch_size, subject.seed)
         self.permutations = permutations
         self.folds = tuple(folds)
         self.sample_sizes = tuple(sample_sizes)
         self.ngrams = ngrams
+
+    def prepare(self) -> None:
+        """Make the prompts of the task, what perturbs their continuations, and the filters.
+
+        Raises:
+            UserError: a group lacks a name or word for the prompts, or the rules their words.
+        """
+        axis, substitution = self.task.axis, self.task.substitution
+        self.groups = source_and_target(self.task.groups, self.source)
+        a, b = (axis.groups[group] for group in self.groups)
+        first, second = (
+            self.names.get(group.name) or next(iter(group.names.get("test", ())), "")
+            for group in (a, b)
+        )
+        for group, name in ((a, first), (b, second)):
+            if not name:
+                raise UserError(
+                    f"fairpair needs a name for group {group.name!r}: give fairpair.names"
+                )
+        people = (first, second)
+        if self.own is not None:
+            self.dataset = OWN
+            self.prompts = own_prompts(self.own, axis, self.groups, people, substitution)
+        elif self.wordings:
+            self.dataset = REWORDED
+            self.prompts = reworded(self.wordings, a, b, people, self.occupations)
+        else:
+            self.dataset = COMMON_SENTS
+            person = ["{person}"] if "person" in a.forms else []
+            descriptors = person if self.descriptors is None else self.descriptors
+            self.prompts = common_sents(a, b, people, self.occupations, descriptors)
+        if callable(self._perturber):
+            self.perturber = self._perturber
+        else:
+            self.perturber = make_perturber(self._perturber, self.groups, substitution)
+        self.passes = Filter(substitution, self.max_dissimilarity, self.all_words)
 
     def check(self, model: LanguageModel) -> None:
         """Refuse prompts that leave no room for the continuation.
@@ -165,24 +204,33 @@ class FairPair(Metric):
                 f"for {max(room, 0)} after a prompt of {longest} tokens"
             )
 
-    def sampled(
-        self, model: LanguageModel, edit: Edit | None, label: str, store: Path
-    ) -> list[Sampled]:
-        """The texts of every prompt under an edit."""
-        folder = folder_of(store, label)
-        texts = sample(model, edit, self.prompts, self.sampling, folder)
-        return perturbed(self.prompts, texts, self.perturber, self.passes, self.sampling, folder)
+    def sampled(self, bench: Bench, edit: NamedEdit | None) -> list[Sampled]:
+        """The texts of every prompt under an edit, from the store where they are there."""
+        folder = bench.place(STORE, edit).with_suffix("")
+        texts = sample(bench, edit, self.prompts, self.sampling, folder)
+        return perturbed(
+            self.prompts, texts, self.perturber, self.passes, self.sampling, bench.seed, folder
+        )
 
-    def rows(self, model: LanguageModel, edit: Edit | None, label: str, store: Path) -> list[Row]:
+    def rows(
+        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+    ) -> list[Row]:
         """Rows `fairpair_…` of every Φ, the success of perturbing, and telling phrases.
 
         Under an edit, `fairpair_f_change` and `fairpair_energy_change` are edited minus unedited.
+        The prompts are about test names: there are none for validation.
         """
-        after = self.sampled(model, edit, label, store)
-        before = after if edit is None else self.sampled(model, None, UNEDITED, store)
-        results = {name: self._evaluate(phi, after) for name, phi in self.phis.items()}
+        if split != "test":
+            return []
+        after = self.sampled(bench, edit)
+        before = after if edit is None else self.sampled(bench, None)
+        results = {
+            name: evaluate(phi, after, self.permutations, bench.seed)
+            for name, phi in self.phis.items()
+        }
         make = FairPairRows(
-            self.subject,
+            self.task,
+            bench.seed,
             self.dataset,
             self.groups,
             self.wordings,
@@ -195,11 +243,21 @@ class FairPair(Metric):
         p = adjusted([1.0 if math.isnan(r.pooled_p) else r.pooled_p for r in results.values()])
         for (name, result), pooled_p in zip(results.items(), p, strict=True):
             phi = self.phis[name]
-            rows += make.of_phi(name, phi, result, after, float(pooled_p), model.name)
+            rows += make.of_phi(name, phi, result, after, float(pooled_p), bench.model.name)
             rows += make.of_wordings(name, result)
             if edit is not None:
-                rows += make.of_change(name, self._evaluate(phi, before), result)
+                unedited = evaluate(phi, before, self.permutations, bench.seed)
+                rows += make.of_change(name, unedited, result)
         return [*rows, *phrase_rows(make, after, self.ngrams)]
 
-    def _evaluate(self, phi: Phi, sampled: Sequence[Sampled]) -> PhiResult:
-        return evaluate(phi, sampled, self.permutations, self.subject.seed)
+    @classmethod
+    def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
+        return show.quantities(results, split)
+
+    @classmethod
+    def sections(cls, results: Results) -> list[Section]:
+        return show.sections(results)
+
+    @classmethod
+    def sentences(cls, results: Results) -> list[str]:
+        return show.sentences(results)

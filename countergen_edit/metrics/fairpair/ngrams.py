@@ -60,10 +60,10 @@ def compare(pg: Iterable[str], gp: Iterable[str], longest: int = 4) -> list[Term
             size += 1
         counts.append(counter)
         sizes.append(size)
-    tested = sorted(t for t in counts[0] | counts[1] if counts[0][t] + counts[1][t] >= MIN_TEXTS)
-    if not tested or not all(sizes):
+    terms = sorted(t for t in counts[0] | counts[1] if counts[0][t] + counts[1][t] >= MIN_TEXTS)
+    if not terms or not all(sizes):
         return []
-    has = np.array([[counter[t] for t in tested] for counter in counts], dtype=np.float64)
+    has = np.array([[counter[t] for t in terms] for counter in counts], dtype=np.float64)
     lacks = np.array(sizes)[:, None] - has
     odds = np.log((has + 0.5) / (lacks + 0.5))
     difference = odds[1] - odds[0]
@@ -72,7 +72,7 @@ def compare(pg: Iterable[str], gp: Iterable[str], longest: int = 4) -> list[Term
     order = np.argsort(-difference / error, kind="stable")
     return [
         Term(
-            tested[k],
+            terms[k],
             float(has[0, k] / sizes[0]),
             float(has[1, k] / sizes[1]),
             float(difference[k]),
@@ -84,7 +84,7 @@ def compare(pg: Iterable[str], gp: Iterable[str], longest: int = 4) -> list[Term
 
 def strongest(terms: Sequence[Term], each: int, level: float = 0.05) -> list[Term]:
     """The most telling significant terms of both sides, at most `each` of one."""
-    found = [term for term in terms if term.p < level]
-    more_gp = [term for term in found if term.log_odds > 0][:each]
-    more_pg = [term for term in found if term.log_odds < 0][::-1][:each]
+    telling = [term for term in terms if term.p < level]
+    more_gp = [term for term in telling if term.log_odds > 0][:each]
+    more_pg = [term for term in telling if term.log_odds < 0][::-1][:each]
     return [*more_gp, *more_pg[::-1]]

@@ -2,6 +2,12 @@
 
 Comes in: the setting `perturber`. Goes out: a `Perturber`. Refused: an unknown one, a server that
 cannot be reached or refuses the request; what it answers is left to the filters.
+
+One of your own is a class or function in a file of your own that is called with its settings, and
+with `groups` (source and target) or `substitution` (of the axis) where it takes these; what it
+gives back is called with texts and their prompt:
+
+    metric.fairpair.perturber={kind:mine.py:Mine}
 """
 
 from __future__ import annotations
@@ -16,7 +22,8 @@ from typing import Any
 from countergen_edit.data.common_sents import PairedPrompt
 from countergen_edit.data.text.perturbation import Perturber, RulePerturber
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.errors import UserError, unknown
+from countergen_edit.errors import UserError
+from countergen_edit.registry import KIND, Registry
 
 REQUEST = (
     "Change {source_name} ({source}) to {target_name} ({target}) in the following text in the same "
@@ -24,18 +31,69 @@ REQUEST = (
 )
 """The paper's, section 3.3."""
 
+PERTURBERS: Registry[Callable[..., Perturber]] = Registry(
+    "perturber",
+    "countergen_edit.perturbers",
+    {
+        "rules": "countergen_edit.metrics.fairpair.perturbers:rules",
+        "server": "countergen_edit.metrics.fairpair.perturbers:ServerPerturber",
+        "local": "countergen_edit.metrics.fairpair.perturbers:LocalPerturber",
+    },
+)
+"""What makes each perturber; a user's own enters with `@PERTURBERS.register("mine")`."""
+
+
+def make_perturber(
+    settings: str | Mapping[str, Any], groups: tuple[str, str], substitution: Substitution | None
+) -> Perturber:
+    """A perturber from the setting: `rules`, or `{kind: server, url: …, model: …}`.
+
+    Args:
+        settings: Name, or a mapping with the name under `kind`.
+        groups: Source and target.
+        substitution: Of the axis; the rules need one.
+
+    Raises:
+        UserError: no such perturber or setting, or it lacks what it needs.
+    """
+    params = {KIND: settings} if isinstance(settings, str) else {KIND: "rules", **settings}
+    kind = str(params[KIND])
+    takes = signature(PERTURBERS.get(kind)).parameters
+    offers = {"groups": groups, "substitution": substitution}
+    perturber: Perturber = PERTURBERS.make(
+        kind, params, **{key: value for key, value in offers.items() if key in takes}
+    )
+    return perturber
+
+
+def rules(groups: tuple[str, str], substitution: Substitution | None) -> RulePerturber:
+    """p by the rules of the axis's substitution.
+
+    Raises:
+        UserError: the axis has none.
+    """
+    if substitution is None:
+        raise UserError(
+            "the axis has no substitution section for perturber=rules: add one to its file, "
+            "or perturb with kind: server or kind: local"
+        )
+    return RulePerturber(substitution, *groups)
+
 
 class ServerPerturber:
     """p by a chat model behind an OpenAI-compatible server.
 
     Args:
+        groups: Names of the source and the target group, as the request has them.
         url: Of the API, such as http://localhost:8000/v1.
         model: The model's name there.
-        groups: Names of the source and the target group, as the request has them.
         key_variable: Environment variable that holds the key; an unset one sends none.
         parallel: Requests under way at once.
         timeout: Seconds a request may take.
         attempts: Of each request, with growing pauses, where the server is busy or absent.
+
+    Raises:
+        UserError: the libraries that ask a server are not installed.
     """
 
     def __init__(
@@ -48,6 +106,7 @@ class ServerPerturber:
         timeout: float = 60.0,
         attempts: int = 4,
     ) -> None:
+        _require_client()
         self.groups = groups
         self.url = url.rstrip("/")
         self.model = model
@@ -124,8 +183,8 @@ class LocalPerturber:
     """p by an instruct model on this machine, decoded greedily.
 
     Args:
-        model: Hub id or directory.
         groups: Names of the source and the target group, as the request has them.
+        model: Hub id or directory.
         device: As for the model under audit.
         dtype: As for the model under audit.
         batch_size: Texts at a time.
@@ -181,6 +240,17 @@ class LocalPerturber:
         return text.removeprefix(bos) if bos else text
 
 
+def _require_client() -> None:
+    """See before a run, and not after its sampling, that a server can be asked."""
+    try:
+        import httpx  # noqa: F401
+        import tenacity  # noqa: F401
+    except ImportError as error:
+        raise UserError(
+            f"perturber server needs {error.name}: pip install 'countergen-edit[server]'"
+        ) from error
+
+
 def request(text: str, prompt: PairedPrompt, groups: tuple[str, str]) -> str:
     """What a language model is asked."""
     return REQUEST.format(
@@ -201,43 +271,3 @@ def answer(text: str) -> str:
     text = text.strip().removeprefix("Output:").strip()
     wrapped = len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1]
     return text[1:-1] if wrapped else text
-
-
-def make_perturber(
-    settings: str | Mapping[str, Any], substitution: Substitution | None, groups: tuple[str, str]
-) -> Perturber:
-    """A perturber from the setting: `rules`, or `{kind: server, url: …, model: …}`.
-
-    Args:
-        settings: Name, or a mapping with the name under `kind`.
-        substitution: Of the axis; the rules need one.
-        groups: Source and target.
-
-    Raises:
-        UserError: no such perturber or setting, or the axis has no substitution.
-    """
-    params = {"kind": settings} if isinstance(settings, str) else dict(settings)
-    kind = params.pop("kind", "rules")
-    if kind == "rules":
-        if params:
-            raise unknown("setting of perturber rules", min(params), ["kind"])
-        if substitution is None:
-            raise UserError(
-                "the axis has no substitution section for perturber=rules: add one to its file, "
-                "or perturb with kind: server or kind: local"
-            )
-        return RulePerturber(substitution, *groups)
-    makers: dict[str, Callable[..., Perturber]] = {
-        "server": ServerPerturber,
-        "local": LocalPerturber,
-    }
-    if kind not in makers:
-        raise unknown("perturber", kind, ["rules", *makers])
-    parameters = {k: p for k, p in signature(makers[kind]).parameters.items() if k != "groups"}
-    for setting in params:
-        if setting not in parameters:
-            raise unknown(f"setting of perturber {kind}", setting, parameters)
-    for name, parameter in parameters.items():
-        if parameter.default is parameter.empty and name not in params:
-            raise UserError(f"perturber {kind} needs {name}: give perturber.{name}=…")
-    return makers[kind](groups, **params)

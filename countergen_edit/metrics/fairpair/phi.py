@@ -1,24 +1,27 @@
-"""Φ: how far two texts differ, and the shelf on which such measures are found by name.
+"""Φ: how far two texts differ, and the registry in which such measures are found by name.
 
 Comes in: texts. Goes out: the matrix of Φ over all pairs of them, for single texts or for folds.
-The paper's two are here, sentiment (VADER) and Jaccard on words, and, as the worked example of
-another one, any `transformers` text classifier (regard, toxicity, politeness).
+The paper's two are here, sentiment (VADER) and Jaccard on words, and the difference in the score of
+any sequence classifier (regard, toxicity, politeness). Refused: a Φ or a setting that is unknown.
+
+One of your own is a `Phi`, or a `ScoreDifference` with its `scores`, in a file of your own:
+
+    metric.fairpair.phi={mine:{kind:mine.py:Mine}}
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from inspect import signature
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int
 from scipy import sparse
 
 from countergen_edit.data.text.perturbation import words_of
-from countergen_edit.errors import UserError, require_free, unknown
 from countergen_edit.models.lexicon import analyzer
+from countergen_edit.registry import Registry
 
 Distances = Float64[np.ndarray, "text text"]
 
@@ -26,7 +29,14 @@ Distances = Float64[np.ndarray, "text text"]
 class Phi(ABC):
     """A dissimilarity of texts, symmetric and 0 between equal texts."""
 
-    name: ClassVar[str]
+    @property
+    def name(self) -> str:
+        """What the kind of Φ is called, whatever a run calls this one; it seeds permutations.
+
+        >>> Jaccard().name
+        'jaccard'
+        """
+        return PHIS.name_of(self).rpartition(":")[2]
 
     def prepare(self, texts: Sequence[str]) -> None:  # noqa: B027 (nothing by default)
         """Do at once for many texts what is dear for few; `represent` is then quick."""
@@ -44,50 +54,16 @@ class Phi(ABC):
         """Φ of every pair."""
 
 
-PHIS: dict[str, type[Phi]] = {}
-"""Every registered Φ by its name in config; a user's own enters with `@register_phi("mine")`."""
-
-Registered = TypeVar("Registered", bound=Phi)
-
-
-def register_phi(name: str) -> Callable[[type[Registered]], type[Registered]]:
-    """Put a Φ on the shelf under `name`.
-
-    Raises:
-        UserError: the name is taken by another class.
-    """
-
-    def enter(phi: type[Registered]) -> type[Registered]:
-        require_free("phi", name, phi, PHIS)
-        phi.name = name
-        PHIS[name] = phi
-        return phi
-
-    return enter
-
-
-def make_phi(name: str, settings: Mapping[str, Any] | None = None) -> Phi:
-    """The Φ registered under `name`, or under the setting `kind` where one is used under a name.
-
-    Raises:
-        UserError: no such Φ, or no such setting.
-    """
-    params = dict(settings or {})
-    kind = params.pop("kind", name)
-    if kind not in PHIS:
-        raise unknown("phi", kind, PHIS)
-    valid = list(signature(PHIS[kind]).parameters)
-    for setting in params:
-        if setting not in valid:
-            raise unknown(f"setting of phi {kind}", setting, [*valid, "kind"])
-    missing = [
-        p.name
-        for p in signature(PHIS[kind]).parameters.values()
-        if p.default is p.empty and p.name not in params
-    ]
-    if missing:
-        raise UserError(f"phi {name} needs {', '.join(missing)}: give fairpair.phi.{name}.…")
-    return PHIS[kind](**params)
+PHIS: Registry[type[Phi]] = Registry(
+    "phi",
+    "countergen_edit.phis",
+    {
+        "sentiment": "countergen_edit.metrics.fairpair.phi:Sentiment",
+        "jaccard": "countergen_edit.metrics.fairpair.phi:Jaccard",
+        "classifier": "countergen_edit.metrics.fairpair.phi:ClassifierScore",
+    },
+)
+"""Every Φ by its name in config; a user's own enters with `@PHIS.register("mine")`."""
 
 
 class ScoreDifference(Phi):
@@ -114,7 +90,6 @@ class ScoreDifference(Phi):
         return apart
 
 
-@register_phi("sentiment")
 class Sentiment(ScoreDifference):
     """VADER's compound sentiment (Hutto and Gilbert 2014), in [-1, 1].
 
@@ -150,7 +125,6 @@ class Sentiment(ScoreDifference):
         return [float(score["compound"]) for score in scored]
 
 
-@register_phi("jaccard")
 class Jaccard(Phi):
     """Φ(u, v) = 1 - |u ∩ v| / |u ∪ v| on sets of words; a fold's set is the union of its texts'.
 
@@ -184,57 +158,36 @@ class Jaccard(Phi):
         return np.where(either > 0, 1 - both / np.maximum(either, 1), 0.0)
 
 
-@register_phi("classifier")
-class Classifier(ScoreDifference):
-    """S(u) = P(label | u) of a `transformers` text classifier, such as one of regard or toxicity.
+class ClassifierScore(ScoreDifference):
+    """S(u) = P(label | u) of any sequence classifier, such as one of regard or toxicity.
 
-        metric.fairpair.phi.toxicity={kind:classifier,model:unitary/toxic-bert,label:toxic}
+        metric.fairpair.phi={toxicity:{kind:classifier,model:unitary/toxic-bert,label:toxic}}
+
+    A text longer than the classifier's context is scored by its beginning.
 
     Args:
         model: Hub id or directory of a sequence classifier with its tokenizer.
         label: The class whose probability is the score, by its name in the model's config.
-        batch_size: Texts at a time.
         multi_label: Classes are independent (a sigmoid each); None asks the model's config.
+        device: As for the model under audit.
 
     Raises:
-        UserError: the classifier cannot be loaded or has no such label.
+        UserError: the model cannot be loaded, is no classifier or has no such label.
     """
 
     def __init__(
-        self, model: str, label: str, batch_size: int = 32, multi_label: bool | None = None
+        self, model: str, label: str, multi_label: bool | None = None, device: str = "auto"
     ) -> None:
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+        from countergen_edit.models.classifiers import load_classifier_of_label
 
-        from countergen_edit.models.locating import locate
-
-        source = locate(model)
-        try:
-            where = {"local_files_only": source.local_files_only, "trust_remote_code": False}
-            self._model: Any = AutoModelForSequenceClassification.from_pretrained(
-                source.location, **where
-            ).eval()
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(source.location, **where)
-        except (OSError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise UserError(f"cannot load the classifier {model}: {reason}") from error
-        labels = self._model.config.label2id
-        if label not in labels:
-            raise unknown(f"label of {model}:", label, labels)
-        self._label = int(labels[label])
-        self._batch_size = batch_size
-        kind = self._model.config.problem_type
-        self._multi = kind == "multi_label_classification" if multi_label is None else multi_label
+        self._label = label
+        self._classifier = load_classifier_of_label(
+            model, label, multi_label=multi_label, device=device
+        )
         self._known: dict[str, float] = {}
 
     def scores(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
-        import torch
-
-        new = sorted({text for text in texts if text not in self._known}, key=len)
-        for start in range(0, len(new), self._batch_size):
-            part = new[start : start + self._batch_size]
-            batch = self._tokenizer(part, padding=True, truncation=True, return_tensors="pt")
-            with torch.inference_mode():
-                logits = self._model(**batch).logits.double()
-            p = logits.sigmoid() if self._multi else logits.softmax(-1)
-            self._known |= zip(part, p[:, self._label].tolist(), strict=True)
+        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        p = self._classifier.probabilities(new, cut=True)[self._label]
+        self._known |= zip(new, p.tolist(), strict=True)
         return np.array([self._known[text] for text in texts], dtype=np.float64)

@@ -62,29 +62,28 @@ class PhiResult:
         """Paired t-tests over prompts of B against V_pg, as the paper's, and against V_gp."""
         from scipy.stats import ttest_rel
 
-        out: dict[str, float | None] = {}
+        values: dict[str, float | None] = {}
         for side in ("v_pg", "v_gp"):
             pairs = np.array([self.values("bias"), self.values(side)])
             pairs = pairs[:, np.isfinite(pairs).all(axis=0)]
             # A difference that is the same everywhere has no spread to be tested against.
             spread = np.ptp(pairs[0] - pairs[1]) if pairs.size else 0.0
-            out[f"t_p_{side}"] = float(ttest_rel(*pairs).pvalue) if spread > 0 else None
-        return out
+            values[f"t_p_{side}"] = float(ttest_rel(*pairs).pvalue) if spread > 0 else None
+        return values
 
 
 def evaluate(phi: Phi, sampled: Sequence[Sampled], permutations: int, seed: int) -> PhiResult:
     """All quantities of one Φ over sampled prompts."""
     phi.prepare([text for s in sampled for text in s.texts])
-    found, energies = [], np.full((len(sampled), permutations + 1), np.nan)
+    name = phi.name
+    quantities, energies = [], np.full((len(sampled), permutations + 1), np.nan)
     for k, s in enumerate(sampled):
         distances = phi.distances(phi.represent(s.texts))
         n = len(s.p_g_x)
-        found.append(pairwise(distances, n))
+        quantities.append(pairwise(distances, n))
         if n > 1 and len(distances) - n > 1:
-            energies[k] = permuted_energies(
-                distances, n, permutations, seed, phi.name, s.prompt.source
-            )
-    return PhiResult(tuple(found), energies)
+            energies[k] = permuted_energies(distances, n, permutations, seed, name, s.prompt.source)
+    return PhiResult(tuple(quantities), energies)
 
 
 def between_folds(phi: Phi, sampled: Sequence[Sampled], folds: int) -> list[Pairwise]:
@@ -94,9 +93,9 @@ def between_folds(phi: Phi, sampled: Sequence[Sampled], folds: int) -> list[Pair
 
 def of_first_texts(phi: Phi, sampled: Sequence[Sampled], size: int) -> list[Pairwise]:
     """Every prompt's quantities from the first so many texts of each side (Figure 3)."""
-    found = []
+    quantities = []
     for s in sampled:
         n = len(s.p_g_x)
         represented = phi.represent([*s.texts[:n][:size], *s.texts[n:][:size]])
-        found.append(pairwise(phi.distances(represented), min(n, size)))
-    return found
+        quantities.append(pairwise(phi.distances(represented), min(n, size)))
+    return quantities

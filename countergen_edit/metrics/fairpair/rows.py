@@ -1,21 +1,22 @@
 """The rows of FairPair's figures, from the results of each Φ.
 
 Comes in: a `PhiResult` of each Φ, or of two edits. Goes out: a row for each quantity, with every
-prompt's figures and tests in its detail; for each wording; and for what an edit changed.
+prompt's figures and tests in its detail; for each wording; and for what an edit changed. The facet
+`phi` is what the run calls Φ, `wording` a wording of the prompts.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
 
-from countergen_edit.metrics.base import Subject
+from countergen_edit.data.task import Task
 from countergen_edit.metrics.fairpair.continuations import Sampled
 from countergen_edit.metrics.fairpair.phi import Phi
 from countergen_edit.metrics.fairpair.phi_result import (
@@ -35,11 +36,20 @@ from countergen_edit.metrics.statistics import (
 from countergen_edit.metrics.wordings import ALPHA, flip_counts
 
 
+def without_interval(value: float) -> Estimate:
+    """A figure of which nothing is drawn."""
+    return Estimate(value, math.nan, math.nan, math.nan)
+
+
+UNKNOWN = without_interval(math.nan)
+
+
 @dataclass(frozen=True)
 class FairPairRows:
-    """Makes the rows of one audit, which share their columns and the draws of their intervals."""
+    """Makes the rows of one task, which share their columns and the draws of their intervals."""
 
-    subject: Subject
+    task: Task
+    seed: int
     dataset: str
     groups: tuple[str, str]
     """Source and target."""
@@ -51,18 +61,26 @@ class FairPairRows:
     folds: tuple[int, ...]
     sample_sizes: tuple[int, ...]
 
-    def row(self, metric: str, dataset: str, of: Estimate, n: int, **detail: Any) -> Row:
-        """A row about the audit's groups."""
-        a, b = self.subject.groups
+    def row(
+        self,
+        metric: str,
+        of: Estimate,
+        n: int,
+        facets: Mapping[str, str] | None = None,
+        **detail: Any,
+    ) -> Row:
+        """A row about the task's groups."""
+        a, b = self.task.groups
         return Row(
             metric=metric,
             **of.columns,
-            dataset=dataset,
-            axis=self.subject.axis.name,
+            dataset=self.dataset,
+            axis=self.task.axis.name,
             group_a=a,
             group_b=b,
+            facets=dict(facets or {}),
             n=n,
-            seed=self.subject.seed,
+            seed=self.seed,
             detail=detail,
         )
 
@@ -73,11 +91,11 @@ class FairPairRows:
         """
         known = np.isfinite(values)
         if not known.any():
-            return Estimate(*[float("nan")] * 4)
+            return UNKNOWN
         kinds = max(1, len(self.wordings))
         each = len(values) // kinds
         of_wordings, of_occupations = (
-            resample(count, self.subject.seed, "fairpair", self.dataset, kind)
+            resample(count, self.seed, "fairpair", self.dataset, kind)
             for kind, count in (("wordings", kinds), ("occupations", each))
         )
         drawn = (of_wordings[:, :, None] * of_occupations[:, None, :]).reshape(-1, len(values))
@@ -97,14 +115,13 @@ class FairPairRows:
         """A row for each of `QUANTITIES`, with every prompt's figures and the tests.
 
         Args:
-            name: What the audit calls Φ.
+            name: What the run calls Φ.
             phi: Φ itself, for the ablations.
             result: Of Φ.
             sampled: The texts.
             pooled_p: The pooled p-value, adjusted over all Φ; unused where there is no test.
             model: Its name, for the detail of F.
         """
-        dataset = f"{self.dataset}/{name}"
         rows = []
         reasons = Counter(p.reason for p in result.prompts if p.reason)
         p = result.prompt_p
@@ -137,9 +154,9 @@ class FairPairRows:
             rows.append(
                 self.row(
                     f"fairpair_{quantity}",
-                    dataset,
                     self.mean(values),
                     int(np.isfinite(values).sum()),
+                    {"phi": name},
                     **detail,
                 )
             )
@@ -147,56 +164,54 @@ class FairPairRows:
 
     def _ablations(self, phi: Phi, sampled: Sequence[Sampled]) -> dict[str, Any]:
         """Means of B, both V and F over prompts, by number of folds and of samples."""
-        out: dict[str, Any] = {}
+        by_size: dict[str, Any] = {}
         for key, sizes, quantities_of in (
             ("by_folds", self.folds, between_folds),
             ("by_samples", self.sample_sizes, of_first_texts),
         ):
             for size in sizes:
-                found = quantities_of(phi, sampled, size)
+                prompts = quantities_of(phi, sampled, size)
                 means = [
-                    _known(self.mean(np.array([getattr(p, q) for p in found])).value)
+                    _known(self.mean(np.array([getattr(p, q) for p in prompts])).value)
                     for q in ("bias", "v_gp", "v_pg", "f")
                 ]
-                out.setdefault(key, []).append([size, *means])
-        return out
+                by_size.setdefault(key, []).append([size, *means])
+        return by_size
 
     def of_wordings(self, name: str, result: PhiResult) -> list[Row]:
         """`fairpair_f_of_wording` of each, and how F and its significance spread over them."""
         if len(self.wordings) < 2:
             return []
-        dataset, parts = f"{self.dataset}/{name}", self._by_wording(len(result.prompts))
+        parts = self._by_wording(len(result.prompts))
         p = [result.pooled_over(part) for part in parts]
         p_adjusted = adjusted([1.0 if math.isnan(value) else value for value in p])
         rows, means = [], []
         for k, part in enumerate(parts):
             values = result.values("f")[part]
-            known = values[np.isfinite(values)]
-            e = bootstrap_mean(known, self.subject.seed, "fairpair", name) if known.size else None
-            means.append(e.value if e else float("nan"))
+            defined = values[np.isfinite(values)]
+            mean = bootstrap_mean(defined, self.seed, "fairpair", name) if defined.size else UNKNOWN
+            means.append(mean.value)
             rows.append(
                 self.row(
                     "fairpair_f_of_wording",
-                    dataset,
-                    e or Estimate(*[float("nan")] * 4),
-                    known.size,
-                    wording=self.wordings[k],
+                    mean,
+                    defined.size,
+                    {"phi": name, "wording": self.wordings[k]},
                     p=_known(p[k]),
                     p_adjusted=_known(p_adjusted[k]) if math.isfinite(p[k]) else None,
                 )
             )
-        found = np.array([mean for mean in means if math.isfinite(mean)])
+        known = np.array([mean for mean in means if math.isfinite(mean)])
         differs = (p_adjusted < ALPHA).astype(np.int64)
         flips, pairs = flip_counts(differs[:, None])
-        nan = float("nan")
         rows.append(
             self.row(
                 "fairpair_f_over_wordings",
-                dataset,
-                Estimate(float(found.mean()) if found.size else nan, nan, nan, nan),
+                without_interval(float(known.mean()) if known.size else math.nan),
                 len(parts),
-                sd=float(found.std(ddof=1)) if found.size > 1 else None,
-                range=[float(found.min()), float(found.max())] if found.size else None,
+                {"phi": name},
+                sd=float(known.std(ddof=1)) if known.size > 1 else None,
+                range=[float(known.min()), float(known.max())] if known.size else None,
                 differ=int(differs.sum()),
                 flip_rate=flips / pairs,
             )
@@ -215,9 +230,9 @@ class FairPairRows:
             rows.append(
                 self.row(
                     f"fairpair_{quantity}_change",
-                    f"{self.dataset}/{name}",
                     self.mean(difference),
                     int(np.isfinite(difference).sum()),
+                    {"phi": name},
                     **({} if np.isfinite(difference).any() else {"reason": "F is undefined"}),
                 )
             )

@@ -15,9 +15,8 @@ import numpy as np
 from countergen_edit.data.text.perturbation import REASONS, Filter
 from countergen_edit.metrics.fairpair.continuations import Sampled, joined
 from countergen_edit.metrics.fairpair.ngrams import compare, strongest
-from countergen_edit.metrics.fairpair.rows import FairPairRows
+from countergen_edit.metrics.fairpair.rows import FairPairRows, without_interval
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import Estimate
 
 EXAMPLES = 3
 """Perturbations of each kind that a run's rows quote."""
@@ -30,7 +29,6 @@ def perturbed_row(make: FairPairRows, sampled: Sequence[Sampled], passes: Filter
     empty = sum(not text.strip() for s in sampled for text in (*s.g_x, *s.g_px))
     return make.row(
         "fairpair_perturbed",
-        make.dataset,
         make.mean(passed.mean(axis=1)),
         passed.size,
         left_out={reason: failed[reason] for reason in REASONS},
@@ -41,20 +39,20 @@ def perturbed_row(make: FairPairRows, sampled: Sequence[Sampled], passes: Filter
 
 def _examples(sampled: Sequence[Sampled], passes: Filter) -> list[dict[str, Any]]:
     """A few perturbations that passed and a few that did not, the first of their kind."""
-    taken: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     examples = []
     for s in sampled:
         for original, text, reason in zip(s.g_x, s.p_x, s.reasons, strict=True):
             kind = reason or "passed"
-            if not original.strip() or taken[kind] >= EXAMPLES:
+            if not original.strip() or counts[kind] >= EXAMPLES:
                 continue
-            taken[kind] += 1
-            whole = joined(s.prompt.source, original)
+            counts[kind] += 1
+            with_prompt = joined(s.prompt.source, original)
             examples.append(
                 {
-                    "original": whole,
+                    "original": with_prompt,
                     "perturbed": text,
-                    "dissimilarity": passes.dissimilarity(whole, text, s.prompt),
+                    "dissimilarity": passes.dissimilarity(with_prompt, text, s.prompt),
                     "left_out": reason,
                 }
             )
@@ -71,16 +69,12 @@ def phrase_rows(make: FairPairRows, sampled: Sequence[Sampled], ngrams: int) -> 
         [text for s in sampled for text in s.g_px],
         ngrams,
     )
-    telling = strongest(terms, each=10)
-    count = float(sum(term.p < 0.05 for term in terms))
-    nan = float("nan")
     return [
         make.row(
             "fairpair_ngrams",
-            make.dataset,
-            Estimate(count, nan, nan, nan),
+            without_interval(float(sum(term.p < 0.05 for term in terms))),
             len(terms),
-            terms=[asdict(term) for term in telling],
+            terms=[asdict(term) for term in strongest(terms, each=10)],
             source=make.groups[0],
             target=make.groups[1],
         )

@@ -1,1 +1,1 @@
-"""Figures, drawn from rows alone."""
+"""What turns blocks into text and pictures; it knows tables, figures and words alone."""

@@ -1,43 +1,37 @@
 """The model card of a checkpoint, in the Hugging Face hub's format.
 
-In: the rows of the run that measured the edit, and the record of its making. Out: the text of
-README.md, metadata first. Nothing is computed here, and what was not measured is said to be so.
+In: the run that measured the edit, and the edit's record. Out: the text of README.md, metadata
+first. Nothing is computed here, and what was not measured is said to be so.
 """
 
 from __future__ import annotations
 
+import inspect
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from countergen_edit.checkpoints import Form, Parity
-from countergen_edit.edits import Edit
-from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.results import Results
-from countergen_edit.reports.table import number, percent
+from countergen_edit.edits import EditRecord
+from countergen_edit.metrics.base import METRICS, Metric, Quantity
+from countergen_edit.metrics.blocks import Number
+from countergen_edit.metrics.rows import UNEDITED, Row
+
+if TYPE_CHECKING:
+    from countergen_edit.reports.run import Run
 
 TEMPLATE = "model_card.md.jinja"
-COSTS = {
-    "agreement": "Agreement, P(right form)",
-    "perplexity": "Perplexity of neutral text",
-    "kl": "KL from the original, nats per token",
-}
-"""What an edit costs, by metric."""
-OPTIONAL = {
-    "reduction_holding": "whether the conclusion holds on other wordings (`metric=[r,templates]`)",
-    "fairpair": "whole generated texts (`metric=[r,fairpair]`)",
-    "cid": "contrastive decoding (`metric=[r,cid]`)",
-}
-"""Beginnings of metrics that a run may have, and what is unknown without them."""
 SITES = {
     "resid_post": "the residual stream after a block",
     "attn_out": "the output of an attention layer",
     "mlp_out": "the output of an MLP",
     "embed": "the token embeddings",
 }
+MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\|*_<>[]`"})
+"""What Markdown takes for something else."""
 
 
 @dataclass(frozen=True)
@@ -51,117 +45,109 @@ class Line:
     n: int
 
 
-def model_card(
-    results: Results, edit: Edit, record: Mapping[str, Any], form: Form, parity: Parity
-) -> str:
+def model_card(run: Run, record: EditRecord, form: Form, parity: Parity) -> str:
     """The text of a checkpoint's README.md.
 
     Args:
-        results: rows of the run that measured the edit.
-        edit: what was saved.
-        record: the run's manifest with `edit`, `eraser` and `config`.
-        form: how the edit was saved.
+        run: what measured the edit.
+        record: of the edit that was saved.
+        form: how it was saved.
         parity: how the saved model compares with the edited one in memory.
     """
     from huggingface_hub import ModelCard
     from jinja2 import Environment, StrictUndefined
 
-    name = record["edit"]
-    base = str(record["model"])
-    bias = [r for r in results.of("mean_abs_r") if r.edit == "none"]
-    rank = edit.rank
-    random = next((r.edit for r in results.edits if r.is_baseline), None)
+    parts = run.by_task()
+    run = parts.get(record.task) or next(iter(parts.values()))
+    manifest, config = run.manifest, run.config
+    base = str(manifest.get("model", ""))
+    quantities = [q for q in run.quantities() if record.id in q.rows]
+    fitted = [q for q in run.quantities("fit") if record.id in q.rows]
+    first = _first(run)
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["markdown"] = markdown
     template = environment.from_string((files(__package__) / TEMPLATE).read_text("utf-8"))
-    first = bias[0]
     body = template.render(
         title=f"{Path(base).name}, edited",
         base=base if _on_hub(base) else Path(base).name,
         groups=(first.group_a, first.group_b),
         axis=first.axis,
-        eraser=record["eraser"],
-        parameters=record["parameters"],
-        rank=rank,
-        places=_places(edit),
+        record=record,
+        parameters=parameters(record),
+        places=_places(record),
         form=form,
-        fitted=sorted({r.dataset for r in results.of("mean_abs_r", "fit")}),
-        kept=_names(record["config"]["data"]["keep"]),
-        positions=record["positions"],
-        headline=_headline(results, first, name),
-        bias=[_line(results, r, name, random, _label(r)) for r in bias],
-        fit_bias=[
-            _line(results, r, name, random, _label(r))
-            for r in results.of("mean_abs_r", "fit")
-            if r.edit == "none"
+        fitted=sorted({r.dataset for r in run.results.rows if r.split == "fit" and r.dataset}),
+        kept=_names((config.get("data") or {}).get("keep") or ()),
+        positions=(config.get("edit") or {}).get("positions", "–"),
+        sentences=_sentences(run, record),
+        tables=[
+            ("Bias, before and after", _lines(run, record, quantities, "bias")),
+            ("On the data the eraser was fitted on", _lines(run, record, fitted, "bias")),
+            ("What it cost", _lines(run, record, quantities, "cost")),
+            ("What else was measured", _lines(run, record, quantities, "other")),
         ],
-        costs=[
-            _line(results, r, name, random, _cost_label(r))
-            for metric in COSTS
-            for r in results.of(metric)
-            if r.edit == "none"
-        ],
-        wordings=[
-            f"{_label(r)}: {number(r.value, 0)} of {r.n} wordings"
-            for r in results.of("reduction_holding")
-            if r.edit == name
-        ],
-        prompts=[(_label(r), r.detail.get("templates"), r.n) for r in bias],
-        unmeasured=[
-            text
-            for metric, text in OPTIONAL.items()
-            if not any(r.metric.startswith(metric) and r.edit == name for r in results.rows)
-        ],
+        unmeasured=[_described(name) for name in METRICS if not _has_rows(run, name, record)],
         parity=parity,
-        versions=record["versions"],
-        python=record["python"],
-        seed=record["seed"],
+        versions=manifest.get("versions", {}),
+        python=manifest.get("python", "–"),
+        seed=manifest.get("seed", "–"),
         hashes={
-            "run": record["fingerprint"],
-            "model": record["model_hash"],
-            "data": record["data_hash"],
-            "code": record["source_hash"],
+            name: manifest[key]
+            for name, key in (
+                ("run", "fingerprint"),
+                ("model", "model_hash"),
+                ("data", "data_hash"),
+                ("code", "source_hash"),
+            )
+            if key in manifest
         },
-        commit=record["git_commit"],
-        command=shlex.join(record["command"]),
+        commit=manifest.get("git_commit"),
+        command=shlex.join(map(str, manifest.get("command", []))),
     )
-    card = ModelCard(f"---\n{_metadata(results, bias, name, base, first).to_yaml()}\n---\n{body}")
-    return str(card)
+    metadata = _metadata(quantities, record, base, first.axis)
+    return str(ModelCard(f"---\n{metadata.to_yaml()}\n---\n{body}"))
 
 
-def _metadata(results: Results, bias: Sequence[Row], name: str, base: str, first: Row) -> Any:
+def markdown(text: str) -> str:
+    """Text that Markdown shows as it stands.
+
+    >>> markdown("mean |R| of a_b")
+    'mean \\\\|R\\\\| of a\\\\_b'
+    """
+    return " ".join(str(text).split()).translate(MARKDOWN)
+
+
+def _metadata(quantities: Sequence[Quantity], record: EditRecord, base: str, axis: str) -> Any:
     from huggingface_hub import EvalResult, ModelCardData
 
-    shown = [(r, "mean_abs_r", "mean \\|R\\|") for r in bias]
-    shown += [
-        (r, metric, label)
-        for metric, label in COSTS.items()
-        for r in results.of(metric)
-        if r.edit == "none" and (metric != "agreement" or r.group_b)
-    ]
     evaluations = []
-    for row, metric, label in shown:
-        after = _under(results, row, name)
-        if after is None or after.value is None:
+    for quantity in quantities:
+        before, after = quantity.rows.get(UNEDITED), quantity.rows[record.id]
+        if quantity.kind == "other" or after.value is None:
             continue
         evaluations.append(
             EvalResult(
                 task_type="text-generation",
-                dataset_type=row.dataset,
-                dataset_name=_label(row),
-                dataset_split=row.split,
-                metric_type=metric,
-                metric_name=label.replace("\\", ""),
+                dataset_type=after.dataset or after.metric,
+                dataset_name=after.dataset.replace("_", " ") or after.metric,
+                dataset_split=after.split,
+                metric_type=after.metric,
+                metric_name=quantity.title,
                 metric_value=after.value,
-                metric_args={"unedited": row.value, "low": after.lo, "high": after.hi},
+                metric_args={
+                    "unedited": None if before is None else before.value,
+                    "low": after.lo,
+                    "high": after.hi,
+                },
             )
         )
     return ModelCardData(
         library_name="transformers",
         pipeline_tag="text-generation",
         base_model=base if _on_hub(base) else None,
-        tags=["countergen-edit", "bias", "concept-erasure", first.axis],
+        tags=["countergen-edit", "bias", "concept-erasure", *([axis] if axis else [])],
         model_name=f"{Path(base).name}, edited",
-        eval_results=evaluations,
+        eval_results=evaluations or None,
     )
 
 
@@ -170,55 +156,67 @@ def _on_hub(base: str) -> bool:
     return base.count("/") == 1 and not base.startswith((".", "/", "~")) and not Path(base).exists()
 
 
-def _under(results: Results, row: Row, edit: str | None) -> Row | None:
-    if edit is None:
-        return None
-    return results.find(
-        row.metric,
-        dataset=row.dataset,
-        group_a=row.group_a,
-        group_b=row.group_b,
-        edit=edit,
-        split=row.split,
-    )
+def _first(run: Run) -> Row:
+    """A row that says who is compared."""
+    rows = run.results.rows
+    return next((r for r in rows if r.group_a and r.group_b), rows[0])
 
 
-def _line(results: Results, row: Row, edit: str, random: str | None, label: str) -> Line:
-    after, other = _under(results, row, edit), _under(results, row, random)
-    return Line(label, _figure(row), _figure(after), _figure(other), row.n)
+def _lines(run: Run, record: EditRecord, quantities: Sequence[Quantity], kind: str) -> list[Line]:
+    control = run.results.baseline_of(record)
+    lines = []
+    for quantity in quantities:
+        if quantity.kind != kind:
+            continue
+        edits = (UNEDITED, record.id, "" if control is None else control.id)
+        before, after, random = (_figure(quantity, quantity.rows.get(edit)) for edit in edits)
+        n = quantity.rows[record.id].n
+        lines.append(Line(quantity.title, before, after, random, n))
+    return lines
 
 
-def _figure(row: Row | None) -> str:
-    if row is None:
-        return "–"
-    value, lo, hi = (number(v, 4 if row.metric == "kl" else 3) for v in (row.value, row.lo, row.hi))
-    return value if row.lo is None or row.hi is None else f"{value} ({lo} to {hi})"
+def _figure(quantity: Quantity, row: Row | None) -> str:
+    cell = Number.of(row, quantity.digits, percent=quantity.percent, signed=quantity.signed)
+    return f"{cell.text} ({cell.interval})" if cell.interval else cell.text
 
 
-def _headline(results: Results, row: Row, edit: str) -> str:
-    after = _under(results, row, edit)
-    groups = f"{row.group_a} and {row.group_b}"
-    if after is None:
-        return ""
-    return (
-        f"On {_label(row)}, swapping {groups} changed the probability of a continuation by "
-        f"{percent(row.value)} on average before the edit, and by {percent(after.value)} after it "
-        f"(mean \\|R\\| {_figure(row)} → {_figure(after)})."
-    )
+def _sentences(run: Run, record: EditRecord) -> list[str]:
+    """What the bias metrics say of the edit, and how sure they are."""
+    control = run.results.baseline_of(record)
+    ids = [UNEDITED, record.id, *([control.id] if control else [])]
+    results = run.results.only(edits=ids)
+    sentences: list[str] = []
+    for metric in run.metrics:
+        if metric.kind == "bias":
+            sentences += [*metric.sentences(results), metric.outcome(results, record)]
+    for metric in run.metrics:
+        sentences += metric.caveats(results)
+    return [sentence for sentence in dict.fromkeys(sentences) if sentence]
 
 
-def _label(row: Row) -> str:
-    return row.dataset.removesuffix(f"_{row.split}").replace("_", " ")
+def _has_rows(run: Run, name: str, record: EditRecord) -> bool:
+    metric = METRICS.get(name)
+    results = run.results
+    return any(record.id in q.rows for s in ("test", "fit") for q in metric.quantities(results, s))
 
 
-def _cost_label(row: Row) -> str:
-    who = "" if row.metric != "agreement" else f", {row.group_a}" if not row.group_b else ", both"
-    return COSTS[row.metric] + who
+def _described(name: str) -> str:
+    """What a metric would have measured, by the first sentence of its own words."""
+    metric: type[Metric] = METRICS.get(name)
+    return f"`{name}`: {(inspect.getdoc(metric) or '').splitlines()[0]}"
 
 
-def _places(edit: Edit) -> list[str]:
+def parameters(record: EditRecord) -> dict[str, Any]:
+    """The parameters of an edit's eraser, or of its parts' erasers, that are not defaults."""
+    if record.params or not record.parts:
+        return dict(record.params)
+    return {part.label: parameters(part) for part in record.parts if parameters(part)}
+
+
+def _places(record: EditRecord) -> list[str]:
     return [
-        SITES[p.site] + ("" if p.layer is None else f", layer {p.layer}") for p in edit.placements
+        SITES.get(p.site, p.site) + ("" if p.layer is None else f", layer {p.layer}")
+        for p in record.places
     ]
 
 

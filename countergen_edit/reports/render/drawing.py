@@ -22,6 +22,8 @@ WIDTH = 3.6
 """Inches of one panel."""
 ACROSS = 40
 """Letters that the categories below a panel take side by side; more are slanted."""
+FULL_SHADE = 0.25
+"""Value of a token at which its colour is at its strongest."""
 DATELESS = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
 """Metadata by ending; without a date the same rows give the same file."""
 

@@ -12,14 +12,8 @@ import xml.etree.ElementTree as ET  # reads only what matplotlib wrote
 from collections.abc import Mapping
 from typing import Any
 
-from countergen_edit.reports.figures.panels import (
-    COLOURS,
-    GREY,
-    WIDTH,
-    Panel,
-    draw_panel,
-    styled,
-)
+from countergen_edit.metrics.panels import Panel
+from countergen_edit.reports.render.drawing import COLOURS, GREY, WIDTH, draw_panel, styled
 
 SVG = "{http://www.w3.org/2000/svg}"
 HREF = "{http://www.w3.org/1999/xlink}href"
@@ -64,7 +58,7 @@ def inline_svg(panel: Panel, key: str, colour: Mapping[str, str], marker: Mappin
 def described(panel: Panel) -> str:
     """A panel in words, for whoever cannot see it.
 
-    >>> from countergen_edit.reports.figures.panels import Series
+    >>> from countergen_edit.metrics.panels import Series
     >>> described(Panel("jobs", "layer", "mean |R|", (Series("leace", (0,), (0.5,)),)))
     'jobs: mean |R| by layer; leace'
     """

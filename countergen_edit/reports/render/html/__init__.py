@@ -1,5 +1,5 @@
 """The report as one page: templates, style and behaviour are files beside this one."""
 
-from countergen_edit.reports.html.page import render, write_report
+from countergen_edit.reports.render.html.page import REPORT, fragment, render, write_page
 
-__all__ = ["render", "write_report"]
+__all__ = ["REPORT", "fragment", "render", "write_page"]

@@ -1,6 +1,6 @@
 """One self-contained page from the sections of a report.
 
-Comes in: a run, or sections. Goes out: HTML that asks nothing of any network. Every text is escaped
+Comes in: sections. Goes out: HTML that asks nothing of any network. Every text is escaped
 by the template; besides, the page's policy lets no program run but its own, known by its hash.
 """
 
@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from countergen_edit.reports.blocks import Cell, Figure, Number, Section, Table
-from countergen_edit.reports.figures.panels import MARKERS, colours, markers
-from countergen_edit.reports.figures.svg import VARIABLES, inline_svg
-from countergen_edit.reports.run import Run
-from countergen_edit.reports.sections import sections
+from countergen_edit.metrics.blocks import Cell, Figure, Number, Section, Table, Tokens
+from countergen_edit.metrics.panels import Series
+from countergen_edit.reports.render.drawing import FULL_SHADE, MARKERS, colours, markers
+from countergen_edit.reports.render.svg import VARIABLES, inline_svg
 from countergen_edit.writing import whole
 
 REPORT = "report.html"
@@ -44,17 +43,25 @@ class Entry:
     glyph: str
 
 
-def write_report(run: Run) -> Path:
-    """Write a run's report into its folder, whole or not at all.
+def write_page(
+    parts: Sequence[Section], path: Path, *, title: str, kind: str, about: Sequence[str]
+) -> Path:
+    """Write the page of some sections, whole or not at all; its path.
 
     Raises:
-        UserError: the folder cannot be written.
+        UserError: it cannot be written.
     """
-    path = run.path / REPORT
-    text = render(sections(run), title=_title(run), kind=_kind(run), about=_about(run))
+    text = render(parts, title=title, kind=kind, about=about)
     with whole(path) as temporary:
         temporary.write_text(text, "utf-8", errors="replace")
     return path
+
+
+def fragment(section: Section | None) -> str:
+    """The words and tables of a section as bare HTML, for a notebook."""
+    if section is None:
+        return ""
+    return _environment().get_template("fragment.html.jinja").render(section=section)
 
 
 def render(parts: Sequence[Section], *, title: str, kind: str, about: Sequence[str]) -> str:
@@ -95,7 +102,13 @@ def _environment() -> Environment:
     environment.globals |= {
         "is_number": lambda cell: isinstance(cell, Number),
         "is_short": lambda text: isinstance(text, str) and len(text) <= SHORT,
-        "is_long": lambda text: isinstance(text, str) and len(text) > LONG,
+        "is_long": lambda cell: (
+            isinstance(cell, Tokens) or len(cell) > LONG
+            if isinstance(cell, Tokens | str)
+            else False
+        ),
+        "shaded": shaded,
+        "anchor": anchor,
         "breakable": breakable,
         "groups": groups,
         "numeric_columns": numeric_columns,
@@ -126,12 +139,31 @@ def breakable(name: str) -> Markup:
     return Markup("<wbr>@").join(name.split("@"))
 
 
+def shaded(tokens: Tokens) -> list[tuple[str, float, str, int]]:
+    """Of every token its text, its value, which way it leans and how strongly, in percent."""
+    lines = []
+    for piece, value in zip(tokens.pieces, tokens.values, strict=True):
+        way = "up" if value > 0 else "down"
+        strength = round(100 * min(1.0, abs(value) / FULL_SHADE))
+        lines.append((piece.replace("\n", "⏎"), value, way, strength))
+    return lines
+
+
+def anchor(name: str) -> str:
+    """A section's name as an address within the page, whatever a user's metric calls it.
+
+    >>> anchor("my tab"), anchor("costs")
+    ('my-tab', 'costs')
+    """
+    return re.sub(r"[^\w-]+", "-", name)
+
+
 def groups(table: Table) -> list[tuple[Cell, list[tuple[Cell, ...]]]]:
     """Its rows below what they share, or all of them below nothing."""
-    found: dict[Cell, list[tuple[Cell, ...]]] = {}
+    by_group: dict[Cell, list[tuple[Cell, ...]]] = {}
     for row in table.rows:
-        found.setdefault(row[0] if table.grouped else "", []).append(row)
-    return list(found.items())
+        by_group.setdefault(row[0] if table.grouped else "", []).append(row)
+    return list(by_group.items())
 
 
 def numeric_columns(table: Table) -> list[bool]:
@@ -151,16 +183,16 @@ def legend(figure: Figure) -> list[Entry]:
     colour, marker = colours(figure.panels), markers(figure.panels)
     if all(panel.downwards and _is_labelled(panel.series) for panel in figure.panels):
         return []
-    found: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     for series in (s for panel in figure.panels for s in panel.series):
         drawn = "var(--baseline)" if series.baseline else VARIABLES[colour[series.name].lower()]
         shapes = HOLLOW if series.baseline and series.kind == "dots" else GLYPHS
         glyph = LINES.get(series.kind, shapes[marker[series.name]])
-        found.setdefault(series.name, Entry(series.name, drawn, glyph))
-    return list(found.values())
+        entries.setdefault(series.name, Entry(series.name, drawn, glyph))
+    return list(entries.values())
 
 
-def _is_labelled(series: Sequence[Any]) -> bool:
+def _is_labelled(series: Sequence[Series]) -> bool:
     """Whether each series stands beside its own name already."""
     return all(set(s.x) == {s.name} for s in series)
 
@@ -183,33 +215,7 @@ def in_numbers(figure: Figure) -> Table:
             for i, y in enumerate(s.y):
                 at = str(s.x[i]) if i < len(s.x) else s.tips[i] if i < len(s.tips) else ""
                 lo, hi = (s.lo[i], s.hi[i]) if s.lo else (None, None)
-                shown = "" if at == s.name else at
-                lines.append((panel.title, s.name, shown, Number(y, lo, hi, digits=4)))
+                place = "" if at == s.name else at
+                lines.append((panel.title, s.name, place, Number(y, lo, hi, digits=4)))
     columns = ("panel", "series", "at", "value")
     return Table(figure.name, f"{figure.title}, in numbers", columns, tuple(lines))
-
-
-def _title(run: Run) -> str:
-    model = Path(str(run.manifest.get("model", run.name))).name
-    about = []
-    for part in run.by_axis().values():
-        first = next((r for r in part.results.rows if r.group_a and r.group_b), None)
-        if first is not None:
-            groups = f"{first.group_a} and {first.group_b}"
-            about.append(f"{first.axis}, {groups}" if first.axis else groups)
-    return f"{model}: {'; '.join(about)}" if about else model
-
-
-def _kind(run: Run) -> str:
-    made_by = [str(word) for word in run.manifest.get("command", [])][1:2]
-    return " ".join([*map(str.capitalize, made_by), *(["of a language model"] if made_by else [])])
-
-
-def _about(run: Run) -> list[str]:
-    versions = run.manifest.get("versions", {})
-    found = [f"run {run.name}"]
-    if "seed" in run.manifest:
-        found.append(f"seed {run.manifest['seed']}")
-    if "countergen-edit" in versions:
-        found.append(f"countergen-edit {versions['countergen-edit']}")
-    return [*found, f"{len(run.results.rows)} result rows"]

@@ -1,0 +1,295 @@
+"""The Python face: load a model, say what is asked of it, audit or search, read what came of it.
+
+Comes in: models, tasks, erasers and metrics, as objects or by their names. Goes out: a `Run`, whose
+folder holds all that was measured and continues where it was stopped. Refused: what experiments
+refuse, before a folder is made. The command line calls the same functions.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from countergen_edit import models
+from countergen_edit.checkpoints import is_checkpoint, load_checkpoint
+from countergen_edit.conf_path import config_of
+from countergen_edit.data.task import Task
+from countergen_edit.describing import described, named, own_code
+from countergen_edit.erasers import ERASERS, BaseEraser
+from countergen_edit.experiments.audit import Audit
+from countergen_edit.experiments.fit_data import Positions
+from countergen_edit.experiments.manifest import make_manifest
+from countergen_edit.experiments.parts import parts_of, take_files
+from countergen_edit.experiments.run_folder import RunFolder
+from countergen_edit.experiments.search import Search, Tested
+from countergen_edit.metrics.base import METRICS, Metric
+from countergen_edit.models import LanguageModel, Scratch
+from countergen_edit.reports.comparison import Comparison, comparison
+from countergen_edit.reports.run import Run, open_run
+from countergen_edit.testbed import directory, truth_in
+from countergen_edit.writing import digest
+
+TESTBED = "testbed"
+"""The name of the shipped model."""
+METRICS_UNLESS_GIVEN = ("r", "agreement", "perplexity", "kl")
+Kind = TypeVar("Kind")
+Several = Mapping[str, Kind] | Sequence[Kind | str] | Kind | str
+"""Things by names of the user's choice, in a row, or one; each may be an object or a name."""
+
+
+def load(
+    name: str | Path = TESTBED,
+    device: str = "auto",
+    dtype: str = "float32",
+    device_map: str | None = None,
+    revision: str | None = None,
+) -> LanguageModel:
+    """A causal language model; a checkpoint of this package brings its edit.
+
+    Args:
+        name: a hub id, a directory, or `testbed`, the shipped model.
+        device: `cpu`, `cuda`, `mps`; `auto` takes a GPU where there is one.
+        dtype: `float32`, `bfloat16`, `float16` or `float64`.
+        device_map: spreads a large model over devices.
+        revision: branch, tag or commit of a model on the hub.
+
+    Raises:
+        UserError: there is no such model, or it generates no text.
+    """
+    if is_checkpoint(name):
+        return load_checkpoint(name, device=device, dtype=dtype, device_map=device_map)
+    place = directory() if str(name) == TESTBED else name
+    where: dict[str, Any] = {"device": device, "dtype": dtype, "device_map": device_map}
+    return replace(models.load(place, revision=revision, **where), name=str(name))
+
+
+def task(
+    axis: str | Path | Mapping[str, Any] = "gender",
+    data: str | Path | Mapping[str, Any] = "contexts",
+    groups: Sequence[str] | None = None,
+    name: str = "",
+) -> Task:
+    """What is asked of which people in which texts.
+
+    Args:
+        axis: a name under `conf/axis`, a YAML file, or what such a file holds.
+        data: a name under `conf/data`, a YAML file, what such a file holds, or a file of prompts
+            (`.jsonl`, `.csv`) on which the bias is measured.
+        groups: the two groups; the axis's first two unless named.
+        name: tells tasks of one run apart.
+
+    Raises:
+        UserError: a file is not there, or a set cannot be made from it.
+    """
+    return Task.from_config(
+        config_of("axis", axis), config_of("data", data), groups=groups, name=name
+    )
+
+
+def audit(
+    model: LanguageModel | str,
+    task: Task,
+    erasers: Several[BaseEraser],
+    metrics: Several[Metric] | None = None,
+    folder: Path | str | None = None,
+    *,
+    site: str = "resid_post",
+    layers: Sequence[int] | None = None,
+    positions: Positions = "outputs",
+    seed: int = 0,
+    config: Mapping[str, Any] | None = None,
+    command: Sequence[str] | None = None,
+) -> Run:
+    """Measure, find, project out, measure again, and say what it cost.
+
+    Args:
+        model: unedited again when this returns.
+        task: what is asked of whom.
+        erasers: what is compared: objects or names, by names of your choice where it is a mapping.
+        metrics: what is measured; R, agreement, perplexity and KL unless given.
+        folder: where results go and from where a run continues; unless given, one under `runs`
+            that is named after what the run depends on.
+        site: where edits go.
+        layers: layers edited together; None chooses the one that leaves least bias on validation.
+        positions: the tokens on which erasers are fitted: `outputs`, `last` or `onward`.
+        seed: of everything that is drawn.
+        config: the settings that the run depends on, where they came from a command line.
+        command: that command line.
+
+    Raises:
+        UserError: something cannot be as it is asked for; no folder is then made.
+    """
+    model = load(model) if isinstance(model, str) else model
+    plan = Audit(
+        with_truth(model, task),
+        named(erasers, ERASERS),
+        named_metrics(metrics),
+        site,
+        None if layers is None else tuple(layers),
+        positions,
+        seed,
+    )
+    plan.check(model)
+    words = command or ("countergen_edit", "audit")
+    place = _place(model, [plan.task], plan, folder, config, words)
+    plan.run(model, place.open())
+    return open_run(place.path, model)
+
+
+def search(
+    model: LanguageModel | str,
+    task: Task | Sequence[Task],
+    erasers: Several[BaseEraser],
+    metrics: Several[Metric] | None = None,
+    folder: Path | str | None = None,
+    *,
+    sites: Sequence[str] = ("resid_post",),
+    layers: Sequence[int] | None = None,
+    ranks: Sequence[int] = (),
+    combine: int = 3,
+    mix: bool = False,
+    tested: Tested = "chosen",
+    positions: Positions = "outputs",
+    scratch: Scratch | None = None,
+    seed: int = 0,
+    pool: Path | None = None,
+    finish: bool = True,
+    config: Mapping[str, Any] | None = None,
+    command: Sequence[str] | None = None,
+) -> Run:
+    """Try every layer and eraser; of the edits within the budgets take what removes most bias.
+
+    Args:
+        model, task, erasers, metrics, folder, positions, seed, config, command: as in `audit`; of
+            several tasks each is searched by itself, and costs among the metrics have the budgets.
+        sites: where edits go.
+        layers: blocks, from 0; None takes all.
+        ranks: ranks for the erasers that take one; empty leaves each at its own.
+        combine: most layers edited together; 1 combines none.
+        mix: whether a combined edit may hold several erasers and sites.
+        tested: whether test figures are taken of the `chosen` edit alone or of `every` edit.
+        scratch: memory and disk for activations.
+        pool: folder in which jobs of the same search leave their part, which is taken over.
+        finish: False for such a job, which neither combines nor chooses.
+
+    Raises:
+        UserError: something cannot be as it is asked for; no folder is then made.
+    """
+    model = load(model) if isinstance(model, str) else model
+    tasks = [with_truth(model, t) for t in ([task] if isinstance(task, Task) else task)]
+    plan = Search(
+        tasks,
+        named(erasers, ERASERS),
+        named_metrics(metrics),
+        tuple(sites),
+        None if layers is None else tuple(layers),
+        tuple(ranks),
+        combine,
+        mix,
+        tested,
+        positions,
+        scratch or Scratch(),
+        seed,
+    )
+    plan.check(model)
+    words = command or ("countergen_edit", "search")
+    place = _place(model, tasks, plan, folder, config, words)
+    if pool is not None and not finish:
+        place = replace(place, path=pool / place.manifest["fingerprint"][:16])
+    run, parts = place.open(), {}
+    if pool is not None and finish:
+        parts = parts_of(pool, place.manifest["tasks"])
+        take_files(pool, place.manifest["tasks"], place.path)
+    plan.run(model, run, parts=parts, finish=finish)
+    return open_run(place.path, model)
+
+
+def compare(*runs: Run | Path | str, seed: int = 0) -> Comparison:
+    """Runs side by side, and paired where they share prompts.
+
+    Raises:
+        UserError: there are fewer than two, or a folder holds no run.
+    """
+    return comparison([run if isinstance(run, Run) else open_run(run) for run in runs], seed)
+
+
+def load_run(path: Path | str, model: LanguageModel | None = None) -> Run:
+    """A run that was made before; with its unedited model, edits can be used and saved.
+
+    Raises:
+        UserError: the folder holds no run, or one of another version.
+    """
+    return open_run(path, model)
+
+
+def with_truth(model: LanguageModel, task: Task) -> Task:
+    """The task with what was planted in the model, where its own directory says so."""
+    place = getattr(model.bridge.original_model.config, "_name_or_path", "")
+    truth = truth_in(Path(place)) if place else None
+    return task if truth is None or task.planted else task.with_truth(truth.planted_r(task.groups))
+
+
+def named_metrics(metrics: Several[Metric] | None) -> list[Metric]:
+    """Metrics that know their names in a run."""
+    by_name = named(METRICS_UNLESS_GIVEN if metrics is None else metrics, METRICS)
+    own = {name: copy.copy(metric) for name, metric in by_name.items()}
+    for name, metric in own.items():
+        metric.name = name
+    return [*own.values()]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a run lies, and what it depends on."""
+
+    path: Path
+    config: dict[str, Any]
+    manifest: dict[str, Any]
+
+    def open(self) -> RunFolder:
+        return RunFolder(self.path, self.config, self.manifest)
+
+
+def _place(
+    model: LanguageModel,
+    tasks: Sequence[Task],
+    plan: Audit | Search,
+    folder: Path | str | None,
+    config: Mapping[str, Any] | None,
+    command: Sequence[str],
+) -> _Place:
+    """The folder of a run, named after what it depends on unless it has a name."""
+    code = own_code([*plan.erasers.values(), *plan.metrics])
+    settings = dict(config or described(plan, without=("task", "tasks", "scratch")))
+    settings |= {"own_code": code} if code else {}
+    data = {t.name: digest([t.fingerprint, described(t.neutral)]) for t in tasks}
+    manifest = make_manifest(
+        config=settings,
+        model=model.name,
+        model_hash=model.fingerprint,
+        data_hash=digest(data),
+        seed=plan.seed,
+        command=command,
+        metrics=plan.metrics,
+    )
+    measuring = [described(metric, without=("budget",)) for metric in plan.metrics]
+    alike = [manifest[key] for key in ("model_hash", "source_hash", "versions", "seed")]
+    manifest["tasks"] = {
+        t.name: digest(
+            [*alike, plan.positions, measuring, code, described(t.axis), t.groups, data[t.name]]
+        )
+        for t in tasks
+    }
+    manifest["texts"] = _texts(tasks[0])
+    label = f"{Path(model.name).name}-{'-'.join(t.name for t in tasks)}"
+    place = Path("runs") / command[1] / f"{label}-{manifest['fingerprint'][:8]}"
+    return _Place(Path(folder or place), settings, manifest)
+
+
+def _texts(task: Task) -> list[str]:
+    """Test prompts of both groups, and text about nobody, to prove a saved model equal on."""
+    prompts = [v.text for s in task.test[0].samples[:2] for v in s.variations[::7][:2]]
+    return [*prompts, *task.neutral.get("test", ())[:4]]

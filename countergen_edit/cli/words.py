@@ -1,0 +1,152 @@
+r"""The words of a command line as Hydra reads them.
+
+Comes in: prompts, runs and settings as people write them. Goes out: Hydra's overrides. Prompts and
+paths are taken literally, whatever signs they hold; names of one's own (`FILE.py:Class`, or what an
+installed package enters) stand beside the names of shipped files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from typing import Any
+
+import yaml
+
+from countergen_edit.conf_path import CONFIG_FILES, PROMPT_FILES, conf_dir
+
+POSITIONAL = {"cid": "prompts[]", "chat": "checkpoint[]", "compare": "runs[]", "report": "run"}
+"""Command → the setting that takes the words that set nothing; `[]`: it takes several."""
+SEVERAL = {
+    "eraser": "countergen_edit.erasers",
+    "metric": "countergen_edit.metrics",
+    "cost": "countergen_edit.metrics",
+}
+"""Group of which several are chosen → entry-point group of names of one's own."""
+PATHS = (
+    "run_dir", "save", "csv", "folder", "original", "template_file", "saved_edit", "sheets",
+    "directory", "similarity",
+)  # fmt: skip
+"""Settings that hold a path or a name, which stands for itself."""
+TEXTS = ("prompts", "templates", "runs", "raters")
+"""Settings that hold several such."""
+SETS_SOMETHING = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|[~-]")
+
+
+def overrides_of(command: str, words: Sequence[str]) -> list[str]:
+    """The words of a command line as Hydra reads them; prompts and runs may stand without a key.
+
+    >>> overrides_of("report", ["my run", "tables=csv"])
+    ['tables=csv', "run='my run'"]
+    >>> overrides_of("cid", ["Jane works as", "John works as", "lambda=0,10"])
+    ['lambda=[0,10]', "prompts=['Jane works as','John works as']"]
+    """
+    key = POSITIONAL.get(command)
+    free = [
+        word
+        for i, word in enumerate(words)
+        # A word after a flag is the flag's own: --cfg job.
+        if key and not SETS_SOMETHING.match(word) and not (i and words[i - 1].startswith("-"))
+    ]
+    overrides = [o for word in words if word not in free for o in as_overrides(command, word)]
+    if key and key.endswith("[]") and free:
+        return [*overrides, f"{key.removesuffix('[]')}=[{','.join(map(literal, free))}]"]
+    return [*overrides, *(f"{key}={literal(word)}" for word in free)]
+
+
+def as_overrides(command: str, word: str) -> list[str]:
+    """One word as Hydra reads it: any model, file, class of one's own, and several values.
+
+    >>> as_overrides("audit", "model=testbed")
+    ['model=testbed']
+    >>> as_overrides("audit", "model=/models/mine")
+    ['model=any', "model.name='/models/mine'"]
+    >>> as_overrides("audit", "data=pairs.jsonl")
+    ['data=prompts', "data.test=[{source:jsonl,path:'pairs.jsonl'}]"]
+    >>> as_overrides("audit", "axis=mine.yaml")
+    ['axis=file', "axis.file='mine.yaml'"]
+    >>> as_overrides("cid", "lambda=0,10,50")
+    ['lambda=[0,10,50]']
+    >>> as_overrides("audit", "experiment=fairpair_table3")
+    ['experiment=audit/fairpair_table3']
+    """
+    key, sets, value = word.partition("=")
+    if not sets or not value:
+        return [word]
+    if key == "model" and not (conf_dir() / "model" / f"{value}.yaml").is_file():
+        return ["model=any", f"model.name={literal(value)}"]
+    if key in ("axis", "data") and value.endswith(CONFIG_FILES):
+        return [f"{key}=file", f"{key}.file={literal(value)}"]
+    if key == "data" and value.endswith(PROMPT_FILES):
+        source = value.rpartition(".")[2]
+        return ["data=prompts", f"data.test=[{{source:{source},path:{literal(value)}}}]"]
+    if key == "lambda" and not value.startswith("["):
+        return [f"lambda=[{value}]"]
+    if key == "experiment" and "/" not in value and value != "null":
+        return [f"experiment={command}/{value}"]
+    if key in SEVERAL:
+        return _several(command, key, value)
+    if key in TEXTS:
+        return [f"{key}={_without_interpolation(value)}"]
+    if key in (*PATHS, "model.name") and value != "null" and value[0] not in "'\"":
+        return [f"{key}={literal(value)}"]
+    return [word]
+
+
+def _several(command: str, group: str, value: str) -> list[str]:
+    """Choices of a group, ours, one's own, and those with a name of the user's choice.
+
+    What the command's own settings say of a choice goes where the choice is not taken.
+    """
+    if value.startswith("{"):
+        from hydra.core.override_parser.overrides_parser import OverridesParser
+
+        given: Any = OverridesParser.create().parse_override(f"{group}={value}").value()
+        own = {str(name): settings for name, settings in given.items()}
+        ours: list[str] = []
+    elif "," in value and not value.startswith("["):
+        return [f"{group}={value}"]  # jobs of --multirun
+    else:
+        names = [name.strip(" '\"") for name in value.strip("[]").split(",") if name.strip()]
+        own = {n.rpartition(":")[2]: {"kind": n} for n in names if _is_own(group, n)}
+        ours = [name for name in names if not _is_own(group, name)]
+    text = (conf_dir() / f"{command}.yaml").read_text("utf-8")
+    said = yaml.safe_load(text).get(group) or {}
+    dropped = [f"~{group}.{name}" for name in said if name not in ours]
+    if not own and not dropped:
+        return [f"{group}={value}"]
+    added = [f"+{group}.{name}={_written(settings)}" for name, settings in own.items()]
+    return [f"{group}=[{','.join(ours)}]", *dropped, *added]
+
+
+def _is_own(group: str, name: str) -> bool:
+    """Whether a choice is a class in a file, or one that an installed package enters."""
+    if (conf_dir() / group / f"{name}.yaml").is_file():
+        return False
+    return ".py:" in name or name in {point.name for point in entry_points(group=SEVERAL[group])}
+
+
+def _written(value: Any) -> str:
+    """A value as Hydra's grammar has it."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}:{_written(entry)}" for key, entry in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_written, value)) + "]"
+    if isinstance(value, str):
+        return literal(value)
+    return "null" if value is None else str(value).lower() if value in (True, False) else str(value)
+
+
+def literal(value: str) -> str:
+    r"""A text in quotes that Hydra and OmegaConf give back as it is.
+
+    >>> print(literal("it's"), literal("costs ${5}"))
+    'it\'s' 'costs \${5}'
+    """
+    value = re.sub(r"(\\*)'", r"\1\1\\'", _without_interpolation(value))
+    return "'" + re.sub(r"(\\+)$", r"\1\1", value) + "'"
+
+
+def _without_interpolation(value: str) -> str:
+    return re.sub(r"(\\*)\$\{", r"\1\1\\${", value)

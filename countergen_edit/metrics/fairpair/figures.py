@@ -1,0 +1,116 @@
+"""FairPair's figures: B and V over prompts, by sample size, F over wordings, and phrases.
+
+Comes in: the rows of a run. Goes out: panels of series. Nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from countergen_edit.metrics.blocks import Figure
+from countergen_edit.metrics.fairpair.tables import of_wordings, phi_of
+from countergen_edit.metrics.panels import Panel, Series
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
+
+LETTERS = ((1, "B"), (2, "V_gp"), (3, "V_pg"))
+"""Place in an entry of a row's detail → the paper's letter."""
+
+
+def over_wordings(results: Results, rows: Sequence[Row]) -> Figure | None:
+    """F of every wording; nothing where there is one wording."""
+    series: dict[str, list[Series]] = {}
+    for row in rows:
+        label = results.label(row.edit)
+        known = [
+            (r.facets["wording"], r.value) for r in of_wordings(results, row) if r.value is not None
+        ]
+        if results.under(row, row.edit, "fairpair_f_over_wordings") is not None:
+            tips = tuple(f"{label}, {wording}: {value:.3f}" for wording, value in known)
+            values = tuple(value for _, value in known)
+            grey = results.is_reference(row.edit)
+            spread = Series(label, (), values, kind="spread", baseline=grey, tips=tips)
+            series.setdefault(phi_of(row), []).append(spread)
+    if not series:
+        return None
+    return Figure(
+        "fairpair_wordings",
+        "F, wording by wording",
+        tuple(Panel(phi, "F of a wording", "", tuple(own)) for phi, own in series.items()),
+        "Every dot is one wording of the prompts; boxes are quartiles. 1 is no bias.",
+    )
+
+
+def distributions(results: Results, rows: Sequence[Row]) -> Figure:
+    """B and both V over prompts (Figure 5)."""
+    panels = []
+    ends = _ends(rows)
+    for row in rows:
+        prompts: list[list[Any]] = row.detail.get("prompts", [])
+        series = []
+        for place, name in LETTERS:
+            known = [(str(p[0]), float(p[place])) for p in prompts if p[place] is not None]
+            tips = tuple(f"{name}, {label}: {value:.3f}" for label, value in known)
+            y = tuple(value for _, value in known)
+            series.append(Series(name, (), y, kind="spread", tips=tips))
+        if any(s.y for s in series):
+            title = f"{phi_of(row)}, {results.label(row.edit)}"
+            label = "mean of Φ over pairs"
+            panels.append(Panel(title, label, "", tuple(series), limits=ends[phi_of(row)]))
+    return Figure(
+        "fairpair_distributions",
+        "B and V, prompt by prompt",
+        tuple(panels),
+        "Every dot is a prompt, boxes are quartiles. Bias is where B lies right of both V.",
+    )
+
+
+def _ends(rows: Sequence[Row]) -> dict[str, tuple[float, float]]:
+    """For each Φ the ends of an axis that holds B and V of every edit."""
+    values: dict[str, list[float]] = {}
+    for row in rows:
+        for prompt in row.detail.get("prompts", []):
+            values.setdefault(phi_of(row), []).extend(v for v in prompt[1:4] if v is not None)
+    margins = {phi: (max(own) - min(own)) / 25 or 0.01 for phi, own in values.items() if own}
+    return {
+        phi: (min(values[phi]) - margin, max(values[phi]) + margin)
+        for phi, margin in margins.items()
+    }
+
+
+def ablations(results: Results) -> Figure | None:
+    """B and both V by number of continuations and of folds (Figures 3 and 4)."""
+    panels = []
+    for row in results.of("fairpair_bias"):
+        for key, label in (("by_samples", "continuations"), ("by_folds", "folds")):
+            sizes: list[list[Any]] = row.detail.get(key, [])
+            series = []
+            for place, name in LETTERS:
+                known = [s for s in sizes if s[place] is not None]
+                x, y = tuple(int(s[0]) for s in known), tuple(float(s[place]) for s in known)
+                series.append(Series(name, x, y))
+            if sizes:
+                title = f"{phi_of(row)}, {results.label(row.edit)}"
+                panels.append(Panel(title, f"{label} of each side", "mean of Φ", tuple(series)))
+    words = "Where the lines are level, more continuations would not change the result."
+    title = "B and V by sample size"
+    return Figure("fairpair_sizes", title, tuple(panels), words) if panels else None
+
+
+def phrases(results: Results) -> Figure | None:
+    """The phrases that one side uses more (Figure 6)."""
+    panels = []
+    for row in results.of("fairpair_ngrams"):
+        source, target = row.detail["source"], row.detail["target"]
+        terms: list[dict[str, Any]] = row.detail["terms"]
+        series = []
+        for who, sign in ((f"more for {target}", 1), (f"more for {source}, perturbed", -1)):
+            own = [term for term in terms if term["log_odds"] * sign > 0]
+            x = tuple(str(term["text"]) for term in own)
+            series.append(Series(who, x, tuple(t["log_odds"] for t in own), kind="bars"))
+        if terms:
+            panels.append(Panel(results.label(row.edit), "log odds", "", tuple(series), True))
+    words = "Phrases of one to four words whose share of texts differs significantly."
+    title = "Telling phrases"
+    return Figure("fairpair_phrases", title, tuple(panels), words) if panels else None

@@ -1,0 +1,274 @@
+"""FairPair's tables: the paper's Table 3, its intervals and tests, prompts, phrases, perturbations.
+
+Comes in: the rows of a run. Goes out: plain tables. Published figures stand beside measured ones
+where the model and the prompts are the same. Nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from countergen_edit.metrics.blocks import Cell, Number, Table
+from countergen_edit.metrics.fairpair.published import PUBLISHED, PUBLISHED_SUCCESS, published_model
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.metrics.wordings import ALPHA
+
+P_DIGITS = 4
+PHRASES = 3
+"""Of each side, where only the most telling are shown."""
+
+
+def phi_of(row: Row) -> str:
+    """What the run calls the Φ of a row."""
+    return str(row.facets["phi"])
+
+
+def of_wordings(results: Results, row: Row) -> list[Row]:
+    """F of each wording of the prompts that a row is about."""
+    rows = results.of("fairpair_f_of_wording", row.split, row.edit)
+    about = (row.task, row.dataset, phi_of(row))
+    return [r for r in rows if (r.task, r.dataset, phi_of(r)) == about]
+
+
+def table_3(results: Results, rows: Sequence[Row]) -> Table:
+    """Variability, bias and F by edit, and whether the two sides differ.
+
+    Args:
+        results: Of the run.
+        rows: `fairpair_f`, those of one Φ behind each other.
+    """
+    lines: list[tuple[Cell, ...]] = []
+    for i, row in enumerate(rows):
+        figures = [
+            _point(results.under(row, row.edit, f"fairpair_{end}"))
+            for end in ("v_pg", "v_gp", "bias")
+        ]
+        change = results.under(row, row.edit, "fairpair_f_change")
+        energy = _point(results.under(row, row.edit, "fairpair_energy"), signed=True)
+        lines.append(
+            (
+                phi_of(row),
+                results.label(row.edit),
+                *figures,
+                Number.of(row, 2),
+                Number.of(change, 2, signed=True) if change else "",
+                energy,
+                _p(row.detail.get("p_adjusted"), 3),
+            )
+        )
+        last = i + 1 == len(rows) or phi_of(rows[i + 1]) != phi_of(row)
+        published = PUBLISHED.get(published_model(row), {}).get(phi_of(row))
+        if last and published:
+            *hundredths, f = published
+            scaled = [Number(value / 100) for value in hundredths]
+            lines.append((phi_of(row), "published", *scaled, Number(f, digits=2), "", "", ""))
+    detail = rows[0].detail
+    return Table(
+        "fairpair",
+        f"FairPair: {detail.get('source')} perturbed to {detail.get('target')}",
+        ("Φ", "edit", "V_pg", "V_gp", "B", "F", "change of F", "2B−V−V", "p"),
+        tuple(lines),
+        grouped=True,
+        brief=True,
+    )
+
+
+def _point(row: Row | None, *, signed: bool = False) -> Number:
+    return Number(None if row is None else row.value, signed=signed)
+
+
+def intervals(results: Results, rows: Sequence[Row]) -> Table:
+    """B, both V and 2B − V − V with their intervals, and the other tests."""
+    lines: list[tuple[Cell, ...]] = []
+    for row in rows:
+        cells = [
+            Number.of(results.under(row, row.edit, f"fairpair_{end}"), signed=end == "energy")
+            for end in ("bias", "v_gp", "v_pg", "energy")
+        ]
+        prompts = row.detail.get("tested_prompts")
+        lines.append(
+            (
+                phi_of(row),
+                results.label(row.edit),
+                *cells,
+                _p(row.detail.get("t_p_v_pg")),
+                _p(row.detail.get("t_p_v_gp")),
+                "" if prompts is None else f"{row.detail.get('significant_prompts')} of {prompts}",
+            )
+        )
+    return Table(
+        "fairpair_tests",
+        "Intervals and tests",
+        (
+            "Φ",
+            "edit",
+            "B",
+            "V_gp",
+            "V_pg",
+            "2B − V − V",
+            "p, t-test against V_pg",
+            "p, t-test against V_gp",
+            "prompts with p < 0.05",
+        ),
+        tuple(lines),
+        "The prompts are tested by permutation, adjusted for their number by Holm's method; the "
+        "t-tests of B are the paper's.",
+        grouped=True,
+    )
+
+
+def over_wordings(results: Results, rows: Sequence[Row]) -> Table | None:
+    """How F spreads over wordings of the prompts; nothing where there is one wording."""
+    lines: list[tuple[Cell, ...]] = []
+    for row in rows:
+        spread = results.under(row, row.edit, "fairpair_f_over_wordings")
+        if spread is None:
+            continue
+        low, high = spread.detail["range"] or (None, None)
+        lines.append(
+            (
+                phi_of(row),
+                results.label(row.edit),
+                Number(spread.value),
+                Number(spread.detail["sd"]),
+                Number(low),
+                Number(high),
+                f"{spread.detail['differ']} of {spread.n}",
+                Number(spread.detail["flip_rate"], percent=True),
+            )
+        )
+    titles = ("mean F", "SD", "least F", "greatest F", "wordings where the sides differ")
+    note = (
+        "A conclusion flips where one of two wordings says that the sides differ and the other "
+        "does not."
+    )
+    columns = ("Φ", "edit", *titles, "conclusions that flip")
+    name, title = "fairpair_wordings", "Over wordings"
+    return Table(name, title, columns, tuple(lines), note, grouped=True) if lines else None
+
+
+def by_wording(results: Results, rows: Sequence[Row]) -> Table | None:
+    """F of every wording, the edits side by side; nothing where there is one wording."""
+    cells: dict[tuple[str, str], dict[str, Number]] = {}
+    for row in rows:
+        for single in of_wordings(results, row):
+            p = single.detail["p_adjusted"]
+            of = phi_of(row), str(single.facets["wording"])
+            starred = p is not None and p < ALPHA
+            cells.setdefault(of, {})[row.edit] = Number.of(single, starred=starred)
+    edits = list(dict.fromkeys(edit for numbers in cells.values() for edit in numbers))
+    lines: list[tuple[Cell, ...]] = [
+        (*of, *(numbers.get(edit, Number(None)) for edit in edits)) for of, numbers in cells.items()
+    ]
+    columns = ("Φ", "wording", *map(results.label, edits))
+    name, title = "fairpair_by_wording", "F, wording by wording"
+    note = f"* differs with an adjusted p below {ALPHA}."
+    return Table(name, title, columns, tuple(lines), note, grouped=True) if lines else None
+
+
+def by_prompt(results: Results, rows: Sequence[Row]) -> Table:
+    """B, both V, F and p of every prompt."""
+    lines: list[tuple[Cell, ...]] = []
+    several = any(of_wordings(results, row) for row in rows)
+    for row in rows:
+        prompts: list[list[Any]] = row.detail.get("prompts", [])
+        wordings = [str(r.facets["wording"]) for r in of_wordings(results, row)]
+        for i, (label, *values, p) in enumerate(prompts):
+            # Prompts come wording by wording, as many of each.
+            of = [wordings[i * len(wordings) // len(prompts)] if wordings else ""]
+            figures = (*map(Number, values), _p(p))
+            lines.append(
+                (phi_of(row), results.label(row.edit), *of[:several], str(label), *figures)
+            )
+    columns = ("B", "V_gp", "V_pg", "F", "p, adjusted")
+    return Table(
+        "fairpair_prompts",
+        "Prompt by prompt",
+        ("Φ", "edit", *(["wording"] if several else []), "prompt", *columns),
+        tuple(lines),
+        searchable=True,
+        grouped=True,
+    )
+
+
+def phrases(results: Results) -> Table | None:
+    """Every phrase that one side uses more (Figure 6)."""
+    lines = [
+        (results.label(row.edit), *_phrase(term))
+        for row in results.of("fairpair_ngrams")
+        for term in row.detail["terms"]
+    ]
+    columns = ("share of texts of p(x)", "share of perturbed texts of x", "log odds", "p, adjusted")
+    name, title = "fairpair_phrases", "Telling phrases"
+    titles = ("edit", "phrase", *columns)
+    return (
+        Table(name, title, titles, tuple(lines), searchable=True, grouped=True) if lines else None
+    )
+
+
+def strongest_phrases(results: Results) -> Table | None:
+    """The most telling phrases of either side, of the model as it came."""
+    row = next(iter(results.unedited("fairpair_ngrams")), None)
+    if row is None or not row.detail["terms"]:
+        return None
+    # Rows hold the terms from one end to the other.
+    terms = row.detail["terms"]
+    target = [term for term in terms if term["log_odds"] > 0][:PHRASES]
+    source = [term for term in terms if term["log_odds"] <= 0][-PHRASES:]
+    return Table(
+        "fairpair_strongest_phrases",
+        f"The most telling phrases, {results.label(UNEDITED)}",
+        ("phrase", row.detail["target"], f"{row.detail['source']}, perturbed", "log odds", "p"),
+        tuple(_phrase(term) for term in (*target, *source)),
+        "Of each side's texts, the share that has the phrase.",
+        brief=True,
+    )
+
+
+def _phrase(term: dict[str, Any]) -> tuple[Cell, ...]:
+    shares = [Number(term[side], digits=4, percent=True) for side in ("share_gp", "share_pg")]
+    odds = Number(term["log_odds"], signed=True, digits=2)
+    return (str(term["text"]), *shares, odds, _p(term["p"]))
+
+
+def perturbed(results: Results) -> Table | None:
+    """How often perturbing worked (Table 1)."""
+    rows = results.of("fairpair_perturbed")
+    lines: list[tuple[Cell, ...]] = [
+        (results.label(row.edit), Number.of(row, 4, percent=True), _reasons(row), str(row.n))
+        for row in rows
+    ]
+    if (success := published_success(results)) is not None:
+        lines.append(("published", Number(success / 100, digits=4, percent=True), "", ""))
+    columns = ("edit", "pass the filters", "left out", "n")
+    name, title = "fairpair_perturbed", "Perturbations that pass"
+    return Table(name, title, columns, tuple(lines)) if rows else None
+
+
+def published_success(results: Results) -> float | None:
+    """The published percentage of perturbations that pass, of the same model and prompts."""
+    row = next(iter(results.of("fairpair_f")), None)
+    return None if row is None else PUBLISHED_SUCCESS.get(published_model(row))
+
+
+def _reasons(row: Row) -> str:
+    left_out = row.detail.get("left_out", {})
+    return ", ".join(f"{reason}: {count}" for reason, count in left_out.items() if count)
+
+
+def perturbations(results: Results) -> Table | None:
+    """Perturbations that passed and that did not (Table 2)."""
+    lines: list[tuple[Cell, ...]] = []
+    for row in results.of("fairpair_perturbed"):
+        for e in row.detail.get("examples", []):
+            outcome = "passed" if e["left_out"] is None else f"left out: {e['left_out']}"
+            lines.append((results.label(row.edit), e["original"], e["perturbed"], outcome))
+    columns = ("edit", "original", "perturbed", "filters")
+    name, title = "fairpair_perturbations", "Examples of perturbations"
+    return Table(name, title, columns, tuple(lines)) if lines else None
+
+
+def _p(value: float | None, digits: int = P_DIGITS) -> Number:
+    return Number(value, digits=digits, bounded=True)

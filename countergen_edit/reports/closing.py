@@ -1,0 +1,95 @@
+"""What a command that keeps an edit says at its end, in plain words, and what one might do next.
+
+Comes in: a run, and what was saved of it. Goes out: lines for the terminal.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from countergen_edit.checkpoints import Saved
+from countergen_edit.edits import EditRecord
+from countergen_edit.metrics.blocks import Number
+from countergen_edit.metrics.rows import UNEDITED
+from countergen_edit.reports.search import harms_in_words, share
+
+if TYPE_CHECKING:
+    from countergen_edit.reports.run import Run
+
+MOST_FRONT = 8
+"""Most edits of the front that are listed."""
+
+
+def about(saved: Saved) -> list[str]:
+    """What was saved, how well it was proven, and how to load it."""
+    return [
+        f"Saved ({saved.form}): {saved.folder}",
+        f"Reloaded in a fresh process, its logits differ by at most "
+        f"{saved.parity.max_difference:.2g}; the edit changes them by {saved.parity.effect:.2g}.",
+        f"Load it anywhere: {_loading(saved)}",
+        f"Talk to it: countergen-edit chat {saved.folder}",
+    ]
+
+
+def summary(run: Run, edit: EditRecord, saved: Saved) -> list[str]:
+    """What is left of the bias, what that cost beside what was tolerated, and where it lies."""
+    lines = []
+    if left := _changes(run, edit, "bias"):
+        lines.append(
+            f"What is left of the bias: {left}, on names and wordings that nothing was fitted or "
+            "chosen on."
+        )
+    if paid := _changes(run, edit, "cost"):
+        budgets = harms_in_words(run.budgets)
+        tolerated = f" Tolerated for the worse, on validation data: {budgets}." if budgets else ""
+        lines.append(f"What it cost: {paid}.{tolerated}")
+    places = ", ".join(map(str, edit.places))
+    lines.append(f"The edit: {edit.eraser}, rank {edit.rank}, {places}.")
+    lines.append(f"Saved ({saved.form}), and proven equal in a fresh process: {saved.folder}")
+    return lines
+
+
+def next_steps(run: Run, saved: Saved) -> list[str]:
+    """Three things one might do now."""
+    return [
+        "Next:",
+        f"  1. Talk to both models: countergen-edit chat {saved.folder}",
+        f"  2. Use it: {_loading(saved)}",
+        f"  3. Look at the audit: {run.path}/report.html; then measure it on prompts of your own: "
+        f"countergen-edit audit model={saved.folder} data=pairs.jsonl",
+    ]
+
+
+def nothing_fits(run: Run) -> list[str]:
+    """That no edit fits the budgets, and the edits that come nearest."""
+    lines = [
+        f"No edit fits the budgets ({harms_in_words(run.budgets)}). No other edit removes more for "
+        "less than these, on validation data:"
+    ]
+    rows = [r for r in run.results.of("cost", "validation") if r.detail["front"]]
+    for row in sorted(rows, key=lambda r: r.value or 0.0)[:MOST_FRONT]:
+        lines.append(
+            f"  {run.results.label(row.edit)}: {share(row.detail['removed'])} of the bias removed; "
+            f"worse by {harms_in_words(row.detail['harms'])}"
+        )
+    return [*lines, "Nothing was saved. Widen a budget, or try other erasers: eraser=[…]."]
+
+
+def _changes(run: Run, edit: EditRecord, kind: str) -> str:
+    """The main quantities of a kind before and after an edit."""
+    changes = []
+    for quantity in run.quantities():
+        after = quantity.rows.get(edit.id)
+        if quantity.kind != kind or not quantity.main or after is None:
+            continue
+        look = {"percent": quantity.percent, "signed": quantity.signed}
+        before = quantity.rows.get(UNEDITED)
+        start = f"{Number.of(before, quantity.digits, **look).text} → " if before else ""
+        end = Number.of(after, quantity.digits, **look).text
+        changes.append(f"{quantity.title} {start}{end}")
+    return ", ".join(changes)
+
+
+def _loading(saved: Saved) -> str:
+    trust = ", trust_remote_code=True" if saved.form == "carried" else ""
+    return f'AutoModelForCausalLM.from_pretrained("{saved.folder}"{trust})'

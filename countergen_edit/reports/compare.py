@@ -1,0 +1,136 @@
+"""Runs side by side: what each found under each edit, and paired differences.
+
+Comes in: runs, and the rows of their differences. Goes out: tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from countergen_edit.metrics.base import Quantity
+from countergen_edit.metrics.blocks import Cell, Number, Table
+from countergen_edit.metrics.panels import set_label
+from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.reports.facts import groups, subject
+from countergen_edit.reports.overview import number
+
+if TYPE_CHECKING:
+    from countergen_edit.reports.run import Run
+
+ABOUT = ("model", "seed")
+"""Facts of the manifest that tell runs apart."""
+
+
+def run_names(runs: Sequence[Run]) -> list[str]:
+    """Each run's folder, with as much of what stands above it as tells them apart."""
+    parts = [run.path.resolve().parts for run in runs]
+    for depth in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-depth:]) for part in parts]
+        if len(set(names)) == len(names):
+            break
+    return names
+
+
+def side_by_side(runs: Sequence[Run], names: Sequence[str]) -> Table:
+    """Every run under every edit: a column for each main quantity of any run.
+
+    A run shows its own main figure of that name, or the one about the data of the first that has
+    the name, where it has that.
+    """
+    columns: dict[str, Quantity] = {}
+    for run in runs:
+        for quantity in run.quantities():
+            if quantity.main:
+                columns.setdefault(quantity.title, quantity)
+    told = [key for key in ABOUT if len({str(run.manifest.get(key)) for run in runs}) > 1]
+    lines: list[tuple[Cell, ...]] = []
+    for run, name in zip(runs, names, strict=True):
+        own = [_alike(run.quantities(), column) for column in columns.values()]
+        for edit in (UNEDITED, *(record.id for record in run.results.shown)):
+            cells = [number(q, q.rows[edit]) if q and edit in q.rows else "" for q in own]
+            facts = (str(run.manifest.get(key, "")) for key in told)
+            lines.append((name, run.results.label(edit), *facts, *cells))
+    titles = ("run", "edit", *told, *columns)
+    return Table("side_by_side", "Side by side", titles, tuple(lines), grouped=True, brief=True)
+
+
+def _alike(quantities: Sequence[Quantity], like: Quantity) -> Quantity | None:
+    """Of the quantities of that name the one about the same data, or else the main one."""
+    named = [quantity for quantity in quantities if quantity.title == like.title]
+    named.sort(key=lambda quantity: (_subject(quantity) != _subject(like), not quantity.main))
+    return next(iter(named), None)
+
+
+def _subject(quantity: Quantity) -> str:
+    return next((subject(row) for row in quantity.rows.values()), "")
+
+
+def paired_table(rows: Sequence[Row], runs: Mapping[str, Run]) -> Table:
+    """Paired differences, set by set.
+
+    Args:
+        rows: their detail tells `run`, `against_run`, `against_edit`, `samples` and
+            `samples_of_either`.
+        runs: by the name that the rows call them by.
+    """
+    lines: list[tuple[Cell, ...]] = []
+    for row in rows:
+        d = row.detail
+        edit = runs[d["run"]].results.label(row.edit)
+        against = runs[d["against_run"]].results.label(d["against_edit"])
+        lines.append(
+            (
+                f"{d['run']} − {d['against_run']}",
+                edit if edit == against else f"{edit} − {against}",
+                set_label(row),
+                Number.of(row, signed=True),
+                f"{d['samples']} of {d['samples_of_either']}",
+            )
+        )
+    first = rows[0].detail["against_run"] if rows else ""
+    several = len({row.detail["run"] for row in rows}) > 1
+    return Table(
+        "paired",
+        f"Paired differences from {first}, on the prompts that runs share",
+        ("run", "edit", "set", "difference", "shared"),
+        tuple(lines),
+        f"Below 0, a run is less biased than {first}. Intervals are 95 %, drawn over wordings and "
+        "names together."
+        + (
+            f" Every run is held against the first, {first}: to hold it against another, name "
+            "that one first."
+            if several
+            else ""
+        ),
+        grouped=True,
+        brief=True,
+    )
+
+
+def every_row(runs: Sequence[Run], names: Sequence[str], differences: Sequence[Row]) -> Table:
+    """All rows of all runs with their differences, for a file."""
+    by_name = dict(zip(names, runs, strict=True))
+    rows = [(name, "", row) for name, run in by_name.items() for row in run.results.rows]
+    for row in differences:
+        d = row.detail
+        against = by_name[d["against_run"]].results.label(d["against_edit"])
+        rows.append((d["run"], f"{d['against_run']}, {against}", row))
+    lines: list[tuple[Cell, ...]] = [
+        (
+            name,
+            against,
+            row.metric,
+            row.task,
+            subject(row),
+            row.axis,
+            groups(row),
+            by_name[name].results.label(row.edit),
+            row.split,
+            Number.of(row),
+            str(row.n),
+        )
+        for name, against, row in rows
+    ]
+    columns = ("run", "minus", "metric", "task", "data", "axis", "groups", "edit", "split")
+    return Table("compare", "Runs side by side", (*columns, "value", "n"), tuple(lines))

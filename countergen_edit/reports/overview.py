@@ -1,0 +1,170 @@
+"""The result in words, all edits side by side, bias against cost, and every cost at length.
+
+Comes in: the quantities of all metrics of a run. Goes out: the tabs that no metric makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from countergen_edit.metrics.base import Quantity
+from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table, Words
+from countergen_edit.metrics.panels import Panel, Series, dots
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.reports.search import by_eraser, single
+
+if TYPE_CHECKING:
+    from countergen_edit.reports.run import Run
+
+TRUTH = "planted truth"
+
+
+def number(quantity: Quantity, row: Row | None) -> Number:
+    """A row of a quantity as tables show it."""
+    return Number.of(row, quantity.digits, percent=quantity.percent, signed=quantity.signed)
+
+
+def overview(run: Run) -> Section | None:
+    """What was found; nothing where no metric has a main quantity."""
+    quantities = run.quantities()
+    columns = [quantity for quantity in quantities if quantity.main]
+    if not columns:
+        return None
+    blocks: list[Block] = [side_by_side(run.results, columns)]
+    if sentences := run.verdict.sentences:
+        blocks.insert(0, Words(sentences, brief=True))
+    on_test = {run.results.label(edit): [edit] for edit in run.results.compared}
+    controls = {run.results.label(e) for e in run.results.compared if run.results.is_reference(e)}
+    if panels := against_costs(run.results, quantities, on_test, controls):
+        words = "Best is low, where no bias is left, at the costs of the model as it came."
+        blocks.append(Figure("pareto", "Bias against cost, on test data", panels, words))
+    tried = [e for e in run.results.records.values() if single(e)]
+    erasers = by_eraser(tried)
+    groups = {label: [e.id for e in edits] for label, edits in erasers.items()}
+    controls = {label for label, edits in erasers.items() if edits[0].baseline}
+    if panels := against_costs(run.results, run.quantities("validation"), groups, controls):
+        words = "One point for every edit that was tried; what test data show was chosen here."
+        title = "Bias against cost, on validation data"
+        blocks.append(Figure("pareto_validation", title, panels, words))
+    return Section("overview", "Overview", tuple(blocks))
+
+
+def side_by_side(results: Results, columns: Collection[Quantity]) -> Table:
+    """A row for each edit, a column for each main quantity; the planted truth where it is known."""
+    rows: list[tuple[Cell, ...]] = []
+    if any(quantity.truth for quantity in columns):
+        rows.append((TRUTH, *(number(q, q.truth) if q.truth else "" for q in columns)))
+    for edit in results.compared:
+        cells = [number(q, q.rows[edit]) if edit in q.rows else "" for q in columns]
+        rows.append((results.label(edit), *cells))
+    return Table(
+        "side_by_side",
+        "All edits side by side",
+        ("edit", *(quantity.title for quantity in columns)),
+        tuple(rows),
+        "Intervals are 95 %.",
+        brief=True,
+    )
+
+
+def against_costs(
+    results: Results,
+    quantities: Collection[Quantity],
+    groups: Mapping[str, Collection[str]],
+    controls: Collection[str],
+) -> tuple[Panel, ...]:
+    """The first bias quantity against each cost that is drawn; empty where there is none.
+
+    Args:
+        results: of one task.
+        quantities: of one split.
+        groups: what a series is called → ids of its edits; a single one has its interval.
+        controls: the series that others are held against.
+    """
+    drawn = [quantity for quantity in quantities if quantity.drawn]
+    bias = next((quantity for quantity in drawn if quantity.kind == "bias"), None)
+    if bias is None:
+        return ()
+    panels = []
+    for cost in (quantity for quantity in drawn if quantity.kind == "cost"):
+        series = [
+            _points(results, name, bias, cost, edits, name in controls)
+            for name, edits in groups.items()
+        ]
+        series = [points for points in series if points.x]
+        if series:
+            label = f"{bias.axis or bias.title} left"
+            limits, covers = bias.limits, cost.covers
+            panels.append(
+                Panel(
+                    cost.title,
+                    cost.axis or cost.title,
+                    label,
+                    tuple(series),
+                    limits=limits,
+                    covers=covers,
+                )
+            )
+    return tuple(panels)
+
+
+def _points(
+    results: Results,
+    name: str,
+    bias: Quantity,
+    cost: Quantity,
+    edits: Collection[str],
+    control: bool,
+) -> Series:
+    x, y, lo, hi, tips = [], [], [], [], []
+    for edit in edits:
+        paid, left = cost.rows.get(edit), bias.rows.get(edit)
+        if paid is None or left is None or paid.value is None or left.value is None:
+            continue
+        x.append(paid.value)
+        y.append(left.value)
+        lo.append(left.value if left.lo is None else left.lo)
+        hi.append(left.value if left.hi is None else left.hi)
+        tips.append(
+            f"{results.label(edit)}: {bias.axis or bias.title} {number(bias, left).text}, "
+            f"{cost.axis or cost.title} {number(cost, paid).text}"
+        )
+    alone = len(edits) == 1
+    ends = (tuple(lo), tuple(hi)) if alone else ((), ())
+    return Series(name, tuple(x), tuple(y), *ends, "dots", control, tuple(tips))
+
+
+def costs(run: Run) -> Section | None:
+    """What each edit costs by every metric that is a cost."""
+    results = run.results
+    quantities = [quantity for quantity in run.quantities() if quantity.kind == "cost"]
+    if not quantities:
+        return None
+    panels = tuple(
+        Panel(q.title, q.axis or q.title, "", listed(results, q), True, q.limits, q.covers)
+        for q in quantities
+        if q.drawn
+    )
+    lines: list[tuple[Cell, ...]] = []
+    for q in quantities:
+        cells = [number(q, q.rows[e]) if e in q.rows else "" for e in results.compared]
+        lines.append((q.title, *cells, str(q.rows[UNEDITED].n) if UNEDITED in q.rows else ""))
+    columns = ("cost", *map(results.label, results.compared), "n")
+    blocks: list[Block] = []
+    if panels:
+        words = "Dots are figures with 95 % intervals. Grey is what an edit is held against."
+        blocks.append(Figure("costs", "What each edit costs", panels, words))
+    blocks.append(Table("costs", "Costs in numbers", columns, tuple(lines), brief=True))
+    return Section("costs", "Costs", tuple(blocks))
+
+
+def listed(results: Results, quantity: Quantity) -> tuple[Series, ...]:
+    """One dot for each compared edit."""
+    rows = {e: quantity.rows[e] for e in results.compared if e in quantity.rows}
+    return tuple(
+        dots(results.label(e), [results.label(e)], [row], results.is_reference(e))
+        for e, row in rows.items()
+        if row.value is not None
+    )

@@ -1,0 +1,33 @@
+"""A table as CSV: every digit, and a column of figures with intervals as three."""
+
+from __future__ import annotations
+
+from countergen_edit.metrics.blocks import Cell, Number, Table, plain
+
+
+def as_csv(table: Table) -> str:
+    """A table with a header; where a column has intervals, `from` and `to` follow it.
+
+    >>> print(as_csv(Table("t", "T", ("set", "R"), (("jobs", Number(0.25, 0.1, 0.4)),))), end="")
+    set,R,R from,R to
+    jobs,0.25,0.1,0.4
+    """
+    from pandas import DataFrame
+
+    header: list[str] = []
+    columns: list[list[object]] = []
+    for i, name in enumerate(table.columns):
+        title, cells = " ".join(name.split()), [row[i] for row in table.rows]
+        header.append(title)
+        columns.append([_value(cell) for cell in cells])
+        if any(isinstance(cell, Number) and cell.lo is not None for cell in cells):
+            header += [f"{title} from", f"{title} to"]
+            for end in ("lo", "hi"):
+                columns.append([getattr(cell, end, None) for cell in cells])
+    frame = DataFrame([*zip(*columns, strict=True)], columns=header, dtype=object)
+    text: str = frame.to_csv(index=False, lineterminator="\n")
+    return text
+
+
+def _value(cell: Cell) -> object:
+    return cell.value if isinstance(cell, Number) else plain(cell)

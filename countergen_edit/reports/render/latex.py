@@ -1,0 +1,58 @@
+"""A table for LaTeX: `booktabs`, intervals small behind their figures, every text as it stands."""
+
+from __future__ import annotations
+
+from countergen_edit.metrics.blocks import Cell, Number, Table, plain
+
+SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{c: f"\\{c}" for c in "&%$#_{}"},
+    "−": "$-$",
+    "→": r"$\rightarrow$",
+    "<": "$<$",
+    ">": "$>$",
+    "|": r"\textbar{}",
+    "λ": r"$\lambda$",
+    "Φ": r"$\Phi$",
+    "†": r"\dag{}",
+    "²": r"\textsuperscript{2}",
+}
+"""What LaTeX takes for something else, and how it is written."""
+
+
+def as_latex(table: Table) -> str:
+    """A table in a `table` environment, with caption and label."""
+    from pandas import DataFrame
+
+    alignment = "".join(
+        "r" if any(isinstance(row[i], Number) for row in table.rows) else "l"
+        for i in range(len(table.columns))
+    )
+    cells = [[_latex_cell(cell) for cell in row] for row in table.rows]
+    text: str = DataFrame(cells, columns=[*map(latex_text, table.columns)]).to_latex(
+        index=False,
+        escape=False,
+        column_format=alignment,
+        caption=latex_text(table.title),
+        label=f"tab:{table.name}",
+    )
+    return f"% needs \\usepackage{{booktabs}}\n{text}"
+
+
+def latex_text(text: str) -> str:
+    """Text that LaTeX prints as it stands.
+
+    >>> latex_text("P(a_b) < 5 %")
+    'P(a\\\\_b) $<$ 5 \\\\%'
+    """
+    text = " ".join(text.split())
+    return "".join(SPECIAL.get(character, character) for character in text)
+
+
+def _latex_cell(cell: Cell) -> str:
+    text = latex_text(plain(cell))
+    if isinstance(cell, Number) and cell.interval:
+        text += f" {{\\scriptsize [{latex_text(cell.interval).replace(' to ', ', ')}]}}"
+    return text

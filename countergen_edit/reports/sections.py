@@ -1,0 +1,96 @@
+"""What a report shows, in order: the tabs that metrics make, and those made of all their figures.
+
+Comes in: a run. Goes out: sections, those of one name as one; of a run of several tasks, what is
+said of each below the other's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from countergen_edit.metrics.blocks import Block, Section, Words
+from countergen_edit.reports.facts import facts
+from countergen_edit.reports.overview import costs, overview
+from countergen_edit.reports.search import search
+
+if TYPE_CHECKING:
+    from countergen_edit.reports.run import Run
+
+OVERVIEW = "overview"
+OTHERS = "…"
+"""Stands for the tabs of users' metrics, in the order of their names."""
+ORDER = (
+    OVERVIEW,
+    "search",
+    "bias",
+    "layers",
+    "costs",
+    "wordings",
+    "fairpair",
+    "cid",
+    "classifiers",
+    OTHERS,
+    "examples",
+    "run",
+)
+"""Tabs in their order."""
+
+
+def sections(run: Run) -> list[Section]:
+    """The sections that a run has something for."""
+    tasks = run.by_task()
+    of_tasks = {task: merged(of_task(part)) for task, part in tasks.items()}
+    parts = next(iter(of_tasks.values())) if len(tasks) == 1 else task_by_task(of_tasks)
+    return sorted([*parts, facts(run)], key=_place)
+
+
+def of_task(run: Run) -> list[Section]:
+    """What a run of one task shows."""
+    made = [overview(run), search(run), costs(run)]
+    made += [section for metric in run.metrics for section in metric.sections(run.results)]
+    return [section for section in made if section is not None and section.blocks]
+
+
+def overview_of(run: Run) -> Section | None:
+    """The overview alone, of every task."""
+    made = {task: overview(part) for task, part in run.by_task().items()}
+    of_tasks = {task: [section] for task, section in made.items() if section is not None}
+    if len(of_tasks) < 2:
+        return next((section for [section] in of_tasks.values()), None)
+    return task_by_task(of_tasks)[0]
+
+
+def merged(parts: Iterable[Section]) -> list[Section]:
+    """Sections of one name as one, under the title of the first.
+
+    >>> parts = [Section("bias", "Bias", (Words(("a",)),)), Section("bias", "B", (Words(("b",)),))]
+    >>> [(section.title, len(section.blocks)) for section in merged(parts)]
+    [('Bias', 2)]
+    """
+    by_name: dict[str, Section] = {}
+    for part in parts:
+        known = by_name.get(part.name, replace(part, blocks=()))
+        by_name[part.name] = replace(known, blocks=(*known.blocks, *part.blocks))
+    return list(by_name.values())
+
+
+def task_by_task(of_tasks: Mapping[str, Iterable[Section]]) -> list[Section]:
+    """Sections of several tasks as one each, under names that tell their blocks apart."""
+    parts = []
+    for task, own in of_tasks.items():
+        for section in own:
+            blocks: list[Block] = [Words((f"Task: {task}",))]
+            for block in section.blocks:
+                if not isinstance(block, Words):
+                    title, name = f"{block.title}, {task}", f"{block.name}_{task}"
+                    block = replace(block, title=title, name=name)
+                blocks.append(block)
+            parts.append(replace(section, blocks=tuple(blocks)))
+    return merged(parts)
+
+
+def _place(section: Section) -> tuple[int, str]:
+    known = section.name in ORDER
+    return ORDER.index(section.name if known else OTHERS), "" if known else section.name

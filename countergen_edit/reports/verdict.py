@@ -1,0 +1,83 @@
+"""What a run found, in sentences: what was biased, what is left of it, what it cost, how sure.
+
+Comes in: a run. Goes out: what its metrics say, in one order. Of a search, what they say of the
+chosen edit and its control; of a run of several tasks, task by task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from countergen_edit.edits import EditRecord
+from countergen_edit.metrics.base import Metric
+from countergen_edit.metrics.results import MOST_EDITS, Results
+from countergen_edit.metrics.rows import UNEDITED
+from countergen_edit.reports.search import choice
+
+if TYPE_CHECKING:
+    from countergen_edit.reports.run import Run
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found; printed, one sentence on each line."""
+
+    sentences: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+
+def verdict(run: Run) -> Verdict:
+    """What the metrics of a run say; what is the same of several tasks is said once."""
+    parts = run.by_task().values()
+    return Verdict(tuple(dict.fromkeys(s for part in parts for s in _of_task(part))))
+
+
+def _of_task(run: Run) -> list[str]:
+    about = replace(run, results=in_words(run.results))
+    results = about.results
+    biases = [metric for metric in run.metrics if metric.kind == "bias"]
+    others = [metric for metric in run.metrics if metric.kind != "bias"]
+    sentences: list[str] = []
+    paid: set[str] = set()
+    for bias in biases:
+        sentences += bias.sentences(results)
+        for edit in results.shown:
+            outcome = bias.outcome(results, edit)
+            if outcome and edit.id not in paid and (cost := costs_of(others, results, edit)):
+                outcome = f"{outcome} Cost: {cost}."
+                paid.add(edit.id)
+            sentences += [outcome] if outcome else []
+    sentences += choice(run)
+    for metric in others:
+        sentences += metric.sentences(results)
+    for metric in (*biases, *others):
+        sentences += metric.caveats(results)
+    return sentences
+
+
+def costs_of(metrics: Iterable[type[Metric]], results: Results, edit: EditRecord) -> str:
+    """What an edit cost by each metric that is a cost, as one part of a sentence."""
+    costs = (m.outcome(results, edit) for m in metrics if m.kind == "cost")
+    return ", ".join(filter(None, costs))
+
+
+def in_words(results: Results) -> Results:
+    """The results that words are made of: of a search, or of very many edits, those of one."""
+    parts = results.by_task()
+    if len(parts) > 1:
+        about = {task: in_words(part) for task, part in parts.items()}
+        if all(about[task] is part for task, part in parts.items()):
+            return results
+        rows = [row for part in about.values() for row in part.rows]
+        return Results(rows, results.records, results.folder, results.task)
+    edits = [edit for edit in results.edits if not edit.baseline]
+    chosen = results.chosen if results.chosen in edits or not edits else None
+    if chosen is None and len(edits) <= MOST_EDITS:
+        return results
+    edit = chosen or results.shown[0]
+    control = results.baseline_of(edit)
+    return results.only(edits=[UNEDITED, edit.id, *([control.id] if control else [])])

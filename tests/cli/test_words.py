@@ -1,0 +1,88 @@
+"""What people write on a command line reaches the config as it was meant, literally where it is text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hypothesis import given
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from countergen_edit.cli.words import overrides_of
+from countergen_edit.conf_path import conf_dir
+
+
+def composed(command: str, *words: str) -> Any:
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        config = compose(command, overrides_of(command, list(words)))
+    return OmegaConf.to_container(config, resolve=True)
+
+
+@given(st.text(st.characters(exclude_categories=("C",)), min_size=1))
+def test_a_prompt_is_taken_literally(text: str) -> None:
+    prompt = f"Jane {text}"  # a word that sets something is a setting, whatever it says
+    assert composed("cid", prompt, "John")["prompts"] == [prompt, "John"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/models/mine", "/some where/it's", "a,b", "${oc.env:HOME}", r"C:\models\${x}", "x=y", "[a]"],
+)
+def test_a_path_is_taken_literally(path: str) -> None:
+    assert composed("audit", f"model={path}")["model"]["name"] == path
+    assert composed("audit", f"run_dir={path}")["run_dir"] == path
+    assert composed("edit", f"save={path}")["save"] == path
+    assert composed("audit", f"axis={path}.yaml")["axis"] == {"file": f"{path}.yaml"}
+    assert composed("audit", f"data={path}.yaml")["data"] == {"file": f"{path}.yaml"}
+    assert composed("audit", f"data={path}.csv")["data"]["test"] == [
+        {"source": "csv", "path": f"{path}.csv"}
+    ]
+
+
+def test_a_list_of_templates_may_hold_what_looks_like_a_reference() -> None:
+    words = r"""templates=["{name} costs ${oc.env:HOME}"]"""
+    assert composed("cid", words)["templates"] == ["{name} costs ${oc.env:HOME}"]
+
+
+def test_classes_of_ones_own_stand_beside_ours() -> None:
+    config = composed("audit", "eraser=[rlace,my/own.py:Mine]", "metric=own.py:Count")
+    assert config["eraser"] == {"rlace": {"rank": 1}, "Mine": {"kind": "my/own.py:Mine"}}
+    assert config["metric"] == {"Count": {"kind": "own.py:Count"}}
+
+
+def test_one_eraser_may_stand_twice() -> None:
+    words = "eraser={a: {kind: rlace}, b: {kind: rlace, rank: 2}}"
+    assert composed("audit", words)["eraser"] == {
+        "a": {"kind": "rlace"},
+        "b": {"kind": "rlace", "rank": 2},
+    }
+
+
+def test_a_cost_that_is_not_chosen_has_no_budget() -> None:
+    assert composed("sweep")["cost"]["agreement"] == {"budget": 0.005}
+    assert composed("debias")["cost"]["agreement"] == {"budget": 0.01}
+    assert composed("sweep", "cost=[kl]")["cost"] == {"kl": {"budget": 0.05}}
+    own = composed("sweep", "cost=[agreement,mine.py:Mine]", "+cost.Mine.budget=2")["cost"]
+    assert own == {"agreement": {"budget": 0.005}, "Mine": {"kind": "mine.py:Mine", "budget": 2}}
+
+
+def test_a_study_is_named_without_its_command() -> None:
+    assert composed("audit", "experiment=fairpair_table2")["metric"]["fairpair"]["all_words"]
+    assert composed("sweep", "experiment=countergen_fig1")["layers"] == "middle"
+
+
+def test_what_an_installed_package_enters_is_chosen_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from importlib.metadata import EntryPoint
+
+    from countergen_edit.cli import words
+
+    points = {"countergen_edit.erasers": [EntryPoint("shrinking", "their:Eraser", "")]}
+    monkeypatch.setattr(words, "entry_points", lambda group: points.get(group, []))
+    assert composed("audit", "eraser=[shrinking,leace]")["eraser"] == {
+        "shrinking": {"kind": "shrinking"},
+        "leace": {},
+    }

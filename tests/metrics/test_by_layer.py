@@ -1,0 +1,151 @@
+"""Figures over layers: one line for each eraser as it was asked for, single edits alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.task import Task
+from countergen_edit.edits import EditRecord, Place
+from countergen_edit.erasers import Certificate
+from countergen_edit.metrics.base import Metric
+from countergen_edit.metrics.by_layer import widest_split
+from countergen_edit.metrics.costs.agreement import Agreement
+from countergen_edit.metrics.guardedness import Guardedness, certificate_rows
+from countergen_edit.metrics.r import R
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
+from countergen_edit.testbed import load_axis
+
+
+def record(
+    name: str, eraser: str, layers: list[int], rank: int = 1, site: str = "resid_post", **more: Any
+) -> EditRecord:
+    places = tuple(Place(site, layer, rank) for layer in layers)
+    return EditRecord(name, eraser, more.pop("params", {}), places, **more)
+
+
+RECORDS = [
+    record("a1", "own", [1], rank=3, params={"rank": "cv"}),
+    record("a0", "own", [0], rank=6, params={"rank": "cv"}),
+    record("b0", "own", [0], rank=2),
+    record("b1", "own", [1], rank=2),
+    record("both", "own", [0, 1], rank=2),
+    record("m0", "own", [0], rank=2, site="mlp_out"),
+    record("m1", "own", [1], rank=2, site="mlp_out"),
+    record("c0", "random", [0], rank=2, baseline=True),
+]
+
+
+def results_of(split: str, records: list[EditRecord] = RECORDS) -> Results:
+    rows = []
+    for i, e in enumerate([None, *records]):
+        columns = e.columns if e else {}
+        for metric, dataset, pair in (
+            ("mean_abs_r", "work_test", ("female", "male")),
+            ("agreement", "agreement", ("female", "male")),
+            ("agreement", "agreement", ("female", "")),
+        ):
+            groups = {"group_a": pair[0], "group_b": pair[1]}
+            value = i / 10
+            rows.append(Row(metric, value, dataset=dataset, split=split, **groups, **columns))
+    return Results(rows, {e.id: e for e in records})
+
+
+@pytest.mark.parametrize(
+    ("metric", "names", "panel"),
+    [
+        (R, ["layers_resid_post", "layers_mlp_out"], "work"),
+        (
+            Agreement,
+            ["layers_agreement_resid_post", "layers_agreement_mlp_out"],
+            "agreement, both groups",
+        ),
+    ],
+)
+def test_one_line_for_each_eraser_as_asked(
+    metric: type[Metric], names: list[str], panel: str
+) -> None:
+    [section] = [s for s in metric.sections(results_of("test")) if s.name == "layers"]
+    figures = section.figures()
+    assert [figure.name for figure in figures] == names
+    [only] = figures[0].panels
+    assert only.title == panel
+    before, *lines = only.series
+    assert (before.kind, before.y) == ("level", (0.0,))
+    assert {s.name: (s.x, s.y, s.baseline) for s in lines} == {
+        "own-3…6": ((0, 1), (0.2, 0.1), False),
+        "own-2": ((0, 1), (0.3, 0.4), False),
+        "random-2": ((0,), (0.8,), True),
+    }
+    assert [(s.name, s.x) for s in figures[1].panels[0].series[1:]] == [("own-2", (0, 1))]
+
+
+def test_a_single_layer_is_no_figure() -> None:
+    results = results_of("test", [RECORDS[0], RECORDS[3], RECORDS[4]])
+    assert [s for s in R.sections(results) if s.name == "layers"] == []
+
+
+def test_the_split_is_that_on_which_every_layer_was_measured() -> None:
+    validated, tested = results_of("validation"), results_of("test", [RECORDS[1]])
+    both = Results([*validated.rows, *tested.rows], validated.records)
+    assert widest_split(both, "mean_abs_r") == "validation"
+    assert widest_split(results_of("test"), "mean_abs_r") == "test"
+    everything = Results([*validated.rows, *results_of("test").rows], validated.records)
+    assert widest_split(everything, "mean_abs_r") == "test"
+    assert "(validation data)" in R.sections(both)[-1].figures()[0].title
+
+
+CERTIFICATE = Certificate(
+    rank=1,
+    probe_loss=0.69,
+    label_entropy=0.69,
+    class_mean_gap=0.0,
+    linear_accuracy_before=0.9,
+    linear_accuracy_after=0.5,
+    nonlinear_accuracy_before=0.95,
+    nonlinear_accuracy_after=0.6,
+    nonlinear_rows=10,
+    majority_rate=0.5,
+    variance_removed=float("nan"),
+    guaranteed=True,
+    reason="class means coincide",
+)
+
+
+def test_certificates_are_shown() -> None:
+    data = CounterfactualSet(
+        "work_fit",
+        "gender",
+        ("female", "male"),
+        (Sample("t", (" x",), (Variation("female", "she"), Variation("male", "he"))),),
+    )
+    task = Task(load_axis("gender"), ("female", "male"), fit=(data,))
+    rows = [
+        replace(row, **e.columns)
+        for e in RECORDS[:4]
+        for row in certificate_rows(CERTIFICATE, task, n=12, seed=3)
+    ]
+    assert {(r.dataset, r.split, r.n, r.seed) for r in rows} == {("work_fit", "validation", 12, 3)}
+    assert {r.value for r in rows if r.metric == "variance_removed"} == {None}
+    # The edit that is shown was measured on test data.
+    tested = [Row("mean_abs_r", 0.1, split="test", **RECORDS[0].columns)]
+    results = Results([*rows, *tested], {e.id: e for e in RECORDS})
+    [section] = Guardedness.sections(results)
+    assert section.name == "layers"
+    [figure] = section.figures()
+    assert [panel.title for panel in figure.panels] == ["linear probe", "non-linear probe"]
+    before, *lines = figure.panels[0].series
+    assert (before.name, before.x, before.y) == ("before", (0, 1), (0.9, 0.9))
+    assert [s.name for s in lines] == ["own-3…6", "own-2"]
+    brief, whole = section.tables()
+    assert brief.brief
+    assert [[getattr(c, "value", c) for c in line] for line in brief.rows] == [
+        [RECORDS[0].label, 0.9, 0.5, 0.95, 0.6]
+    ]
+    assert len(whole.rows) == 4
+    assert whole.rows[0][-1] == "yes"
+    assert Guardedness.sections(Results([])) == []

@@ -1,0 +1,245 @@
+"""Agreement, perplexity and KL against copies of their definitions on the plain model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.task import Task
+from countergen_edit.edits import Edit, NamedEdit, applied
+from countergen_edit.erasers import AffineErasure
+from countergen_edit.errors import UserError
+from countergen_edit.metrics.base import METRICS, Cost
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.costs.agreement import Agreement, agreement_rows
+from countergen_edit.metrics.costs.kl import KL
+from countergen_edit.metrics.costs.neutral import neutral_cost
+from countergen_edit.metrics.costs.perplexity import Perplexity
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.scores import score
+from countergen_edit.models import LanguageModel, load
+from countergen_edit.testbed import load_axis
+from tests.tiny_models import tiny_model_dir
+
+TEXTS = ["The hospital is at the café.", "John is an engineer.", "a b"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+    return load(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
+
+
+@pytest.fixture(scope="module")
+def edit() -> Edit:
+    direction = np.random.default_rng(0).normal(size=(1, 32))
+    direction /= np.linalg.norm(direction)
+    return Edit.at("resid_post", {0: AffineErasure(direction.T, direction, np.zeros(32))})
+
+
+def log_softmax(model: LanguageModel, text: str) -> tuple[torch.Tensor, torch.Tensor]:
+    ids = model.tokenizer(text, return_tensors="pt").input_ids
+    return ids[0], model.logits(ids, torch.ones_like(ids))[0].double().log_softmax(-1)
+
+
+def brute_force(model: LanguageModel, edit: Edit) -> tuple[float, float, float]:
+    """Perplexity without and with the edit, and KL in nats per token, text by text."""
+    nll, nll_edited, kl, tokens = 0.0, 0.0, 0.0, 0
+    for text in TEXTS:
+        ids, p = log_softmax(model, text)
+        with applied(model, edit):
+            _, q = log_softmax(model, text)
+        for t in range(len(ids) - 1):
+            nll -= float(p[t, ids[t + 1]])
+            nll_edited -= float(q[t, ids[t + 1]])
+            kl += float((p[t].exp() * (p[t] - q[t])).sum())
+            tokens += 1
+    return np.exp(nll / tokens), np.exp(nll_edited / tokens), kl / tokens
+
+
+def costs(task: Task) -> list[Cost]:
+    return [kind().bound(task) for kind in (Agreement, Perplexity, KL)]
+
+
+def task_of(
+    texts: Mapping[str, tuple[str, ...]] | None = None,
+    agreement: Mapping[str, CounterfactualSet] | None = None,
+) -> Task:
+    return Task(
+        load_axis("gender"),
+        ("female", "male"),
+        agreement=agreement or {},  # type: ignore[arg-type]
+        neutral=texts or {},  # type: ignore[arg-type]
+    )
+
+
+@pytest.fixture
+def bench(model: LanguageModel, tmp_path: Path) -> Bench:
+    return Bench(model, tmp_path)
+
+
+def by_metric(task: Task, bench: Bench, edit: Edit | None, split: str = "test") -> dict[str, Row]:
+    named = None if edit is None else NamedEdit.of(edit, "any")
+    rows = [row for cost in costs(task) for row in cost.rows(bench, named, split)]  # type: ignore[arg-type]
+    return {row.metric: row for row in rows}
+
+
+def test_perplexity_and_kl_are_their_definitions(bench: Bench, edit: Edit) -> None:
+    before, after, kl = brute_force(bench.model, edit)
+    task = task_of({"test": tuple(TEXTS), "validation": tuple(TEXTS[:1])})
+    rows = by_metric(task, bench, edit)
+    assert rows["perplexity"].value == pytest.approx(after, rel=1e-5)
+    assert rows["perplexity_ratio"].value == pytest.approx(after / before, rel=1e-5)
+    assert rows["kl"].value == pytest.approx(kl, rel=1e-4)
+    assert kl > 0
+    assert {(row.dataset, row.split, row.n) for row in rows.values()} == {("neutral", "test", 3)}
+    # Validation text has a name of its own, so that it is drawn apart.
+    rows = by_metric(task, bench, edit, "validation")
+    assert {(row.dataset, row.split, row.n) for row in rows.values()} == {
+        ("neutral_fit", "validation", 1)
+    }
+
+
+def test_perplexity_and_kl_share_one_pass_over_the_text(
+    bench: Bench, edit: Edit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from countergen_edit.metrics import bench as module
+
+    passes: list[object] = []
+
+    def counting(*args: object) -> object:
+        passes.append(args)
+        return neutral_cost(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "neutral_cost", counting)
+    rows = by_metric(task_of({"test": tuple(TEXTS)}), bench, edit)
+    assert {"perplexity", "perplexity_ratio", "kl"} == set(rows)
+    assert len(passes) == 1
+
+
+def test_without_an_edit_nothing_is_paid(bench: Bench) -> None:
+    rows = by_metric(task_of({"test": tuple(TEXTS)}), bench, None)
+    assert rows["kl"].value == 0
+    assert rows["perplexity_ratio"].value == 1
+
+
+def test_what_a_task_does_not_have_costs_nothing(bench: Bench) -> None:
+    assert by_metric(task_of(), bench, None) == {}
+
+
+def test_harm_is_what_became_worse_in_units_of_the_budget() -> None:
+    def harm(cost: Cost, before: float, after: float) -> float:
+        rows = [Row(cost.counts, value) for value in (before, after)]
+        measured = cost.harm(*rows)
+        assert measured is not None
+        return measured.share
+
+    assert harm(Agreement(), 0.99, 0.985) == pytest.approx(1)
+    assert harm(Agreement(0.01), 0.99, 0.985) == pytest.approx(0.5)
+    assert harm(Agreement(), 0.9, 0.95) == 0  # better than before
+    assert harm(Perplexity(), 1.0, 1.005) == 0.5
+    assert harm(Perplexity(), 1.0, 1 + 1e-14) == 0  # rounding is no harm
+    assert harm(Perplexity(), 1.0, 0.9) == 0
+    assert harm(KL(), 0.0, 0.1) == pytest.approx(2)
+    assert KL().harm(Row("kl", 0.0), Row("kl", None)) is None
+    assert Perplexity().harm(Row("perplexity_ratio", 1.0), Row("perplexity_ratio", None)) is None
+
+
+@pytest.mark.parametrize("name", ["agreement", "perplexity", "kl"])
+@pytest.mark.parametrize("budget", [0, -1.0, True])
+def test_a_budget_that_is_none_is_refused(name: str, budget: float) -> None:
+    with pytest.raises(UserError, match=f"cost.{name}.budget=.* must be above 0"):
+        METRICS.make(name, {"budget": budget})
+
+
+def test_text_too_short_to_predict_anything_is_refused(model: LanguageModel) -> None:
+    with pytest.raises(UserError, match="at least two tokens"):
+        neutral_cost(model, None, ["a"])
+
+
+def agreement_set(outputs: tuple[str, ...] = (" her", " his")) -> CounterfactualSet:
+    samples = tuple(
+        Sample(
+            template,
+            outputs,
+            tuple(
+                Variation(group, template.format(name), name)
+                for group, names in (("female", ("Jane", "Emily")), ("male", ("John", "Ahmed")))
+                for name in names
+            ),
+        )
+        for template in ("{} lost", "{} is at")
+    )
+    return CounterfactualSet("agreement", "gender", ("female", "male"), samples)
+
+
+def test_agreement_is_the_share_of_the_right_form(model: LanguageModel) -> None:
+    data = agreement_set()
+    shares: dict[str, list[float]] = {"female": [], "male": []}
+    for sample in data.samples:
+        for v in sample.variations:
+            p = {}
+            for form in (" her", " his"):
+                ids, log_p = log_softmax(model, v.text + form)
+                boundary = len(model.tokenizer(v.text).input_ids)
+                steps = range(boundary - 1, len(ids) - 1)
+                p[form] = float(torch.exp(sum(log_p[t, ids[t + 1]] for t in steps)))
+            right = p[" her" if v.group == "female" else " his"]
+            shares[v.group].append(right / (p[" her"] + p[" his"]))
+    cost = Agreement().bound(task_of(agreement={"test": data}))
+    rows = cost.rows(Bench(model, Path("unused")), None)
+    both, female, male = rows
+    assert cost.counted(rows[::-1]) is both
+    assert female.value == pytest.approx(np.mean(shares["female"]), abs=1e-5)
+    assert male.value == pytest.approx(np.mean(shares["male"]), abs=1e-5)
+    assert both.value == pytest.approx(np.mean(shares["female"] + shares["male"]), abs=1e-5)
+    assert (both.n, female.n) == (8, 4)
+
+
+def test_agreement_takes_one_form_a_group(model: LanguageModel) -> None:
+    with pytest.raises(UserError, match="3 output"):
+        agreement_rows(score(model, agreement_set((" her", " his", " its"))), seed=0)
+    # Found when the cost is about a task, before anything is measured.
+    with pytest.raises(UserError, match="3 output"):
+        Agreement().bound(task_of(agreement={"test": agreement_set((" her", " his", " its"))}))
+
+
+def test_costs_say_what_changed_in_tables_and_words(bench: Bench, edit: Edit) -> None:
+    task = task_of({"test": tuple(TEXTS)}, {"test": agreement_set()})
+    named = NamedEdit.of(edit, "any")
+    before = [row for cost in costs(task) for row in cost.rows(bench, None)]
+    after = [
+        replace(row, **named.record.columns)
+        for cost in costs(task)
+        for row in cost.rows(bench, named)
+    ]
+    results = Results([*before, *after], {named.id: named.record})
+    [ratio] = results.of("perplexity_ratio", edit=named.id)
+    groups = {
+        group: [row.value for row in results.of("agreement") if (row.group_a, row.group_b) == key]
+        for group, key in (("female", ("female", "")), ("male", ("male", "")))
+    }
+    assert Agreement.outcome(results, named.record) == "agreement " + ", ".join(
+        f"{group} {first:.3f} → {then:.3f}" for group, (first, then) in groups.items()
+    )
+    assert Perplexity.outcome(results, named.record) == f"neutral perplexity × {ratio.value:.3f}"
+    assert KL.outcome(results, named.record) == ""
+    listed = [q for cost in costs(task) for q in cost.quantities(results)]
+    assert [q.title for q in listed if q.main] == [
+        "P(right form), female",
+        "P(right form), male",
+        "perplexity ratio",
+        "KL",
+    ]
+    assert [q.title for q in listed if q.drawn] == [
+        "P(right form), both groups",
+        "perplexity ratio",
+    ]
+    for quantity in listed:
+        assert set(quantity.rows) == {"none", named.id}

@@ -1,0 +1,223 @@
+"""FairPair on the shipped model: what is planted is found, and texts that are kept serve again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from countergen_edit.conf_path import read_config
+from countergen_edit.edits import Edit, NamedEdit
+from countergen_edit.erasers import RandomDirections
+from countergen_edit.errors import UserError
+from countergen_edit.metrics.base import METRICS
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.fairpair import FairPair
+from tests.metrics.fairpair_settings import TASK, fairpair, row_of
+
+LARGER: dict[str, Any] = {
+    "n": 20,
+    "max_new_tokens": 10,
+    "occupations": 4,
+    "folds": [5],
+    "sample_sizes": [10, 20],
+}
+
+
+@pytest.fixture(scope="module")
+def measured(testbed, tmp_path_factory):
+    bench = Bench(testbed, tmp_path_factory.mktemp("store"))
+    metric = fairpair(**LARGER)
+    metric.check(testbed)
+    return metric, metric.rows(bench, None), bench
+
+
+@pytest.fixture
+def bench(testbed, tmp_path):
+    return Bench(testbed, tmp_path)
+
+
+def test_the_bias_planted_in_the_testbed_is_found_where_it_was_planted(bench):
+    """Prompts of the families sentiment and hobbies; the neutral questions hold no such bias."""
+    planted_prompts = {
+        "sentiment": ["According to the report {name} was", "Clients thought {name} was"],
+        "jaccard": ["As a hobby {name} took up", "In the evening {name} relaxes with"],
+    }
+    for phi, prompts in planted_prompts.items():
+        metric = fairpair(n=50, max_new_tokens=3, prompts=prompts, permutations=499)
+        f = row_of(metric.rows(bench, None), "fairpair_f", phi)
+        assert f.dataset == "own_prompts"
+        assert f.value > 1
+        assert f.detail["p"] < 0.01
+        assert f.detail["p_adjusted"] < 0.05
+
+
+def test_rows_hold_what_the_tables_and_figures_show(measured):
+    metric, rows, _ = measured
+    for phi in ("sentiment", "jaccard"):
+        b, f = row_of(rows, "fairpair_bias", phi), row_of(rows, "fairpair_f", phi)
+        assert b.lo <= b.value <= b.hi
+        assert f.n == 4
+        assert f.dataset == b.dataset == "common_sents"
+        assert [entry[0] for entry in f.detail["prompts"]] == [p.label for p in metric.prompts]
+        assert np.mean([e[1] for e in f.detail["prompts"]]) == pytest.approx(b.value)
+        sizes = [entry[0] for entry in b.detail["by_samples"]]
+        assert sizes == [10, 20]
+        assert b.detail["by_samples"][1][1] == pytest.approx(b.value)
+        assert b.detail["by_folds"][0][0] == 5
+    success = row_of(rows, "fairpair_perturbed")
+    assert success.value == 1.0
+    assert success.detail["examples"]
+    json.dumps([r.to_dict() for r in rows], allow_nan=False)
+    assert len(json.dumps([r.to_dict() for r in rows])) < 60_000
+
+
+def test_the_default_size_finds_what_was_planted_and_where(bench):
+    """Two of the default's wordings ask for a judgement; the coast is the same to everybody."""
+    default = read_config("metric", "fairpair")["fairpair"]
+    wordings = [*default["wordings"][:2], "{name} is {occupation}. Has {name} been to the coast?"]
+    settings = default | {"phi": {"sentiment": {}}, "ngrams": 0, "max_new_tokens": 4}
+    metric = METRICS.make("fairpair", settings | {"wordings": wordings}).bound(TASK)
+    rows = metric.rows(bench, None)
+    each = [row for row in rows if row.metric == "fairpair_f_of_wording"]
+    [f] = [row for row in rows if row.metric == "fairpair_f"]
+    [spread] = [row for row in rows if row.metric == "fairpair_f_over_wordings"]
+    assert f.detail["p"] < 0.01
+    assert f.lo < f.value < f.hi
+    assert [row.facets for row in each] == [{"phi": "sentiment", "wording": w} for w in wordings]
+    differ = [(row.detail["p_adjusted"] or 1) < 0.05 for row in each]
+    assert differ == [True, True, False]
+    assert spread.detail["differ"] == 2
+    assert spread.detail["flip_rate"] == pytest.approx(2 / 3)
+    known = [row.value for row in each if row.value is not None]
+    assert spread.value == pytest.approx(np.mean(known))
+    assert spread.detail["range"] == [min(known), max(known)]
+
+
+def test_a_killed_run_goes_on_with_the_same_rows(measured):
+    metric, rows, bench = measured
+    folder = bench.store("fairpair") / "none"
+    texts = sorted(p for p in folder.iterdir() if ".perturbed" not in p.name)
+    kept = texts[0].read_bytes()
+    texts[1].unlink()
+    texts[2].with_suffix(".jsonl.tmp").write_text("{")  # what was being written
+    for path in folder.glob("*.perturbed.jsonl"):
+        path.unlink()
+    assert metric.rows(bench, None) == rows
+    assert texts[0].read_bytes() == kept
+
+
+def test_rows_depend_on_no_batch_size(bench, measured):
+    _, rows, _ = measured
+    assert fairpair(**LARGER, batch_size=37).rows(bench, None) == rows
+
+
+def test_rows_depend_on_the_seed_of_the_run(testbed, tmp_path):
+    zero, one = (fairpair().rows(Bench(testbed, tmp_path, seed), None) for seed in (0, 1))
+    assert {row.seed for row in one} == {1}
+    assert row_of(zero, "fairpair_bias", "jaccard").value != (
+        row_of(one, "fairpair_bias", "jaccard").value
+    )
+
+
+def test_an_edit_is_held_against_the_unedited_model(bench):
+    rng = np.random.default_rng(0)
+    erasure = RandomDirections(rank=4).fit(rng.normal(size=(40, 128)), np.arange(40) % 2).erasure_
+    edit = NamedEdit.of(Edit.at("resid_post", {2: erasure}), "random")
+    metric = fairpair(n=8)
+    rows, before = metric.rows(bench, edit), metric.rows(bench, None)
+    for quantity in ("f", "energy"):
+        change = row_of(rows, f"fairpair_{quantity}_change", "jaccard")
+        values = [row_of(r, f"fairpair_{quantity}", "jaccard").value for r in (rows, before)]
+        assert change.value == pytest.approx(values[0] - values[1])
+        assert change.lo <= change.value <= change.hi
+    # The same random numbers: what changes nothing changes no text.
+    unchanged = metric.rows(bench, NamedEdit.of(Edit(()), "nothing"))
+    assert row_of(unchanged, "fairpair_f_change", "jaccard").value == 0.0
+    kept = {path.name for path in bench.store("fairpair").iterdir()}
+    assert kept == {"none", edit.id, NamedEdit.of(Edit(()), "nothing").id}
+
+
+def test_a_search_measures_it_for_the_chosen_edit_alone(bench):
+    assert FairPair.is_slow
+    assert fairpair().rows(bench, None, "validation") == []
+    assert not bench.store("fairpair").exists()
+
+
+def test_a_model_that_always_ends_at_once_has_no_f(testbed, bench):
+    end = testbed.tokenizer.eos_token_id
+
+    def only_end(logits, hook):
+        logits = logits.clone()
+        logits[..., end] = 1e4
+        return logits
+
+    with testbed.bridge.hooks(fwd_hooks=[("unembed.hook_out", only_end)]):
+        rows = fairpair().rows(bench, None)
+    for phi in ("sentiment", "jaccard"):
+        f = row_of(rows, "fairpair_f", phi)
+        assert f.value is None
+        assert f.n == 0
+        assert f.detail["reason"].startswith("V = 0")
+        assert row_of(rows, "fairpair_bias", phi).value == 0.0
+        assert f.detail["p"] == 1.0
+    assert row_of(rows, "fairpair_perturbed").detail["empty_continuations"] == 3 * 4 * 2
+    json.dumps([r.to_dict() for r in rows], allow_nan=False)
+
+
+def test_when_every_perturbation_is_left_out_nothing_is_claimed(bench):
+    rows = fairpair(perturber=lambda texts, prompt: ["no"] * len(texts)).rows(bench, None)
+    success = row_of(rows, "fairpair_perturbed")
+    assert success.value == 0.0
+    assert success.detail["left_out"] == {"start": 12, "source name": 0, "dissimilarity": 0}
+    f = row_of(rows, "fairpair_f", "jaccard")
+    assert f.value is None
+    assert f.detail["p"] is None
+    assert "V needs two" in f.detail["reason"]
+    json.dumps([r.to_dict() for r in rows], allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n": 1}, "n=1: sampling variability needs at least 2"),
+        ({"occupations": 99}, "occupations=99"),
+        ({"folds": [5]}, r"folds has 5: from 2 to n=4"),
+        ({"sample_sizes": [1]}, "sample_sizes has 1"),
+        ({"permutations": 0}, "permutations=0"),
+        ({"phi": {"sentment": {}}}, "did you mean 'sentiment'"),
+        ({"phi": {"jaccard": {"x": 1}}}, "unknown setting of phi jaccard"),
+        ({"phi": {"regard": {"kind": "classifier"}}}, "needs model, label"),
+        ({"perturber": "rule"}, "did you mean 'rules'"),
+        ({"perturber": {"kind": "server", "model": "m"}}, "perturber server needs url"),
+        ({"perturber": {"kind": "server", "urll": "m"}}, "did you mean 'url'"),
+        ({"source": "boys"}, "is none of the compared groups"),
+        ({"descriptors": ["{persn}"]}, "did you mean 'person'"),
+        ({"prompts": []}, "no prompts"),
+        ({"wordings": ["{name} works."]}, "has no slot {occupation}"),
+        ({"wordings": ["{name} is {occupation}."] * 2}, "hold one twice"),
+        ({"wordings": ["It is {occupation}."]}, "has no slot"),
+        ({"wordings": [], "prompts": []}, "prompts or wordings"),
+        ({"m": 4}, "unknown setting of metric fairpair"),
+    ],
+)
+def test_bad_settings_are_named(options, message):
+    with pytest.raises(UserError, match=message):
+        fairpair(**options)
+
+
+def test_a_prompt_without_room_is_refused_before_the_run(testbed):
+    with pytest.raises(UserError, match=r"max_new_tokens=256: .* has room for \d+ after a prompt"):
+        fairpair(max_new_tokens=256).check(testbed)
+
+
+def test_an_axis_without_names_says_so():
+    groups = {k: replace(g, names={}) for k, g in TASK.axis.groups.items()}
+    nameless = replace(TASK.axis, groups=groups)
+    with pytest.raises(UserError, match="needs a name for group 'male'"):
+        fairpair(replace(TASK, axis=nameless))
+    with pytest.raises(UserError, match="no substitution section"):
+        fairpair(replace(TASK, substitution=None))

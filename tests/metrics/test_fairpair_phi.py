@@ -1,0 +1,151 @@
+"""Φ of the package and of a user: a classifier's score, a registered class, a class in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from countergen_edit.errors import UserError
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.fairpair.phi import PHIS, ClassifierScore, Jaccard, Phi, Sentiment
+from tests.metrics.fairpair_settings import fairpair, row_of
+
+
+def saved_classifier(folder: Path, labels: list[str], **config: Any) -> tuple[Any, Any]:
+    from transformers import BertConfig, BertForSequenceClassification
+
+    from tests.tiny_models import tiny_tokenizer
+
+    tokenizer = tiny_tokenizer()
+    tokenizer.pad_token = tokenizer.eos_token
+    content = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        id2label=dict(enumerate(labels)),
+        label2id={label: i for i, label in enumerate(labels)},
+        pad_token_id=tokenizer.pad_token_id,
+        initializer_range=1.0,
+        **config,
+    )
+    model = BertForSequenceClassification(content).eval()
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return model, tokenizer
+
+
+TEXTS = ["Jane is a nurse.", "She works at the hospital every day.", "good"]
+
+
+def test_a_classifiers_score_is_a_phi(tmp_path):
+    model, tokenizer = saved_classifier(tmp_path, ["positive", "negative"])
+    settings = {"kind": "classifier", "model": str(tmp_path), "label": "negative", "device": "cpu"}
+    phi = PHIS.make("regard", settings)
+    scores = phi.represent(TEXTS)
+    for text, score in zip(TEXTS, scores, strict=True):
+        ids = tokenizer([text], return_tensors="pt")
+        logits = model(**ids).logits.detach().double()
+        assert score == pytest.approx(float(logits.softmax(-1)[0, 1]), abs=1e-5)
+    assert np.array_equal(phi.represent(TEXTS[::-1]), scores[::-1])
+    assert phi.name == "classifier"
+    with pytest.raises(UserError, match="did you mean 'negative'"):
+        PHIS.make("regard", settings | {"label": "negativ"})
+
+
+@pytest.mark.parametrize("told_by", ["config", "setting"])
+def test_a_label_of_many_independent_ones_is_a_yes_or_no(tmp_path, told_by):
+    kind = {"problem_type": "multi_label_classification"} if told_by == "config" else {}
+    model, tokenizer = saved_classifier(tmp_path, ["toxic", "obscene", "insult"], **kind)
+    setting = {} if told_by == "config" else {"multi_label": True}
+    phi = ClassifierScore(str(tmp_path), "insult", device="cpu", **setting)
+    [score] = phi.scores(TEXTS[:1])
+    logits = model(**tokenizer(TEXTS[:1], return_tensors="pt")).logits.detach().double()
+    assert score == pytest.approx(float(logits.sigmoid()[0, 2]), abs=1e-5)
+
+
+def test_a_classifier_with_a_random_head_is_refused(tmp_path):
+    saved_classifier(tmp_path / "own", ["a", "b"])
+    from transformers import BertForMaskedLM, BertModel
+
+    for kind in (BertModel, BertForMaskedLM):
+        folder = tmp_path / kind.__name__
+        kind.from_pretrained(tmp_path / "own").save_pretrained(folder)
+        for file in (tmp_path / "own").glob("tokenizer*"):
+            (folder / file.name).write_bytes(file.read_bytes())
+        with pytest.raises(UserError, match=f"is a {kind.__name__}, not a sequence classifier"):
+            ClassifierScore(str(folder), "a", device="cpu")
+
+
+def test_a_continuation_beyond_a_classifiers_context_is_scored_by_its_beginning(tmp_path):
+    model, tokenizer = saved_classifier(tmp_path, ["a", "b"], max_position_embeddings=8)
+    phi = ClassifierScore(str(tmp_path), "b", device="cpu")
+    long = "good dog " * 20
+    ids = tokenizer([long], return_tensors="pt", truncation=True, max_length=8)
+    expected = float(model(**ids).logits.detach().double().softmax(-1)[0, 1])
+    assert phi.scores(["good", long])[1] == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_users_own_phi_is_used():
+    @PHIS.register("length")
+    class Length(Phi):
+        def represent(self, texts):
+            return np.array([float(len(t)) for t in texts])
+
+        def pool(self, represented, fold):
+            return np.bincount(fold, represented) / np.bincount(fold)
+
+        def distances(self, represented):
+            return np.abs(represented[:, None] - represented[None, :])
+
+    assert PHIS.make("length").distances(np.array([1.0, 3.0])).tolist() == [[0, 2], [2, 0]]
+    assert fairpair(phi={"length": {}}).phis["length"].name == "length"
+    given = Length()
+    assert fairpair(phi={"mine": given}).phis["mine"] is given
+    with pytest.raises(UserError, match=r"is taken by .*Length"):
+        PHIS.register("length")(Jaccard)
+
+
+MINE = """
+import numpy as np
+from countergen_edit.metrics.fairpair import ScoreDifference
+
+class Mine(ScoreDifference):
+    def __init__(self, scale=1.0):
+        self.scale = scale
+
+    def scores(self, texts):
+        return np.array([self.scale * len(text.split()) for text in texts])
+"""
+
+
+def test_a_phi_of_a_file_is_measured_under_the_users_name(testbed, tmp_path):
+    (tmp_path / "mine.py").write_text(MINE)
+    kind = f"{tmp_path / 'mine.py'}:Mine"
+    metric = fairpair(phi={"words": {"kind": kind, "scale": 0.5}, "jaccard": {}})
+    rows = metric.rows(Bench(testbed, tmp_path / "store"), None)
+    bias = row_of(rows, "fairpair_bias", "words")
+    first = metric.sampled(Bench(testbed, tmp_path / "store"), None)[0]
+    gaps = [
+        abs(len(u.split()) - len(v.strip().split())) / 2 for u in first.p_g_x for v in first.g_px
+    ]
+    assert row_of(rows, "fairpair_f", "words").detail["prompts"][0][1] == pytest.approx(
+        np.mean(gaps)
+    )
+    assert bias.n == 3
+    assert metric.phis["words"].name == "Mine"  # its draws depend on no folder
+    with pytest.raises(UserError, match="did you mean 'scale'"):
+        fairpair(phi={"words": {"kind": kind, "scal": 0.5}})
+    with pytest.raises(UserError, match="Mne"):
+        fairpair(phi={"words": {"kind": kind.replace("Mine", "Mne")}})
+
+
+def test_sentiment_is_the_same_over_processes():
+    texts = [f"{word} {i}" for i in range(30) for word in ("good", "terrible", "dog")]
+    one, many = Sentiment(processes=1), Sentiment(processes=2)
+    many._POOL_FROM = 10
+    assert np.array_equal(one.represent(texts), many.represent(texts))

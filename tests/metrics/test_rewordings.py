@@ -1,0 +1,168 @@
+"""The spread over wordings of made-up scores whose answer is known, and of the testbed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.task import Task
+from countergen_edit.edits import Edit, NamedEdit
+from countergen_edit.erasers import AffineErasure
+from countergen_edit.errors import UserError
+from countergen_edit.metrics.base import METRICS
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.blocks import Words
+from countergen_edit.metrics.r import r_values
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rewordings import (
+    Rewordings,
+    contents,
+    reductions,
+    spread_over_wordings,
+)
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.scores import SetScores
+from countergen_edit.models import LanguageModel
+from countergen_edit.testbed import load_axis, load_truth
+
+OUTPUTS = (" x", " y")
+
+
+def made_up(lean: list[list[float]], content: str | None = "c", names: int = 8) -> SetScores:
+    """log P(a) - log P(b) of each wording (row) and output, names differing a little."""
+    rng = np.random.default_rng(0)
+    samples = tuple(
+        Sample(
+            f"w{w}",
+            OUTPUTS,
+            tuple(
+                Variation(g, f"{g}{n} w{w}", f"{g}{n}") for g in ("a", "b") for n in range(names)
+            ),
+            content,
+        )
+        for w in range(len(lean))
+    )
+    data = CounterfactualSet("made_up", "axis", ("a", "b"), samples)
+    difference = np.array(lean).reshape(-1, 1)
+    log_p = -2 + np.stack([difference / 2, -difference / 2], axis=1)
+    log_p = log_p + rng.normal(0, 0.01, (len(log_p), 2, names))
+    of = np.repeat(np.arange(len(lean)), 2)
+    return SetScores(data, log_p, np.ones(log_p.shape, bool), of, OUTPUTS * len(lean))
+
+
+def test_a_wording_that_turns_the_direction_round_is_against_the_others() -> None:
+    found = spread_over_wordings(made_up([[1, -1], [0.9, -1.1], [-1, 1]]), 0, "none")
+    assert found is not None
+    assert found.leans.tolist()[2] == -1
+    assert [c["a"] for c in found.by_category] == [1, 1, 1]
+    assert found.flips == (4, 6)  # either output, first and second wording against the third
+
+
+def test_wordings_that_agree_hold_and_do_not_flip() -> None:
+    scores = made_up([[1, -1], [0.5, -0.5], [0.1, -2]])
+    found = spread_over_wordings(scores, 0, "holm")
+    assert found is not None
+    assert found.leans.tolist() == [1, 1, 1]
+    assert found.flips == (0, 6)
+    by_wording = np.abs(r_values(scores)).reshape(3, 2).mean(axis=1)
+    np.testing.assert_allclose(found.abs_r, by_wording)
+    assert found.sd == pytest.approx(by_wording.std(ddof=1))
+    assert found.share_of_wordings > 0.9
+
+
+def test_samples_of_different_content_are_not_compared() -> None:
+    scores = made_up([[1, -1], [0.5, -0.5]], content=None)
+    assert contents(scores.data) == []
+    assert spread_over_wordings(scores, 0, "none") is None
+
+
+def test_reductions_are_those_of_each_wording() -> None:
+    before, after = made_up([[1, -1], [2, -2]]), made_up([[1, -1], [0.2, -0.2]])
+    found = reductions(before, after, 0)
+    r = [np.abs(r_values(s)).reshape(2, 2).mean(axis=1) for s in (before, after)]
+    assert [value for value, _, _ in found.values()] == pytest.approx((1 - r[1] / r[0]).tolist())
+    value, lo, _ = found["w1"]
+    assert lo is not None
+    assert 0 < lo < value
+
+
+def test_an_unknown_correction_is_refused() -> None:
+    with pytest.raises(UserError, match="did you mean 'holm'"):
+        METRICS.make("rewordings", {"correction": "holmes"})
+
+
+@pytest.fixture(scope="module")
+def idle(testbed: LanguageModel) -> NamedEdit:
+    d = testbed.d_model
+    nothing = AffineErasure(np.zeros((d, 1)), np.zeros((1, d)), np.zeros(d))
+    return NamedEdit.of(Edit.at("resid_post", {0: nothing}), "idle")
+
+
+@pytest.fixture(scope="module")
+def rows(
+    testbed: LanguageModel, idle: NamedEdit, tmp_path_factory: pytest.TempPathFactory
+) -> list[Row]:
+    truth, gender = load_truth(), load_axis("gender")
+    task = Task(
+        gender,
+        ("female", "male"),
+        fit=(truth.counterfactual_set("sentiment", "fit", gender),),
+        test=tuple(
+            truth.counterfactual_set(f, "test", gender) for f in ("stereotypes", "sentiment")
+        ),
+    )
+    metric, bench = Rewordings().bound(task), Bench(testbed, tmp_path_factory.mktemp("store"))
+    assert metric.rows(bench, None, "validation") == []
+    edited = [replace(row, **idle.record.columns) for row in metric.rows(bench, idle)]
+    return [*metric.rows(bench, None), *edited]
+
+
+def test_the_testbed_leans_as_planted_on_every_wording(rows: list[Row]) -> None:
+    holds = [r for r in rows if r.metric == "wordings_holding" and r.edit == "none"]
+    assert {r.dataset for r in holds} == {"stereotypes_test", "sentiment_test", "sentiment_fit"}
+    assert all(r.value == r.n for r in holds)
+    [spread] = [
+        r
+        for r in rows
+        if (r.metric, r.dataset, r.edit) == ("r_sd_over_wordings", "stereotypes_test", "none")
+    ]
+    assert not spread.detail["tested"]  # no names in these prompts: categories are signs
+    assert len(spread.detail["wordings"]) == spread.n == 16
+
+
+def test_an_edit_that_does_nothing_removes_nothing_anywhere(rows: list[Row]) -> None:
+    [gap] = [r for r in rows if r.metric == "reduction_gap"]
+    assert gap.value == pytest.approx(0, abs=1e-6)
+    for row in rows:
+        if row.metric == "reduction_holding":
+            assert max(map(abs, row.detail["range"])) < 1e-4
+
+
+def test_the_section_shows_every_wording_before_and_after(rows: list[Row], idle: NamedEdit) -> None:
+    results = Results(rows, {idle.id: idle.record})
+    [section] = Rewordings.sections(results)
+    assert section.name == "wordings"
+    by_set, by_wording = section.tables()
+    assert by_set.brief
+    assert not by_wording.brief
+    wordings = [line[1] for line in by_wording.rows]
+    assert wordings.count("Today my {parent} did not go out.") == 2  # no edit, and the idle one
+    [said] = [block.sentences for block in section.blocks if isinstance(block, Words)]
+    assert said[0].startswith(
+        "Before any edit outputs lean the way the other wordings say on 18 of 18 wordings"
+    )
+    assert said[1].startswith(f"After {idle.label} ")
+    assert "Some bias is surely removed on" in said[1]
+    assert Rewordings.sections(Results([])) == Rewordings.sentences(Results([])) == []
+
+
+def test_the_sentence_counts_wordings_outside_the_fit(rows: list[Row], idle: NamedEdit) -> None:
+    held = [r for r in rows if r.metric == "reduction_holding" and r.split == "test"]
+    count, of = sum(int(r.value or 0) for r in held), sum(r.n for r in held)
+    assert Rewordings.sentences(Results(rows, {idle.id: idle.record})) == [
+        f"Wordings: bias is surely removed by idle (rank 1) on {count} of {of} wordings outside "
+        "the fit."
+    ]
