@@ -6,16 +6,14 @@ one that names what does not exist.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from countergen_edit.api import load
-from countergen_edit.cli.settings import integer
+from countergen_edit.cli.printing import console, say, show
+from countergen_edit.cli.settings import ModelSettings, command_line, integer, make_settings
+from countergen_edit.conf_path import config_of
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.task import Task
 from countergen_edit.data.text.substitution import Substitution
@@ -37,7 +35,7 @@ from countergen_edit.metrics.cid.metric import Cid
 from countergen_edit.metrics.cid.perturbations import perturbations
 from countergen_edit.metrics.cid.similarity import SentenceEmbedding
 from countergen_edit.models import LanguageModel
-from countergen_edit.reports.render.terminal import print_sections, print_table
+from countergen_edit.reports.render.terminal import print_table
 from countergen_edit.reports.run import open_run
 
 CRITERIA = (
@@ -52,7 +50,10 @@ class CidSettings:
     """What `countergen-edit cid` is told, checked."""
 
     config: Mapping[str, Any]
+    """All settings that rows depend on."""
+    run_dir: str | None
     action: str
+    model: ModelSettings
     task: Task
     prompts: tuple[str, ...]
     strengths: tuple[float, ...]
@@ -83,9 +84,10 @@ def cid_settings(config: Mapping[str, Any]) -> CidSettings:
     action = config["action"]
     if action not in ACTIONS:
         raise unknown("action", action, ACTIONS)
-    axis = Axis.from_config(config["axis"])
+    content = config_of("axis", config["axis"])
+    axis = Axis.from_config(content)
     a, b = (group.name for group in axis.pair(config["groups"]))
-    words = config["axis"].get("substitution")
+    words = content.get("substitution")
     task = Task(
         axis=axis,
         groups=(a, b),
@@ -102,8 +104,11 @@ def cid_settings(config: Mapping[str, Any]) -> CidSettings:
         top_k=top_k,
     )
     return CidSettings(
-        config=config,
+        config={key: value for key, value in config.items() if key != "run_dir"}
+        | {"axis": content},
+        run_dir=config["run_dir"],
         action=action,
+        model=make_settings(ModelSettings, "model", config["model"]),
         task=task,
         prompts=tuple(map(str, _several("prompts", config["prompts"]))),
         strengths=strengths,
@@ -138,19 +143,19 @@ def _numbers(key: str, value: Any) -> tuple[float, ...]:
 def run(config: Mapping[str, Any]) -> None:
     """Do what `action` says."""
     settings = cid_settings(config)
-    ACTIONS[settings.action](settings, Console(highlight=False))
+    ACTIONS[settings.action](settings)
 
 
-def _compare(settings: CidSettings, console: Console) -> None:
+def _compare(settings: CidSettings) -> None:
     if len(settings.prompts) != 2:
         raise UserError(
             f"cid compares two prompts, not {len(settings.prompts)}: "
             'countergen-edit cid "PROMPT" "PROMPT"'
         )
     edit = settings.edit
-    model = load(**settings.config["model"])
+    model = settings.model.load()
 
-    def show(title: str) -> None:
+    def compare(title: str) -> None:
         table = comparison(
             model,
             (settings.prompts[0], settings.prompts[1]),
@@ -162,29 +167,29 @@ def _compare(settings: CidSettings, console: Console) -> None:
         )
         print_table(table, console)
 
-    show(model.name)
+    compare(settings.model.name)
     if edit is not None:
         console.print()
         with applied(model, edit.edit):
-            show(f"{model.name} under {settings.config['saved_edit']}")
+            compare(f"{settings.model.name} under {settings.config['saved_edit']}")
 
 
-def _audit(settings: CidSettings, console: Console) -> None:
+def _audit(settings: CidSettings) -> None:
     assert isinstance(settings.metric, Cid)
     edit = settings.edit
-    model = load(**settings.config["model"])
+    model = settings.model.load()
     settings.metric.check(model)
     folder = _folder(settings, model)
     template_audit(model, settings.metric, edit, folder, settings.seed)
-    _show(folder.path, console)
+    show(open_run(folder.path))
 
 
-def _effect(settings: CidSettings, console: Console) -> None:
+def _effect(settings: CidSettings) -> None:
     content = settings.config["perturbation"]
     pairs = perturbations(
         content["source"], content["sentences"], settings.task.substitution, settings.per_kind
     )
-    model = load(**settings.config["model"])
+    model = settings.model.load()
     plan = EffectPlan(
         tuple(pairs),
         SentenceEmbedding(settings.config["similarity"]),
@@ -196,20 +201,19 @@ def _effect(settings: CidSettings, console: Console) -> None:
     )
     folder = _folder(settings, model)
     perturbation_effect(model, plan, folder)
-    _show(folder.path, console)
+    show(open_run(folder.path))
 
 
-def _sheet(settings: CidSettings, console: Console) -> None:
+def _sheet(settings: CidSettings) -> None:
     sheets = Path(str(settings.config["sheets"]))
-    for path in write_sheets(settings.runs, sheets, settings.raters, settings.seed):
-        console.print(f"Rating sheet: {path}", soft_wrap=True, markup=False)
-    console.print(CRITERIA)
+    paths = write_sheets(settings.runs, sheets, settings.raters, settings.seed)
+    say([*(f"Rating sheet: {path}" for path in paths), CRITERIA])
 
 
-def _ratings(settings: CidSettings, console: Console) -> None:
+def _ratings(settings: CidSettings) -> None:
     read_ratings(settings.runs, Path(str(settings.config["sheets"])), settings.seed)
     for path in settings.runs:
-        _show(path, console)
+        show(open_run(path))
 
 
 ACTIONS = {
@@ -222,23 +226,15 @@ ACTIONS = {
 
 
 def _folder(settings: CidSettings, model: LanguageModel) -> RunFolder:
-    kept = {key: value for key, value in settings.config.items() if key != "run_dir"}
     manifest = make_manifest(
-        config=kept,
-        model=settings.config["model"]["name"],
+        config=settings.config,
+        model=settings.model.name,
         model_hash=model.fingerprint,
         data_hash="",
         seed=settings.seed,
-        command=["countergen-edit", "cid", *sys.argv[1:]],
+        command=command_line("cid"),
         metrics=[settings.metric] if settings.metric else [],
     )
-    label = f"{settings.action}-{Path(manifest['model']).name}-{settings.task.name}"
+    label = f"{settings.action}-{Path(settings.model.name).name}-{settings.task.name}"
     place = Path("runs") / "cid" / f"{label}-{manifest['fingerprint'][:8]}"
-    return RunFolder(Path(settings.config["run_dir"] or place), kept, manifest)
-
-
-def _show(path: Path, console: Console) -> None:
-    results = open_run(path)
-    print_sections(Cid.sections(results.results), console)
-    for words in (f"Report: {results.report()}", f"Run folder: {path}"):
-        console.print(words, soft_wrap=True, markup=False)
+    return RunFolder(Path(settings.run_dir or place), settings.config, manifest)
