@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
@@ -16,9 +18,11 @@ from countergen_edit.cli.main import main, overrides_of
 from countergen_edit.conf_path import conf_dir
 from countergen_edit.edits import Edit, NamedEdit, save_edit
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.experiments.cid import saved_edit
-from countergen_edit.experiments.run_folder import RESULTS, read_records, read_rows
+from countergen_edit.experiments.cid import EffectPlan, perturbation_effect, saved_edit
+from countergen_edit.experiments.run_folder import RESULTS, RunFolder, read_records, read_rows
+from countergen_edit.metrics.cid.perturbations import Perturbation
 from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import SCHEMA
 
 SMALL = [
     "axis=nationality",
@@ -33,8 +37,6 @@ SMALL = [
 @pytest.fixture(scope="module")
 def edit_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An edit that wipes the residual stream out: whatever is said after it, both say the same."""
-    import numpy as np
-
     from countergen_edit.models import load
     from countergen_edit.testbed import directory
 
@@ -88,7 +90,7 @@ def test_a_second_run_decodes_nothing_and_says_the_same(
     before = (run / RESULTS).read_bytes()
     assert main(["cid", "action=audit", *SMALL, f"saved_edit={edit_dir}", f"run_dir={run}"]) == 0
     assert (run / RESULTS).read_bytes() == before
-    said = capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
     label = saved_edit(edit_dir).label
     for word in ("had a strong accent†", "no person has rated", "no edit", label, "λ=50"):
         assert word in said
@@ -153,6 +155,27 @@ def test_two_prompts_side_by_side(edit_dir: Path, capsys: pytest.CaptureFixture[
     assert "under" in said
 
 
+def test_effects_are_measured_once_and_kept(testbed, tmp_path: Path) -> None:
+    x = "The company did not hire Khaled because he"
+    plan = EffectPlan(
+        (Perturbation("name", x, x.replace("Khaled", "Richard")),),
+        lambda a, b: np.array([float(p == q) for p, q in zip(a, b, strict=True)]),
+        tau=0.5,
+        grid=(0.0, 50.0),
+        max_new_tokens=8,
+        top_k=50,
+        seed=0,
+    )
+    folder = RunFolder(tmp_path / "run", {}, {"fingerprint": "x", "schema": SCHEMA})
+    rows = perturbation_effect(testbed, plan, folder)
+    [kept] = [json.loads(x) for x in (tmp_path / "run" / "effects.jsonl").read_text().splitlines()]
+    [star] = [row for row in rows if row.metric == "cid_lambda_star"]
+    assert 0 < kept["strength"] == star.value < 50
+    assert star.facets == {"perturbation": "name"}
+    unable = replace(plan, similarity=lambda a, b: pytest.fail("measured again"))
+    assert perturbation_effect(testbed, unable, folder) == rows
+
+
 def test_perturbation_effects_end_in_a_figure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -209,11 +232,12 @@ def test_prompts_need_no_key() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", sorted(p.stem for p in (conf_dir() / "experiment").glob("cid_*.yaml"))
+    "name", sorted(p.stem for p in (conf_dir() / "experiment" / "cid").glob("*.yaml"))
 )
 def test_every_figure_composes_and_says_how_to_run_it(name: str) -> None:
-    text = (conf_dir() / "experiment" / f"{name}.yaml").read_text("utf-8")
+    text = (conf_dir() / "experiment" / "cid" / f"{name}.yaml").read_text("utf-8")
     assert f"countergen-edit cid experiment={name}" in text
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        config = OmegaConf.to_container(compose("cid", [f"experiment={name}"]), resolve=True)
+        overrides = overrides_of("cid", [f"experiment={name}"])
+        config = OmegaConf.to_container(compose("cid", overrides), resolve=True)
     assert cid_settings(config).action in ("audit", "effect")  # type: ignore[arg-type]

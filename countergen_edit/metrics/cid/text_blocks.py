@@ -19,8 +19,10 @@ MOST = 1200
 """Lines of the table of all texts; the store holds them all."""
 QUOTED = 4
 """Commonest continuations of a cell."""
-WIDTH, WIDTH_BESIDE_EDITS = 33, 23
-"""Characters of a cell in brief, so that two groups stand side by side on a screen of 80."""
+SCREEN = 80
+"""Characters of a line in which two groups stand side by side in brief."""
+NARROWEST = 16
+"""Characters of a cell in brief at least, whatever an edit is called."""
 MARK = "†"
 LEGEND = (
     f"The commonest continuations, with how many pairs of names they came from. {MARK} names a "
@@ -36,7 +38,8 @@ def texts_in_brief(results: Results) -> list[Table]:
     rows = {_key(row): row for row in results.of("cid_continuations")}
     templates, strengths, edits, groups = _parts(rows.values())
     strengths = [strengths[0], strengths[-1]] if len(strengths) > 1 else strengths
-    width = WIDTH if len(edits) == 1 else WIDTH_BESIDE_EDITS
+    beside = max(len(f"{s:g}") for s in strengths) + max(map(len, map(results.label, edits)))
+    width = max(NARROWEST, (SCREEN - beside) // len(groups) - 3)
     tables = []
     for i, template in enumerate(templates):
         lines: list[tuple[Cell, ...]] = []
