@@ -133,7 +133,7 @@ class Metric(ABC):
 
     @classmethod
     def outcome(cls, results: Results, edit: EditRecord) -> str:
-        """Of a bias: what an edit left of it, a sentence. Of a cost: what it costs, in a few words."""
+        """Of a bias: what an edit left of it, a sentence. Of a cost: what it is, in a few words."""
         return ""
 
     @classmethod
