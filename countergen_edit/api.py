@@ -11,7 +11,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from countergen_edit import models
 from countergen_edit.checkpoints import is_checkpoint, load_checkpoint
@@ -36,7 +36,7 @@ TESTBED = "testbed"
 """The name of the shipped model."""
 METRICS_UNLESS_GIVEN = ("r", "agreement", "perplexity", "kl")
 Kind = TypeVar("Kind")
-Several = Mapping[str, Kind] | Sequence[Kind | str] | Kind | str
+Several: TypeAlias = "Mapping[str, Kind] | Sequence[Kind | str] | Kind | str"
 """Things by names of the user's choice, in a row, or one; each may be an object or a name."""
 
 
