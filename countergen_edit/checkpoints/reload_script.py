@@ -45,7 +45,7 @@ def main(job_file: str) -> None:
         )
         model, report = loaded
         model.eval()
-        keys[name] = sorted(str(key) for found in report.values() for key in found)
+        keys[name] = sorted(str(key) for keys_of_kind in report.values() for key in keys_of_kind)
         for i, text in enumerate(texts):
             with torch.inference_mode():
                 logits[f"{name}.{i}"] = model(torch.tensor([text])).logits[0].double().contiguous()

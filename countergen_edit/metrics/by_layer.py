@@ -36,11 +36,12 @@ def eraser_labels(records: Sequence[EditRecord]) -> dict[Asked, str]:
     Parameters are told where two of one name and rank differ in nothing else.
 
     >>> from countergen_edit.edits import Place
-    >>> def own(rank, layer, **params):
+    >>> def own(rank, layer, params):
     ...     return EditRecord("", "own", params, (Place("resid_post", layer, rank),))
-    >>> list(eraser_labels([own(6, 0, rank="cv"), own(3, 1, rank="cv"), own(2, 0)]).values())
+    >>> records = [own(6, 0, {"rank": "cv"}), own(3, 1, {"rank": "cv"}), own(2, 0, {})]
+    >>> list(eraser_labels(records).values())
     ['own-3…6', 'own-2']
-    >>> list(eraser_labels([own(1, 0, tol=0.1), own(1, 0)]).values())
+    >>> list(eraser_labels([own(1, 0, {"tol": 0.1}), own(1, 0, {})]).values())
     ['own-1 (tol=0.1)', 'own-1']
     """
     alike: dict[Asked, list[EditRecord]] = {}

@@ -91,11 +91,11 @@ def generate(
 
 
 def _row_seeds(seed: int, prompts: Sequence[str]) -> list[int]:
-    seen: Counter[str] = Counter()
+    occurrences: Counter[str] = Counter()
     seeds = []
     for prompt in prompts:
-        seeds.append(unit_seed(seed, "generate", prompt, seen[prompt]))
-        seen[prompt] += 1
+        seeds.append(unit_seed(seed, "generate", prompt, occurrences[prompt]))
+        occurrences[prompt] += 1
     return seeds
 
 
@@ -147,10 +147,10 @@ def _ends(lm: LanguageModel) -> list[int]:
     A config made by hand often keeps its family's default, which lies beyond a small vocabulary.
     """
     own = lm.bridge.original_model.generation_config.eos_token_id
-    listed = own if isinstance(own, list) else [own]
-    known = [end for end in listed if end is not None and end < lm.vocab_size]
+    ends = own if isinstance(own, list) else [own]
+    valid = [end for end in ends if end is not None and end < lm.vocab_size]
     end = lm.tokenizer.eos_token_id
-    return known or ([] if end is None else [end])
+    return valid or ([] if end is None else [end])
 
 
 def _decoder_start(lm: LanguageModel) -> int | None:

@@ -94,9 +94,9 @@ def hub(
         limit: Take only the first rows.
     """
     table = _load_dataset(dataset, subset, rows)
-    for wanted in (columns or {}).values():
-        if wanted not in table.column_names:
-            raise unknown(f"column of {dataset!r}:", wanted, table.column_names)
+    for column in (columns or {}).values():
+        if column not in table.column_names:
+            raise unknown(f"column of {dataset!r}:", column, table.column_names)
     renamed = {theirs: ours for ours, theirs in (columns or {}).items()}
     count = len(table) if limit is None else min(limit, len(table))
     numbered = (
