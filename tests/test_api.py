@@ -22,15 +22,12 @@ DATA = {"fit": TRAITS, "validation": TRAITS, "test": TRAITS}
 
 def test_importing_is_quick_and_brings_no_torch() -> None:
     program = (
-        "import sys, time; start = time.perf_counter(); import countergen_edit as ce; dir(ce);"
-        "took = time.perf_counter() - start;"
+        "import sys, time; start = time.process_time(); import countergen_edit as ce; dir(ce);"
+        "took = time.process_time() - start;"
         "assert not {'torch', 'numpy', 'hydra', 'pandas'} & set(sys.modules); print(took)"
     )
-    runs = [
-        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-        for _ in range(3)
-    ]
-    assert min(float(run.stdout) for run in runs) < 0.3
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert float(done.stdout) < 0.3  # seconds of the processor, whatever else runs beside it
 
 
 @pytest.mark.parametrize("name", [name for name in ce.__all__ if name != "__version__"])
