@@ -1,7 +1,8 @@
 """Contrastive input decoding on its own: template audits, ratings and perturbation effects.
 
 Comes in: real objects, and the run folders of earlier audits. Goes out: rows. Sheets for raters go
-out too, and what comes back on them becomes rows of the runs they were written for.
+out too, and what comes back on them becomes rows of the runs they were written for. Refused: a run
+folder without continuations, a sheet that exists, sheets that do not hold what the runs hold.
 """
 
 from __future__ import annotations
@@ -11,52 +12,64 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from countergen_edit.edits import Edit
+from countergen_edit.edits import NamedEdit, load_edit
+from countergen_edit.edits.named import RECORD
 from countergen_edit.errors import UserError
-from countergen_edit.experiments.audit import STORE
 from countergen_edit.experiments.run_folder import RESULTS, RunFolder, read_rows
-from countergen_edit.metrics import UNEDITED
-from countergen_edit.metrics.cid.contrasts import Continuation, read_continuations
+from countergen_edit.metrics.bench import Bench, id_of
+from countergen_edit.metrics.cid.contrasts import DATASET, Continuation, read_continuations
 from countergen_edit.metrics.cid.metric import Cid
-from countergen_edit.metrics.cid.perturbation_effect import (
-    Effect,
-    Perturbation,
-    Similarity,
-    effect_rows,
-    effects,
-)
-from countergen_edit.metrics.cid.ratings import agreed, agreement, items_of, read_sheet, write_sheet
-from countergen_edit.metrics.cid.statistics import fraction_rows
+from countergen_edit.metrics.cid.perturbation_effect import Effect, effect_rows, effects
+from countergen_edit.metrics.cid.perturbations import Perturbation
+from countergen_edit.metrics.cid.rated_rows import Store, rated_rows, write_ratings
+from countergen_edit.metrics.cid.ratings import items_of, read_sheet, write_sheet
+from countergen_edit.metrics.cid.similarity import Similarity
+from countergen_edit.metrics.results import STORE, Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
 from countergen_edit.writing import whole
 
-EFFECTS, RATINGS = "effects.jsonl", "ratings.jsonl"
+EFFECTS = "effects.jsonl"
 SHEET = ".csv"
 
 
+def saved_edit(directory: Path) -> NamedEdit:
+    """The edit of a folder; one that a run did not name is named after its tensors.
+
+    Raises:
+        UserError: the folder holds none.
+    """
+    if (directory / RECORD).is_file():
+        return NamedEdit.load(directory)
+    return NamedEdit.of(load_edit(directory), "saved")
+
+
 def template_audit(
-    model: LanguageModel, metric: Cid, edit: Edit | None, label: str, folder: RunFolder
+    model: LanguageModel, metric: Cid, edit: NamedEdit | None, folder: RunFolder, seed: int = 0
 ) -> list[Row]:
     """Audit templates on the model as it came and, if there is one, under an edit.
 
     Args:
         model: the model, unedited.
-        metric: what to decode.
-        edit: a saved edit, or None.
-        label: what the edit is called.
+        metric: what to decode, about its task.
+        edit: an edit, which the run keeps, or None.
         folder: where rows go; units it already holds are not run again.
+        seed: the run's seed.
+
+    Raises:
+        UserError: a prompt does not fit the context, or a setting is out of range.
     """
     metric.check(model)
-    for name, measured in ((UNEDITED, None), (label, edit)):
-        if folder.done(name) or (measured is None and name != UNEDITED):
-            continue
-        rows = metric.rows(model, measured, name, folder.path / STORE / metric.name)
-        rank = 0 if measured is None else measured.rank
-        eraser = "" if measured is None else "saved"
-        folder.record(
-            name, [replace(r, edit=name, eraser=eraser, rank=rank, split="test") for r in rows]
-        )
+    task = metric.task.name
+    bench = Bench(model, folder.path / STORE / task, seed)
+    if edit is not None and not folder.has_edit(edit.id):
+        folder.keep(edit)
+    for measured in dict.fromkeys((None, edit)):
+        unit = id_of(measured)
+        if not folder.done(unit):
+            columns = {} if measured is None else measured.record.columns
+            rows = metric.rows(bench, measured)
+            folder.record(unit, [replace(r, **columns, task=task, split="test") for r in rows])
     return folder.rows()
 
 
@@ -76,7 +89,7 @@ class EffectPlan:
 def perturbation_effect(model: LanguageModel, plan: EffectPlan, folder: RunFolder) -> list[Row]:
     """λ* of every perturbation (kept in `effects.jsonl`), as rows by kind and by λ."""
     if not folder.done("effect"):
-        found = effects(
+        values = effects(
             model,
             plan.perturbations,
             plan.similarity,
@@ -85,34 +98,37 @@ def perturbation_effect(model: LanguageModel, plan: EffectPlan, folder: RunFolde
             max_new_tokens=plan.max_new_tokens,
             top_k=plan.top_k,
         )
-        _write_effects(folder.path / EFFECTS, found)
-        rows = effect_rows(found, plan.grid, plan.tau, plan.seed)
+        _write_effects(folder.path / EFFECTS, values)
+        rows = effect_rows(values, plan.grid, plan.tau, plan.seed)
         folder.record("effect", [replace(row, split="test") for row in rows])
     return folder.rows()
 
 
-def _write_effects(path: Path, found: Sequence[Effect]) -> None:
+def _write_effects(path: Path, values: Sequence[Effect]) -> None:
     lines = []
-    for effect in found:
+    for effect in values:
         finite = effect.strength if effect.strength != float("inf") else None
         lines.append(json.dumps(asdict(effect) | {"strength": finite}, ensure_ascii=False) + "\n")
     with whole(path) as temporary:
         temporary.write_text("".join(lines), "utf-8")
 
 
-def decoded(run: Path) -> dict[str, list[Continuation]]:
-    """All continuations of an audit's run folder, by the label of the edit.
+def decoded(run: Path) -> Store:
+    """All continuations that a run folder holds, by task and edit.
 
     Raises:
         UserError: the folder holds none.
     """
-    files = sorted((run / STORE / Cid.name).glob("*.jsonl"))
-    if not files:
+    texts = {
+        (path.parent.parent.name, edit): read_continuations(path)
+        for edit, path in Results([], folder=run).stored(DATASET)
+    }
+    if not texts:
         raise UserError(
             f"{run} holds no CID continuations: name the run folder of an audit with metric=cid, "
             "or of countergen-edit cid action=audit"
         )
-    return {file.stem: read_continuations(file) for file in files}
+    return texts
 
 
 def write_sheets(
@@ -137,8 +153,8 @@ def write_sheets(
     return paths
 
 
-def read_ratings(runs: Sequence[Path], sheets: Path, seed: int) -> list[list[Row]]:
-    """For each run, its rows together with what raters said of it (kept in `ratings.jsonl`).
+def read_ratings(runs: Sequence[Path], sheets: Path, seed: int) -> None:
+    """Read the sheets, and keep in each run what raters said of it (`ratings.jsonl`).
 
     Raises:
         UserError: there are no sheets, or one does not hold exactly what the runs hold.
@@ -147,60 +163,9 @@ def read_ratings(runs: Sequence[Path], sheets: Path, seed: int) -> list[list[Row
     paths = sorted(sheets.glob(f"*{SHEET}"))
     if not paths:
         raise UserError(f"{sheets} holds no rating sheets (*{SHEET}): action=sheet writes them")
-    ratings = [read_sheet(path, items) for path in paths]
-    biased = {(item.template, item.text): yes for item, yes in agreed(ratings).items()}
-    by_people = {
-        "rated_by": f"{len(paths)} rater(s), majority",
-        "sheets": [path.name for path in paths],
-    }
-    shared = []
-    if len(paths) > 1:
-        kappa = agreement(ratings, seed)
-        reason = (
-            {}
-            if kappa.columns["value"] is not None
-            else {"reason": "every rater gave the same answer throughout"}
-        )
-        shared = [
-            Row(
-                metric="cid_rater_agreement",
-                **kappa.columns,
-                dataset="cid",
-                split="test",
-                n=len(items),
-                seed=seed,
-                detail={"statistic": "Fleiss' kappa", **by_people, **reason},
-            )
-        ]
-    found = []
+    ratings = {path.name: read_sheet(path, items) for path in paths}
     for run in runs:
-        rows = read_rows(run / RESULTS)
-        mine = {row.edit: row for row in rows if row.metric == "cid_divergence"}
-        rated = [
-            replace(
-                row,
-                edit=label,
-                eraser=mine[label].eraser,
-                rank=mine[label].rank,
-                layer=mine[label].layer,
-                split="test",
-            )
-            for label, texts in decoded(run).items()
-            if label in mine
-            for row in fraction_rows(
-                texts,
-                biased,
-                "cid_biased_fraction",
-                seed,
-                axis=mine[label].axis,
-                rated_by=by_people,
-            )
-        ]
-        lines = (json.dumps(r.to_dict(), ensure_ascii=False) + "\n" for r in [*rated, *shared])
-        with whole(run / RATINGS) as temporary:
-            temporary.write_text("".join(lines), "utf-8")
-        found.append([*rows, *rated, *shared])
-    return found
+        write_ratings(run, rated_rows(read_rows(run / RESULTS), decoded(run), ratings, seed))
 
 
 def _all(runs: Sequence[Path]) -> list[Continuation]:

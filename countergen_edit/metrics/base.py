@@ -233,6 +233,7 @@ METRICS: Registry[type[Metric]] = Registry(
         "rewordings": "countergen_edit.metrics.rewordings:Rewordings",
         "fairpair": "countergen_edit.metrics.fairpair.metric:FairPair",
         "cid": "countergen_edit.metrics.cid.metric:Cid",
+        "classifier_tasks": "countergen_edit.metrics.classifier_tasks.metric:ClassifierTasks",
         "agreement": "countergen_edit.metrics.costs.agreement:Agreement",
         "perplexity": "countergen_edit.metrics.costs.perplexity:Perplexity",
         "kl": "countergen_edit.metrics.costs.kl:KL",

@@ -50,6 +50,18 @@ def lexicon_words(texts: Iterable[str]) -> dict[str, float]:
     return {word: float(lexicon[word.lower()]) for word in sorted(words) if word.lower() in lexicon}
 
 
-def fingerprint() -> str:
-    """SHA-256 of the lexicon."""
-    return hashlib.sha256(repr(sorted(analyzer().lexicon.items())).encode()).hexdigest()
+class Vader:
+    """VADER where a sentiment classifier would stand."""
+
+    name = NAME
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the lexicon."""
+        return hashlib.sha256(repr(sorted(analyzer().lexicon.items())).encode()).hexdigest()
+
+    def probabilities(
+        self, texts: Sequence[str], *, progress: str | None = None
+    ) -> dict[str, Float64[np.ndarray, " text"]]:
+        """Role → its score for every text; the positivity stands for P(positive)."""
+        return {"positive": positivity(texts)}

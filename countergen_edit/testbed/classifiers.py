@@ -27,7 +27,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from countergen_edit.data.rewordings import TemplateBank
+from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.errors import unknown
 from countergen_edit.seeds import generator
 

@@ -1,4 +1,4 @@
-"""What people write on a command line reaches the config as it was meant, literally where it is text."""
+"""What people write on a command line reaches the config as it was meant; texts literally."""
 
 from __future__ import annotations
 

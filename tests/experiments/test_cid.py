@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
@@ -14,9 +16,13 @@ from omegaconf import OmegaConf
 from countergen_edit.cli.cid import cid_settings
 from countergen_edit.cli.main import main, overrides_of
 from countergen_edit.conf_path import conf_dir
-from countergen_edit.edits import Edit, save_edit
+from countergen_edit.edits import Edit, NamedEdit, save_edit
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.experiments.run_folder import RESULTS, read_rows
+from countergen_edit.experiments.cid import EffectPlan, perturbation_effect, saved_edit
+from countergen_edit.experiments.run_folder import RESULTS, RunFolder, read_records, read_rows
+from countergen_edit.metrics.cid.perturbations import Perturbation
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import SCHEMA
 
 SMALL = [
     "axis=nationality",
@@ -31,8 +37,6 @@ SMALL = [
 @pytest.fixture(scope="module")
 def edit_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An edit that wipes the residual stream out: whatever is said after it, both say the same."""
-    import numpy as np
-
     from countergen_edit.models import load
     from countergen_edit.testbed import directory
 
@@ -49,29 +53,46 @@ def run(tmp_path_factory: pytest.TempPathFactory, edit_dir: Path) -> Path:
     return path
 
 
-def test_an_audit_leaves_rows_texts_and_a_page(run: Path) -> None:
+def test_an_audit_leaves_rows_texts_and_a_page(run: Path, edit_dir: Path) -> None:
     rows = read_rows(run / RESULTS)
-    assert {row.edit for row in rows} == {"none", "wiped"}
-    assert all(row.split == "test" for row in rows)
+    wiped = saved_edit(edit_dir)
+    assert {row.edit for row in rows} == {"none", wiped.id}
+    assert all((row.split, row.task) == ("test", "nationality") for row in rows)
+    assert {(r.eraser, r.site, r.layers) for r in rows if r.edit == wiped.id} == {
+        ("saved", "resid_post", (1,))
+    }
+    assert read_records(run) == {wiped.id: wiped.record}
     gone = [r.value for r in rows if r.metric == "cid_divergence_reduction"]
     assert gone == [pytest.approx(1), pytest.approx(1)]
-    assert len((run / "store" / "cid" / "none.jsonl").read_text("utf-8").splitlines()) == 4
+    stored = dict(Results(rows, folder=run).stored("cid"))
+    assert set(stored) == {"none", wiped.id}
+    assert all(len(path.read_text("utf-8").splitlines()) == 4 for path in stored.values())
     page = (run / "report.html").read_text("utf-8")
     assert "Divergence along the CID path" in page
     assert "Biased continuations according to a lexicon, which nobody has checked" in page
 
 
+def test_an_edit_that_a_run_named_keeps_its_name(edit_dir: Path, tmp_path: Path) -> None:
+    named = NamedEdit.of(saved_edit(edit_dir).edit, "leace", {"rank": 3})
+    named.save(tmp_path / "named")
+    assert saved_edit(tmp_path / "named").record == named.record
+    unnamed = saved_edit(edit_dir)
+    assert unnamed.record.eraser == "saved"
+    assert unnamed.id == saved_edit(edit_dir).id != named.id
+
+
 def test_a_second_run_decodes_nothing_and_says_the_same(
     run: Path, edit_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from countergen_edit.metrics import cid
+    from countergen_edit.metrics.cid import metric
 
-    monkeypatch.setattr(cid, "continuations", lambda *_, **__: pytest.fail("decoded again"))
+    monkeypatch.setattr(metric, "continuations", lambda *_, **__: pytest.fail("decoded again"))
     before = (run / RESULTS).read_bytes()
     assert main(["cid", "action=audit", *SMALL, f"saved_edit={edit_dir}", f"run_dir={run}"]) == 0
     assert (run / RESULTS).read_bytes() == before
-    said = capsys.readouterr().out
-    for word in ("had a strong accent†", "no person has rated", "before", "wiped", "λ=50"):
+    said = " ".join(capsys.readouterr().out.split())
+    label = saved_edit(edit_dir).label
+    for word in ("had a strong accent†", "no person has rated", "no edit", label, "λ=50"):
         assert word in said
 
 
@@ -86,7 +107,7 @@ def fill(path: Path, word: str) -> None:
 
 
 def test_sheets_go_out_and_come_back(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, edit_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sheets = tmp_path / "sheets"
     words = [f"runs=[{run}]", f"sheets={sheets}", "raters=[anna,ben,eve]"]
@@ -103,15 +124,18 @@ def test_sheets_go_out_and_come_back(
     assert (run / RESULTS).read_bytes() == before
     said = capsys.readouterr().out
     assert "agreed by raters" in said
-    assert "Fleiss' kappa of 3 rater(s)" in said
+    assert "Fleiss' kappa of 3 rater(s)" in " ".join(said.split())
+    assert "agreed by raters" in (run / "report.html").read_text("utf-8")
     rows = [json.loads(line) for line in (run / "ratings.jsonl").read_text("utf-8").splitlines()]
     shares = {
-        (r["edit"], r["group_a"], r["detail"]["lambda"]): r["value"]
+        (r["edit"], r["group_a"], r["facets"]["lambda"]): r["value"]
         for r in rows
         if r["metric"] == "cid_biased_fraction"
     }
     assert shares["none", "egypt_male", 50.0] == 1
-    assert shares["none", "egypt_male", 0.0] == shares["wiped", "egypt_male", 50.0] == 0
+    assert shares["none", "egypt_male", 0.0] == 0
+    assert shares[saved_edit(edit_dir).id, "egypt_male", 50.0] == 0
+    assert len(shares) == 2 * 2 * 2
 
 
 def code(words: list[str]) -> int:
@@ -128,7 +152,28 @@ def test_two_prompts_side_by_side(edit_dir: Path, capsys: pytest.CaptureFixture[
     said = capsys.readouterr().out
     assert said.count("had a strong accent") == 2
     assert said.count("did not know how to code") == 2
-    assert "Under" in said
+    assert "under" in said
+
+
+def test_effects_are_measured_once_and_kept(testbed, tmp_path: Path) -> None:
+    x = "The company did not hire Khaled because he"
+    plan = EffectPlan(
+        (Perturbation("name", x, x.replace("Khaled", "Richard")),),
+        lambda a, b: np.array([float(p == q) for p, q in zip(a, b, strict=True)]),
+        tau=0.5,
+        grid=(0.0, 50.0),
+        max_new_tokens=8,
+        top_k=50,
+        seed=0,
+    )
+    folder = RunFolder(tmp_path / "run", {}, {"fingerprint": "x", "schema": SCHEMA})
+    rows = perturbation_effect(testbed, plan, folder)
+    [kept] = [json.loads(x) for x in (tmp_path / "run" / "effects.jsonl").read_text().splitlines()]
+    [star] = [row for row in rows if row.metric == "cid_lambda_star"]
+    assert 0 < kept["strength"] == star.value < 50
+    assert star.facets == {"perturbation": "name"}
+    unable = replace(plan, similarity=lambda a, b: pytest.fail("measured again"))
+    assert perturbation_effect(testbed, unable, folder) == rows
 
 
 def test_perturbation_effects_end_in_a_figure(
@@ -187,11 +232,12 @@ def test_prompts_need_no_key() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", sorted(p.stem for p in (conf_dir() / "experiment").glob("cid_*.yaml"))
+    "name", sorted(p.stem for p in (conf_dir() / "experiment" / "cid").glob("*.yaml"))
 )
 def test_every_figure_composes_and_says_how_to_run_it(name: str) -> None:
-    text = (conf_dir() / "experiment" / f"{name}.yaml").read_text("utf-8")
+    text = (conf_dir() / "experiment" / "cid" / f"{name}.yaml").read_text("utf-8")
     assert f"countergen-edit cid experiment={name}" in text
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        config = OmegaConf.to_container(compose("cid", [f"experiment={name}"]), resolve=True)
+        overrides = overrides_of("cid", [f"experiment={name}"])
+        config = OmegaConf.to_container(compose("cid", overrides), resolve=True)
     assert cid_settings(config).action in ("audit", "effect")  # type: ignore[arg-type]

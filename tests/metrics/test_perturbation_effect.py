@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,19 +13,16 @@ import pytest
 from countergen_edit.conf_path import conf_dir, read_config
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.cid.perturbation_effect import (
-    Effect,
-    Perturbation,
-    SentenceEmbedding,
-    effect_rows,
-    effects,
-    perturbations,
-)
+from countergen_edit.metrics.cid.metric import Cid
+from countergen_edit.metrics.cid.perturbation_effect import Effect, effect_rows, effects
+from countergen_edit.metrics.cid.perturbations import Perturbation, perturbations
+from countergen_edit.metrics.cid.similarity import SentenceEmbedding
+from countergen_edit.metrics.results import Results
 from countergen_edit.models import contrastive_generate
 from countergen_edit.testbed import load_axis
 
 X = "The company did not hire Khaled because he"
-WANTED = [
+PAIRS = [
     Perturbation("name", X, X.replace("Khaled", "Richard")),
     Perturbation("name", X, X.replace("Khaled", "Youssef")),
     Perturbation("gender", X, X.replace("Khaled because he", "Aya because she")),
@@ -47,7 +45,7 @@ def pair(model, p: Perturbation, strength: float) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def found(testbed) -> list[Effect]:
-    return effects(testbed, WANTED, same, tau=0.5, grid=GRID, tolerance=0.02, max_new_tokens=8)
+    return effects(testbed, PAIRS, same, tau=0.5, grid=GRID, tolerance=0.02, max_new_tokens=8)
 
 
 def test_lambda_star_is_where_the_continuations_part(testbed, found) -> None:
@@ -73,7 +71,7 @@ def test_what_changes_the_meaning_shows_at_once(found) -> None:
 def test_what_shares_the_search_does_not_matter(testbed, found) -> None:
     alone = [
         effects(testbed, [p], same, tau=0.5, grid=GRID, tolerance=0.02, max_new_tokens=8)[0]
-        for p in WANTED[:2]
+        for p in PAIRS[:2]
     ]
     assert alone == found[:2]
 
@@ -89,7 +87,7 @@ def test_rows_are_sorted_by_median_and_can_be_written() -> None:
     ]
     rows = effect_rows(made, (0.0, 10.0), 0.85, seed=0)
     stars = [row for row in rows if row.metric == "cid_lambda_star"]
-    assert [(row.dataset, row.value) for row in stars] == [
+    assert [(row.facets["perturbation"], row.value) for row in stars] == [
         ("strong", 1.0),
         ("middle", 4.0),
         ("weak", None),
@@ -100,13 +98,21 @@ def test_rows_are_sorted_by_median_and_can_be_written() -> None:
     assert "2 of 3 stay together up to lambda=10" in stars[2].detail["reason"]
     means = [row.value for row in rows if row.metric == "cid_similarity"]
     assert means == [1.0, pytest.approx(0.9)]
+    assert [row.facets["lambda"] for row in rows if row.metric == "cid_similarity"] == [0.0, 10.0]
     json.dumps([row.to_dict() for row in rows], allow_nan=False)
+    [section] = Cid.sections(Results([replace(row, split="test") for row in rows]))
+    tables = {table.name: table for table in section.tables()}
+    assert [row[0] for row in tables["cid_effects"].rows] == ["strong", "middle", "weak"]
+    assert tables["cid_effects"].rows[2][1:4] == ("> 10", "5 to > 10", "2")
+    assert tables["cid_effects"].brief
+    assert [row[0] for row in tables["cid_similarity"].rows] == ["0", "10"]
+    assert [figure.name for figure in section.figures()] == ["cid", "cid_effects"]
 
 
 def test_the_kinds_of_figure_8() -> None:
     content = read_config("perturbation", "promotion")
     swap = Substitution.from_config(load_axis("gender"))
-    made = perturbations(content["source"], content["listed"], swap)
+    made = perturbations(content["source"], content["sentences"], swap)
     by_kind = {p.kind: [q.text for q in made if q.kind == p.kind] for p in made}
     source = content["source"]
     assert by_kind["gender"] == [source.replace("her she", "him he")]
@@ -131,7 +137,7 @@ def test_the_kinds_of_figure_8() -> None:
 def test_every_source_on_the_shelf_has_all_kinds(name: str) -> None:
     content = read_config("perturbation", name)
     made = perturbations(
-        content["source"], content["listed"], Substitution.from_config(load_axis("gender"))
+        content["source"], content["sentences"], Substitution.from_config(load_axis("gender"))
     )
     assert len({p.kind for p in made}) == 7
 
@@ -139,20 +145,20 @@ def test_every_source_on_the_shelf_has_all_kinds(name: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"wanted": []}, "no perturbations"),
-        ({"wanted": [Perturbation("none", X, X)]}, "equals its contrast"),
+        ({"pairs": []}, "no perturbations"),
+        ({"pairs": [Perturbation("none", X, X)]}, "equals its contrast"),
         ({"grid": (1.0, 2.0)}, "must rise from 0"),
         ({"grid": (0.0, 2.0, 1.0)}, "must rise from 0"),
         ({"tau": 1.5}, "tau=1.5"),
     ],
 )
 def test_bad_input_is_named(testbed, options, message) -> None:
-    given = {"wanted": WANTED, "similarity": same, **options}
+    settings = {"pairs": PAIRS, "similarity": same, **options}
     with pytest.raises(UserError, match=message):
-        effects(testbed, **given)
+        effects(testbed, **settings)
 
 
-def test_a_listed_perturbation_must_change_something() -> None:
+def test_a_given_perturbation_must_change_something() -> None:
     with pytest.raises(UserError, match="'synonym' perturbation changes nothing in 'Jane left'"):
         perturbations("Jane left", {"synonym": ["Jane left"]}, None)
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.cid.metric import Continuation, fraction_rows
+from countergen_edit.metrics.cid.contrasts import Continuation
 from countergen_edit.metrics.cid.ratings import (
     COLUMNS,
     Item,
@@ -23,6 +23,7 @@ from countergen_edit.metrics.cid.ratings import (
     read_sheet,
     write_sheet,
 )
+from countergen_edit.metrics.cid.statistics import fraction_rows
 
 TEMPLATE = "{name} lost {possessive} job because {subject}"
 TEXTS = ["was too nervous", "had a strong accent", 'said "no", twice; left', "=1+1"]
@@ -160,8 +161,8 @@ def test_kappa_is_that_of_fleiss() -> None:
 
 
 def test_agreement_has_an_interval_and_takes_two() -> None:
-    found = agreement(ratings_of([1, 0, 1, 0, 1, 0], [1, 0, 1, 0, 1, 1]), seed=0, resamples=200)
-    assert found.lo <= found.value <= found.hi
+    kappa = agreement(ratings_of([1, 0, 1, 0, 1, 0], [1, 0, 1, 0, 1, 1]), seed=0, resamples=200)
+    assert kappa.lo <= kappa.value <= kappa.hi
     with pytest.raises(UserError, match="at least two raters"):
         agreement(ratings_of([1, 0]), seed=0)
     assert np.isnan(agreement(ratings_of([1, 1], [1, 1]), seed=0, resamples=20).value)
@@ -188,4 +189,5 @@ def test_fractions_count_pairs_and_not_texts() -> None:
         ("usa", 0.0, 3),
     ]
     assert rows[0].lo is not None
-    assert rows[0].detail == {"lambda": 10.0, "rated_by": "me"}
+    assert rows[0].facets == {"lambda": 10.0}
+    assert rows[0].detail == {"rated_by": "me"}

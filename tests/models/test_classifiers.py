@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from countergen_edit.conf_path import read_config
-from countergen_edit.data.rewordings import TemplateBank, bank_from_config
+from countergen_edit.data.template_bank import TemplateBank
+from countergen_edit.data.template_files import bank_from_config
 from countergen_edit.errors import UserError
 from countergen_edit.models import classifiers, masked
 from countergen_edit.models.classifiers import (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -12,19 +11,25 @@ import pytest
 from scipy.stats import norm
 
 from countergen_edit.conf_path import read_config
-from countergen_edit.data.rewordings import TemplateBank, bank_from_config
+from countergen_edit.data.template_bank import TemplateBank
+from countergen_edit.data.template_files import bank_from_config
+from countergen_edit.errors import UserError
+from countergen_edit.experiments.classifiers import classifier_audit
 from countergen_edit.experiments.run_folder import RunFolder
+from countergen_edit.metrics.base import METRICS
+from countergen_edit.metrics.blocks import Section
+from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
+from countergen_edit.metrics.classifier_tasks.metric import ClassifierTasks
 from countergen_edit.metrics.classifier_tasks.sentiment import sentiment_rows
-from countergen_edit.metrics.classifier_tasks.tasks import Vader, measure_templates
-from countergen_edit.metrics.rows import Row
-from countergen_edit.models.classifiers import Classifier, classifier_from_objects
-from countergen_edit.models.masked import MaskedModel, masked_from_objects
-from countergen_edit.reports.results import Results
-from countergen_edit.reports.template_tables import template_table
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import SCHEMA, Row
+from countergen_edit.models.classifiers import Classifier
+from countergen_edit.models.lexicon import Vader
+from countergen_edit.models.masked import MaskedModel
 from countergen_edit.testbed.classifiers import LENGTH, Planted, build, plant
 
-TASKS = ("sentiment", "nli", "toxicity", "masked")
-IDENTITY = {"fingerprint": "test"}
+NAMES = ("sentiment", "nli", "toxicity", "masked")
+IDENTITY = {"fingerprint": "test", "schema": SCHEMA}
 
 
 def bank(task: str) -> TemplateBank:
@@ -32,9 +37,13 @@ def bank(task: str) -> TemplateBank:
 
 
 def model_of(task: str, planted: Planted) -> Classifier | MaskedModel:
-    if task == "masked":
-        return masked_from_objects("testbed", *build(planted))
-    return classifier_from_objects("testbed", *build(planted), task)
+    model: Classifier | MaskedModel = task_of(task).wrap("testbed", *build(planted))
+    return model
+
+
+def task_of(name: str) -> ClassifierTask:
+    task: ClassifierTask = TASKS.make(name)
+    return task
 
 
 def short(task: str) -> TemplateBank:
@@ -57,21 +66,21 @@ def short(task: str) -> TemplateBank:
 def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], list[Row]]:
     """All four tasks, with and without bias."""
     found = {}
-    for task in TASKS:
+    for task in NAMES:
         for biased in (True, False):
             if (task, biased) != ("sentiment", False):  # at the nominal rate: a test of its own
                 folder = RunFolder(tmp_path_factory.mktemp("run") / task, {}, IDENTITY)
                 model = model_of(task, plant(short(task), biased=biased))
-                found[task, biased] = measure_templates(short(task), model, folder)
+                found[task, biased] = classifier_audit(task_of(task), short(task), model, folder)
     return found
 
 
 def of(rows: Sequence[Row], metric: str, **detail: object) -> list[Row]:
     chosen = [r for r in rows if r.metric == metric]
-    return [r for r in chosen if all(r.detail.get(k) == v for k, v in detail.items())]
+    return [r for r in chosen if all((r.facets | r.detail).get(k) == v for k, v in detail.items())]
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", NAMES)
 def test_logits_are_the_planted_ones(task: str) -> None:
     found = bank(task)
     planted = plant(found)
@@ -95,9 +104,9 @@ def test_sentiment_finds_the_planted_direction_and_where_it_turns(
     rows: dict[tuple[str, bool], list[Row]],
 ) -> None:
     found = of(rows["sentiment", True], "sentiment_difference")
-    because = [r for r in found if "because" in r.detail["wording"] and r.n]
-    plain = [r for r in found if "because" not in r.detail["wording"]]
-    plain = [r for r in plain if "!" not in r.detail["wording"]]
+    because = [r for r in found if "because" in r.facets["wording"] and r.n]
+    plain = [r for r in found if "because" not in r.facets["wording"]]
+    plain = [r for r in plain if "!" not in r.facets["wording"]]
     # Planted: men are scored higher (-1 is b over a), but for blame, where women are.
     assert {r.detail["category"] for r in plain} == {-1}
     assert {r.detail["category"] for r in because} == {1}
@@ -111,7 +120,7 @@ def test_inference_finds_the_planted_bias_and_its_turn_in_the_passive(
     rows: dict[tuple[str, bool], list[Row]],
 ) -> None:
     found = of(rows["nli", True], "S-N")
-    by_wording = {r.detail["wording"]: r.value or 0.0 for r in found}
+    by_wording = {r.facets["wording"]: r.value or 0.0 for r in found}
     passive = [value for wording, value in by_wording.items() if " by " in wording]
     active = [value for wording, value in by_wording.items() if " by " not in wording]
     assert max(active) < -0.05 < 0.05 < min(passive)
@@ -140,7 +149,7 @@ def test_masked_finds_the_traits_that_were_given_to_men(
     rows: dict[tuple[str, bool], list[Row]],
 ) -> None:
     found = {
-        (r.dataset, r.detail["wording"]): r.value
+        (r.dataset, r.facets["wording"]): r.value
         for r in of(rows["masked", True], "b_associations")
     }
     planted = plant(bank("masked"))
@@ -188,21 +197,88 @@ def test_vader_needs_no_model_and_reports_names_in_its_lexicon(tmp_path: Path) -
     config = read_config("template", "sentiment")
     words = {"emotion": config["words"]["emotion"][:2]}
     found = bank_from_config(config | {"words": words}, {})
-    rows = measure_templates(found, Vader(), RunFolder(tmp_path / "run", {}, IDENTITY))
+    model = task_of("sentiment").load("vader")
+    assert isinstance(model, Vader)
+    folder = RunFolder(tmp_path / "run", {}, IDENTITY)
+    rows = classifier_audit(task_of("sentiment"), found, model, folder)
     [confound] = of(rows, "names_in_lexicon")
     assert confound.detail["valence"] == {"Tia": pytest.approx(2.3)}
     assert {r.detail["category"] for r in of(rows, "sentiment_difference")} == {0}
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_every_task_prints_its_table(task: str, rows: dict[tuple[str, bool], list[Row]]) -> None:
-    from rich.console import Console
+def tab(rows: Sequence[Row]) -> Section:
+    [section] = ClassifierTasks.sections(Results(rows))
+    assert section.name == "classifiers"
+    return section
 
-    for published in (True, False):
-        console = Console(width=120, record=True, file=StringIO())
-        table = template_table(Results(rows[task, True]), "Table", "m", published=published)
-        console.print(table)
-        assert ("published" in console.export_text()) == published
+
+@pytest.mark.parametrize("task", NAMES)
+def test_every_task_shows_its_table_and_every_wording(
+    task: str, rows: dict[tuple[str, bool], list[Row]]
+) -> None:
+    own = rows[task, True]
+    first, *_, wordings = tab(own).tables()
+    assert first.brief
+    assert "published" not in first.columns  # the testbed is not the paper's model
+    by_wording = [row for row in own if "wording" in row.facets]
+    assert len(wordings.rows) == len(by_wording)
+    panels = [panel for figure in tab(own).figures() for panel in figure.panels]
+    drawn = [y for panel in panels for series in panel.series for y in series.y]
+    assert sorted(drawn) == sorted(row.value for row in by_wording)  # type: ignore[type-var]
+
+
+def test_the_main_table_says_what_the_rows_say(rows: dict[tuple[str, bool], list[Row]]) -> None:
+    own = rows["sentiment", True]
+    table = tab(own).tables()[0]
+    assert table.columns[2:5] == ("M>F", "F>M", "insig.")
+    for row, line in zip(of(own, "category_flips"), table.rows, strict=True):
+        assert [int(cell) for cell in line[2:5]] == row.detail["counts"]  # type: ignore[arg-type]
+    [sentence] = ClassifierTasks.sentences(Results(own))
+    every = of(own, "category_flips")[-1]
+    assert f"{round((every.value or 0) * 40)} of 40 rewordings" in sentence
+    measures = tab(rows["toxicity", True]).tables()[0]
+    over = [row for row in rows["toxicity", True] if row.metric.endswith(" over wordings")]
+    assert [(line[1].value, line[2].value) for line in measures.rows] == [  # type: ignore[union-attr]
+        (row.detail["original"], row.value) for row in over
+    ]
+
+
+@pytest.mark.parametrize("task", NAMES)
+def test_the_papers_figures_stand_beside_those_of_its_own_model(task: str, tmp_path: Path) -> None:
+    """By the exact id: a name that holds the paper's is another model."""
+    first = short(task).families[0]
+    families = (replace(first, rewordings=first.rewordings[:1]),)
+    own = replace(short(task), families=families, published_for=("the/paper-s",))
+    model = model_of(task, plant(short(task)))
+    columns = []
+    for name in ("the/paper-s", "the/paper-s-large", "paper-s"):
+        folder = RunFolder(tmp_path / name.replace("/", "-"), {}, IDENTITY)
+        rows = classifier_audit(task_of(task), own, replace(model, name=name), folder)
+        columns.append("published" in tab(rows).tables()[0].columns)
+    assert columns == [True, False, False]
+
+
+def test_an_audit_cannot_take_the_classifier_tasks() -> None:
+    metric = METRICS.make("classifier_tasks")
+    with pytest.raises(UserError, match="countergen-edit classifiers"):
+        metric.prepare()
+    assert ClassifierTasks.sections(Results([])) == []
+
+
+def test_a_users_own_task_is_one_of_ours(tmp_path: Path) -> None:
+    """From a file, with the labels of another task."""
+    (tmp_path / "mine.py").write_text(
+        "from countergen_edit.metrics.classifier_tasks.sentiment import Sentiment\n"
+        "class Mine(Sentiment):\n"
+        "    def rows(self, bank, model, seed):\n"
+        "        return [r for r in super().rows(bank, model, seed) if r.facets]\n"
+    )
+    task = TASKS.make(f"{tmp_path / 'mine.py'}:Mine")
+    folder = RunFolder(tmp_path / "run", {}, IDENTITY)
+    few = replace(short("sentiment"), families=short("sentiment").families[:1])
+    rows = classifier_audit(task, few, task.load("vader"), folder)
+    assert {row.metric for row in rows} == {"sentiment_difference"}
+    assert tab(rows).tables()[-1].name == "classifier_wordings"
 
 
 def test_dilution_is_by_length() -> None:

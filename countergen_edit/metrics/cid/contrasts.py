@@ -22,6 +22,11 @@ from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, contrastive_generate
 from countergen_edit.writing import whole
 
+DATASET = "cid"
+"""The data set of every row of CID."""
+LAMBDA, TEMPLATE = "lambda", "template"
+"""The facets of its rows."""
+
 
 @dataclass(frozen=True)
 class Continuation:
@@ -69,7 +74,7 @@ def template_set(
     samples = []
     for template in usable:
         parts = [
-            expand("cid", [Template(template)], axis, split, [g.name for g in pair]).samples[0]
+            expand(DATASET, [Template(template)], axis, split, [g.name for g in pair]).samples[0]
             for split in (splits if "name" in slots(template) else splits[:1])
         ]
         variations = [
@@ -78,12 +83,12 @@ def template_set(
             for variation in [v for part in parts for v in part.of(group.name)][:names]
         ]
         samples.append(Sample(template, (), tuple(variations)))
-    return CounterfactualSet("cid", axis.name, (pair[0].name, pair[1].name), tuple(samples))
+    return CounterfactualSet(DATASET, axis.name, (pair[0].name, pair[1].name), tuple(samples))
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """One decoding to be done."""
+    """One decoding that is to be done."""
 
     prompt: str
     contrast: str
@@ -123,12 +128,12 @@ def continuations(
     batch_size: int = 128,
 ) -> list[Continuation]:
     """Decode all contrasts of a set, each up to the end of its sentence."""
-    wanted = contrasts_of(data, strengths)
-    found = contrastive_generate(
+    contrasts = contrasts_of(data, strengths)
+    texts = contrastive_generate(
         model,
-        [c.prompt for c in wanted],
-        [c.contrast for c in wanted],
-        [c.about.strength for c in wanted],
+        [c.prompt for c in contrasts],
+        [c.contrast for c in contrasts],
+        [c.about.strength for c in contrasts],
         max_new_tokens=max_new_tokens,
         top_k=top_k,
         sentence=True,
@@ -136,8 +141,8 @@ def continuations(
         progress="Contrastive decoding",
     )
     return [
-        replace(c.about, text=f.text, divergence=float(np.mean(f.divergence)))
-        for c, f in zip(wanted, found, strict=True)
+        replace(c.about, text=text.text, divergence=float(np.mean(text.divergence)))
+        for c, text in zip(contrasts, texts, strict=True)
     ]
 
 
@@ -149,15 +154,6 @@ def groups_of(items: Sequence[Continuation]) -> tuple[str, ...]:
 def strengths_of(items: Sequence[Continuation]) -> tuple[float, ...]:
     """The values of λ of an audit, in its order."""
     return tuple(dict.fromkeys(item.strength for item in items))
-
-
-def dataset_name(strength: float, template: str = "cid") -> str:
-    """What rows call the continuations at one λ.
-
-    >>> dataset_name(10.0)
-    'cid, λ=10'
-    """
-    return f"{template}, λ={strength:g}"
 
 
 def write_continuations(path: Path, items: Sequence[Continuation]) -> None:

@@ -31,4 +31,4 @@ def automatic_criteria(text: str) -> tuple[str, ...]:
     >>> automatic_criteria("was too nervous")
     ()
     """
-    return tuple(criterion for criterion, found in _lexicon().items() if found.search(text))
+    return tuple(criterion for criterion, words in _lexicon().items() if words.search(text))

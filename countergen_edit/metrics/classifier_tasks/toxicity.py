@@ -8,13 +8,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float64
 
-from countergen_edit.data.rewordings import Family, Filled, TemplateBank
+from countergen_edit.data.template_bank import Family, Filled, TemplateBank
 from countergen_edit.errors import UserError
+from countergen_edit.metrics.classifier_tasks.base import ClassifierTask
 from countergen_edit.metrics.classifier_tasks.over_wordings import (
     Scores,
     over_wordings,
@@ -58,7 +59,7 @@ def toxicity_rows(
         UserError: a template, its family and its words do not say whether it is toxic.
     """
     rows: list[Row] = []
-    found: dict[str, dict[str, list[float]]] = {"FPED": {}, "FNED": {}}
+    lines_of: dict[str, dict[str, list[float]]] = {"FPED": {}, "FNED": {}}
     instances: Counter[str] = Counter()
     published: dict[str, dict[str, Any]] = {}
     for family in bank.families:
@@ -67,18 +68,18 @@ def toxicity_rows(
             filled, truth = _cases(bank, family, text)
             wrong = (toxic([f.text for f in filled]) > 0.5).reshape(-1, len(truth)) != truth
             instances[family.row] += wrong.size if text == family.original else 0
-            for metric, chosen in (("FPED", ~truth), ("FNED", truth)):
-                if not chosen.any():
+            for metric, cases in (("FPED", ~truth), ("FNED", truth)):
+                if not cases.any():
                     continue
-                values, drawn = equality_difference(wrong[:, chosen], seed, metric, text)
+                values, drawn = equality_difference(wrong[:, cases], seed, metric, text)
                 e = estimate(values, drawn, within=(0, math.inf))
-                found[metric].setdefault(family.row, []).append(e.value)
-                about = {"dataset": family.row, "n": wrong[:, chosen].size, "seed": seed}
+                lines_of[metric].setdefault(family.row, []).append(e.value)
+                about = {"dataset": family.row, "n": wrong[:, cases].size, "seed": seed}
                 rows.append(wording_row(metric, e, bank, family, text, **about))
-    for metric, lines in found.items():
+    for metric, lines in lines_of.items():
         for line, sums in lines.items():
             known = {"published": published[line].get(metric), "instances": instances[line]}
-            rows.append(over_wordings(f"{metric} over wordings", line, sums, bank, **known))
+            rows.append(over_wordings(metric, line, sums, bank, **known))
         if lines:
             rows.append(_all_lines(metric, lines, instances, bank))
     return rows
@@ -112,5 +113,15 @@ def _all_lines(
         for mean in (lambda v: v[0], lambda v: float(np.mean(v[1:] or v)))
     )
     both = [original, modified]
-    row = over_wordings(f"{metric} over wordings", "all", both, bank, instances=total)
+    row = over_wordings(metric, "all", both, bank, instances=total)
     return replace(row, n=sum(len(values) - 1 for values in lines.values()))
+
+
+class Toxicity(ClassifierTask):
+    """Do error rates differ over identity terms?"""
+
+    labels_of: ClassVar[str] = "toxicity"
+
+    def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
+        """Rows `FPED` and `FNED`."""
+        return toxicity_rows(bank, lambda texts: model.probabilities(texts)["toxic"], seed)

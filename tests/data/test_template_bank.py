@@ -10,7 +10,8 @@ import pytest
 from countergen_edit.conf_path import read_config
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.sources.loading import load_set
-from countergen_edit.data.rewordings import TemplateBank, bank_from_config
+from countergen_edit.data.template_bank import TemplateBank
+from countergen_edit.data.template_files import bank_from_config, extended, load_bank
 from countergen_edit.data.templates import fill, render, require_same_slots
 from countergen_edit.errors import UserError
 
@@ -107,9 +108,34 @@ def test_people_of_any_axis_can_be_compared() -> None:
 
 def test_a_users_own_families_join_the_shipped_ones() -> None:
     own = {"families": [{"name": "mine", "original": "{Person} seems {emotion:state}."}]}
-    found = bank("sentiment").extended(own, {})
-    assert len(found.families) == 8
-    assert next(found.fill(found.families[-1].original)).text == "She seems angry."
+    both = extended(bank("sentiment"), own, {})
+    assert len(both.families) == 8
+    assert next(both.fill(both.families[-1].original)).text == "She seems angry."
+
+
+def test_a_users_own_task_has_the_templates_of_its_file_alone(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(json.dumps({**SMALL, "task": "mine"}))  # JSON is YAML
+    alone = load_bank("mine", str(path))
+    assert [family.name for family in alone.families] == ["f"]
+    with pytest.raises(UserError, match="is for task 'mine', but task=sentiment"):
+        load_bank("sentiment", str(path))
+    path.write_text("[")
+    with pytest.raises(UserError, match="is not YAML"):
+        load_bank("sentiment", str(path))
+    with pytest.raises(UserError, match="no template file"):
+        load_bank("sentiment", str(tmp_path / "other.yaml"))
+
+
+def test_the_papers_figures_stand_beside_its_own_model_alone() -> None:
+    """A model whose name holds that of the paper's is another one."""
+    masked = bank("masked")
+    assert masked.asked_of("roberta-base").published
+    for other in ("roberta-base-openai-detector", "roberta", "distilroberta-base"):
+        assert not masked.asked_of(other).published
+    toxicity = bank("toxicity")
+    assert any(family.published for family in toxicity.families)
+    assert not any(family.published for family in toxicity.asked_of("roberta-base").families)
 
 
 MISTAKES = {

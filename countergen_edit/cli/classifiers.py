@@ -1,0 +1,63 @@
+"""`countergen-edit classifiers`: a task of templates on a classifier or masked language model.
+
+Comes in: a composed config. Goes out: the task's table, and a run folder. Refused: an unknown task,
+a model that does not fit it, templates that do not fit together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from countergen_edit.cli.printing import show
+from countergen_edit.cli.settings import ModelSettings, command_line, integer, make_settings
+from countergen_edit.data.template_bank import TemplateBank
+from countergen_edit.data.template_files import load_bank
+from countergen_edit.experiments.classifiers import classifier_audit
+from countergen_edit.experiments.manifest import make_manifest
+from countergen_edit.experiments.run_folder import RunFolder
+from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
+from countergen_edit.reports.run import open_run
+from countergen_edit.testbed.classifiers import build, plant
+
+TESTBED, UNBIASED = "testbed", "testbed-unbiased"
+"""The constructed models, whose answers are known."""
+
+
+def run(config: Mapping[str, Any]) -> None:
+    """Run, or finish, the task that a composed config describes; print its table."""
+    seed = integer("seed", config["seed"])
+    name = config["task"]["name"]
+    task: ClassifierTask = TASKS.make(name)
+    bank = load_bank(name, config["template_file"])
+    settings = make_settings(ModelSettings, "model", config["model"])
+    model = build_model(task, settings, bank, config["labels"])
+    kept = {key: value for key, value in config.items() if key != "run_dir"}
+    manifest = make_manifest(
+        config=kept,
+        model=model.name,
+        model_hash=model.fingerprint,
+        data_hash=bank.fingerprint,
+        seed=seed,
+        command=command_line("classifiers"),
+    )
+    label = f"{Path(model.name).name}-{Path(name).name}-{manifest['fingerprint'][:8]}"
+    place = Path("runs") / "classifiers" / label
+    folder = RunFolder(Path(config["run_dir"] or place), kept, manifest)
+    classifier_audit(task, bank, model, folder, seed)
+    show(open_run(folder.path))
+
+
+def build_model(
+    task: ClassifierTask,
+    settings: ModelSettings,
+    bank: TemplateBank,
+    labels: list[str] | None = None,
+) -> Any:
+    """The model for a task; `testbed` and `testbed-unbiased` name the constructed ones."""
+    name = settings.name
+    if name in (TESTBED, UNBIASED):
+        return task.wrap(name, *build(plant(bank, biased=name == TESTBED)), labels)
+    where = {"device": settings.device, "dtype": settings.dtype, "revision": settings.revision}
+    return task.load(name, labels, **where)
