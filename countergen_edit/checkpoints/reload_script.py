@@ -1,4 +1,4 @@
-"""Load checkpoints as a stranger would, and write down what they say.
+"""Load checkpoints with transformers alone, and write down their logits.
 
 Run with `python -c`, on a job file: {"folders": {name: [folder, [[token, …], …], type of weights,
 whether to run the code in the folder]}, "threads": number, "out": file}.

@@ -33,7 +33,7 @@ RECORD, PARITY, EDIT, CARD = "countergen_edit.json", "parity.json", "edit", "REA
 TOKENIZER_CONFIG = "tokenizer_config.json"
 _PARTIAL = ".partial"
 _MARGIN = 1.1
-"""Space asked for beyond the weights: tokenizer, config, card."""
+"""Space required beyond the weights: tokenizer, config, card."""
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ def stock_classes(model: LanguageModel) -> tuple[str, str]:
 
 
 def empty_stock_model(model: LanguageModel, **changes: Any) -> Any:
-    """The stock architecture without memory for its weights, its config changed as told.
+    """The stock architecture without memory for its weights, its config changed.
 
     What the source's config says of code of its own is left out: stock classes need none, and
     whoever loads what is saved might run it.

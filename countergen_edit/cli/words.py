@@ -24,7 +24,7 @@ SEVERAL = {
 }
 """Group of which several are chosen → entry-point group of names of one's own."""
 PATHS = (
-    "run_dir", "save", "csv", "folder", "original", "template_file", "saved_edit", "sheets",
+    "run_dir", "run", "save", "csv", "folder", "original", "template_file", "saved_edit", "sheets",
     "directory", "similarity",
 )  # fmt: skip
 """Settings that hold a path or a name, which stands for itself."""

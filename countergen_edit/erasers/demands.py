@@ -1,4 +1,4 @@
-"""What a preserving erasure is asked: which vectors must go to zero, and which must stay.
+"""The constraints of a preserving erasure: which vectors go to zero, and which stay.
 
 For each context (a template, say) with group means μ_cg and their mean μ_c:
 

@@ -28,7 +28,7 @@ class Activations:
     """What the model held at the wanted tokens.
 
     Attributes:
-        values: For each site ``[layer, row, d_model]``, layers in the order asked for; "embed"
+        values: For each site ``[layer, row, d_model]``, layers in the order of the call; "embed"
             has one layer.
         row_text: The text that each row comes from, by its index; rows follow the texts.
     """

@@ -38,7 +38,8 @@ def generate(
 
     The text depends on no batch size and on no order: each row samples from its own random numbers,
     named by `seed`, the prompt, and how often it came before in `prompts`. So the k-th sample of a
-    prompt is the same whatever else is asked, and under an edit it is drawn with the same numbers.
+    prompt is the same whatever other prompts there are, and under an edit it is drawn with the same
+    numbers.
     What the checkpoint's generation config says about sampling or penalties is not used.
 
     Args:

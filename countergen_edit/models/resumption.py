@@ -90,7 +90,7 @@ class ResumingModel(LanguageModel):
 
     @contextmanager
     def _skipping(self, last: int, state: _State) -> Iterator[None]:
-        """Every block up to `last` hands on what left that one, without computing anything."""
+        """Every block up to `last` passes on the output of that one, without computing anything."""
         output = state.output()
         with ExitStack() as stack:
             for block in list(self.bridge.blocks)[: last + 1]:

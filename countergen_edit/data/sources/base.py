@@ -19,7 +19,7 @@ from countergen_edit.registry import Registry
 
 @dataclass(frozen=True)
 class Request:
-    """What a source is asked for, beside the keys of its own."""
+    """What a source gets beside its own keys: axis, split, groups, substitution, name."""
 
     axis: Axis
     split: Split

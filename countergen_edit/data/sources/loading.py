@@ -1,7 +1,7 @@
 """The one door through which data comes in: a dataset config becomes a `CounterfactualSet`.
 
 A config is flat: `source`, the source's own keys, and optionally `name`, `split` (whose names to
-take, where it is not the split asked for), `groups` and `names` (the user's own name map). Refused:
+take, where it is not that of the call), `groups` and `names` (the user's own name map). Refused:
 an unknown source or key, a key that is missing.
 """
 

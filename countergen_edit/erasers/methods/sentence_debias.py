@@ -48,7 +48,7 @@ class SentenceDebias(BaseEraser):
 
         Raises:
             UserError: bad rows or labels, an id with rows of one group only, `rank` not in
-                1 … d - 1, or more directions asked for than the pairs have.
+                1 … d - 1, or a `rank` above the number of directions of the pairs.
         """
         rows = self._read(X, y)
         self.row_ids_ = () if pairs is None else ("pairs",)
