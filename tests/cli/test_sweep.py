@@ -9,7 +9,7 @@ import pytest
 
 from countergen_edit.cli.main import main
 from countergen_edit.experiments.parts import parts_of
-from countergen_edit.experiments.run_folder import MANIFEST, RunFolder
+from countergen_edit.experiments.run_folder import MANIFEST, RunFolder, recorded_units
 from countergen_edit.metrics.rows import Row
 
 
@@ -44,3 +44,24 @@ def test_only_parts_of_the_same_model_data_and_code_are_taken_over(tmp_path: Pat
         assert json.loads((folder.path / MANIFEST).read_text())["tasks"] == {"gender": identity}
     assert list(parts_of(tmp_path / "pool", {"gender": "a"})) == ["gender/cell/same"]
     assert parts_of(tmp_path / "nowhere", {"gender": "a"}) == {}
+
+
+def test_jobs_of_multirun_join_to_the_bytes_of_one_run() -> None:
+    one = "[{source: testbed, family: questions}]"
+    small = ["data=testbed", "data.keep=[]", "eraser=[rlace,leace]", "combine=2"]
+    small += [f"data.{split}={one}" for split in ("fit", "validation", "test")]
+    assert main(["sweep", "--multirun", *small, "layers=[3],[4]", "run_dir=run"]) == 0
+    assert not Path("run").exists()
+    jobs = [*Path("run.parts").iterdir()]
+    assert sorted(len(recorded_units(job)) for job in jobs) == [3, 3]  # unedited and two cells
+    stamps = {p: p.stat().st_mtime_ns for p in Path("run.parts").rglob("results.jsonl")}
+    for folder in ("run", "alone"):
+        assert main(["sweep", *small, "layers=[3,4]", f"run_dir={folder}"]) == 0
+    joined, alone = (Path(folder, "results.jsonl").read_bytes() for folder in ("run", "alone"))
+    assert joined == alone
+    assert {p: p.stat().st_mtime_ns for p in stamps} == stamps
+    edits = {
+        folder: sorted(p.name for p in Path(folder, "edits").iterdir())
+        for folder in ("run", "alone")
+    }
+    assert edits["run"] == edits["alone"]
