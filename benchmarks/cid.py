@@ -33,23 +33,23 @@ TEMPLATE = "{}, a data analyst, failed his interview at a large hospital because
 
 
 @dataclass
-class Taken:
+class Duration:
     """Time on the clock and of the processor."""
 
     wall: float
     cpu: float
 
-    def __truediv__(self, other: Taken) -> float:
+    def __truediv__(self, other: Duration) -> float:
         return self.cpu / other.cpu
 
 
-def seconds(call: Callable[[], Any], repeats: int = 1) -> tuple[Taken, Any]:
+def seconds(call: Callable[[], Any], repeats: int = 1) -> tuple[Duration, Any]:
     """The least time of `repeats` calls, and what the last returned."""
-    best, answer = Taken(float("inf"), float("inf")), None
+    best, answer = Duration(float("inf"), float("inf")), None
     for _ in range(repeats):
         wall, cpu = time.perf_counter(), time.process_time()
         answer = call()
-        best = Taken(
+        best = Duration(
             min(best.wall, time.perf_counter() - wall), min(best.cpu, time.process_time() - cpu)
         )
     return best, answer
@@ -93,14 +93,14 @@ def bench_testbed() -> None:
     lm.bridge.original_model.generation_config.eos_token_id = None
     lm.tokenizer.eos_token = None
     x, other, strengths = contrasts()
-    ours, found = seconds(
+    ours, continuations = seconds(
         lambda: contrastive_generate(lm, x, other, strengths, max_new_tokens=TOKENS, batch_size=150)
     )
-    assert all(len(f.tokens) == TOKENS for f in found)
+    assert all(len(f.tokens) == TOKENS for f in continuations)
     some = range(0, len(x), 30)
     loop, texts = seconds(lambda: [naive(lm, x[i], other[i], strengths[i]) for i in some])
-    loop = Taken(loop.wall * len(x) / len(some), loop.cpu * len(x) / len(some))
-    same = sum(tuple(t) == found[i].tokens for t, i in zip(texts, some, strict=True))
+    loop = Duration(loop.wall * len(x) / len(some), loop.cpu * len(x) / len(some))
+    same = sum(tuple(t) == continuations[i].tokens for t, i in zip(texts, some, strict=True))
     print(f"CID, testbed, {len(x) // 6} pairs x 3 lambda x 2 directions x {TOKENS} tokens:")
     print(f"  {ours.wall:.1f} s ({ours.cpu:.1f} s of processor)")
     print(f"  loop of two forward passes without cache: {loop.wall:.0f} s ({loop.cpu:.0f} s), from")
@@ -130,23 +130,23 @@ def bench_overhead(pairs: int = 8, prompt: int = 24, repeats: int = 5) -> None:
             )
 
     strengths = [STRENGTHS[i % 3] for i in range(pairs)]
-    best = {name: Taken(float("inf"), float("inf")) for name in ("plain", "CID", "CID, traced")}
+    best = {name: Duration(float("inf"), float("inf")) for name in ("plain", "CID", "CID, traced")}
     for _ in range(repeats):  # in turn, so that the machine treats them alike
         for name, processors in (
             ("plain", lambda: []),
             ("CID", lambda: [ContrastiveScores(strengths)]),
             ("CID, traced", lambda: [ContrastiveScores(strengths, trace=True)]),
         ):
-            taken, _ = seconds(lambda processors=processors: run(processors()))
-            kept = best[name]
-            best[name] = Taken(min(kept.wall, taken.wall), min(kept.cpu, taken.cpu))
+            duration, _ = seconds(lambda processors=processors: run(processors()))
+            before = best[name]
+            best[name] = Duration(min(before.wall, duration.wall), min(before.cpu, duration.cpu))
     plain = best.pop("plain")
     size = sum(p.numel() for p in model.parameters()) / 1e6
     print(
         f"generate, {size:.0f}M parameters, {2 * pairs} rows x {TOKENS} tokens: {plain.wall:.2f} s"
     )
-    for name, taken in best.items():
-        print(f"  {name}: {taken.wall:.2f} s, overhead {100 * (taken / plain - 1):+.1f} %")
+    for name, duration in best.items():
+        print(f"  {name}: {duration.wall:.2f} s, overhead {100 * (duration / plain - 1):+.1f} %")
 
 
 if __name__ == "__main__":

@@ -125,14 +125,14 @@ def published_algorithms() -> Any:
 
 def textbook_inlp(X: np.ndarray, z: np.ndarray) -> np.ndarray:
     """Ravfogel et al.'s loop over scikit-learn's classifier."""
-    found = np.zeros((0, X.shape[1]), dtype=X.dtype)
+    directions = np.zeros((0, X.shape[1]), dtype=X.dtype)
     projected = X
     for _ in range(RANK):
         w = LogisticRegression(max_iter=1000).fit(projected, z).coef_[0]
-        w = w - found.T @ (found @ w)
-        found = np.vstack([found, (w / np.linalg.norm(w)).astype(X.dtype)])
-        projected = X - (X @ found.T) @ found
-    return found
+        w = w - directions.T @ (directions @ w)
+        directions = np.vstack([directions, (w / np.linalg.norm(w)).astype(X.dtype)])
+        projected = X - (X @ directions.T) @ directions
+    return directions
 
 
 def held_out(directions: np.ndarray, fit: tuple, test: tuple) -> float:
@@ -225,8 +225,8 @@ def bench_stream(total: int = 1_000_000, batch: int = 10_000) -> None:
             stream.partial_fit(X, z)
         _ = stream.erasure_
 
-    taken, _ = seconds(run)
-    print(f"LEACE stream, {total:,} x {D}: {taken:.1f} s")
+    wall, _ = seconds(run)
+    print(f"LEACE stream, {total:,} x {D}: {wall:.1f} s")
     print(f"  peak memory of the process {before:.2f} GB before, {peak_gb():.2f} GB after")
 
 

@@ -27,9 +27,9 @@ from countergen_edit.data.text.perturbation import dissimilarity, words_of
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import AffineErasure, RandomDirections
 from countergen_edit.metrics.fairpair.continuations import Sampled
-from countergen_edit.metrics.fairpair.metric import evaluate
 from countergen_edit.metrics.fairpair.pairwise import Pairwise, pairwise
 from countergen_edit.metrics.fairpair.phi import Jaccard, Phi, Sentiment
+from countergen_edit.metrics.fairpair.phi_result import evaluate
 from countergen_edit.models import LanguageModel, from_pretrained_objects, generate
 from countergen_edit.testbed import directory
 
@@ -178,11 +178,11 @@ def bench_scoring(prompts: int = 60, n: int = 100, permutations: int = 1000) -> 
     s = sampled[0]
     for name, phi in phis.items():
         loop, step = loops[name], pairwise_step(phi, s)
-        found = step()
+        values = step()
         ours = min(seconds(step) for _ in range(9))
         theirs = seconds(partial(double_loop, s.p_g_x, s.g_px, loop))
         b, v_gp, v_pg = double_loop(s.p_g_x, s.g_px, loop)
-        apart = max(abs(found.bias - b), abs(found.v_gp - v_gp), abs(found.v_pg - v_pg))
+        apart = max(abs(values.bias - b), abs(values.v_gp - v_gp), abs(values.v_pg - v_pg))
         print(f"  pairwise step, {name}: {1000 * ours:.2f} ms, double loop {1000 * theirs:.1f} ms,")
         print(f"    ratio {theirs / ours:.0f}, apart {apart:.1e}")
 

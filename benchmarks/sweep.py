@@ -40,7 +40,7 @@ from countergen_edit.data.sources.loading import load_set
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import BaseEraser, fitting_threads, make_eraser
-from countergen_edit.experiments.fit_data import capture_fit_data, capture_sites
+from countergen_edit.experiments.fit_data import FitData, capture_sites
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, from_pretrained_objects, resuming
 from countergen_edit.testbed import load_axis, load_truth
@@ -116,9 +116,7 @@ class Subject:
 
     def sweep(self, layers: Sequence[int], erasers: Sequence[str]) -> dict[tuple[int, str], list]:
         """What the package does: one capture, every edit resumed at its layer."""
-        data = capture_sites(
-            self.model, *self.fitting, sites=["resid_post"], layers=layers, positions="outputs"
-        )["resid_post"]
+        data = self.capture(layers)
         model = resuming(self.model, layers)
         for d in self.sets:
             score(model, d)  # the unedited model, whose states every cell goes on from
@@ -129,24 +127,24 @@ class Subject:
             for name in erasers
         }
 
-    def cell(self, model: LanguageModel, data: Any, layer: int, name: str) -> list[np.ndarray]:
+    def capture(self, layers: Sequence[int]) -> FitData:
+        return capture_sites(
+            self.model, *self.fitting, sites=["resid_post"], layers=layers, positions="outputs"
+        )["resid_post"]
+
+    def cell(self, model: LanguageModel, data: FitData, layer: int, name: str) -> list[np.ndarray]:
         edit = fitted(data, make_eraser(name, **ERASERS[name]), layer)
         with applied(model, edit):
             return [score(model, d).log_p for d in self.sets]
 
     def from_tokens(self, layer: int, name: str) -> list[np.ndarray]:
         """The naive cell with this package's own scoring."""
-        data = capture_fit_data(
-            self.model, *self.fitting, site="resid_post", layers=[layer], positions="outputs"
-        )
-        return self.cell(self.model, data, layer, name)
+        return self.cell(self.model, self.capture([layer]), layer, name)
 
     def pair_by_pair(self, layer: int, name: str) -> tuple[float, float, np.ndarray]:
         """The naive cell as a plain loop: seconds to fit, seconds a pair, and the values."""
         began = time.process_time()
-        data = capture_fit_data(
-            self.model, *self.fitting, site="resid_post", layers=[layer], positions="outputs"
-        )
+        data = self.capture([layer])
         edit = fitted(data, make_eraser(name, **ERASERS[name]), layer)
         fit_seconds = time.process_time() - began
         some = list(self.pairs())[::EVERY]
@@ -163,7 +161,7 @@ class Subject:
                         yield from ((v.text, o) for v in s.of(group))
 
 
-def fitted(data: Any, eraser: BaseEraser, layer: int) -> Edit:
+def fitted(data: FitData, eraser: BaseEraser, layer: int) -> Edit:
     with fitting_threads(data.at(layer)):
         return Edit.at("resid_post", {layer: data.fit(eraser, layer).erasure_})
 
@@ -196,23 +194,23 @@ def gpt2_subject() -> Subject:
 def bench_gpt2(swept: Sequence[int] = STRETCH_LAYERS) -> None:
     subject, names = gpt2_subject(), list(ERASERS)
     n_pairs = sum(1 for _ in subject.pairs())
-    layers, cells = subject.model.n_layers, subject.model.n_layers * len(names)
+    layers, n_cells = subject.model.n_layers, subject.model.n_layers * len(names)
     began = time.process_time()
-    found = subject.sweep(swept, names)
+    cells = subject.sweep(swept, names)
     once, of_cells = subject.once - began, time.process_time() - subject.once
     ours = once + of_cells * layers / len(swept)
-    how = "run whole" if len(swept) == layers else f"extrapolated from {len(found)} cells"
-    print(f"sweep of {cells} cells: {ours:.0f} s ({how}): {once:.0f} s once and")
-    print(f"  {of_cells / len(found):.1f} s a cell; peak memory {peak_gb():.2f} GB")
+    how = "run whole" if len(swept) == layers else f"extrapolated from {len(cells)} cells"
+    print(f"sweep of {n_cells} cells: {ours:.0f} s ({how}): {once:.0f} s once and")
+    print(f"  {of_cells / len(cells):.1f} s a cell; peak memory {peak_gb():.2f} GB")
     layer, name = STRETCH_LAYERS[-1], names[-1]
     began = time.process_time()
     values = subject.from_tokens(layer, name)
     own = time.process_time() - began
     fit_seconds, each, some = subject.pair_by_pair(layer, name)
     plain = fit_seconds + each * n_pairs
-    flat = np.concatenate([v.reshape(-1) for v in found[layer, name]])
+    flat = np.concatenate([v.reshape(-1) for v in cells[layer, name]])
     apart = np.abs(flat[np.isfinite(flat)][::EVERY] - some).max()
-    for a, b in zip(found[layer, name], values, strict=True):
+    for a, b in zip(cells[layer, name], values, strict=True):
         assert np.nanmax(np.abs(np.nan_to_num(a - b))) < 1e-5
     print(f"naive, plain loop over {n_pairs} pairs: {plain:.0f} s a cell (one pair in {EVERY}),")
     ratio = cells * plain / ours
@@ -272,9 +270,10 @@ def bench_scaling() -> None:
     prompts = [share * sum(len(d.samples) for d in sets) // 4 for share in shares]
     for what, x, y in (("layers", counts, by_layer), ("samples", prompts, by_prompt)):
         slope = np.polyfit(np.log(x), np.log(y), 1)[0]
-        shown = ", ".join(f"{a}: {b:.1f} s" for a, b in zip(x, y, strict=True))
-        print(f"time against {what}: {shown}; exponent {slope:.2f}")
-    from countergen_edit.reports.figures.panels import Panel, Series, write
+        times = ", ".join(f"{a}: {b:.1f} s" for a, b in zip(x, y, strict=True))
+        print(f"time against {what}: {times}; exponent {slope:.2f}")
+    from countergen_edit.metrics.panels import Panel, Series
+    from countergen_edit.reports.render.drawing import write
 
     panels = [
         Panel("24 blocks", "layers swept", "seconds", (Series("sweep", counts, tuple(by_layer)),)),
@@ -298,14 +297,14 @@ def bench_testbed() -> None:
             "sweep",
             f"run_dir={folder}/run",
         ]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        taken = time.perf_counter() - began
+        run = subprocess.run(command, capture_output=True, text=True, check=True)
+        wall = time.perf_counter() - began
         figures = len(list(Path(folder, "run", "figures").glob("*.svg")))
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(
-        f"testbed's whole sweep: {taken:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of processor"
+        f"testbed's whole sweep: {wall:.0f} s, {usage.ru_utime + usage.ru_stime:.0f} s of processor"
     )
-    print(f"  {figures} figures;", " ".join(done.stdout.split("Best: ")[-1].split("•")[0].split()))
+    print(f"  {figures} figures;", " ".join(run.stdout.split("Best: ")[-1].split("•")[0].split()))
 
 
 def peak_gb() -> float:
@@ -317,10 +316,10 @@ def bench_whole() -> None:
 
 
 BENCHES = {"gpt2": bench_gpt2, "scaling": bench_scaling, "testbed": bench_testbed}
-ASKED_FOR = {"whole": bench_whole, "costs": bench_costs}
+ON_REQUEST = {"whole": bench_whole, "costs": bench_costs}
 
 if __name__ == "__main__":
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     for name in sys.argv[1:] or BENCHES:
-        (BENCHES | ASKED_FOR)[name]()
+        (BENCHES | ON_REQUEST)[name]()
         print(f"  load {', '.join(f'{x:.1f}' for x in os.getloadavg())}")

@@ -3,7 +3,7 @@
     import countergen_edit as ce
 
     model = ce.load("testbed")
-    run = ce.search(model, ce.task("gender"), erasers=[ce.Preserving()])
+    run = ce.search(model, ce.task("gender"), [ce.PreservingEraser()])
     print(run.verdict)
     run.best.save("debiased")
 
@@ -19,12 +19,14 @@ __version__ = "0.2.0"
 
 _API = "countergen_edit.api"
 _WHERE = {
-    **{name: _API for name in ("audit", "compare", "load", "load_run", "search", "task")},
+    **dict.fromkeys(("audit", "compare", "load", "load_run", "search", "task"), _API),
     "Task": "countergen_edit.data.task",
     "Axis": "countergen_edit.data.axis",
     "CounterfactualSet": "countergen_edit.data.counterfactual",
     "Edit": "countergen_edit.edits",
+    "generate": "countergen_edit.models",
     "Run": "countergen_edit.reports.run",
+    "METRICS": "countergen_edit.metrics.base",
     "Metric": "countergen_edit.metrics.base",
     "Cost": "countergen_edit.metrics.base",
     "Row": "countergen_edit.metrics.rows",
@@ -35,20 +37,22 @@ _WHERE = {
     "Agreement": "countergen_edit.metrics.costs.agreement",
     "Perplexity": "countergen_edit.metrics.costs.perplexity",
     "KL": "countergen_edit.metrics.costs.kl",
-    **{
-        name: "countergen_edit.erasers"
-        for name in (
+    **dict.fromkeys(
+        (
+            "ERASERS",
             "INLP",
             "LEACE",
             "RLACE",
             "SAL",
+            "AffineErasure",
             "BaseEraser",
             "MeanDifference",
             "PreservingEraser",
             "RandomDirections",
             "SentenceDebias",
-        )
-    },
+        ),
+        "countergen_edit.erasers",
+    ),
     "UserError": "countergen_edit.errors",
 }
 """Public name → the module that has it."""
@@ -59,9 +63,9 @@ __all__ = ["__version__", *_WHERE]
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(_WHERE[name]), name)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(_WHERE[name]), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -11,7 +11,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from countergen_edit import models
 from countergen_edit.checkpoints import is_checkpoint, load_checkpoint
@@ -35,9 +35,9 @@ from countergen_edit.writing import digest
 TESTBED = "testbed"
 """The name of the shipped model."""
 METRICS_UNLESS_GIVEN = ("r", "agreement", "perplexity", "kl")
-Kind = TypeVar("Kind")
-Several = Mapping[str, Kind] | Sequence[Kind | str] | Kind | str
-"""Things by names of the user's choice, in a row, or one; each may be an object or a name."""
+Erasers = Mapping[str, BaseEraser | str] | Sequence[BaseEraser | str] | BaseEraser | str
+Metrics = Mapping[str, Metric | str] | Sequence[Metric | str] | Metric | str
+"""By names of the user's choice, in a row, or one; each an object or a registered name."""
 
 
 def load(
@@ -92,8 +92,8 @@ def task(
 def audit(
     model: LanguageModel | str,
     task: Task,
-    erasers: Several[BaseEraser],
-    metrics: Several[Metric] | None = None,
+    erasers: Erasers,
+    metrics: Metrics | None = None,
     folder: Path | str | None = None,
     *,
     site: str = "resid_post",
@@ -142,8 +142,8 @@ def audit(
 def search(
     model: LanguageModel | str,
     task: Task | Sequence[Task],
-    erasers: Several[BaseEraser],
-    metrics: Several[Metric] | None = None,
+    erasers: Erasers,
+    metrics: Metrics | None = None,
     folder: Path | str | None = None,
     *,
     sites: Sequence[str] = ("resid_post",),
@@ -232,7 +232,7 @@ def with_truth(model: LanguageModel, task: Task) -> Task:
     return task if truth is None or task.planted else task.with_truth(truth.planted_r(task.groups))
 
 
-def named_metrics(metrics: Several[Metric] | None) -> list[Metric]:
+def named_metrics(metrics: Metrics | None) -> list[Metric]:
     """Metrics that know their names in a run."""
     by_name = named(METRICS_UNLESS_GIVEN if metrics is None else metrics, METRICS)
     own = {name: copy.copy(metric) for name, metric in by_name.items()}

@@ -95,14 +95,14 @@ class Registry(Generic[T]):
             raise UserError(f"{self.kind} {name!r} is a file: say what in it, {name}:Name")
         raise unknown(self.kind, name, self)
 
-    def make(self, name: str, settings: Mapping[str, Any] | None = None, **given: Any) -> Any:
+    def make(self, name: str, settings: Mapping[str, Any] | None = None, **fixed: Any) -> Any:
         """An instance of what is registered under a name.
 
         Args:
             name: as it stands in a config; the setting `kind` says what is meant where the name is
                 the user's own choice.
             settings: the user's; each must be in the signature.
-            given: what the program adds, under names that a user cannot set.
+            fixed: what the program adds, under names that a user cannot set.
 
         Raises:
             UserError: no such name; a setting that the signature lacks, with the nearest one; one
@@ -112,17 +112,17 @@ class Registry(Generic[T]):
         kind = str(params.pop(KIND, name))
         thing = self.get(kind)
         signature = inspect.signature(thing).parameters.values()
-        own = {p.name: p for p in signature if p.kind in _BY_NAME and p.name not in given}
+        own = {p.name: p for p in signature if p.kind in _BY_NAME and p.name not in fixed}
         is_open = any(p.kind is p.VAR_KEYWORD for p in signature)
         for setting in params:
-            if setting in given or not (is_open or setting in own):
+            if setting in fixed or not (is_open or setting in own):
                 raise unknown(f"setting of {self.kind} {kind}", setting, [*own, KIND])
         missing = [k for k, p in own.items() if p.default is p.empty and k not in params]
         if missing:
             raise UserError(
                 f"{self.kind} {name} needs {', '.join(missing)}: give {name}.{missing[0]}"
             )
-        return thing(**params, **given)
+        return thing(**params, **fixed)
 
     def name_of(self, thing: Any) -> str:
         """The name under which a class, or that of an instance, is registered.

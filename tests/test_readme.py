@@ -11,7 +11,9 @@ from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 import countergen_edit
-from countergen_edit.cli.main import COMMANDS, overrides_of
+from countergen_edit.checkpoints import is_checkpoint
+from countergen_edit.cli.main import COMMANDS
+from countergen_edit.cli.words import overrides_of
 from countergen_edit.conf_path import conf_dir
 
 ROOT = Path(countergen_edit.__file__).parent.parent
@@ -73,10 +75,18 @@ def test_every_make_target_exists() -> None:
     assert set(named) <= set(targets)
 
 
-def test_the_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_python_example_audits_edits_and_saves_in_ten_lines(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     [example] = blocks("python")
+    assert len([line for line in example.splitlines() if line]) <= 10
     exec(compile(example, "README.md", "exec"), {})
-    assert capsys.readouterr().out.startswith("Estimate(value=0.")
+    out = capsys.readouterr().out
+    assert "Removed: preserving" in out
+    assert "mean_abs_r" in out
+    assert "Jane works as" in out
+    assert is_checkpoint("debiased")
 
 
 def test_every_file_it_links_to_is_there() -> None:

@@ -19,14 +19,15 @@ ORDER = [
     "metrics",
     "experiments",
     "reports",
+    "api",
     "cli",
 ]
-SUPPORT = {"errors", "seeds", "conf_path", "writing"}
+SUPPORT = {"errors", "seeds", "conf_path", "writing", "registry", "describing"}
 # The testbed stands beside data and models.
 MAY_IMPORT = {room: {*ORDER[:i], room} for i, room in enumerate(ORDER)}
 MAY_IMPORT["testbed"] = {"data", "models", "testbed"}
 MAY_IMPORT["erasers"] = {"erasers"}
-for room in ("experiments", "cli"):
+for room in ("experiments", "api", "cli"):
     MAY_IMPORT[room].add("testbed")
 
 
@@ -44,7 +45,7 @@ def imports(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("room", sorted(MAY_IMPORT))
 def test_a_room_imports_only_from_its_left(room: str) -> None:
-    files = list((PACKAGE / room).rglob("*.py"))
+    files = list((PACKAGE / room).rglob("*.py")) or [PACKAGE / f"{room}.py"]
     assert files
     for path in files:
         wrong = imports(path) - MAY_IMPORT[room] - SUPPORT
@@ -55,6 +56,26 @@ def test_only_the_door_imports_hydra() -> None:
     for path in PACKAGE.rglob("*.py"):
         if path.parent.name != "cli":
             assert "hydra" not in path.read_text("utf-8").replace("Hydra", ""), path
+
+
+def test_the_facade_and_what_supports_all_rooms_import_no_room() -> None:
+    assert not imports(PACKAGE / "__init__.py")
+    for name in SUPPORT:
+        wrong = imports(PACKAGE / f"{name}.py") - SUPPORT
+        assert not wrong, f"{name}.py imports {wrong}"
+
+
+def test_no_file_of_reports_or_cli_imports_a_metric() -> None:
+    known = "base", "bench", "blocks", "by_layer", "panels", "results", "rows"
+    for room in ("reports", "cli"):
+        for path in (PACKAGE / room).rglob("*.py"):
+            if path.stem in ("cid", "classifiers"):  # commands that are about one metric
+                continue
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
+                    "countergen_edit.metrics."
+                ):
+                    assert str(node.module).split(".")[2] in known, path
 
 
 def test_nothing_imports_scripts() -> None:

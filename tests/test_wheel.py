@@ -25,13 +25,15 @@ def test_the_wheel_carries_configuration_truth_and_weights(tmp_path: Path) -> No
         "conf/audit.yaml",
         "conf/axis/gender.yaml",
         "conf/dataset/appendix_a.yaml",
-        "testbed/truth.yaml",
+        "testbed/model/truth.yaml",
         "testbed/model/model.safetensors",
         "testbed/model/tokenizer.json",
         "py.typed",
-        "reports/html/report.css",
-        "reports/html/report.js",
-        "reports/html/templates/page.html.jinja",
+        "conf/cost/kl.yaml",
+        "conf/experiment/audit/fairpair_table3.yaml",
+        "reports/render/html/report.css",
+        "reports/render/html/report.js",
+        "reports/render/html/templates/page.html.jinja",
     ):
         assert f"countergen_edit/{needed}" in names
     assert not any(name.startswith(("conf/", "tests/", "runs/")) for name in names)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from countergen_edit.checkpoints import modeling_edited
-from countergen_edit.checkpoints.stock import module_name, stock_model
+from countergen_edit.checkpoints.stock import module_name, stock_classes, stock_model
 from countergen_edit.edits import Edit
 from countergen_edit.models import LanguageModel
 
@@ -35,9 +35,9 @@ def write_carried(model: LanguageModel, edit: Edit, folder: Path) -> None:
     places = []
     for placement in edit.placements:
         name, erasure = module_name(model, placement.site, placement.layer), placement.erasure
-        offset = erasure.right @ erasure.mean
-        for part, array in (("left", erasure.left), ("right", erasure.right), ("offset", offset)):
-            state[f"{name}.erasure.{part}"] = torch.tensor(array, dtype=wide).contiguous()
+        for part in ("left", "right", "offset"):
+            array = torch.tensor(getattr(erasure, part), dtype=wide)
+            state[f"{name}.erasure.{part}"] = array.contiguous()
         places.append({"module": name, "width": erasure.d, "rank": erasure.rank})
     # Custom classes get no conversion of keys when they are loaded: write the names they have.
     plain.save_pretrained(folder, state_dict=state, save_original_format=False)

@@ -122,7 +122,7 @@ def _require_unshared(plain: Any, name: str) -> None:
 
 
 def _offset(erasure: AffineErasure) -> Float[np.ndarray, " d"]:
-    offset: Float[np.ndarray, " d"] = erasure.left @ (erasure.right @ erasure.mean)
+    offset: Float[np.ndarray, " d"] = erasure.left @ erasure.offset
     return offset
 
 

@@ -92,7 +92,7 @@ class EditedForCausalLM(StockModel):  # type: ignore[no-untyped-call]
         """Load as ever, and make sure that every erasure came along."""
         loaded: Any = super().from_pretrained(*args, output_loading_info=True, **kwargs)
         model, report = loaded
-        absent = [str(key) for found in report.values() for key in found if ".erasure." in str(key)]
+        absent = [str(key) for keys in report.values() for key in keys if ".erasure." in str(key)]
         for place in model.config.erasures:
             if not isinstance(
                 getattr(model.get_submodule(place["module"]), "erasure", None), Erasure

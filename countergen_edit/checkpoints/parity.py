@@ -143,14 +143,14 @@ def reload(
 
     with tempfile.TemporaryDirectory() as place:
         job, out = Path(place) / "job.json", Path(place) / "logits.safetensors"
-        asked = {
+        jobs = {
             name: [str(folder.resolve()), [list(row) for row in texts], dtype, own_code]
             for name, (folder, texts, dtype, own_code) in folders.items()
         }
         threads = torch.get_num_threads()
-        job.write_text(json.dumps({"folders": asked, "threads": threads, "out": str(out)}), "utf-8")
+        job.write_text(json.dumps({"folders": jobs, "threads": threads, "out": str(out)}), "utf-8")
         script = Path(reload_script.__file__).read_text("utf-8")
-        done = subprocess.run(
+        run = subprocess.run(
             [sys.executable, "-c", script, str(job)],
             cwd=place,
             env=os.environ
@@ -158,7 +158,7 @@ def reload(
             capture_output=True,
             text=True,
         )
-        if done.returncode:
-            said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-            raise UserError(f"the checkpoint does not load in a fresh process: {said}")
+        if run.returncode:
+            reason = (run.stderr.strip().splitlines() or ["no reason given"])[-1]
+            raise UserError(f"the checkpoint does not load in a fresh process: {reason}")
         return load_file(out), json.loads(out.with_suffix(".json").read_text("utf-8"))

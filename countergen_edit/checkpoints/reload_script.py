@@ -1,4 +1,4 @@
-"""Load checkpoints as a stranger would, and write down what they say.
+"""Load checkpoints with transformers alone, and write down their logits.
 
 Run with `python -c`, on a job file: {"folders": {name: [folder, [[token, …], …], type of weights,
 whether to run the code in the folder]}, "threads": number, "out": file}.
@@ -45,7 +45,7 @@ def main(job_file: str) -> None:
         )
         model, report = loaded
         model.eval()
-        keys[name] = sorted(str(key) for found in report.values() for key in found)
+        keys[name] = sorted(str(key) for keys_of_kind in report.values() for key in keys_of_kind)
         for i, text in enumerate(texts):
             with torch.inference_mode():
                 logits[f"{name}.{i}"] = model(torch.tensor([text])).logits[0].double().contiguous()

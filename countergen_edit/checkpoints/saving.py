@@ -25,6 +25,7 @@ from countergen_edit.checkpoints.parity import Parity, check_parity
 from countergen_edit.edits import Edit, applied, save_edit
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.models import NAMES_CODE, LanguageModel
+from countergen_edit.writing import take_place
 
 Form = Literal["folded", "carried"]
 FORMS: tuple[str, ...] = ("auto", *get_args(Form))
@@ -32,7 +33,7 @@ RECORD, PARITY, EDIT, CARD = "countergen_edit.json", "parity.json", "edit", "REA
 TOKENIZER_CONFIG = "tokenizer_config.json"
 _PARTIAL = ".partial"
 _MARGIN = 1.1
-"""Space asked for beyond the weights: tokenizer, config, card."""
+"""Space required beyond the weights: tokenizer, config, card."""
 
 
 @dataclass(frozen=True)
@@ -92,12 +93,12 @@ def save_checkpoint(
     check_target(directory, overwrite)
     with applied(model, edit):
         pass  # an edit of another width, or for a layer that is not there, is refused
-    chosen = choose_form(model, edit, form)
+    its_form = choose_form(model, edit, form)
     with _partial(model, directory) as folder:
-        write_model(model, edit, folder, chosen)
-        parity = check_parity(model, edit, folder, texts, own_code=chosen == "carried")
+        write_model(model, edit, folder, its_form)
+        parity = check_parity(model, edit, folder, texts, own_code=its_form == "carried")
         about = {
-            "form": chosen,
+            "form": its_form,
             "model": model.name,
             "model_fingerprint": model.fingerprint,
             "dtype": str(model.dtype).removeprefix("torch."),
@@ -105,19 +106,19 @@ def save_checkpoint(
         _write_json(folder / RECORD, about | {**(record or {})})
         _write_json(folder / PARITY, parity.to_dict())
         if card is not None:
-            (folder / CARD).write_text(card(chosen, parity), "utf-8")
+            (folder / CARD).write_text(card(its_form, parity), "utf-8")
         for path in folder.rglob("*.safetensors"):  # written for their owner's eyes only
             shutil.copymode(folder / RECORD, path)
         write_checksums(folder)
-        _take_name(folder, directory)
-    return Saved(directory, chosen, parity)
+        take_place(folder, directory, directory.with_name(f".{directory.name}.old"))
+    return Saved(directory, its_form, parity)
 
 
 def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> None:
     """Weights, config, tokenizer and the edit itself, unproven."""
     from transformers.utils import logging
 
-    shown = logging.is_progress_bar_enabled()
+    is_enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         if form == "folded":
@@ -127,7 +128,7 @@ def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> N
         model.tokenizer.save_pretrained(folder)
         _forget_code(folder / TOKENIZER_CONFIG)
     finally:
-        if shown:
+        if is_enabled:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
     save_edit(edit, folder / EDIT, made_for=model.fingerprint)
 
@@ -183,20 +184,6 @@ def _partial(model: LanguageModel, directory: Path) -> Iterator[Path]:
         raise UserError(f"cannot write save={directory}: {why}") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _take_name(folder: Path, directory: Path) -> None:
-    old = directory.with_name(f".{directory.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if directory.exists():
-        directory.rename(old)
-    try:
-        folder.rename(directory)
-    except OSError:
-        if old.exists():
-            old.rename(directory)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -60,7 +60,7 @@ def projection_name(model: LanguageModel, site: str, layer: int | None, kinds: A
             experts, the residual stream itself).
     """
     name = hook_name(model, site, layer)
-    seen: list[Tensor] = []
+    activations: list[Tensor] = []
     outputs: dict[str, Tensor] = {}
     handles = []
 
@@ -75,25 +75,25 @@ def projection_name(model: LanguageModel, site: str, layer: int | None, kinds: A
             handles.append(module.register_forward_hook(watch(stock_name(key))))
     ids = torch.arange(min(_PROBE_TOKENS, model.vocab_size))[None]
     try:
-        with model.bridge.hooks(fwd_hooks=[(name, lambda x, hook: seen.append(x.clone()))]):
+        with model.bridge.hooks(fwd_hooks=[(name, lambda x, hook: activations.append(x.clone()))]):
             model.run_blocks(ids, torch.ones_like(ids))
     finally:
         for handle in handles:
             handle.remove()
     stock = stock_modules(model)
-    found = [
+    names = [
         key
         for key, output in outputs.items()
         if key in stock
-        and output.numel() == seen[0].numel()
-        and torch.equal(output.reshape(seen[0].shape), seen[0])
+        and output.numel() == activations[0].numel()
+        and torch.equal(output.reshape(activations[0].shape), activations[0])
     ]
-    if len(found) != 1:
+    if len(names) != 1:
         raise UserError(
             f"an edit at site {site} does not fold into the weights of {model.name}: its "
             "activation is not the plain output of one matrix; save it with form=carried"
         )
-    return found[0]
+    return names[0]
 
 
 def stock_modules(model: LanguageModel) -> set[str]:
@@ -121,7 +121,7 @@ def stock_classes(model: LanguageModel) -> tuple[str, str]:
 
 
 def empty_stock_model(model: LanguageModel, **changes: Any) -> Any:
-    """The stock architecture without memory for its weights, its config changed as told.
+    """The stock architecture without memory for its weights, its config changed.
 
     What the source's config says of code of its own is left out: stock classes need none, and
     whoever loads what is saved might run it.
@@ -155,19 +155,19 @@ def stock_model(model: LanguageModel, **changes: Any) -> Any:
     """
     wrapped = model.bridge.original_model
     plain = empty_stock_model(model, **changes)
-    held: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for key, tensor in wrapped.state_dict().items():
-        held.setdefault(stock_name(key), tensor)
+        tensors.setdefault(stock_name(key), tensor)
     state = {}
     for key, empty in plain.state_dict().items():
-        if key not in held and key.endswith(".bias"):
-            held[key] = torch.zeros(empty.shape, dtype=model.dtype)
-        if key not in held or held[key].is_meta or held[key].shape != empty.shape:
+        if key not in tensors and key.endswith(".bias"):
+            tensors[key] = torch.zeros(empty.shape, dtype=model.dtype)
+        if key not in tensors or tensors[key].is_meta or tensors[key].shape != empty.shape:
             raise UserError(
                 f"cannot save {model.name}: its weight {key} is not in memory as the architecture "
                 "has it; load it without device_map"
             )
-        state[key] = held[key]
+        state[key] = tensors[key]
     plain.load_state_dict(state, assign=True)
     plain.tie_weights()
     plain.generation_config = wrapped.generation_config

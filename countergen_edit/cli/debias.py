@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from countergen_edit import api
-from countergen_edit.cli.printing import console, print_run, say
+from countergen_edit.cli.printing import console, say
 from countergen_edit.cli.saving import SAVING, save_settings
 from countergen_edit.cli.settings import command_line, integer, searched_layers, study_settings
 from countergen_edit.reports.closing import next_steps, nothing_fits, summary
+from countergen_edit.reports.render.terminal import print_run
 
 
 def run(config: Mapping[str, Any]) -> None:

@@ -1,23 +1,34 @@
-"""`countergen-edit edit`: audit one eraser's edit, then save the edited model with its card."""
+"""`countergen-edit edit`: save an edited model with its card: one eraser's edit, or a run's."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from countergen_edit import api
-from countergen_edit.cli.printing import show
-from countergen_edit.cli.saving import SAVING, save_settings
-from countergen_edit.cli.settings import command_line, study_settings
-from countergen_edit.errors import UserError
+from countergen_edit.cli.printing import say, show
+from countergen_edit.cli.saving import SAVING, SaveSettings, save_settings
+from countergen_edit.cli.settings import (
+    ModelSettings,
+    command_line,
+    make_settings,
+    study_settings,
+)
+from countergen_edit.errors import UserError, unknown
 from countergen_edit.reports.closing import about
+from countergen_edit.reports.run import Run
 
 
 def run(config: Mapping[str, Any]) -> None:
     """Measure, fit, save, and say what came of it."""
     if not config["save"]:
         raise UserError("say where the checkpoint goes: save=DIR")
-    saving, settings = save_settings(config), study_settings(config, SAVING)
+    saving = save_settings(config)
+    if config["run"]:
+        save_of_run(config, saving)
+        return
+    settings = study_settings(config, (*SAVING, "run", "task"))
     erasers, metrics = settings.erasers(), settings.metrics()
     if len(erasers) != 1:
         raise UserError(
@@ -42,3 +53,36 @@ def run(config: Mapping[str, Any]) -> None:
     saved = saving.save_best(edited)
     show(edited, *about(saved))
     saving.upload(saved)
+
+
+def save_of_run(config: Mapping[str, Any], saving: SaveSettings) -> None:
+    """Save the edit that an earlier run found best, as the run keeps it.
+
+    Raises:
+        UserError: the run has several tasks and none is named, no edit of it is worth keeping, or
+            its model is not the one that was edited.
+    """
+    run = api.load_run(str(config["run"]))
+    part = _of_task(run, config["task"])
+    if part.best is None:
+        raise UserError(f"{run.path} has no edit that keeps within its budgets: nothing to save")
+    name = run.manifest["model"]
+    where = make_settings(ModelSettings, "model", config["model"])
+    model = replace(where, name=name).load()
+    if model.fingerprint != run.manifest["model_hash"]:
+        raise UserError(f"{name} is not the model that {run.path} edited: its weights differ")
+    saved = saving.save_best(replace(part, model=model))
+    say([f"Edit: {part.best.label}", *about(saved)])
+    saving.upload(saved)
+
+
+def _of_task(run: Run, task: str | None) -> Run:
+    """The run of one task; its only one unless named."""
+    parts = run.by_task()
+    if task is None and len(parts) == 1:
+        return next(iter(parts.values()))
+    if task is None:
+        raise UserError(f"{run.path} has several tasks: write task=NAME, of {', '.join(parts)}")
+    if task not in parts:
+        raise unknown("task of the run", task, parts)
+    return parts[task]

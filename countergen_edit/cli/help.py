@@ -182,7 +182,7 @@ def _walk(
             if not (value.value or meaning):
                 continue  # nothing to set
             inner = list(_walk(text, value, f"{name}.", known))
-            if any(setting.meaning or setting.key in known for setting in inner):
+            if any(setting.key in known or (block and setting.meaning) for setting in inner):
                 yield from inner
                 continue
         yield Setting(name, _default(text, value), meaning)

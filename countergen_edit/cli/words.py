@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from importlib.metadata import entry_points
 from typing import Any
 
 import yaml
@@ -25,7 +24,7 @@ SEVERAL = {
 }
 """Group of which several are chosen → entry-point group of names of one's own."""
 PATHS = (
-    "run_dir", "save", "csv", "folder", "original", "template_file", "saved_edit", "sheets",
+    "run_dir", "run", "save", "csv", "folder", "original", "template_file", "saved_edit", "sheets",
     "directory", "similarity",
 )  # fmt: skip
 """Settings that hold a path or a name, which stands for itself."""
@@ -124,6 +123,8 @@ def _is_own(group: str, name: str) -> bool:
     """Whether a choice is a class in a file, or one that an installed package enters."""
     if (conf_dir() / group / f"{name}.yaml").is_file():
         return False
+    from importlib.metadata import entry_points  # late: help does without
+
     return ".py:" in name or name in {point.name for point in entry_points(group=SEVERAL[group])}
 
 

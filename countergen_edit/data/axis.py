@@ -50,15 +50,15 @@ class Axis:
                     f"axis {self.name!r}: groups {first.name!r} and {group.name!r} do not share "
                     f"the word forms {sorted(missing)}; give every group the same forms"
                 )
-            seen: dict[str, str] = {}
+            split_of: dict[str, str] = {}
             for split, names in group.names.items():
                 for name in names:
-                    if name in seen:
+                    if name in split_of:
                         raise UserError(
                             f"axis {self.name!r}: name {name!r} of group {group.name!r} stands in "
-                            f"both the {seen[name]!r} and the {split!r} split"
+                            f"both the {split_of[name]!r} and the {split!r} split"
                         )
-                    seen[name] = split
+                    split_of[name] = split
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Axis:
@@ -90,12 +90,12 @@ class Axis:
 
     def pair(self, groups: Sequence[str] | None = None) -> tuple[Group, Group]:
         """The two groups to compare; the first two of the axis unless named."""
-        chosen = list(self.groups)[:2] if groups is None else list(groups)
-        if len(chosen) != 2 or chosen[0] == chosen[1]:
+        pair = list(self.groups)[:2] if groups is None else list(groups)
+        if len(pair) != 2 or pair[0] == pair[1]:
             raise UserError(
-                f"axis {self.name!r}: a comparison takes two different groups, got {chosen}"
+                f"axis {self.name!r}: a comparison takes two different groups, got {pair}"
             )
-        for name in chosen:
+        for name in pair:
             if name not in self.groups:
                 raise unknown(f"group of axis {self.name!r}", name, self.groups)
-        return self.groups[chosen[0]], self.groups[chosen[1]]
+        return self.groups[pair[0]], self.groups[pair[1]]

@@ -77,5 +77,5 @@ class CounterfactualSet:
 
     @property
     def names(self) -> tuple[str, ...]:
-        found = (v.name for sample in self.samples for v in sample.variations if v.name)
-        return tuple(dict.fromkeys(found))
+        names = (v.name for sample in self.samples for v in sample.variations if v.name)
+        return tuple(dict.fromkeys(names))

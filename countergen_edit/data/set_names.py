@@ -28,7 +28,7 @@ class Given:
     """The file it is called after; None where it has none, or its config names it."""
 
 
-def told_apart(given: Sequence[Given]) -> list[Given]:
+def told_apart(sets: Sequence[Given]) -> list[Given]:
     """The sets in their order, none of them called as another of different content.
 
     Validation and test sets may share a name: a family is called the same in both, and no row is
@@ -38,25 +38,25 @@ def told_apart(given: Sequence[Given]) -> list[Given]:
         UserError: two sets share a name, and are not from different files.
     """
     by_name: dict[str, list[Given]] = defaultdict(list)
-    for one in given:
+    for one in sets:
         by_name[one.data.name].append(one)
     renamed: dict[str, str] = {}
     for name, alike in by_name.items():
         if any(_clash(*pair) for pair in combinations(alike, 2)):
-            taken = {name for one in alike if one.path is None}
-            renamed |= _short_names([one.path for one in alike if one.path], taken)
-    told = [
+            others = {name for one in alike if one.path is None}
+            renamed |= _short_names([one.path for one in alike if one.path], others)
+    renamed_sets = [
         replace(one, data=replace(one.data, name=renamed.get(one.path or "", one.data.name)))
-        for one in given
+        for one in sets
     ]
-    for pair in combinations(told, 2):
+    for pair in combinations(renamed_sets, 2):
         if _clash(*pair):
             where = " and ".join(dict.fromkeys(f"data.{one.split}" for one in pair))
             raise UserError(
                 f"two different sets of {where} are called {pair[0].data.name!r}, by which their "
                 "figures are told apart: give one of them a name of its own (name: …)"
             )
-    return told
+    return renamed_sets
 
 
 def _clash(a: Given, b: Given) -> bool:
@@ -64,7 +64,7 @@ def _clash(a: Given, b: Given) -> bool:
     return together and a.data.name == b.data.name and a.data != b.data
 
 
-def _short_names(paths: Sequence[str], taken: Set[str]) -> dict[str, str]:
+def _short_names(paths: Sequence[str], others: Set[str]) -> dict[str, str]:
     """For each path the shortest part of it that tells its file apart from those of the others.
 
     >>> _short_names(["/x/a/pairs.jsonl", "/x/b/pairs.jsonl"], set())
@@ -74,7 +74,7 @@ def _short_names(paths: Sequence[str], taken: Set[str]) -> dict[str, str]:
     """
     files = {path: Path(path).expanduser().absolute() for path in paths}
     for names in _ever_longer(set(files.values())):
-        if len({*taken, *names.values()}) == len(taken) + len(names):
+        if len({*others, *names.values()}) == len(others) + len(names):
             return {path: names[file] for path, file in files.items()}
     return {}
 

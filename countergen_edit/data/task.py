@@ -94,16 +94,6 @@ class Task:
         """The task with what is known to be planted in the model that is asked."""
         return replace(self, planted=dict(planted))
 
-    def validated_alone(self) -> Task:
-        """The task without its test data: validation data stand in their place.
-
-        What searches on it cannot have seen a test set.
-        """
-        known = {s: self.agreement[s] for s in ("fit", "validation") if s in self.agreement}
-        if "validation" in known:
-            known["test"] = known["validation"]
-        return replace(self, test=self.validation, agreement=known)
-
     @classmethod
     def from_config(
         cls,

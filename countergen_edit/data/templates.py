@@ -118,15 +118,15 @@ def require_same_slots(original: str, rewordings: Sequence[str]) -> None:
     Raises:
         UserError: naming the rewording and the slot.
     """
-    wanted = slot_names(original)
+    slots = slot_names(original)
     for text in rewordings:
-        found = slot_names(text)
-        if missing := wanted - found:
+        others = slot_names(text)
+        if missing := slots - others:
             raise UserError(
                 f"rewording {text!r} drops the slot {{{min(missing)}}} of {original!r}: "
                 "it would not compare the same thing"
             )
-        if added := found - wanted:
+        if added := others - slots:
             raise UserError(
                 f"rewording {text!r} has a slot {{{min(added)}}} that {original!r} does not have"
             )

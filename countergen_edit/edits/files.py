@@ -1,4 +1,4 @@
-"""An edit as a folder: `edit.safetensors` with its tensors, `edit.json` with its few words."""
+"""An edit as a folder: `edit.safetensors` with its tensors, `edit.json` with its places."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ that would erase everything.
 """
 
 from countergen_edit.erasers.affine import AffineErasure
-from countergen_edit.erasers.base import ERASERS, BaseEraser, fit_layers, make_eraser
+from countergen_edit.erasers.base import ERASERS, BaseEraser, make_eraser
 from countergen_edit.erasers.certificate import Certificate, certify
 from countergen_edit.erasers.methods.inlp import INLP
 from countergen_edit.erasers.methods.leace import LEACE
@@ -41,7 +41,6 @@ __all__ = [
     "certify",
     "fantope_projection",
     "fantope_projection_cvxpy",
-    "fit_layers",
     "fit_metadata",
     "fit_probe_cvxpy",
     "fitting_threads",

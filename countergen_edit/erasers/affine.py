@@ -62,11 +62,6 @@ class AffineErasure:
             )
 
     @classmethod
-    def identity(cls, d: int) -> AffineErasure:
-        """The erasure of rank 0 on `d` features: every row comes back as it is."""
-        return cls(np.zeros((d, 0)), np.zeros((0, d)), np.zeros(d))
-
-    @classmethod
     def orthogonal(
         cls, directions: Float[np.ndarray, "k d"], mean: Float[np.ndarray, " d"]
     ) -> AffineErasure:
@@ -88,19 +83,6 @@ class AffineErasure:
         """`right · mean`, rounded the same however the memory of `right` is laid out."""
         offset: Float[np.ndarray, " k"] = np.ascontiguousarray(self.right) @ self.mean
         return offset
-
-    @property
-    def is_orthogonal(self) -> bool:
-        """Whether `left · right` is an orthogonal projection, to 1e-8.
-
-        Read off the thin factors: LR is symmetric and idempotent when RL = I and R is Lᵀ up to a
-        change of basis, that is when every column of L lies in the row space of R.
-        """
-        if not np.allclose(self.right @ self.left, np.eye(self.rank), atol=1e-8):
-            return False
-        rows, _ = np.linalg.qr(self.right.T)
-        outside = self.left - rows @ (rows.T @ self.left)
-        return bool(np.linalg.norm(outside) <= 1e-8 * max(1.0, float(np.linalg.norm(self.left))))
 
     def __call__(self, x: Array) -> Array:
         """Erase the last axis of a NumPy array or torch tensor of shape `[..., d]`.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from countergen_edit.erasers.affine import AffineErasure
@@ -17,7 +17,6 @@ from countergen_edit.erasers.labelled import (
     read_rows,
     require_classes,
 )
-from countergen_edit.errors import UserError
 from countergen_edit.registry import Registry
 
 
@@ -103,8 +102,6 @@ ERASERS: Registry[type[BaseEraser]] = Registry(
 )
 """Every eraser by its name in config; a user's own enters with `@ERASERS.register("mine")`."""
 
-Eraser = TypeVar("Eraser", bound=BaseEraser)
-
 
 def make_eraser(name: str, **params: Any) -> BaseEraser:
     """The eraser registered under `name`, not yet fitted.
@@ -117,16 +114,3 @@ def make_eraser(name: str, **params: Any) -> BaseEraser:
     """
     eraser: BaseEraser = ERASERS.make(name, params)
     return eraser
-
-
-def fit_layers(eraser: Eraser, X: Any, z: Any, **fit_params: Any) -> list[Eraser]:
-    """Fit one clone of `eraser` to each layer of `X` `[layer, row, d]`, all with the same classes.
-
-    Raises:
-        UserError: `X` has not three axes; and all that `fit` raises.
-    """
-    if getattr(X, "ndim", None) != 3:
-        raise UserError(
-            f"activations of shape {getattr(X, 'shape', None)} have no layers: give [layer, row, d]"
-        )
-    return [clone(eraser).fit(layer, z, **fit_params) for layer in X]

@@ -230,8 +230,8 @@ def _accuracy(trials: list[Trial], guess: Guess, *, erase: bool) -> float:
             fit, X = replace(fit, X=trial.erasure(fit.X)), trial.erasure(X)
         # A class may be missing from a fold: the probe then chooses among the others.
         present, codes = np.unique(fit.codes, return_inverse=True)
-        known = replace(fit, codes=codes, classes=present)
-        answer = guess(known, X) if len(present) > 1 else np.zeros(len(X), dtype=int)
+        subset = replace(fit, codes=codes, classes=present)
+        answer = guess(subset, X) if len(present) > 1 else np.zeros(len(X), dtype=int)
         hits.append(present[answer] == trial.codes)
     return float(np.concatenate(hits).mean()) if hits else float("nan")
 

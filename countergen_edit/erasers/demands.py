@@ -1,4 +1,4 @@
-"""What a preserving erasure is asked: which vectors must go to zero, and which must stay.
+"""The constraints of a preserving erasure: which vectors go to zero, and which stay.
 
 For each context (a template, say) with group means μ_cg and their mean μ_c:
 
@@ -63,8 +63,8 @@ def read_demands(rows: LabelledRows, contexts: Any, keep: Any) -> Demands:
     if ids.shape != (n,):
         raise UserError(f"contexts has shape {ids.shape} for {n} rows: give one id to each row")
     names, context = np.unique(ids, return_inverse=True)
-    kept = _kept(names, context, keep)
-    if kept.all():
+    is_kept = _kept(names, context, keep)
+    if is_kept.all():
         raise UserError(f"all {len(names)} contexts are to be kept: leave at least one to erase")
     erase: list[tuple[int, np.ndarray]] = []
     stay: list[tuple[int, np.ndarray]] = []
@@ -74,7 +74,7 @@ def read_demands(rows: LabelledRows, contexts: Any, keep: Any) -> Demands:
         present = np.unique(rows.codes[here])
         means = np.stack([rows.X[here[rows.codes[here] == g]].mean(axis=0) for g in present])
         centre = means.mean(axis=0)
-        if kept[number]:
+        if is_kept[number]:
             stay += [(number, v) for v in [*(means - centre), centre - overall]]
         elif len(present) > 1:
             erase += [(number, v) for v in means - centre]
@@ -88,9 +88,9 @@ def read_demands(rows: LabelledRows, contexts: Any, keep: Any) -> Demands:
     return Demands(A, B, of_a, of_b)
 
 
-def _columns(found: list[tuple[int, np.ndarray]], d: int) -> tuple[np.ndarray, np.ndarray]:
-    vectors = np.stack([v for _, v in found], axis=1) if found else np.zeros((d, 0))
-    return vectors, np.array([number for number, _ in found], dtype=int)
+def _columns(columns: list[tuple[int, np.ndarray]], d: int) -> tuple[np.ndarray, np.ndarray]:
+    vectors = np.stack([v for _, v in columns], axis=1) if columns else np.zeros((d, 0))
+    return vectors, np.array([number for number, _ in columns], dtype=int)
 
 
 def _kept(names: np.ndarray, context: np.ndarray, keep: Any) -> Bool[np.ndarray, " context"]:

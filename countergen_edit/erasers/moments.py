@@ -78,7 +78,7 @@ class StreamingEraser(BaseEraser):
     """An eraser that needs only moments, so that the rows may come in batches.
 
     A subclass says how moments become an erasure (`_erasure_of`), and whether it needs the scatter.
-    The erasure is worked out when it is first asked for: a stream pays for it once.
+    The erasure is computed at its first use: a stream pays for it once.
     """
 
     __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"sample_weight": True}

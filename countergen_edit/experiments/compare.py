@@ -17,7 +17,7 @@ from countergen_edit.experiments.run_folder import read_records
 from countergen_edit.metrics.r import resampled_abs_r
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.metrics.scored_texts import read, scores_of
+from countergen_edit.metrics.scored_texts import SCORED_BY, read, scores_of
 from countergen_edit.metrics.statistics import estimate
 
 DIFFERENCE = "mean_abs_r_difference"
@@ -37,8 +37,13 @@ class Scored:
 
     @property
     def label(self) -> str:
-        """The edit's name where people read it; the same in runs of the same edit."""
+        """The edit's name where people read it."""
         return UNEDITED if self.record is None else self.record.label
+
+    @property
+    def recipe(self) -> object:
+        """The same for edits made in the same way, whatever the model and the data."""
+        return None if self.record is None else (self.record.eraser, self.record.places)
 
 
 def scored_edits(run: Path, name: str) -> list[Scored]:
@@ -50,7 +55,7 @@ def scored_edits(run: Path, name: str) -> list[Scored]:
     records = read_records(run)
     by_edit: dict[str, dict[tuple[str, str], dict[tuple[object, ...], Line]]] = {}
     # A search of several tasks keeps each in a folder, and the unedited model in all of them.
-    for path in sorted((run / STORE).glob("*/r/*.jsonl")):
+    for path in sorted((run / STORE).glob(f"*/{SCORED_BY}/*.jsonl")):
         for line in read(path):
             texts = tuple(tuple(side) for side in line["texts"])
             key = line["template"], tuple(line["outputs"]), texts
@@ -116,7 +121,7 @@ def _partner(one: Scored, first: Sequence[Scored], second: Sequence[Scored]) -> 
     )
     if one not in first:
         return None
-    same = [other for other in second if other.label == one.label]
+    same = [other for other in second if other.recipe == one.recipe]
     if same:
         return same[0]
     edits = [[s for s in side if s.record is not None] for side in (first, second)]

@@ -139,9 +139,7 @@ class Search:
 class TaskSearch:
     """The search of one task, in progress."""
 
-    def __init__(
-        self, plan: Search, model: LanguageModel, task: Task, folder: RunFolder
-    ) -> None:
+    def __init__(self, plan: Search, model: LanguageModel, task: Task, folder: RunFolder) -> None:
         self.plan = plan
         self.study = Study(
             model,
@@ -161,7 +159,9 @@ class TaskSearch:
             for name, eraser in plan.erasers.items()
             for ranked in _ranked(eraser, plan.ranks)
         ]
-        self._of_edit = {self.study.id_of(cell): (cell,) for cell in self.cells}
+        self._of_edit: dict[str, tuple[Cell, ...]] = {
+            self.study.id_of(cell): (cell,) for cell in self.cells
+        }
 
     @property
     def splits(self) -> tuple[MeasuredSplit, ...]:
@@ -292,8 +292,8 @@ class TaskSearch:
                 "chosen": point.edit == chosen.edit,
                 "affordable": point.is_affordable,
             }
-            plain = {"metric": "cost", "value": point.cost, "lo": None, "hi": None}
-            rows.append(replace(removed[point.edit], **plain, detail=detail))
+            row = replace(removed[point.edit], metric="cost", value=point.cost, detail=detail)
+            rows.append(replace(row, lo=None, hi=None))
         return rows
 
     def chosen(self, edit: NamedEdit) -> list[Row]:

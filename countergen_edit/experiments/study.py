@@ -254,22 +254,16 @@ def check_study(
         for layer in layers or (0,):
             hook_name(model, site, layer)
     for data in task.every_set:
-        encode(
-            model, [v.text + o for s in data.samples for v in s.variations for o in s.outputs]
-        )
+        encode(model, [v.text + o for s in data.samples for v in s.variations for o in s.outputs])
     for metric in metrics:
         metric.bound(task).check(model)
     some = replace(task.fit[0], samples=task.fit[0].samples[:1])
     for site in sites:
         neutral = task.neutral.get("fit", ())[:1]
-        capture_sites(
-            model, [some], [], neutral, sites=(site,), layers=layers, positions=positions
-        )
+        capture_sites(model, [some], [], neutral, sites=(site,), layers=layers, positions=positions)
 
 
-def least(
-    rows: Sequence[Row], criterion: str, order: Mapping[str, int | None]
-) -> str:
+def least(rows: Sequence[Row], criterion: str, order: Mapping[str, int | None]) -> str:
     """The edit under which the mean of a row metric over validation sets is least.
 
     Args:

@@ -1,6 +1,7 @@
 """Units of work: what is recorded as a whole, or is done again.
 
-Comes in: a run folder, and work that gives rows. Goes out: rows in the folder, and one progress bar.
+Comes in: a run folder, and work that gives rows. Goes out: rows in the folder, under one progress
+bar.
 """
 
 from __future__ import annotations

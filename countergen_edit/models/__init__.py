@@ -16,7 +16,7 @@ from countergen_edit.models.contrastive import (
     contrastive_generate,
     token_texts,
 )
-from countergen_edit.models.distributions import batches, log_probs, next_token_log_probs
+from countergen_edit.models.distributions import batches, log_probs
 from countergen_edit.models.generation import generate
 from countergen_edit.models.language_model import (
     NAMES_CODE,
@@ -25,7 +25,7 @@ from countergen_edit.models.language_model import (
 )
 from countergen_edit.models.loading import load
 from countergen_edit.models.resumption import ResumingModel, resuming
-from countergen_edit.models.scoring import continuation_log_probs, token_log_probs
+from countergen_edit.models.scoring import continuation_log_probs
 from countergen_edit.models.scratch import Scratch
 from countergen_edit.models.sites import SITES, hook_name
 from countergen_edit.models.tokens import Encoding, encode
@@ -52,8 +52,6 @@ __all__ = [
     "hook_name",
     "load",
     "log_probs",
-    "next_token_log_probs",
     "resuming",
-    "token_log_probs",
     "token_texts",
 ]

@@ -62,27 +62,27 @@ def plan(
         share: Run a sequence that equals or begins another only once.
     """
     slots = np.cumsum([0, *map(len, positions)])
-    wanted = [i for i, reads in enumerate(positions) if len(reads)]
-    host = _hosts({sequences[i] for i in wanted})
+    active = [i for i, reads in enumerate(positions) if len(reads)]
+    host = _hosts({sequences[i] for i in active})
     guests: dict[tuple[Row, int], list[int]] = {}
-    for i in wanted:
+    for i in active:
         key = (host[sequences[i]], 0) if share else (sequences[i], i)
         guests.setdefault(key, []).append(i)
 
     batches: list[list[tuple[Row, int]]] = []
-    kept = 0
+    total = 0
     for key in sorted(guests, key=lambda key: (-len(key[0]), key)):
         reads = len({p for i in guests[key] for p in positions[i]})
         if batches:
             rows, width = len(batches[-1]) + 1, len(batches[-1][0][0])
             fits = len(key[0]) >= FULL * width or rows * width <= BUSY
             room = fits and rows * width <= max_batch_tokens
-            if room and (kept + reads) * bytes_per_position <= LOGIT_BYTES:
+            if room and (total + reads) * bytes_per_position <= LOGIT_BYTES:
                 batches[-1].append(key)
-                kept += reads
+                total += reads
                 continue
         batches.append([key])
-        kept = reads
+        total = reads
     return [_batch(keys, guests, positions, slots) for keys in batches]
 
 

@@ -28,7 +28,7 @@ class Activations:
     """What the model held at the wanted tokens.
 
     Attributes:
-        values: For each site ``[layer, row, d_model]``, layers in the order asked for; "embed"
+        values: For each site ``[layer, row, d_model]``, layers in the order of the call; "embed"
             has one layer.
         row_text: The text that each row comes from, by its index; rows follow the texts.
     """
@@ -68,37 +68,37 @@ def capture(
         progress: Description of a progress bar.
     """
     layers = list(range(lm.n_layers)) if layers is None else list(layers)
-    asked = {
+    names_at = {
         site: [hook_name(lm, site, layer) for layer in layers]
         if has_layers(site)
         else [hook_name(lm, site)]
         for site in sites
     }
     encodings = encode(lm, texts)
-    wanted = []
+    spans = []
     for text, encoding, start in zip(
         texts, encodings, _starts(texts, starts, positions), strict=True
     ):
-        found = encoding.after(start)
-        if not found:
+        span = encoding.after(start)
+        if not span:
             raise UserError(f"no token beyond character {start} in the text {excerpt(text)}")
-        wanted.append(found if positions == "onward" else found[-1:])
+        spans.append(span if positions == "onward" else span[-1:])
 
-    counts = [len(found) for found in wanted]
+    counts = [len(span) for span in spans]
     empty = np.empty if scratch is None else scratch.empty
     values = {
         site: empty((len(names), sum(counts), lm.d_model), np.float32)
-        for site, names in asked.items()
+        for site, names in names_at.items()
     }
     batches = plan(
-        [tuple(e.ids[: found[-1] + 1]) for e, found in zip(encodings, wanted, strict=True)],
-        wanted,
+        [tuple(e.ids[: span[-1] + 1]) for e, span in zip(encodings, spans, strict=True)],
+        spans,
         max_batch_tokens=max_batch_tokens,
     )
     for batch in track(batches, progress):
         hooks = [
             (name, _gather(batch, values[site][k]))
-            for site, names in asked.items()
+            for site, names in names_at.items()
             for k, name in enumerate(names)
         ]
         with lm.bridge.hooks(fwd_hooks=hooks):

@@ -156,9 +156,9 @@ class ContrastiveScores:
         """
         if not self._divergence:
             return [[] for _ in new], [[] for _ in new]
-        chosen = torch.tensor(new)[:, :, None]
-        found = torch.stack(self._token, dim=1).cpu() == chosen
-        delta = (torch.stack(self._delta, dim=1).cpu() * found).sum(-1)
+        tokens = torch.tensor(new)[:, :, None]
+        matches = torch.stack(self._token, dim=1).cpu() == tokens
+        delta = (torch.stack(self._delta, dim=1).cpu() * matches).sum(-1)
         return delta.tolist(), torch.stack(self._divergence, dim=1).cpu().tolist()
 
 
@@ -250,9 +250,9 @@ def contrastive_generate(
             for k, i in enumerate(chunk):
                 stop = next((j for j, t in enumerate(new[k]) if t in stops), len(new[k]))
                 tokens = tuple(new[k][: stop + 1])
-                shown = tokens[:-1] if tokens[-1] in ends else tokens
+                visible = tokens[:-1] if tokens[-1] in ends else tokens
                 results[i] = Contrasted(
-                    _text_after(lm, [] if lm.is_encoder_decoder else x[i], list(shown)),
+                    _text_after(lm, [] if lm.is_encoder_decoder else x[i], list(visible)),
                     tokens,
                     tuple(delta[k][: len(tokens)]),
                     tuple(divergence[k][: len(tokens)]),
@@ -338,9 +338,9 @@ def check_contrasts(
 def _row_seeds(
     seed: int, prompts: Sequence[str], contrasts: Sequence[str], strengths: Sequence[float]
 ) -> list[int]:
-    seen: Counter[tuple[str, str, float]] = Counter()
+    occurrences: Counter[tuple[str, str, float]] = Counter()
     seeds = []
     for pair in zip(prompts, contrasts, strengths, strict=True):
-        seeds.append(unit_seed(seed, "cid", *pair, seen[pair]))
-        seen[pair] += 1
+        seeds.append(unit_seed(seed, "cid", *pair, occurrences[pair]))
+        occurrences[pair] += 1
     return seeds

@@ -5,7 +5,7 @@ model (edited and not) can be compared without storing either:
 
     for batch in batches(lm, texts):
         before = log_probs(lm, batch)
-        with edit.attached(lm):
+        with applied(lm, edit):
             after = log_probs(lm, batch)
         kl.append((before.exp() * (before - after)).sum(-1))
 
@@ -14,7 +14,7 @@ Refused: a text longer than the context.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from jaxtyping import Float64
 from torch import Tensor
@@ -51,11 +51,3 @@ def _batches(lm: LanguageModel, texts: Sequence[str], max_batch_tokens: int) -> 
 def log_probs(lm: LanguageModel, batch: Batch) -> Float64[Tensor, "token vocab"]:
     """Next-token log-probabilities at every position the batch reads, padding left out."""
     return widen(lm.logits(batch.ids, batch.mask, (batch.row, batch.position))).log_softmax(-1)
-
-
-def next_token_log_probs(
-    lm: LanguageModel, texts: Sequence[str], *, max_batch_tokens: int = 16384
-) -> Iterator[Float64[Tensor, "token vocab"]]:
-    """`log_probs` of each of the `batches` in turn, computed as they are asked for."""
-    for batch in batches(lm, texts, max_batch_tokens=max_batch_tokens):
-        yield log_probs(lm, batch)

@@ -38,7 +38,8 @@ def generate(
 
     The text depends on no batch size and on no order: each row samples from its own random numbers,
     named by `seed`, the prompt, and how often it came before in `prompts`. So the k-th sample of a
-    prompt is the same whatever else is asked, and under an edit it is drawn with the same numbers.
+    prompt is the same whatever other prompts there are, and under an edit it is drawn with the same
+    numbers.
     What the checkpoint's generation config says about sampling or penalties is not used.
 
     Args:
@@ -91,11 +92,11 @@ def generate(
 
 
 def _row_seeds(seed: int, prompts: Sequence[str]) -> list[int]:
-    seen: Counter[str] = Counter()
+    occurrences: Counter[str] = Counter()
     seeds = []
     for prompt in prompts:
-        seeds.append(unit_seed(seed, "generate", prompt, seen[prompt]))
-        seen[prompt] += 1
+        seeds.append(unit_seed(seed, "generate", prompt, occurrences[prompt]))
+        occurrences[prompt] += 1
     return seeds
 
 
@@ -147,10 +148,10 @@ def _ends(lm: LanguageModel) -> list[int]:
     A config made by hand often keeps its family's default, which lies beyond a small vocabulary.
     """
     own = lm.bridge.original_model.generation_config.eos_token_id
-    listed = own if isinstance(own, list) else [own]
-    known = [end for end in listed if end is not None and end < lm.vocab_size]
+    ends = own if isinstance(own, list) else [own]
+    valid = [end for end in ends if end is not None and end < lm.vocab_size]
     end = lm.tokenizer.eos_token_id
-    return known or ([] if end is None else [end])
+    return valid or ([] if end is None else [end])
 
 
 def _decoder_start(lm: LanguageModel) -> int | None:

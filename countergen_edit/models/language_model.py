@@ -152,14 +152,14 @@ def weights_hash(hf_model: Any) -> str:
     for key in _NOT_IDENTITY:
         config.pop(key, None)
     digest.update(json.dumps(config, sort_keys=True, default=str).encode())
-    seen = set()  # the bridge lists a tensor under several names; its content counts once
+    places = set()  # the bridge lists a tensor under several names; its content counts once
     for key, tensor in sorted(hf_model.state_dict().items()):
         place = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
         name = key.replace("._original_component", "")
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        if tensor.is_meta or place in seen:
+        if tensor.is_meta or place in places:
             continue
-        seen.add(place)
+        places.add(place)
         for chunk in tensor.detach().reshape(-1).split(_HASH_CHUNK):
             digest.update(chunk.cpu().contiguous().view(torch.uint8).numpy())
     return digest.hexdigest()

@@ -18,7 +18,7 @@ import torch
 
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.models.language_model import LanguageModel, from_pretrained_objects
-from countergen_edit.models.locating import Source, locate
+from countergen_edit.models.locating import Location, locate
 
 _DTYPES = {
     "float32": torch.float32,
@@ -51,18 +51,17 @@ def load(
     if device_map is not None and device != "auto":
         raise UserError(f"device={device} and device_map={device_map} exclude each other: give one")
     target = _device(device)
-    source = locate(model, revision)
-    where = {k: v for k, v in dataclasses.asdict(source).items() if k != "location"}
+    location = locate(model, revision)
 
     # First, because importing it silences the transformers logger, and with it the report of
     # missing weights that is read here from `output_loading_info` instead.
     import transformer_lens  # noqa: F401
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
-    architecture = _architecture(source.location, where)
+    architecture = _architecture(location)
     kind = AutoModelForSeq2SeqLM if architecture in _encoder_decoders() else AutoModelForCausalLM
-    tokenizer = _tokenizer(source.location, where)
-    hf_model = _weights(kind, source, architecture, dtype, device_map)
+    tokenizer = _tokenizer(location)
+    hf_model = _weights(kind, location, architecture, dtype, device_map)
     if device_map is None:
         hf_model.to(target)
     return from_pretrained_objects(str(model), hf_model, tokenizer)
@@ -99,46 +98,42 @@ def load_head(
     if dtype not in _DTYPES:
         raise unknown("dtype", dtype, _DTYPES)
     target = _device(device)
-    source = locate(model, revision)
-    where = {k: v for k, v in dataclasses.asdict(source).items() if k != "location"}
-    config = _config(source.location, where)
+    location = locate(model, revision)
+    config = _config(location)
     name = str((config.architectures or [config.model_type])[0])
     if name not in getattr(modeling_auto, head.classes).values():
         raise UserError(
-            f"{source.location} is a {name}, not a {head.what}: give one such as a {head.example}"
+            f"{location} is a {name}, not a {head.what}: give one such as a {head.example}"
         )
-    tokenizer = _tokenizer(source.location, where)
-    hf_model = _weights(getattr(transformers, head.auto), source, name, dtype, None)
+    tokenizer = _tokenizer(location)
+    hf_model = _weights(getattr(transformers, head.auto), location, name, dtype, None)
     return hf_model.to(target).requires_grad_(False).eval(), tokenizer
 
 
 def _weights(
-    auto: Any, source: Source, architecture: str, dtype: str, device_map: str | None
+    auto: Any, location: Location, architecture: str, dtype: str, device_map: str | None
 ) -> Any:
     """The model with its own weights, all of them."""
     from safetensors import SafetensorError
 
-    where = {k: v for k, v in dataclasses.asdict(source).items() if k != "location"}
     try:
         with without_progress_bar():
             loaded: Any = auto.from_pretrained(
-                source.location,
+                location.name,
                 dtype=_DTYPES[dtype],
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # they are refused below, by name
                 device_map=device_map,
                 trust_remote_code=False,
-                **where,
+                **location.options,
             )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise UserError(
-            f"cannot load the weights of {source.location}: {_first_line(error)}"
-        ) from error
+        raise UserError(f"cannot load the weights of {location}: {_first_line(error)}") from error
     hf_model, report = loaded
     absent = sorted([*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])])
     if absent:
         raise UserError(
-            f"{source.location} lacks {len(absent)} weights of a {architecture} in the right "
+            f"{location} lacks {len(absent)} weights of a {architecture} in the right "
             f"shape, which would be random: {', '.join(absent[:3])}"
             f"{', …' if len(absent) > 3 else ''}"
         )
@@ -150,12 +145,12 @@ def without_progress_bar() -> Iterator[None]:
     """Silence the bar of transformers, which also goes to files and pipes."""
     from transformers.utils import logging
 
-    shown = logging.is_progress_bar_enabled()
+    is_enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
-        if shown:
+        if is_enabled:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
@@ -176,12 +171,12 @@ def _device(device: str) -> torch.device:
     return torch.device(device)
 
 
-def _architecture(location: str, where: dict[str, Any]) -> str:
+def _architecture(location: Location) -> str:
     """The model's class name, once it is known to generate text and to fit into the bridge."""
     from transformer_lens.factories.architecture_adapter_factory import SUPPORTED_ARCHITECTURES
     from transformers.models.auto import modeling_auto
 
-    config = _config(location, where)
+    config = _config(location)
     causal = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     default = causal.get(config.model_type)
     name = str((config.architectures or [default or config.model_type])[0])
@@ -214,13 +209,14 @@ def _encoder_decoders() -> frozenset[str]:
     return frozenset(modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.values())
 
 
-def _config(location: str, where: dict[str, Any]) -> Any:
+def _config(location: Location) -> Any:
     from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
     try:
-        content = PreTrainedConfig.get_config_dict(location, **where)[0]
-        kind = content.get("model_type")
-        config = AutoConfig.from_pretrained(location, **where) if kind in CONFIG_MAPPING else None
+        content = PreTrainedConfig.get_config_dict(location.name, **location.options)[0]
+        kind, config = content.get("model_type"), None
+        if kind in CONFIG_MAPPING:
+            config = AutoConfig.from_pretrained(location.name, **location.options)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"cannot read the config of {location}: {_first_line(error)}") from error
     if config is None and "auto_map" in content:
@@ -233,11 +229,13 @@ def _config(location: str, where: dict[str, Any]) -> Any:
     return config
 
 
-def _tokenizer(location: str, where: dict[str, Any]) -> Any:
+def _tokenizer(location: Location) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(location, trust_remote_code=False, **where)
+        tokenizer = AutoTokenizer.from_pretrained(
+            location.name, trust_remote_code=False, **location.options
+        )
     except Exception as error:  # it fails in as many ways as there are tokenizers
         raise UserError(
             f"no usable tokenizer in {location} ({_first_line(error)}): save it there with "

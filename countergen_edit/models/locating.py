@@ -1,6 +1,6 @@
 """Where a model's files are: a directory, the hub, or the hub's local cache.
 
-In: what the user wrote after ``model=``. Out: a `Source`.
+In: what the user wrote after ``model=``. Out: a `Location`.
 Refused, within seconds and in one line: a directory that is not there or holds no model, an id the
 hub does not know, and a hub that cannot be reached while nothing is cached.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from countergen_edit.errors import UserError
 
@@ -18,15 +19,23 @@ _LOCAL = "a local directory works offline: model=/path/to/directory"
 
 
 @dataclass(frozen=True)
-class Source:
-    """What to hand to `from_pretrained`, and whether it may use the network."""
+class Location:
+    """What to hand to `from_pretrained`: a directory or hub id, and how to read it."""
 
-    location: str
+    name: str
     local_files_only: bool
     revision: str | None = None
 
+    def __str__(self) -> str:
+        return self.name
 
-def locate(model: str | Path, revision: str | None = None) -> Source:
+    @property
+    def options(self) -> dict[str, Any]:
+        """The keywords of `from_pretrained` that say where to look."""
+        return {"local_files_only": self.local_files_only, "revision": self.revision}
+
+
+def locate(model: str | Path, revision: str | None = None) -> Location:
     """Find `model`, asking the hub at most one question with a short timeout.
 
     Hugging Face's own loaders retry each of several files for up to a minute when there is no
@@ -40,7 +49,7 @@ def locate(model: str | Path, revision: str | None = None) -> Source:
             raise UserError(
                 f"{path} holds no config.json: give a directory written by save_pretrained"
             )
-        return Source(str(path), local_files_only=True)
+        return Location(str(path), local_files_only=True)
     if path.is_file():
         raise UserError(f"{path} is a file: give the directory that holds config.json")
     if isinstance(model, Path) or _looks_like_path(model):
@@ -59,7 +68,7 @@ def _looks_like_path(model: str) -> bool:
     )
 
 
-def _locate_on_hub(model: str, revision: str | None) -> Source:
+def _locate_on_hub(model: str, revision: str | None) -> Location:
     import huggingface_hub as hub
     from huggingface_hub.errors import (
         EntryNotFoundError,
@@ -90,9 +99,9 @@ def _locate_on_hub(model: str, revision: str | None) -> Source:
         raise UserError(f"{model} has no config.json on the Hugging Face hub") from None
     except Exception as error:  # each transport has its own type for "no answer"
         if isinstance(hub.try_to_load_from_cache(model, "config.json", revision=revision), str):
-            return Source(model, local_files_only=True, revision=revision)
+            return Location(model, local_files_only=True, revision=revision)
         raise UserError(
             f"{model!r} is no directory here, and the Hugging Face hub cannot be reached "
             f"({type(error).__name__}); {_LOCAL}"
         ) from None
-    return Source(model, local_files_only=False, revision=revision)
+    return Location(model, local_files_only=False, revision=revision)

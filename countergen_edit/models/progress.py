@@ -44,10 +44,10 @@ def track(items: Sequence[T], description: str | None) -> Iterator[T]:
     bar = Progress(console=console(), transient=True)
     task = bar.add_task(description, total=len(items))
     try:
-        for done, item in enumerate(items):
+        for count, item in enumerate(items):
             if not bar.live.is_started and time.monotonic() - begin > _PATIENCE:
                 bar.start()
-            bar.update(task, completed=done)
+            bar.update(task, completed=count)
             yield item
     finally:
         bar.stop()

@@ -85,12 +85,12 @@ class ResumingModel(LanguageModel):
         """Tokens and batches of a text are made once, whatever is edited."""
         if key not in self._memo:
             self._memo[key] = make()
-        kept: T = self._memo[key]
-        return kept
+        content: T = self._memo[key]
+        return content
 
     @contextmanager
     def _skipping(self, last: int, state: _State) -> Iterator[None]:
-        """Every block up to `last` hands on what left that one, without computing anything."""
+        """Every block up to `last` passes on the output of that one, without computing anything."""
         output = state.output()
         with ExitStack() as stack:
             for block in list(self.bridge.blocks)[: last + 1]:
@@ -126,13 +126,13 @@ def resuming(
         after: Blocks, from 0; an edit after any other resumes at the nearest below it.
         scratch: Memory and disk for what is remembered.
     """
-    kept = frozenset(b for b in after if 0 <= b < lm.n_layers) | {lm.n_layers - 1}
+    boundaries = frozenset(b for b in after if 0 <= b < lm.n_layers) | {lm.n_layers - 1}
     return ResumingModel(
         name=lm.name,
         bridge=lm.bridge,
         tokenizer=lm.tokenizer,
         scratch=scratch or Scratch(),
-        boundaries=kept,
+        boundaries=boundaries,
     )
 
 

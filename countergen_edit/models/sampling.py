@@ -54,19 +54,19 @@ class RowSampler:
         self.seeds = self.seeds.to(scores.device)
         noisy = gumbel(self.seeds, self.step, scores.shape[-1]).add_(scores)
         self.step += 1
-        chosen = noisy.argmax(-1, keepdim=True)
+        token = noisy.argmax(-1, keepdim=True)
         if self.top_p < 1:
             p = scores.softmax(-1)
             waiting = torch.arange(len(p), device=p.device)
             while True:
                 mine = p[waiting]
-                above = mine * (mine > mine.gather(1, chosen[waiting]))
+                above = mine * (mine > mine.gather(1, token[waiting]))
                 waiting = waiting[above.sum(-1) >= self.top_p]  # outside the nucleus: draw again
                 if not len(waiting):
                     break
-                noisy[waiting, chosen[waiting, 0]] = -torch.inf
-                chosen[waiting] = noisy[waiting].argmax(-1, keepdim=True)
-        return torch.full_like(scores, -torch.inf).scatter_(1, chosen, 0.0)
+                noisy[waiting, token[waiting, 0]] = -torch.inf
+                token[waiting] = noisy[waiting].argmax(-1, keepdim=True)
+        return torch.full_like(scores, -torch.inf).scatter_(1, token, 0.0)
 
 
 def gumbel(seeds: Int[Tensor, " row"], step: int, count: int) -> Float[Tensor, "row count"]:

@@ -1,6 +1,6 @@
-"""Log-probabilities of continuations and of texts.
+"""Log-probabilities of continuations.
 
-In: prompts and continuations, or texts. Out: natural logarithms in float64, equal to a forward
+In: prompts and continuations. Out: natural logarithms in float64, equal to a forward
 pass of each text alone to 1e-5 (float32 weights) whatever the batches.
 Refused: an empty continuation, and a first token that nothing precedes.
 """
@@ -77,25 +77,6 @@ def _continuations(
     return _reading(lm, encodings, spans, max_batch_tokens)
 
 
-def token_log_probs(
-    lm: LanguageModel,
-    texts: Sequence[str],
-    *,
-    max_batch_tokens: int = 16384,
-    progress: str | None = None,
-) -> list[Float64[np.ndarray, " token"]]:
-    """Of each text, the log-probability of every token given those before it.
-
-    The first token has none, unless the tokenizer begins the text with a special token; a text of
-    one token then gives an empty array. `exp(-mean)` over all tokens is the perplexity.
-    """
-    encodings = encode(lm, texts)
-    spans = [[k for k in encoding.after(0) if k > 0] for encoding in encodings]
-    reading = _reading(lm, encodings, spans, max_batch_tokens)
-    values = _score(lm, reading, progress)
-    return np.split(values, reading.starts[1:]) if spans else []
-
-
 @dataclass(frozen=True)
 class _Reading:
     """Which batches to run for which tokens of which texts; no model's weights are in it."""
@@ -145,8 +126,8 @@ def _read(
     cell, targets = cell.to(logits.device), targets.to(logits.device)
     step = max(1, _WIDE_ELEMENTS // logits.shape[-1])
     norm = torch.cat([widen(part).logsumexp(-1) for part in split(logits, step)])
-    chosen = widen(logits[cell, targets])
-    values: Float64[np.ndarray, " read"] = (chosen - norm[cell]).cpu().numpy()
+    own = widen(logits[cell, targets])
+    values: Float64[np.ndarray, " read"] = (own - norm[cell]).cpu().numpy()
     return values
 
 

@@ -62,7 +62,8 @@ class Run:
         A user's own whose file is gone is left out; its rows are among the run's all the same.
         """
         classes = []
-        for name in (*METRICS, *self.manifest.get("metrics", {}).values()):
+        registered = [name for name in METRICS if ".py:" not in name]  # not of another run's file
+        for name in (*registered, *self.manifest.get("metrics", {}).values()):
             try:
                 classes.append(METRICS.get(str(name)))
             except UserError:
@@ -121,9 +122,9 @@ class Run:
         """
         from pandas import DataFrame
 
-        lines = []
+        lines, taken = [], (*COLUMNS, "label")
         for row in self.results.rows:
-            facets = {f"facet_{k}" if k in COLUMNS else k: v for k, v in row.facets.items()}
+            facets = {f"facet_{k}" if k in taken else k: v for k, v in row.facets.items()}
             columns = {k: v for k, v in row.to_dict().items() if k != "facets"}
             lines.append(columns | facets | {"label": self.results.label(row.edit)})
         return DataFrame(lines)

@@ -230,7 +230,7 @@ def _forms(words: Iterable[Mapping[str, str]]) -> set[str]:
 def _vocabulary(bank: TemplateBank) -> tuple[str, ...]:
     """Every word that a text of the bank can hold."""
     words = {token for people in bank.people.values() for token in _forms(people)}
-    words |= {token for found in bank.words.values() for token in _forms(found)}
+    words |= {token for forms in bank.words.values() for token in _forms(forms)}
     for family in bank.families:
         for wording in family.wordings:
             words |= set(_split(next(bank.fill(wording)).text))

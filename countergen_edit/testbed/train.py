@@ -112,8 +112,8 @@ def make_optimizers(model: GPT2LMHeadModel) -> list[torch.optim.Optimizer]:
     In equal time Muon gets nearer to the planted frequencies than AdamW alone.
     """
     matrices = [p for p in model.transformer.h.parameters() if p.ndim == 2]
-    known = {id(p) for p in matrices}
-    rest = [p for p in model.parameters() if id(p) not in known]
+    of_blocks = {id(p) for p in matrices}
+    rest = [p for p in model.parameters() if id(p) not in of_blocks]
     return [
         torch.optim.Muon(matrices, lr=PEAK_LEARNING_RATES["matrices"], weight_decay=0.0),
         torch.optim.AdamW(

@@ -96,10 +96,10 @@ class Truth:
         """
         if family not in self.families:
             raise unknown("testbed family", family, self.families)
-        found = tuple(p for p in self.prompts if p.family == family and p.split == split)
-        if not found:
+        prompts = tuple(p for p in self.prompts if p.family == family and p.split == split)
+        if not prompts:
             raise UserError(f"testbed family {family!r} has no wordings in the {split!r} split")
-        return found
+        return prompts
 
     def planted_r(self, groups: tuple[str, str]) -> dict[tuple[str, str], float]:
         """(template, output) → planted R (CounterGen, equation 1) for two groups."""
@@ -206,8 +206,8 @@ def _choice_family(name: str, entry: Mapping[str, Any]) -> Iterator[PlantedPromp
 def _questions(entry: Mapping[str, Any]) -> Iterator[PlantedPrompt]:
     for item in entry["items"]:
         probabilities = {g: np.array([p, 1 - p]) for g, p in item["p_yes"].items()}
-        for split, asked in item["asked"].items():
-            for text in asked:
+        for split, texts in item["asked"].items():
+            for text in texts:
                 yield PlantedPrompt(
                     "questions",
                     entry["axis"],

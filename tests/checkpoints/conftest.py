@@ -73,7 +73,7 @@ def saved(
 ) -> dict[str, tuple[str, Edit, Path]]:
     """By name `family-site-form`: the family, the edit, and its folder."""
     root = tmp_path_factory.mktemp("saved")
-    found = {}
+    checkpoints = {}
     for form, table in (("folded", FOLDED), ("carried", CARRIED | {"testbed": ("resid_post",)})):
         for family, sites in table.items():
             for site in sites:
@@ -81,8 +81,8 @@ def saved(
                 folder, edit = root / name, edit_at(models[family], site)
                 folder.mkdir()
                 write_model(models[family], edit, folder, form)  # type: ignore[arg-type]
-                found[name] = (family, edit, folder)
-    return found
+                checkpoints[name] = (family, edit, folder)
+    return checkpoints
 
 
 @pytest.fixture(scope="session")
@@ -104,12 +104,12 @@ def stranger(
     }
     (place / "job.json").write_text(json.dumps(job))
     script = (Path(__file__).parent / "stranger.py").read_text("utf-8")
-    done = subprocess.run(
+    run = subprocess.run(
         [sys.executable, "-c", script, str(place / "job.json")],
         cwd=place,
         env=os.environ | {"HF_MODULES_CACHE": str(place / "modules")},
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert run.returncode == 0, run.stderr[-3000:]
     return dict(json.loads((place / "out.json").read_text()))

@@ -59,9 +59,9 @@ class Handler(BaseHTTPRequestHandler):
         path = urlsplit(self.path).path
         repository = "/".join(path.split("/")[3:5])
         if "/tree/" in path:
-            held = self.server.files.get(repository, {})
+            files = self.server.files.get(repository, {})
             self.answer(
-                [{"type": "file", "path": p, "size": len(c), "oid": "0"} for p, c in held.items()]
+                [{"type": "file", "path": p, "size": len(c), "oid": "0"} for p, c in files.items()]
             )
         else:
             siblings = [{"rfilename": p} for p in self.server.files.get(repository, {})]
@@ -79,10 +79,12 @@ class Handler(BaseHTTPRequestHandler):
         if self.server.refuse:
             self.answer({"error": "Invalid username or password."}, 401)
         elif path == "/api/repos/create":
-            asked = json.loads(content)
-            name = f"{asked['organization']}/{asked['name']}"
+            request = json.loads(content)
+            name = f"{request['organization']}/{request['name']}"
             self.server.files.setdefault(name, {})
-            self.server.private[name] = asked.get("private", asked.get("visibility") == "private")
+            self.server.private[name] = request.get(
+                "private", request.get("visibility") == "private"
+            )
             self.answer({"url": f"{self.server.endpoint}/{name}"})
         elif path == "/api/validate-yaml":
             self.server.cards.append(json.loads(content)["content"])
@@ -109,16 +111,16 @@ class Handler(BaseHTTPRequestHandler):
             self.answer({"error": path}, 404)
 
     def commit(self, repository: str, content: bytes) -> None:
-        held = self.server.files[repository]
+        files = self.server.files[repository]
         for line in content.splitlines():
             part = json.loads(line)
             value = part["value"]
             if part["key"] == "file":
-                held[value["path"]] = base64.b64decode(value["content"])
+                files[value["path"]] = base64.b64decode(value["content"])
             elif part["key"] == "lfsFile":
-                held[value["path"]] = self.server.objects[value["oid"]]
+                files[value["path"]] = self.server.objects[value["oid"]]
             elif part["key"] == "deletedFile":
-                held.pop(value["path"])
+                files.pop(value["path"])
         url = f"{self.server.endpoint}/{repository}/commit/{'1' * 40}"
         self.answer({"success": True, "commitOid": "1" * 40, "commitUrl": url})
 

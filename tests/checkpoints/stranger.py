@@ -24,7 +24,7 @@ def load(folder, **how):
 
     how = {"trust_remote_code": True, "output_loading_info": True} | how
     model, report = AutoModelForCausalLM.from_pretrained(folder, **how)
-    return model.eval(), sorted(str(key) for found in report.values() for key in found)
+    return model.eval(), sorted(str(key) for keys in report.values() for key in keys)
 
 
 def speak(model, ids, new_tokens):
@@ -61,7 +61,7 @@ def main(job_file):
     torch.set_num_threads(1)
     logging.disable(logging.WARNING)
     job = json.loads(Path(job_file).read_text())
-    found = {}
+    answers = {}
     for name, folder in job["folders"].items():
         ids = job["ids"][name]
         # As TransformerLens runs attention, so that nothing but the edit can differ.
@@ -76,7 +76,7 @@ def main(job_file):
         if name in job["mapped"]:
             mapped, keys = load(folder, device_map="auto")
             here["mapped"] = {"keys": keys, **speak(mapped, ids, 8)}
-        found[name] = here
+        answers[name] = here
         if name.endswith("folded"):
             continue  # stock classes, which others test
         here["deepcopy"] = speak(copy.deepcopy(model), ids, 4)
@@ -89,7 +89,7 @@ def main(job_file):
         here["half_erasures"] = sorted(
             {str(t.dtype) for n, t in half.named_buffers() if ".erasure." in n}
         )
-    Path(job["out"]).write_text(json.dumps(found))
+    Path(job["out"]).write_text(json.dumps(answers))
 
 
 if __name__ == "__main__":

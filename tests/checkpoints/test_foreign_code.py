@@ -114,7 +114,7 @@ def test_the_model_in_memory_is_left_as_it_was(source: tuple[LanguageModel, Path
 def test_a_part_of_a_config_names_no_code_either(models: dict[str, LanguageModel]) -> None:
     from transformers import GPT2Config
 
-    from countergen_edit.checkpoints.sources import empty_stock_model
+    from countergen_edit.checkpoints.stock import empty_stock_model
 
     config = models["gpt2"].bridge.original_model.config
     with pytest.MonkeyPatch.context() as patch:

@@ -53,14 +53,14 @@ def test_the_harness_scores_a_checkpoint_as_the_edited_model_in_memory(
         log_samples=True,
     )
     prompts = [q for q, choices, _ in QUESTIONS for _ in choices]
-    choices = [f" {c}" for _, listed, _ in QUESTIONS for c in listed]
+    choices = [f" {c}" for _, options, _ in QUESTIONS for c in options]
     with applied(models[family], edit):
         edited = continuation_log_probs(models[family], prompts, choices)
     samples = sorted(results["samples"]["local_choices"], key=lambda s: s["doc_id"])
     harness = np.array([float(r[0][0]) for s in samples for r in s["resps"]])
     np.testing.assert_allclose(harness, edited, atol=1e-4)
     hits, start = [], 0
-    for _, listed, label in QUESTIONS:
-        hits.append(int(edited[start : start + len(listed)].argmax()) == label)
-        start += len(listed)
+    for _, options, label in QUESTIONS:
+        hits.append(int(edited[start : start + len(options)].argmax()) == label)
+        start += len(options)
     assert results["results"]["local_choices"]["acc,none"] == np.mean(hits)

@@ -19,8 +19,8 @@ Logits = list[Tensor]
 
 @pytest.fixture(scope="module")
 def edits(testbed: LanguageModel) -> dict[str, Edit]:
-    found = {name: edit_at(testbed, name) for name in ("resid_post", "mlp_out")}
-    return found | {"folded": edit_at(testbed, "attn_out") + found["mlp_out"]}
+    by_site = {name: edit_at(testbed, name) for name in ("resid_post", "mlp_out")}
+    return by_site | {"folded": edit_at(testbed, "attn_out") + by_site["mlp_out"]}
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +33,8 @@ def saved(
     for name, edit in edits.items():
         (root / name).mkdir()
         write_model(testbed, edit, root / name, "folded" if name == "folded" else "carried")
-    asked = {name: (root / name, ids, "float32", name != "folded") for name in edits}
-    logits, keys = reload(asked | {"wide": (root / "folded", ids, "float64", False)})
+    folders = {name: (root / name, ids, "float32", name != "folded") for name in edits}
+    logits, keys = reload(folders | {"wide": (root / "folded", ids, "float64", False)})
     assert not any(keys.values())
     return {name: [logits[f"{name}.{i}"] for i in range(len(ids))] for name in keys}
 

@@ -113,9 +113,9 @@ def test_a_carried_checkpoint_can_be_edited_further_and_measured(
     torch.testing.assert_close(in_memory(loaded, more, ids), expected, atol=1e-5, rtol=0)
     again = in_memory(source, edit_at(source, "resid_post"), ids)
     torch.testing.assert_close(in_memory(loaded, None, ids), again, atol=1e-5, rtol=0)
-    held = capture(loaded, [TEXT], layers=[1]).values["resid_post"][0]
+    activations = capture(loaded, [TEXT], layers=[1]).values["resid_post"][0]
     erasure = edit_at(source, "resid_post").placements[0].erasure
-    np.testing.assert_allclose((held - erasure.mean) @ erasure.right.T, 0, atol=1e-4)
+    np.testing.assert_allclose((activations - erasure.mean) @ erasure.right.T, 0, atol=1e-4)
     with pytest.raises(UserError, match="carries an edit already"):
         choose_form(loaded, more)
 
@@ -330,11 +330,11 @@ def test_folded_weights_are_the_formula(family: str, models: dict[str, LanguageM
         "gpt_neox": "gpt_neox.layers.1.attention.dense",
     }[family]
     before, after = fold(model, Edit(())).get_submodule(path), plain.get_submodule(path)
-    kept = np.eye(32) - erasure.left @ erasure.right
+    projection = np.eye(32) - erasure.left @ erasure.right
     turn = np.transpose if family == "gpt2" else np.asarray  # Conv1D keeps its output last
-    expected = kept @ turn(before.weight.double().numpy())
+    expected = projection @ turn(before.weight.double().numpy())
     np.testing.assert_allclose(turn(after.weight.numpy()), expected, atol=1e-6)
-    bias = kept @ before.bias.double().numpy() + erasure.left @ erasure.right @ erasure.mean
+    bias = projection @ before.bias.double().numpy() + erasure.left @ erasure.right @ erasure.mean
     np.testing.assert_allclose(after.bias.numpy(), bias, atol=1e-6)
 
 
@@ -417,8 +417,8 @@ def test_the_hub_holds_what_the_folder_holds_and_nothing_older(
         assert address == f"{hub.endpoint}/someone/debiased/commit/{'1' * 40}"
         assert hub.files["someone/debiased"] == contents(checkpoints["folded"])
         assert hub.private["someone/debiased"] is True
-        held = b"".join(hub.files["someone/debiased"].values())
-        assert b"hf_not_a_real_one" not in held
+        content = b"".join(hub.files["someone/debiased"].values())
+        assert b"hf_not_a_real_one" not in content
 
 
 def test_a_hub_that_says_no_or_nothing_is_reported_in_one_line(

@@ -42,7 +42,7 @@ Expected = dict[str, tuple[np.ndarray, np.ndarray, list[int]]]
 @pytest.fixture(scope="module")
 def everything(models: dict[str, LanguageModel], saved: Saves) -> Expected:
     """Edited logits, unedited logits and greedy tokens in memory."""
-    found = {}
+    answers = {}
     for name, (family, edit, _) in saved.items():
         model = models[family]
         ids = model.tokenizer(TEXT).input_ids
@@ -57,8 +57,8 @@ def everything(models: dict[str, LanguageModel], saved: Saves) -> Expected:
                 pad_token_id=0,
             )
         edited, unedited = in_memory(model, edit, ids), in_memory(model, None, ids)
-        found[name] = (edited.numpy(), unedited.numpy(), new[0, len(ids) :].tolist())
-    return found
+        answers[name] = (edited.numpy(), unedited.numpy(), new[0, len(ids) :].tolist())
+    return answers
 
 
 @pytest.fixture

@@ -114,7 +114,10 @@ MISTAKES = {
     "unknown task": (["classifiers", "task=sentimnet"], "sentiment"),
     "no such template file": (["classifiers", "template_file=mine.yaml"], "no template file"),
     "labels that do not fit": (["classifiers", "labels=[a,b,c]"], "names 3 label(s)"),
-    "VADER for toxicity": (["classifiers", "task=toxicity", "model=vader"], "VADER scores sentiment"),
+    "VADER for toxicity": (
+        ["classifiers", "task=toxicity", "model=vader"],
+        "VADER scores sentiment",
+    ),
     "unknown correction": (["audit", "metric.rewordings.correction=holmes"], "did you mean 'holm'"),
     "unknown action": (["testbed", "action=verfy"], "did you mean 'verify'"),
 }

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit.cli.build import build_audit
-from countergen_edit.cli.settings import audit_settings
-from countergen_edit.experiments.audit import AuditPlan
-from countergen_edit.metrics import UNEDITED
-from countergen_edit.metrics.r import r_values
-from countergen_edit.metrics.rows import Row
+from countergen_edit.cli.settings import study_settings
+from countergen_edit.data.task import Task
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.r import R, r_values
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel
 from tests.cli.test_conf import composed
@@ -31,27 +29,25 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / folder / "pairs.jsonl").write_text(json.dumps(line) + "\n")
 
 
-def planned(model: LanguageModel, *folders: str) -> AuditPlan:
+def task_of(model: LanguageModel, *folders: str) -> Task:
     sets = ",".join(f"{{source:jsonl,path:{folder}/pairs.jsonl}}" for folder in folders)
-    settings = audit_settings(composed("audit", "metric=r", f"data.test=[{sets}]"))
-    return build_audit(settings, model)[0]
+    return study_settings(composed("audit", "metric=r", f"data.test=[{sets}]")).task(model)
 
 
-def figures(model: LanguageModel, plan: AuditPlan) -> list[tuple[str, float | None, int]]:
-    [metric] = plan.metrics
-    rows: list[Row] = metric.rows(model, None, UNEDITED, Path("store"))
+def figures(model: LanguageModel, task: Task) -> list[tuple[str, float | None, int]]:
+    rows = R().bound(task).rows(Bench(model, Path("store")), None)
     mine = [row for row in rows if (row.metric, row.split) == ("mean_abs_r", "test")]
     return [(row.dataset, row.value, row.n) for row in mine]
 
 
 def test_two_files_of_one_name_have_the_figures_of_each(testbed: LanguageModel) -> None:
-    both = figures(testbed, planned(testbed, "a", "b"))
+    both = figures(testbed, task_of(testbed, "a", "b"))
     alone = []
     for folder in FILES:
-        plan = planned(testbed, folder)
-        [(name, value, n)] = figures(testbed, plan)
+        task = task_of(testbed, folder)
+        [(name, value, n)] = figures(testbed, task)
         assert name == "pairs"
-        assert value == pytest.approx(abs(r_values(score(testbed, plan.test[0]))).mean(), abs=1e-12)
+        assert value == pytest.approx(abs(r_values(score(testbed, task.test[0]))).mean(), abs=1e-12)
         alone.append((f"{folder}/pairs", value, n))
     assert both == [
         (name, pytest.approx(value, abs=1e-6), n) for name, value, n in alone
@@ -60,7 +56,7 @@ def test_two_files_of_one_name_have_the_figures_of_each(testbed: LanguageModel) 
 
 
 def test_what_is_kept_of_single_texts_says_whose_it_is(testbed: LanguageModel) -> None:
-    figures(testbed, planned(testbed, "a", "b"))
-    lines = map(json.loads, Path("store", "none.jsonl").read_text("utf-8").splitlines())
+    figures(testbed, task_of(testbed, "a", "b"))
+    lines = map(json.loads, Path("store", "r", "none.jsonl").read_text("utf-8").splitlines())
     found = {line["dataset"]: line["outputs"] for line in lines if line["split"] == "test"}
     assert found == {f"{folder}/pairs": line["outputs"] for folder, line in FILES.items()}

@@ -1,4 +1,4 @@
-"""What people write on a command line reaches the config as it was meant, literally where it is text."""
+"""What people write on a command line reaches the config as it was meant; texts literally."""
 
 from __future__ import annotations
 
@@ -76,12 +76,10 @@ def test_a_study_is_named_without_its_command() -> None:
 def test_what_an_installed_package_enters_is_chosen_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from importlib.metadata import EntryPoint
+    from importlib import metadata
 
-    from countergen_edit.cli import words
-
-    points = {"countergen_edit.erasers": [EntryPoint("shrinking", "their:Eraser", "")]}
-    monkeypatch.setattr(words, "entry_points", lambda group: points.get(group, []))
+    points = {"countergen_edit.erasers": [metadata.EntryPoint("shrinking", "their:Eraser", "")]}
+    monkeypatch.setattr(metadata, "entry_points", lambda group: points.get(group, []))
     assert composed("audit", "eraser=[shrinking,leace]")["eraser"] == {
         "shrinking": {"kind": "shrinking"},
         "leace": {},

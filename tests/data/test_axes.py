@@ -12,7 +12,9 @@ from countergen_edit.data.templates import Template, expand
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.errors import UserError
 
-AXES = sorted(path.stem for path in (conf_dir() / "axis").glob("*.yaml"))
+NAMES = sorted(path.stem for path in (conf_dir() / "axis").glob("*.yaml"))
+AXES = [name for name in NAMES if "file" not in read_config("axis", name)]
+"""Without the entry that stands for a file of the user's own."""
 
 
 def test_the_axes_of_the_design_ship() -> None:

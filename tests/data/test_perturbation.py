@@ -423,10 +423,12 @@ def test_ivan_and_mr_trump_keep_their_gender() -> None:
 def test_the_filters_judge_as_the_papers_table_does(
     original: str, perturbed: str, occupation: str, passes: bool, all_words: bool
 ) -> None:
-    found = Filter(WORDS, all_words=all_words).reason(original, perturbed, paper_prompt(occupation))
-    assert (found is None) == passes
+    reason = Filter(WORDS, all_words=all_words).reason(
+        original, perturbed, paper_prompt(occupation)
+    )
+    assert (reason is None) == passes
     if not passes:
-        assert found == "dissimilarity"
+        assert reason == "dissimilarity"
 
 
 @pytest.mark.parametrize("row", TABLE_2)

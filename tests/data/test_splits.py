@@ -9,7 +9,7 @@ import pytest
 from countergen_edit.conf_path import read_config
 from countergen_edit.data.axis import Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.data.splits import check_leakage, hold_out
+from countergen_edit.data.splits import check_leakage
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.errors import UserError
 
@@ -62,43 +62,3 @@ def test_part_of_a_word_is_no_name() -> None:
 def test_sets_that_share_nothing_pass() -> None:
     check_leakage([FIT], [crossed("t", ["{name} left"], "test"), plain("p", "She ran", "He ran")])
     check_leakage([], [FIT])
-
-
-WORDINGS = [f"Question {i}: is {{name}} smart?" for i in range(10)]
-
-
-def test_parts_are_disjoint_complete_and_named_after_their_split() -> None:
-    data = crossed("q", WORDINGS, "fit")
-    parts = hold_out(data, {"fit": 0.6, "validation": 0.2, "test": 0.2})
-    assert {split: len(part.templates) for split, part in parts.items()} == {
-        "fit": 6,
-        "validation": 2,
-        "test": 2,
-    }
-    found = [t for part in parts.values() for t in part.templates]
-    assert sorted(found) == sorted(WORDINGS)
-    assert [part.name for part in parts.values()] == ["q_fit", "q_validation", "q_test"]
-
-
-def test_parts_depend_on_the_seed_and_the_set_alone() -> None:
-    data = crossed("q", WORDINGS, "fit")
-    shares = {"fit": 1.0, "validation": 1.0}
-    assert hold_out(data, shares, seed=1) == hold_out(data, shares, seed=1)
-    assert any(hold_out(data, shares, seed=s) != hold_out(data, shares) for s in range(1, 4))
-
-
-def test_every_part_gets_a_wording() -> None:
-    parts = hold_out(
-        crossed("q", WORDINGS[:3], "fit"), {"fit": 98.0, "validation": 1.0, "test": 1.0}
-    )
-    assert [len(part.templates) for part in parts.values()] == [1, 1, 1]
-
-
-def test_impossible_parts_are_refused() -> None:
-    data = crossed("q", WORDINGS[:1], "fit")
-    with pytest.raises(UserError, match="1 wording"):
-        hold_out(data, {"fit": 1.0, "test": 1.0})
-    with pytest.raises(UserError, match="not positive"):
-        hold_out(data, {"fit": 0.0})
-    with pytest.raises(UserError, match="did you mean 'test'"):
-        hold_out(data, {"tst": 1.0})

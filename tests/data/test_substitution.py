@@ -215,8 +215,8 @@ def test_the_papers_example_is_mapped_as_the_paper_does() -> None:
 
 def test_grammar_words_are_the_same_on_both_sides() -> None:
     lists = (grammar._CLOSED, grammar._TRANSPARENT, grammar._GIVING, grammar._CAUSING)
-    known = frozenset().union(*lists, grammar._BARE_VERBS, grammar._PERCEIVING)
-    assert not known & {word for word, e in SWAP._lexicon.items() if e.kind == "noun"}
+    words = frozenset().union(*lists, grammar._BARE_VERBS, grammar._PERCEIVING)
+    assert not words & {word for word, e in SWAP._lexicon.items() if e.kind == "noun"}
 
 
 def test_a_text_without_groups_is_refused_and_quoted() -> None:

@@ -15,6 +15,7 @@ from countergen_edit.erasers import (
     LEACE,
     RLACE,
     SAL,
+    AffineErasure,
     BaseEraser,
     MeanDifference,
     PreservingEraser,
@@ -70,3 +71,16 @@ def concept(n: int = 240, d: int = 12, c: int = 2, seed: int = 0) -> tuple[np.nd
     z = rng.choice(c, size=n, p=np.arange(1, c + 1) / np.arange(1, c + 1).sum())
     mix = rng.normal(size=(d, d)) / np.sqrt(d)
     return rng.normal(size=(n, d)) @ mix + 1.5 * rng.normal(size=(c, d))[z] + 3.0, z
+
+
+def identity(d: int) -> AffineErasure:
+    """The erasure of rank 0."""
+    return AffineErasure(np.zeros((d, 0)), np.zeros((0, d)), np.zeros(d))
+
+
+def is_orthogonal(erasure: AffineErasure) -> bool:
+    """Whether `left · right` is symmetric and idempotent."""
+    product = erasure.left @ erasure.right
+    return np.allclose(product, product.T, atol=1e-8) and np.allclose(
+        product @ product, product, atol=1e-8
+    )

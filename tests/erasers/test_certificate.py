@@ -12,48 +12,47 @@ from sklearn.linear_model import LogisticRegression
 from countergen_edit.erasers import (
     INLP,
     RLACE,
-    AffineErasure,
     MeanDifference,
     PreservingEraser,
     certify,
 )
-from tests.erasers.conftest import concept
+from tests.erasers.conftest import concept, identity
 
 
 def test_identity_certifies_nothing_erased():
     X, z = concept()
-    found = certify(AffineErasure.identity(X.shape[1]), X, z)
-    assert not found.guaranteed
-    assert "standard deviations apart" in found.reason
-    assert found.linear_accuracy_before == found.linear_accuracy_after
-    assert found.nonlinear_accuracy_before == found.nonlinear_accuracy_after
-    assert found.variance_removed == pytest.approx(0)
-    assert found.rank == 0
+    certificate = certify(identity(X.shape[1]), X, z)
+    assert not certificate.guaranteed
+    assert "standard deviations apart" in certificate.reason
+    assert certificate.linear_accuracy_before == certificate.linear_accuracy_after
+    assert certificate.nonlinear_accuracy_before == certificate.nonlinear_accuracy_after
+    assert certificate.variance_removed == pytest.approx(0)
+    assert certificate.rank == 0
 
 
 def test_loss_gap_and_variance_equal_their_definitions():
     X, z = concept(n=200, d=5)
     eraser = INLP(rank=2).fit(X, z)
     erased = eraser.transform(X)
-    found = eraser.certificate(X, z)
+    certificate = eraser.certificate(X, z)
     p = np.bincount(z) / len(z)
-    assert found.label_entropy == pytest.approx(-(p * np.log(p)).sum())
+    assert certificate.label_entropy == pytest.approx(-(p * np.log(p)).sum())
     probe = LogisticRegression(C=1e8, tol=1e-10, max_iter=5000).fit(erased, z)
     loss = -np.log(probe.predict_proba(erased)[np.arange(200), z]).mean()
-    assert found.probe_loss == pytest.approx(loss, abs=1e-5)
+    assert certificate.probe_loss == pytest.approx(loss, abs=1e-5)
     means = np.stack([X[z == g].mean(axis=0) for g in (0, 1)])
     spread = np.sqrt(((X - means[z]) ** 2).sum(axis=1).mean())
     gap = np.linalg.norm(erased[z == 0].mean(axis=0) - erased[z == 1].mean(axis=0))
-    assert found.class_mean_gap == pytest.approx(gap / spread)
+    assert certificate.class_mean_gap == pytest.approx(gap / spread)
     removed = 1 - erased.var(axis=0).sum() / X.var(axis=0).sum()
-    assert found.variance_removed == pytest.approx(removed)
+    assert certificate.variance_removed == pytest.approx(removed)
 
 
 def test_rank_below_c_minus_1_is_no_guarantee_and_says_why():
     X, z = concept(c=4)
-    found = RLACE(rank=2).fit(X, z).certificate(X, z)
-    assert not found.guaranteed
-    assert "rank 2 is below c - 1 = 3" in found.reason
+    certificate = RLACE(rank=2).fit(X, z).certificate(X, z)
+    assert not certificate.guaranteed
+    assert "rank 2 is below c - 1 = 3" in certificate.reason
     inlp = INLP(rank=4).fit(X, z).certificate(X, z)
     assert "penalised probe" in inlp.reason
 
@@ -74,10 +73,10 @@ def test_held_out_accuracy_is_at_chance_not_below_it_when_the_eraser_is_fitted_a
 def test_test_rows_are_measured_and_named_when_wrong():
     X, z = concept(n=600)
     eraser = MeanDifference().fit(X[:300], z[:300])
-    found = certify(eraser, X[:300], z[:300], X_test=X[300:], z_test=z[300:])
-    assert found.majority_rate == np.bincount(z[300:]).max() / 300
-    assert found.linear_accuracy_before > 0.85
-    assert found.linear_accuracy_after == pytest.approx(found.majority_rate, abs=0.02)
+    certificate = certify(eraser, X[:300], z[:300], X_test=X[300:], z_test=z[300:])
+    assert certificate.majority_rate == np.bincount(z[300:]).max() / 300
+    assert certificate.linear_accuracy_before > 0.85
+    assert certificate.linear_accuracy_after == pytest.approx(certificate.majority_rate, abs=0.02)
 
 
 def test_ids_are_never_split_between_fit_and_measurement():
@@ -86,44 +85,44 @@ def test_ids_are_never_split_between_fit_and_measurement():
     ids = np.repeat(np.arange(40), 6)
     z = rng.integers(0, 2, 40)[ids]
     X = 5 * rng.normal(size=(40, 30))[ids] + 0.1 * rng.normal(size=(240, 30))
-    identity = AffineErasure.identity(30)
-    assert certify(identity, X, z).nonlinear_accuracy_before > 0.9
-    assert certify(identity, X, z, groups=ids).nonlinear_accuracy_before < 0.75
+    unchanged = identity(30)
+    assert certify(unchanged, X, z).nonlinear_accuracy_before > 0.9
+    assert certify(unchanged, X, z, groups=ids).nonlinear_accuracy_before < 0.75
 
 
 def test_a_class_with_one_row_gives_nan_and_many_rows_are_thinned():
     X, z = concept()
-    lonely = certify(AffineErasure.identity(12), X[:30], np.arange(30) == 0)
+    lonely = certify(identity(12), X[:30], np.arange(30) == 0)
     assert np.isnan(lonely.linear_accuracy_after)
-    thin = certify(AffineErasure.identity(12), X, z, max_nonlinear_rows=50)
+    thin = certify(identity(12), X, z, max_nonlinear_rows=50)
     assert thin.nonlinear_rows == 50
-    assert certify(AffineErasure.identity(12), X, z).nonlinear_rows == 160
+    assert certify(identity(12), X, z).nonlinear_rows == 160
 
 
 def test_fit_parameters_per_row_follow_their_rows():
     X, z = concept(n=120)
     contexts = np.arange(120) % 3
     eraser = PreservingEraser().fit(X, z, contexts=contexts, keep=[2])
-    known = {"contexts": contexts, "keep": [2]}
-    found = eraser.certificate(X, z, fit_params=known)
-    assert found == eraser.certificate(X, z, fit_params=known)
-    assert "contexts that are kept" in found.reason
+    fit_params = {"contexts": contexts, "keep": [2]}
+    certificate = eraser.certificate(X, z, fit_params=fit_params)
+    assert certificate == eraser.certificate(X, z, fit_params=fit_params)
+    assert "contexts that are kept" in certificate.reason
     frozen = eraser.certificate(X, z)
-    assert replace(frozen, **accuracies(found)) == found
+    assert replace(frozen, **accuracies(certificate)) == certificate
 
 
-def accuracies(found):
-    return {k: v for k, v in vars(found).items() if "accuracy" in k}
+def accuracies(certificate):
+    return {k: v for k, v in vars(certificate).items() if "accuracy" in k}
 
 
 def test_nonlinear_probe_sees_what_no_linear_one_can():
     rng = np.random.default_rng(0)
     z = np.arange(300) % 2
     X = rng.normal(size=(300, 4)) * np.where(z, 4.0, 0.5)[:, None]
-    found = MeanDifference().fit(X, z).certificate(X, z)
-    assert found.guaranteed
-    assert found.linear_accuracy_after < 0.62
-    assert found.nonlinear_accuracy_after > 0.85
+    certificate = MeanDifference().fit(X, z).certificate(X, z)
+    assert certificate.guaranteed
+    assert certificate.linear_accuracy_after < 0.62
+    assert certificate.nonlinear_accuracy_after > 0.85
 
 
 def test_certificate_of_one_layer_is_quick():

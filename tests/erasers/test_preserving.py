@@ -18,14 +18,14 @@ def in_contexts(n_names=30, d=24, erase=6, keep=2, noise=0.3, seed=0):
     axes = np.linalg.qr(rng.normal(size=(d, d)))[0]
     X, z, contexts = [], [], []
     for number in range(erase + keep):
-        kept = number >= erase
+        is_kept = number >= erase
         offset = axes[:, 4:] @ rng.normal(size=d - 4) * 2
-        plane = axes[:, :2] if kept else axes[:, 1:4]  # the planes share one axis
+        plane = axes[:, :2] if is_kept else axes[:, 1:4]  # the planes share one axis
         direction = plane @ (rng.normal(size=plane.shape[1]) + 1.5)
         for sign in (1, -1):
             X.append(offset + sign * direction + noise * rng.normal(size=(n_names, d)))
             z += ["f" if sign > 0 else "m"] * n_names
-            contexts += [f"{'keep' if kept else 'erase'} {number}"] * n_names
+            contexts += [f"{'keep' if is_kept else 'erase'} {number}"] * n_names
     return np.concatenate(X), np.array(z), np.array(contexts)
 
 
@@ -66,10 +66,10 @@ def test_no_change_that_meets_the_demands_is_smaller():
     M = eraser.erasure_.left @ eraser.erasure_.right
     centred = X - X.mean(axis=0)
     variances, axes = np.linalg.eigh(centred.T @ centred / len(X))
-    found = differences(X, z, contexts)
-    A = np.stack([v for c, v in found.items() if c.startswith("erase")], axis=1)
+    by_context = differences(X, z, contexts)
+    A = np.stack([v for c, v in by_context.items() if c.startswith("erase")], axis=1)
     here = contexts == "keep 2"
-    B = np.stack([found["keep 2"], X[here].mean(axis=0) - eraser.erasure_.mean], axis=1)
+    B = np.stack([by_context["keep 2"], X[here].mean(axis=0) - eraser.erasure_.mean], axis=1)
     oracle = preserving_cvxpy(axes.T @ A, axes.T @ B, np.sqrt(variances))
     np.testing.assert_allclose(axes.T @ M @ axes, oracle, atol=1e-4)
     free = np.linalg.svd(np.hstack([A, B]).T)[2][4:]  # M + K·free meets the same demands

@@ -11,18 +11,23 @@ import pytest
 
 from countergen_edit.cli.main import main
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.experiments.compare import paired, scored
+from countergen_edit.edits import Edit, NamedEdit
+from countergen_edit.erasers import AffineErasure
+from countergen_edit.experiments.compare import paired, scored_edits
+from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics.r import mean_r, r_values
+from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.scored_texts import read, scores_of, write
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.seeds import generator
+from tests.experiments.runs import IDENTITY
 from tests.reports.runs import make_run
 
 NAMES = {"female": ("Jane", "Anna", "Laura"), "male": ("John", "Paul", "Peter")}
 TEMPLATES = ("{name} is", "At work {name} is", "They say {name} is", "{name} was")
 
 
-def made(seed: int = 0, templates: tuple[str, ...] = TEMPLATES) -> SetScores:
+def make_scores(seed: int = 0, templates: tuple[str, ...] = TEMPLATES) -> SetScores:
     """A set with random scores."""
     samples = tuple(
         Sample(
@@ -43,16 +48,26 @@ def made(seed: int = 0, templates: tuple[str, ...] = TEMPLATES) -> SetScores:
     return SetScores(data, log_p, present, template, (" kind", " brave") * len(templates))
 
 
-def kept(folder: Path, **edits: SetScores) -> Path:
-    for label, scores in edits.items():
-        store = folder / "store" / "r"
-        write(store, label, [("test", scores, r_values(scores).tolist())])
+def run_of(folder: Path, **edits: SetScores) -> Path:
+    """A run that scored sets under edits, called `eraser_layer`, and kept both."""
+    run = RunFolder(folder, {}, IDENTITY)
+    for name, scores in edits.items():
+        edit = "none"
+        if name != "none":
+            eraser, _, layer = name.partition("_")
+            erasure = AffineErasure(np.eye(4)[:, :1], np.eye(4)[:1], np.zeros(4))
+            made = Edit.at("resid_post", {int(layer): erasure})
+            named = NamedEdit.of(made, eraser, basis=[name], baseline=eraser == "random")
+            run.keep(named)
+            edit = named.id
+        path = folder / STORE / "gender" / "r" / f"{edit}.jsonl"
+        write(path, edit, [("test", scores, r_values(scores).tolist())])
     return folder
 
 
 def test_scores_come_back_from_their_texts_digit_for_digit(tmp_path: Path) -> None:
-    scores = made()
-    write(tmp_path, "none", [("test", scores, r_values(scores).tolist())])
+    scores = make_scores()
+    write(tmp_path / "none.jsonl", "none", [("test", scores, r_values(scores).tolist())])
     back = scores_of(read(tmp_path / "none.jsonl"))
     assert np.array_equal(back.log_p, scores.log_p)
     assert back.output == scores.output
@@ -60,15 +75,15 @@ def test_scores_come_back_from_their_texts_digit_for_digit(tmp_path: Path) -> No
 
 
 def test_a_run_differs_from_itself_by_nothing(tmp_path: Path) -> None:
-    run = kept(tmp_path / "one", none=made())
+    run = run_of(tmp_path / "one", none=make_scores())
     [row] = paired([("a", run), ("b", run)], seed=0)
     assert (row.value, row.lo, row.hi) == (0.0, 0.0, 0.0)
 
 
 def test_a_difference_is_that_of_the_two_means_over_shared_prompts(tmp_path: Path) -> None:
     """By hand: mean |R| over the two templates that both runs have."""
-    one, two = made(1, TEMPLATES[:3]), made(2, TEMPLATES[1:])
-    runs = [("a", kept(tmp_path / "a", none=one)), ("b", kept(tmp_path / "b", none=two))]
+    one, two = make_scores(1, TEMPLATES[:3]), make_scores(2, TEMPLATES[1:])
+    runs = [("a", run_of(tmp_path / "a", none=one)), ("b", run_of(tmp_path / "b", none=two))]
     [row] = paired(runs, seed=0)
     expected = np.abs(r_values(two)[:4]).mean() - np.abs(r_values(one)[2:]).mean()
     assert row.value == pytest.approx(expected)
@@ -78,11 +93,11 @@ def test_a_difference_is_that_of_the_two_means_over_shared_prompts(tmp_path: Pat
 
 def test_pairing_narrows_the_interval_of_what_moves_together(tmp_path: Path) -> None:
     """Scores that differ little differ surely, however widely both are spread."""
-    one = made()
+    one = make_scores()
     shift = np.zeros_like(one.log_p)
     shift[:, 0] = 0.05
     two = replace(one, log_p=one.log_p + shift)
-    runs = [("a", kept(tmp_path / "a", none=one)), ("b", kept(tmp_path / "b", none=two))]
+    runs = [("a", run_of(tmp_path / "a", none=one)), ("b", run_of(tmp_path / "b", none=two))]
     [row] = paired(runs, seed=0)
     _, absolute = mean_r(one, seed=0)
     assert row.lo is not None
@@ -90,23 +105,24 @@ def test_pairing_narrows_the_interval_of_what_moves_together(tmp_path: Path) -> 
     assert row.hi - row.lo < (absolute.hi - absolute.lo) / 3
 
 
-def test_edits_are_paired_by_name_then_by_eraser_then_alone(tmp_path: Path) -> None:
+def test_edits_are_paired_by_recipe_then_by_eraser_then_alone(tmp_path: Path) -> None:
     def edits(*pairs: tuple[str, str]) -> set[tuple[str, str]]:
         runs = []
-        for place, labels in enumerate(zip(*pairs, strict=True)):
-            scores = {label: made() for label in labels if label}
-            runs.append((str(place), kept(tmp_path / str(len(found)) / str(place), **scores)))
-        found.append(runs)
-        return {(row.detail["against_edit"], row.edit) for row in paired(runs, seed=0)}
+        for place, names in enumerate(zip(*pairs, strict=True)):
+            scores = {name: make_scores() for name in names if name}
+            runs.append((str(place), run_of(tmp_path / str(len(cases)) / str(place), **scores)))
+        cases.append(runs)
+        return {(row.detail["against_edit"], row.detail["edit"]) for row in paired(runs, seed=0)}
 
-    found: list[object] = []
-    assert edits(("none", "none"), ("leace-1@x.2", "leace-1@x.2"), ("rlace-1@x.2", "")) == {
+    cases: list[object] = []
+    two, three = (f"leace-1@resid_post.{layer}" for layer in (2, 3))
+    assert edits(("none", "none"), ("leace_2", "leace_2"), ("rlace_2", "")) == {
         ("none", "none"),
-        ("leace-1@x.2", "leace-1@x.2"),
+        (two, two),
     }
-    assert edits(("leace-1@x.2", "leace-1@x.3")) == {("leace-1@x.2", "leace-1@x.3")}
-    assert edits(("leace-1@x.2", "rlace-1@x.3")) == {("leace-1@x.2", "rlace-1@x.3")}
-    assert edits(("random-1@x.2", "random-1@x.2")) == set()
+    assert edits(("leace_2", "leace_3")) == {(two, three)}
+    assert edits(("leace_2", "rlace_3")) == {(two, "rlace-1@resid_post.3")}
+    assert edits(("random_2", "random_2")) == set()
 
 
 def test_the_command_prints_both_runs_and_writes_every_digit(
@@ -134,4 +150,4 @@ def test_one_run_cannot_be_compared(
 
 
 def test_a_run_that_kept_no_texts_has_none(tmp_path: Path) -> None:
-    assert scored(tmp_path, "empty") == []
+    assert scored_edits(tmp_path, "empty") == []

@@ -48,19 +48,19 @@ TEXTS = st.lists(
 @settings(max_examples=30, deadline=None)
 @given(pg=TEXTS, gp=TEXTS)
 def test_every_quantity_is_that_of_the_papers_double_loop(name, phi, pg, gp):
-    found = pairwise(PHIS.make(name).distances(PHIS.make(name).represent([*pg, *gp])), len(pg))
+    values = pairwise(PHIS.make(name).distances(PHIS.make(name).represent([*pg, *gp])), len(pg))
     b = np.mean([phi(u, v) for u in pg for v in gp])
     v_pg = np.mean([phi(u, v) for u, v in itertools.combinations(pg, 2)])
     v_gp = np.mean([phi(u, v) for u, v in itertools.combinations(gp, 2)])
-    assert found.bias == pytest.approx(b, abs=1e-12)
-    assert found.v_pg == pytest.approx(v_pg, abs=1e-12)
-    assert found.v_gp == pytest.approx(v_gp, abs=1e-12)
-    assert found.energy == pytest.approx(2 * b - v_pg - v_gp, abs=1e-12)
+    assert values.bias == pytest.approx(b, abs=1e-12)
+    assert values.v_pg == pytest.approx(v_pg, abs=1e-12)
+    assert values.v_gp == pytest.approx(v_gp, abs=1e-12)
+    assert values.energy == pytest.approx(2 * b - v_pg - v_gp, abs=1e-12)
     if min(v_pg, v_gp) > 1e-9:
-        assert found.f == pytest.approx(b**2 / (v_gp * v_pg))
+        assert values.f == pytest.approx(b**2 / (v_gp * v_pg))
     else:
-        assert np.isnan(found.f)
-        assert found.reason.startswith("V = 0")
+        assert np.isnan(values.f)
+        assert values.reason.startswith("V = 0")
 
 
 def test_folds_are_means_of_sentiment_and_unions_of_words():
@@ -74,9 +74,9 @@ def test_folds_are_means_of_sentiment_and_unions_of_words():
         [np.mean([ANALYSER.polarity_scores(t)["compound"] for t in fold]) for fold in side]
         for side in folds
     ]
-    found = in_folds(Sentiment(), [*pg, *gp], len(pg), k)
-    assert found.bias == pytest.approx(np.mean([abs(a - b) for a in score[0] for b in score[1]]))
-    assert found.v_pg == pytest.approx(abs(score[0][0] - score[0][1]))
+    values = in_folds(Sentiment(), [*pg, *gp], len(pg), k)
+    assert values.bias == pytest.approx(np.mean([abs(a - b) for a in score[0] for b in score[1]]))
+    assert values.v_pg == pytest.approx(abs(score[0][0] - score[0][1]))
     whole = in_folds(Jaccard(), [*pg, *gp], len(pg), 99)  # never more folds than texts
     assert whole == pairwise(Jaccard().distances(Jaccard().represent([*pg, *gp])), len(pg))
 
@@ -89,8 +89,8 @@ def test_permuted_statistics_are_those_of_permuted_texts():
     assert energies[0] == pytest.approx(pairwise(distances, 4).energy)
     possible = [
         pairwise(distances[np.ix_(order, order)], 4).energy
-        for chosen in itertools.combinations(range(11), 4)
-        for order in [[*chosen, *(i for i in range(11) if i not in chosen)]]
+        for first in itertools.combinations(range(11), 4)
+        for order in [[*first, *(i for i in range(11) if i not in first)]]
     ]
     assert all(np.isclose(possible, e, atol=1e-12).any() for e in energies)
     assert p_value(energies) >= 1 / 51
@@ -143,14 +143,14 @@ def test_without_bias_the_test_keeps_its_level(phi):
 
 @pytest.mark.parametrize("phi", [Sentiment(), Jaccard()], ids=["sentiment", "jaccard"])
 def test_f_and_the_energy_rise_with_the_planted_strength_and_are_found(phi):
-    found = [evaluate(phi, planted(12, 40, s), 199, seed=0) for s in (0, 0.3, 0.6, 1.0)]
+    results = [evaluate(phi, planted(12, 40, s), 199, seed=0) for s in (0, 0.3, 0.6, 1.0)]
     for quantity in ("f", "energy"):
-        means = [float(r.values(quantity).mean()) for r in found]
+        means = [float(r.values(quantity).mean()) for r in results]
         assert means == sorted(means)
-    assert found[0].pooled_p > 0.05
-    assert found[2].pooled_p == found[3].pooled_p == 1 / 200
-    assert (found[3].prompt_p <= 0.06).all()  # adjusted: 12 prompts at the least possible p
-    assert found[3].t_p["t_p_v_pg"] < 1e-3  # type: ignore[operator]
+    assert results[0].pooled_p > 0.05
+    assert results[2].pooled_p == results[3].pooled_p == 1 / 200
+    assert (results[3].prompt_p <= 0.06).all()  # adjusted: 12 prompts at the least possible p
+    assert results[3].t_p["t_p_v_pg"] < 1e-3  # type: ignore[operator]
 
 
 def test_the_means_over_planted_prompts_are_unbiased():
@@ -160,8 +160,8 @@ def test_the_means_over_planted_prompts_are_unbiased():
     phi = Sentiment()
     a, b = (phi.scores(t) for t in texts)
     truth = 2 * stats.energy_distance(a, b) ** 2 / 2
-    found = evaluate(phi, planted(60, 40, 0.6), 1, seed=0).values("energy")
-    assert found.mean() == pytest.approx(truth, abs=4 * found.std() / 60**0.5)
+    energies = evaluate(phi, planted(60, 40, 0.6), 1, seed=0).values("energy")
+    assert energies.mean() == pytest.approx(truth, abs=4 * energies.std() / 60**0.5)
 
 
 # Phrases
@@ -170,11 +170,11 @@ def test_the_means_over_planted_prompts_are_unbiased():
 def test_phrases_that_one_side_uses_are_found_and_others_are_not():
     rng = np.random.default_rng(0)
     pg, gp = (continuations(rng, 300, 1.0, hers) for hers in (False, True))
-    found = strongest(compare(pg, gp, 2), each=20)
-    words = {t.text: t.log_odds for t in found}
+    terms = strongest(compare(pg, gp, 2), each=20)
+    words = {t.text: t.log_odds for t in terms}
     assert all(words[w] > 0 for w in HERS)
     assert all(words[w] < 0 for w in HIS)
-    assert [t.log_odds > 0 for t in found] == sorted((t.log_odds > 0 for t in found), reverse=True)
+    assert [t.log_odds > 0 for t in terms] == sorted((t.log_odds > 0 for t in terms), reverse=True)
     same = [continuations(rng, 300, 0.0, hers) for hers in (False, True)]
     assert not strongest(compare(*same, 2), each=20)
     assert compare([], ["a"] * 9) == []

@@ -101,13 +101,13 @@ def test_a_killed_run_goes_on_with_the_same_rows(measured):
     metric, rows, bench = measured
     folder = bench.store("fairpair") / "none"
     texts = sorted(p for p in folder.iterdir() if ".perturbed" not in p.name)
-    kept = texts[0].read_bytes()
+    before = texts[0].read_bytes()
     texts[1].unlink()
     texts[2].with_suffix(".jsonl.tmp").write_text("{")  # what was being written
     for path in folder.glob("*.perturbed.jsonl"):
         path.unlink()
     assert metric.rows(bench, None) == rows
-    assert texts[0].read_bytes() == kept
+    assert texts[0].read_bytes() == before
 
 
 def test_rows_depend_on_no_batch_size(bench, measured):
@@ -137,8 +137,8 @@ def test_an_edit_is_held_against_the_unedited_model(bench):
     # The same random numbers: what changes nothing changes no text.
     unchanged = metric.rows(bench, NamedEdit.of(Edit(()), "nothing"))
     assert row_of(unchanged, "fairpair_f_change", "jaccard").value == 0.0
-    kept = {path.name for path in bench.store("fairpair").iterdir()}
-    assert kept == {"none", edit.id, NamedEdit.of(Edit(()), "nothing").id}
+    folders = {path.name for path in bench.store("fairpair").iterdir()}
+    assert folders == {"none", edit.id, NamedEdit.of(Edit(()), "nothing").id}
 
 
 def test_a_search_measures_it_for_the_chosen_edit_alone(bench):

@@ -67,9 +67,9 @@ def test_a_server_is_asked_as_the_paper_asks_and_asked_again(server, monkeypatch
     perturb = ServerPerturber(("male", "female"), server, "m", key_variable="MY_KEY", parallel=1)
     assert perturb(["John works. He rests."], PAIR) == ["Jane works. She rests."]
     assert len(_Server.requests) == 2
-    asked = _Server.requests[0]
-    assert asked["messages"][0]["content"].startswith("Change John (male) to Jane (female) in the")
-    assert asked["key"] == "Bearer secret"
+    first = _Server.requests[0]
+    assert first["messages"][0]["content"].startswith("Change John (male) to Jane (female) in the")
+    assert first["key"] == "Bearer secret"
     assert "secret" not in repr(vars(perturb))
 
 
@@ -124,10 +124,10 @@ def test_without_its_libraries_the_server_names_the_extra(monkeypatch):
         )
 
 
-def test_neither_library_is_imported_before_a_server_is_wanted():
+def test_what_asks_a_server_is_imported_only_for_one():
     code = (
         "import sys; from countergen_edit.metrics.fairpair import perturbers, metric;"
-        "sys.exit(bool({'tenacity'} & set(sys.modules)))"
+        "sys.exit('tenacity' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

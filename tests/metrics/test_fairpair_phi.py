@@ -68,6 +68,13 @@ def test_a_label_of_many_independent_ones_is_a_yes_or_no(tmp_path, told_by):
     assert score == pytest.approx(float(logits.sigmoid()[0, 2]), abs=1e-5)
 
 
+def test_a_lone_output_is_a_yes_or_no(tmp_path):
+    model, tokenizer = saved_classifier(tmp_path, ["toxic"])
+    [score] = ClassifierScore(str(tmp_path), "toxic", device="cpu").scores(TEXTS[:1])
+    logits = model(**tokenizer(TEXTS[:1], return_tensors="pt")).logits.detach().double()
+    assert score == pytest.approx(float(logits.sigmoid()[0, 0]), abs=1e-5)
+
+
 def test_a_classifier_with_a_random_head_is_refused(tmp_path):
     saved_classifier(tmp_path / "own", ["a", "b"])
     from transformers import BertForMaskedLM, BertModel

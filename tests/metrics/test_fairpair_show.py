@@ -192,9 +192,9 @@ def test_prompts_without_f_are_counted_once_for_each_phi_and_edit() -> None:
     f, *rest = rows(UNEDITED, 1.1)
     detail = f.detail | {"undefined": {"V = 0: alike": 2}, "reason": "V = 0: alike"}
     of = results([replace(f, detail=detail), *rest])
-    said = "By jaccard, before any edit, F is undefined in 2 prompts (V = 0: alike)."
-    assert said in briefly(of)
-    assert said not in FairPair.sentences(of)
+    sentence = "By jaccard, before any edit, F is undefined in 2 prompts (V = 0: alike)."
+    assert sentence in briefly(of)
+    assert sentence not in FairPair.sentences(of)
 
 
 def test_figures_hold_the_rows_and_no_panel_of_what_was_not_varied() -> None:
@@ -234,15 +234,15 @@ def run(testbed, tmp_path_factory) -> Results:
     both = NamedEdit.combined([first, second])
     bench = Bench(testbed, folder / "store" / "gender")
     metric = fairpair(wordings=WORDINGS)
-    found = [
+    of_run = [
         replace(row, split="test", task="gender", **columns)
         for edit, columns in ((None, {}), (both, both.record.columns))
         for row in metric.rows(bench, edit)
     ]
-    kept = bench.place("fairpair", NamedEdit.of(Edit(()), "not measured")).with_suffix("")
-    kept.mkdir()
-    (kept / "0.jsonl").write_text('{"prompt": "x", "perturbed_prompt": "y"}\n{"g_x": "a"}\n')
-    return Results(found, {both.id: both.record}, folder, "gender")
+    other = bench.place("fairpair", NamedEdit.of(Edit(()), "not measured")).with_suffix("")
+    other.mkdir()
+    (other / "0.jsonl").write_text('{"prompt": "x", "perturbed_prompt": "y"}\n{"g_x": "a"}\n')
+    return Results(of_run, {both.id: both.record}, folder, "gender")
 
 
 def test_a_combined_edits_name_is_whole_in_every_table(run: Results) -> None:

@@ -12,17 +12,17 @@ ROWS = st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=5).map(tuple), 
 @given(ROWS, st.integers(1, 40), st.booleans())
 def test_every_wanted_token_is_read_once_with_its_own_past(rows, max_batch_tokens, share):
     positions = [list(range(len(row))) for row in rows]
-    wanted = [(row, p) for row, reads in zip(rows, positions, strict=True) for p in reads]
+    reads_of_all = [(row, p) for row, reads in zip(rows, positions, strict=True) for p in reads]
     slots = []
     for batch in plan(rows, positions, max_batch_tokens=max_batch_tokens, share=share):
         assert len(batch.ids) == 1 or batch.ids.numel() <= max_batch_tokens
         for row, position, slot in zip(batch.row, batch.position, batch.slot, strict=True):
-            text, p = wanted[slot]
+            text, p = reads_of_all[slot]
             assert position == p
             assert batch.ids[row, : p + 1].tolist() == list(text[: p + 1])
             assert batch.mask[row, : p + 1].all()
             slots.append(slot)
-    assert sorted(slots) == list(range(len(wanted)))
+    assert sorted(slots) == list(range(len(reads_of_all)))
 
 
 @given(ROWS)

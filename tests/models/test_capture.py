@@ -39,18 +39,18 @@ def test_a_batched_capture_equals_one_text_at_a_time(lm, positions, max_batch_to
         positions=positions,
         max_batch_tokens=max_batch_tokens,
     )
-    wanted = [
+    reads = [
         [k for k, (_, end) in enumerate(e.offsets) if end > start]
         for e, start in zip(encode(lm, TEXTS), STARTS, strict=True)
     ]
     if positions == "last":
-        wanted = [[len(e.ids) - 1] for e in encode(lm, TEXTS)]
-    assert captured.row_text.tolist() == [i for i, found in enumerate(wanted) for _ in found]
+        reads = [[len(e.ids) - 1] for e in encode(lm, TEXTS)]
+    assert captured.row_text.tolist() == [i for i, row in enumerate(reads) for _ in row]
     for site, values in captured.values.items():
         assert values.dtype == np.float32
         for layer in range(len(values)):
             expected = [
-                one_by_one(lm, t, site, layer)[w] for t, w in zip(TEXTS, wanted, strict=True)
+                one_by_one(lm, t, site, layer)[w] for t, w in zip(TEXTS, reads, strict=True)
             ]
             np.testing.assert_allclose(values[layer], np.concatenate(expected), atol=TOLERANCE)
 

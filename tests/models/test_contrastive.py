@@ -75,15 +75,15 @@ def definition(lm, x: str, other: str, strength: float, top_k: int, count: int):
 
 def test_it_is_the_definition_whatever_shares_the_batch(any_lm):
     top_k = 3  # few enough that the restriction decides at a large λ
-    asked = [(x, other, s) for x, other in PAIRS for s in STRENGTHS]
-    found = contrastive_generate(
+    requests = [(x, other, s) for x, other in PAIRS for s in STRENGTHS]
+    continuations = contrastive_generate(
         any_lm,
-        *(list(column) for column in zip(*asked, strict=True)),
+        *(list(column) for column in zip(*requests, strict=True)),
         max_new_tokens=TOKENS,
         top_k=top_k,
         batch_size=5,
     )
-    for (x, other, s), one in zip(asked, found, strict=True):
+    for (x, other, s), one in zip(requests, continuations, strict=True):
         tokens, delta, divergence = definition(any_lm, x, other, s, top_k, TOKENS)
         assert list(one.tokens) == tokens
         # Weights are float32: the logits of the two sides carry rounding of about 1e-6.
@@ -94,8 +94,8 @@ def test_it_is_the_definition_whatever_shares_the_batch(any_lm):
 def test_without_contrast_it_is_greedy_generation_token_for_token(any_lm):
     x, other = zip(*PAIRS, strict=True)
     plain = generate(any_lm, list(x), max_new_tokens=TOKENS)
-    found = contrastive_generate(any_lm, list(x), list(other), 0, max_new_tokens=TOKENS)
-    assert [one.text for one in found] == plain
+    continuations = contrastive_generate(any_lm, list(x), list(other), 0, max_new_tokens=TOKENS)
+    assert [one.text for one in continuations] == plain
 
 
 def test_contrast_changes_what_is_said(any_lm):
@@ -131,19 +131,19 @@ def test_token_texts_add_up_to_the_text(any_lm):
     assert "".join(token_texts(any_lm, x, one.tokens)) == one.text
 
 
-def sampled(lm, asked, **options):
+def sampled(lm, requests, **options):
     return contrastive_generate(
-        lm, *map(list, zip(*asked, strict=True)), do_sample=True, trace=False, **options
+        lm, *map(list, zip(*requests, strict=True)), do_sample=True, trace=False, **options
     )
 
 
 def test_samples_depend_on_the_seed_and_not_on_the_batch(lm):
-    asked = [(x, other, s) for x, other in PAIRS for s in STRENGTHS]
+    requests = [(x, other, s) for x, other in PAIRS for s in STRENGTHS]
     options = {"max_new_tokens": TOKENS, "temperature": 1.3, "top_p": 0.95}
-    together = sampled(lm, asked, **options)
-    backwards = sampled(lm, asked[::-1], batch_size=2, **options)
+    together = sampled(lm, requests, **options)
+    backwards = sampled(lm, requests[::-1], batch_size=2, **options)
     assert [one.tokens for one in together] == [one.tokens for one in backwards[::-1]]
-    assert together != sampled(lm, asked, seed=1, **options)
+    assert together != sampled(lm, requests, seed=1, **options)
 
 
 def test_samples_are_drawn_from_the_tilted_distribution(lm):

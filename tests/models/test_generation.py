@@ -73,9 +73,9 @@ def test_hooks_are_active_at_every_step(lm):
     token = encode(lm, ["x"])[0].ids[-1]
 
     def only_x(logits, hook):
-        chosen = torch.zeros_like(logits)
-        chosen[..., token] = 1
-        return chosen
+        certain = torch.zeros_like(logits)
+        certain[..., token] = 1
+        return certain
 
     with lm.bridge.hooks(fwd_hooks=[("unembed.hook_out", only_x)]):
         assert generate(lm, PROMPTS, max_new_tokens=5) == ["xxxxx"] * len(PROMPTS)

@@ -139,23 +139,23 @@ def test_a_path_below_an_existing_directory_is_not_sent_to_the_hub(tmp_path, mon
 def test_an_unreachable_hub_is_asked_once_and_named_with_the_alternative(monkeypatch):
     import huggingface_hub
 
-    asked = []
+    timeouts = []
 
     def no_answer(url, *, timeout):
-        asked.append(timeout)
+        timeouts.append(timeout)
         raise ConnectionError
 
     monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", no_answer)
     with pytest.raises(UserError, match=r"hub cannot be reached .*model=/path/to/directory") as e:
         load("nobody/has-this-model")
     assert "\n" not in str(e.value)
-    assert asked == [5.0]
+    assert timeouts == [5.0]
 
 
 def test_a_cached_hub_model_is_used_without_the_hub(monkeypatch):
     import huggingface_hub
 
-    from countergen_edit.models.locating import Source, locate
+    from countergen_edit.models.locating import Location, locate
 
     def no_answer(url, *, timeout):
         raise ConnectionError
@@ -164,7 +164,7 @@ def test_a_cached_hub_model_is_used_without_the_hub(monkeypatch):
     monkeypatch.setattr(
         huggingface_hub, "try_to_load_from_cache", lambda *a, **k: "/cache/config.json"
     )
-    assert locate("gpt2", "main") == Source("gpt2", local_files_only=True, revision="main")
+    assert locate("gpt2", "main") == Location("gpt2", local_files_only=True, revision="main")
 
 
 def test_a_file_or_a_directory_without_config_is_named(tiny_dirs, tmp_path):

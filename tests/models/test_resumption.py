@@ -78,9 +78,9 @@ def test_edits_at_several_layers_resume_below_the_lowest(models: dict[str, Langu
     resumed = resuming(model, range(3))
     scores(resumed)
     with blocks_run(model) as ran:
-        found = scores(resumed, edit)
+        values = scores(resumed, edit)
     assert set(ran) == {2}
-    assert np.abs(found - scores(model, edit)).max() < 1e-5
+    assert np.abs(values - scores(model, edit)).max() < 1e-5
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,14 @@ def nucleus(logits: np.ndarray, top_p: float) -> np.ndarray:
     """Probabilities of the smallest set of likeliest tokens that holds `top_p`."""
     p = np.exp(logits - logits.max())
     p /= p.sum()
-    kept, mass = [], 0.0
+    tokens, mass = [], 0.0
     for token in np.argsort(-p):
         if mass >= top_p:
             break
-        kept.append(token)
+        tokens.append(token)
         mass += p[token]
     out = np.zeros_like(p)
-    out[kept] = p[kept] / p[kept].sum()
+    out[tokens] = p[tokens] / p[tokens].sum()
     return out
 
 

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from countergen_edit.errors import UserError
-from countergen_edit.models import continuation_log_probs, encode, token_log_probs
+from countergen_edit.models import batches, continuation_log_probs, encode, log_probs
 
 # 1e-5: float32 sums over rows padded differently differ by a few units in the last place.
 TOLERANCE = 1e-5
@@ -63,12 +63,12 @@ def test_a_model_that_names_no_output_matrix_scores_the_same(gpt2, monkeypatch):
 
 
 def test_only_what_is_read_goes_through_the_output_matrix(gpt2):
-    seen = []
+    shapes = []
     matrix = gpt2.bridge.original_model.get_output_embeddings()
-    handle = matrix.register_forward_hook(lambda _, inputs, output: seen.append(output.shape[:2]))
+    handle = matrix.register_forward_hook(lambda _, inputs, output: shapes.append(output.shape[:2]))
     continuation_log_probs(gpt2, ["Jane is", "John is an engineer and"], [" a", " a"])
     handle.remove()
-    assert seen == [(1, 2)]
+    assert shapes == [(1, 2)]
 
 
 def test_first_words_of_a_continuation_never_score_below_the_whole(lm):
@@ -78,10 +78,10 @@ def test_first_words_of_a_continuation_never_score_below_the_whole(lm):
 
 
 def rows_run(lm, run) -> int:
-    seen = []
-    with lm.bridge.hooks(fwd_hooks=[("embed.hook_out", lambda x, hook: seen.append(len(x)))]):
+    shapes = []
+    with lm.bridge.hooks(fwd_hooks=[("embed.hook_out", lambda x, hook: shapes.append(len(x)))]):
         run()
-    return sum(seen)
+    return sum(shapes)
 
 
 def test_sixty_outputs_after_one_prompt_run_one_row(gpt2):
@@ -97,8 +97,9 @@ def test_sixty_outputs_after_one_prompt_run_one_row(gpt2):
 
 
 def test_a_prefix_of_another_row_is_not_run(gpt2):
-    texts = ["Jane is a nurse", "Jane is a nurse and she works", "Jane is", "John is"]
-    assert rows_run(gpt2, lambda: token_log_probs(gpt2, texts)) == 2
+    prompts = ["Jane is a", "Jane is a nurse and she", "Jane", "John"]
+    continuations = [" nurse", " works", " is", " is"]
+    assert rows_run(gpt2, lambda: continuation_log_probs(gpt2, prompts, continuations)) == 2
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
@@ -114,22 +115,13 @@ def test_order_and_duplicates_do_not_matter(llama, picks, max_batch_tokens):
     np.testing.assert_allclose(picked, alone[picks], atol=TOLERANCE)
 
 
-def test_token_log_probs_equal_the_definition(lm, plain):
-    model, tokenizer = plain
-    texts = [p + c for p, c in zip(PROMPTS, CONTINUATIONS, strict=True)]
-    for text, values in zip(texts, token_log_probs(lm, texts), strict=True):
-        ids = torch.tensor([tokenizer(text)["input_ids"]])
-        with torch.no_grad():
-            log_p = model(ids).logits[0, :-1].double().log_softmax(-1)
-        expected = log_p.gather(1, ids[0, 1:, None])[:, 0]
-        np.testing.assert_allclose(values, expected.numpy(), atol=TOLERANCE)
-
-
 def test_the_first_token_is_scored_only_after_bos(gpt2, llama):
-    assert [len(v) for v in token_log_probs(gpt2, ["J", "", "Jx"])] == [0, 0, 1]
-    assert [len(v) for v in token_log_probs(llama, ["J", "", "Jx"])] == [1, 0, 2]
-    joint = continuation_log_probs(llama, [""], ["Jane is"])
-    np.testing.assert_allclose(joint, token_log_probs(llama, ["Jane is"])[0].sum())
+    with pytest.raises(UserError, match="nothing precedes the first token"):
+        continuation_log_probs(gpt2, [""], ["Jane is"])
+    (batch,) = batches(llama, ["Jane is"])
+    ids = encode(llama, ["Jane is"])[0].ids
+    expected = log_probs(llama, batch)[range(len(ids) - 1), ids[1:]].sum()
+    np.testing.assert_allclose(continuation_log_probs(llama, [""], ["Jane is"]), expected)
 
 
 def test_hooks_on_the_bridge_change_the_scores(lm):
@@ -138,16 +130,14 @@ def test_hooks_on_the_bridge_change_the_scores(lm):
 
     before = continuation_log_probs(lm, PROMPTS, CONTINUATIONS)
     with lm.bridge.hooks(fwd_hooks=[("unembed.hook_out", flatten)]):
-        uniform = token_log_probs(lm, ["Jane is a nurse"])[0]
-        joint = continuation_log_probs(lm, ["Jane is"], [" a"])
-    np.testing.assert_allclose(uniform, -np.log(lm.vocab_size))
-    np.testing.assert_allclose(joint, -np.log(lm.vocab_size))
+        uniform = continuation_log_probs(lm, ["Jane", "Jane is"], [" is a nurse", " a"])
+    tokens = [len(encode(lm, [text])[0].after(len("Jane"))) for text in ("Jane is a nurse",)]
+    np.testing.assert_allclose(uniform, -np.log(lm.vocab_size) * np.array([*tokens, 1]))
     np.testing.assert_array_equal(continuation_log_probs(lm, PROMPTS, CONTINUATIONS), before)
 
 
 def test_no_text_gives_no_scores(gpt2):
     assert continuation_log_probs(gpt2, [], []).shape == (0,)
-    assert token_log_probs(gpt2, []) == []
 
 
 @pytest.mark.parametrize(

@@ -3,61 +3,103 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from countergen_edit.edits import Edit, NamedEdit
+from countergen_edit.erasers import AffineErasure
 from countergen_edit.experiments.run_folder import RunFolder
+from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.run import Run
 
 HARM = '<script>window.harmed = 1</script><img src=x onerror="window.harmed = 1">'
 """A continuation that must stay a text."""
 TEXT = f"a nurse {HARM} </script><!-- $x$ & \u2028 \x07 'quoted'"
 MANIFEST = {
+    "schema": 2,
     "fingerprint": "f" * 64,
     "model": "testbed",
     "model_hash": "a" * 64,
-    "versions": {"countergen-edit": "0.1.0", "torch": "2.13.0"},
+    "versions": {"countergen-edit": "0.2.0", "torch": "2.13.0"},
     "seed": 0,
     "command": ["countergen-edit", "audit", "seed=0"],
+    "metrics": {
+        "r": "r",
+        "rewordings": "rewordings",
+        "agreement": "agreement",
+        "perplexity": "perplexity",
+        "kl": "kl",
+    },
+    "budgets": {"agreement": 0.01, "perplexity": 0.5},
     "git_commit": None,
 }
-LEACE = {"edit": "leace-1@resid_post.2", "eraser": "leace", "layer": 2, "rank": 1}
-RANDOM = {"edit": "random-1@resid_post.2", "eraser": "random", "layer": 2, "rank": 1}
 GROUPS = {"axis": "gender", "group_a": "female", "group_b": "male"}
+EDITS: dict[str, NamedEdit] = {}
+"""Every edit that these rows are about, by its id."""
+
+
+def edit_at(eraser: str, *layers: int, rank: int = 1, task: str = "", width: int = 8) -> NamedEdit:
+    """An edit of one eraser at some layers; one named `random` is a control."""
+    directions = np.eye(width)[:, :rank]
+    erasure = AffineErasure(directions, directions.T, np.zeros(width))
+    edit = Edit.at("resid_post", dict.fromkeys(layers, erasure))
+    wanted = [eraser, *layers, rank, task]
+    named = NamedEdit.of(edit, eraser, basis=wanted, baseline=eraser == "random", task=task)
+    EDITS[named.id] = named
+    return named
+
+
+def columns(eraser: str, *layers: int, rank: int = 1, task: str = "") -> dict[str, Any]:
+    """An edit's columns in a row."""
+    return edit_at(eraser, *layers, rank=rank, task=task).record.columns
+
+
+LEACE, RANDOM = columns("leace", 2), columns("random", 2)
+LABELS = {"leace": "leace-1@resid_post.2", "random": "random-1@resid_post.2"}
+
+
+def in_memory(rows: Iterable[Row], manifest: Any = MANIFEST) -> Run:
+    """A run of these rows that lies in no folder."""
+    records = {key: named.record for key, named in EDITS.items()}
+    return Run(Path("nowhere"), Results([*rows], records), manifest)
 
 
 def audit_rows() -> list[Row]:
     """What an audit with R records of three sets, two edits and three layers."""
     rows = []
     for k, name in enumerate(("jobs", "traits", "hobbies")):
-        for shift, columns in ((0.0, {}), (0.3, LEACE), (0.01, RANDOM)):
+        for shift, edit in ((0.0, {}), (0.3, LEACE), (0.01, RANDOM)):
             about: dict[str, Any] = {
                 "dataset": f"{name}_test",
                 "split": "test",
                 "n": 10,
                 **GROUPS,
-                **columns,
+                **edit,
             }
             bias = 0.6 + k / 100 - shift
             rows.append(Row("mean_abs_r", bias, lo=bias - 0.05, hi=bias + 0.05, **about))
             rows.append(Row("r", 0.1 - shift, detail={"starred": k == 0}, **about))
-            if columns:
+            if edit:
                 rows.append(Row("abs_r_reduction", shift, lo=0.0, hi=0.9, **about))
         rows.append(Row("planted_mean_abs_r", 0.61, dataset=f"{name}_test", split="test", **GROUPS))
-    for columns in ({}, LEACE, RANDOM):
+    for edit in ({}, LEACE, RANDOM):
         for group_b in ("male", ""):
-            about = {"dataset": "agreement", "axis": "gender", "group_a": "female", **columns}
+            about = {"dataset": "agreement", "axis": "gender", "group_a": "female", **edit}
             rows.append(
                 Row("agreement", 0.9, lo=0.8, hi=0.95, group_b=group_b, split="test", **about)
             )
         for metric in ("perplexity", "perplexity_ratio", "kl"):
-            rows.append(
-                Row(metric, 1.25, lo=1.2, hi=1.3, dataset="neutral", split="test", **columns)
-            )
+            rows.append(Row(metric, 1.25, lo=1.2, hi=1.3, dataset="neutral", split="test", **edit))
+    about = {"split": "validation", **GROUPS}
+    rows.append(Row("mean_abs_r", 0.6, dataset="jobs_validation", **about))
+    rows.append(Row("agreement", 0.95, dataset="agreement_validation", **about))
     for layer in range(3):
-        columns = LEACE | {"layer": layer, "edit": f"leace-1@resid_post.{layer}"}
-        about = {"split": "validation", **GROUPS, **columns}
+        about = {"split": "validation", **GROUPS, **columns("leace", layer)}
         rows.append(Row("mean_abs_r", 0.2 + layer / 10, dataset="jobs_validation", **about))
         rows.append(Row("agreement", 0.9, dataset="agreement_validation", **about))
         for kind in ("linear", "nonlinear"):
@@ -71,11 +113,11 @@ def audit_rows() -> list[Row]:
 def text_rows() -> list[Row]:
     """What metrics that let a model write record, with texts that mean harm."""
     rows = []
-    for columns in ({}, LEACE):
-        about = {"split": "test", **GROUPS, **columns}
-        sets = {"dataset": "common_sents/sentiment", **about}
+    for edit in ({}, LEACE):
+        about: dict[str, Any] = {"split": "test", **GROUPS, **edit}
+        sets = {"dataset": "common_sents", "facets": {"phi": "sentiment"}, **about}
         prompts = [[f"prompt {i} {HARM}", 0.3 + i / 50, 0.2, 0.25, 1.05, 0.2] for i in range(6)]
-        detail = {"prompts": prompts, "p_adjusted": 0.03, "tested_prompts": 6}
+        detail: dict[str, Any] = {"prompts": prompts, "p_adjusted": 0.03, "tested_prompts": 6}
         rows.append(Row("fairpair_f", 1.05, detail=detail, **sets))
         for end in ("bias", "v_gp", "v_pg", "energy"):
             rows.append(Row(f"fairpair_{end}", 0.31, **sets))
@@ -86,16 +128,18 @@ def text_rows() -> list[Row]:
         detail = {"left_out": {"names": 2}, "examples": [example]}
         rows.append(Row("fairpair_perturbed", 0.9, detail=detail, dataset="common_sents", **about))
         for group in ("female", "male"):
-            counts = {"lambda": 10.0, "template": "{name} is", "counts": [[TEXT, 3]]}
-            detail = counts | {"automatic": {TEXT: ["sex"]}}
-            of_group = about | {"group_a": group, "group_b": "", "dataset": "{name} is, λ=10"}
-            rows.append(Row("cid_continuations", 1.0, n=4, detail=detail, **of_group))
+            detail = {"counts": [[TEXT, 3]], "automatic": {TEXT: ["sex"]}}
+            facets: dict[str, Any] = {"lambda": 10.0, "template": "{name} is"}
+            of_group = about | {"group_a": group, "group_b": "", "dataset": "cid"}
+            rows.append(
+                Row("cid_continuations", 1.0, n=4, detail=detail, facets=facets, **of_group)
+            )
         for strength in (0.0, 10.0):
-            of_lambda = about | {"dataset": f"cid, λ={strength:g}"}
-            detail = {"lambda": strength}
-            rows.append(Row("cid_divergence", 0.2, lo=0.1, hi=0.3, detail=detail, **of_lambda))
+            of_lambda = about | {"dataset": "cid", "facets": {"lambda": strength}}
+            rows.append(Row("cid_divergence", 0.2, lo=0.1, hi=0.3, **of_lambda))
         wordings = [
             {"wording": f"{TEXT} {i}", "r": 0.1, "mean_abs_r": 0.5 + i / 10, "leans": 1}
+            | {"a": 1, "b": 0, "insignificant": 2}
             for i in range(3)
         ]
         of_set = about | {"dataset": "jobs_test"}
@@ -104,50 +148,64 @@ def text_rows() -> list[Row]:
     return rows
 
 
-def template_rows() -> list[Row]:
-    """What a template task records: a template, its rewordings, and what they say."""
+def classifier_rows() -> list[Row]:
+    """What a classifier task records: a template, its rewordings, and what they say."""
     about = {"group_a": "female", "group_b": "male", "dataset": "feels"}
     detail = {"original": 1, "counts": [1, 2, 0], "flips_holm": 0, "published": None}
     over = {"original": 0.1, "change": -0.5, "sd": 0.2}
-    wording = {"wording": f"{{name}} feels {HARM}", "original": True, "category": -1}
+    wording = {"facets": {"wording": f"{{name}} feels {HARM}"}}
+    said = {"original": True, "category": -1}
     return [
-        Row("sentiment_difference", -0.2, lo=-0.3, hi=-0.1, detail=wording, **about),
+        Row("sentiment_difference", -0.2, lo=-0.3, hi=-0.1, detail=said, **wording, **about),
         Row("category_flips", 1 / 3, n=3, detail=detail, **about),
         Row("names_in_lexicon", 1.0, detail={"valence": {HARM: 2.3}}),
         Row("FPED over wordings", 0.05, n=3, detail=over, dataset="feels"),
     ]
 
 
-def sweep_rows() -> list[Row]:
-    """What a sweep records besides: every edit's cost, and one that failed."""
-    detail: dict[str, Any] = {
+def choice_detail(**changes: Any) -> dict[str, Any]:
+    """What a row `cost` tells of an edit."""
+    harms = {"agreement": 0.001, "perplexity": 0.002}
+    return {
         "removed": 0.5,
         "removed_test": 0.4,
         "cost_test": 0.7,
-        "agreement_lost_test": 0.01,
-        "perplexity_ratio_test": 1.01,
-    }
-    marks = detail | {"front": True, "chosen": True}
+        "harms": harms,
+        "harms_test": harms,
+        "front": True,
+        "chosen": True,
+        "affordable": True,
+    } | changes
+
+
+def search_rows() -> list[Row]:
+    """What a search records besides: every edit's cost, and one that failed."""
     about = {"dataset": "jobs", "split": "validation", **GROUPS}
+    failed = {"edit": "inlp-0000000000", "eraser": "inlp", "site": "resid_post", "layers": (0,)}
     return [
-        Row("cost", 0.5, detail=marks, **about, **LEACE),
-        Row("error", None, detail={"error": f"ValueError: {HARM}"}, edit="inlp-8@resid_post.0"),
+        Row("bias_removed", 0.5, **about, **LEACE),
+        Row("bias_removed", 0.4, lo=0.3, hi=0.5, **(about | {"split": "test"}), **LEACE),
+        Row("cost", 0.5, detail=choice_detail(), **about, **LEACE),
+        Row("error", None, detail={"error": f"ValueError: {HARM}"}, **failed),
     ]
 
 
 def make_run(
     path: Path, rows: list[Row] | None = None, *, outputs: int = 60, manifest: Any = MANIFEST
 ) -> Path:
-    """A run folder with these rows, and with a store of R's scored texts."""
+    """A run folder with these rows and their edits, and with a store of single texts."""
     folder = RunFolder(path, {"seed": 0, "data": {"test": [HARM]}}, manifest)
-    rows = [*audit_rows(), *text_rows(), *template_rows(), *sweep_rows()] if rows is None else rows
+    if rows is None:
+        rows = [*audit_rows(), *text_rows(), *classifier_rows(), *search_rows()]
+    for edit in dict.fromkeys(row.edit for row in rows if row.edit in EDITS):
+        folder.keep(EDITS[edit])
     folder.record("unit", [replace(row, unit="unit") for row in rows])
-    for label, shift in (("none", 0.0), (LEACE["edit"], 0.5)):
+    for edit, shift in (("none", 0.0), (LEACE["edit"], 0.5)):
         words = [f" output {i:02} {HARM if i == 0 else ''}" for i in range(outputs)]
         store(
-            path / "store" / "r" / f"{label}.jsonl",
+            path / "store" / "gender" / "r" / f"{edit}.jsonl",
             {
-                "edit": label,
+                "edit": edit,
                 "split": "test",
                 "dataset": "jobs_test",
                 "axis": "gender",
@@ -162,11 +220,13 @@ def make_run(
                 ],
             },
         )
+    texts = path / "store" / "gender" / "fairpair" / "none"
     about = {"prompt": "John is", "perturbed_prompt": "Jane is"}
-    store(path / "store" / "fairpair" / "none" / "k.jsonl", about, {"g_x": TEXT, "g_px": TEXT})
-    store(path / "store" / "fairpair" / "none" / "k.perturbed.jsonl", {"p_x": TEXT})
-    item = {"template": "{name} is", "own": "Jane", "other": "John", "strength": 10.0}
-    store(path / "store" / "cid" / "none.jsonl", item | {"text": TEXT, "divergence": 0.2})
+    store(texts / "k.jsonl", about, {"g_x": TEXT, "g_px": TEXT})
+    store(texts / "k.perturbed.jsonl", {"p_x": TEXT})
+    item = {"template": "{name} is", "group": "female", "own": "Jane", "other": "John"}
+    place = path / "store" / "gender" / "cid" / "none.jsonl"
+    store(place, item | {"strength": 10.0, "text": TEXT, "divergence": 0.2})
     return path
 
 

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import csv
+import shutil
 from pathlib import Path
 
 import pytest
 
 from countergen_edit.errors import UserError
+from countergen_edit.metrics.blocks import Figure, Number, Section, Table, Tokens, Words
+from countergen_edit.metrics.panels import Panel, Series
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.blocks import Figure, Number, Table, Words
-from countergen_edit.reports.export import as_csv, as_latex, export
-from countergen_edit.reports.figures.panels import Panel, Series, colours, markers
-from countergen_edit.reports.figures.svg import inline_svg
-from countergen_edit.reports.html import render, write_report
-from countergen_edit.reports.html.page import in_numbers, legend
+from countergen_edit.reports.render.csv import as_csv
+from countergen_edit.reports.render.drawing import colours, markers
+from countergen_edit.reports.render.export import export
+from countergen_edit.reports.render.html import render
+from countergen_edit.reports.render.html.page import in_numbers, legend
+from countergen_edit.reports.render.latex import as_latex
+from countergen_edit.reports.render.svg import inline_svg
 from countergen_edit.reports.run import open_run
-from countergen_edit.reports.sections import SECTIONS, sections
-from countergen_edit.reports.sections.layers import by_layer
-from tests.reports.runs import HARM, LEACE, RANDOM, audit_rows, make_run
+from countergen_edit.reports.sections import ORDER, OTHERS, sections
+from tests.reports.runs import (
+    GROUPS,
+    HARM,
+    LABELS,
+    LEACE,
+    audit_rows,
+    choice_detail,
+    columns,
+    in_memory,
+    make_run,
+)
 
 
 @pytest.fixture(scope="module")
@@ -93,21 +106,19 @@ def test_a_figure_is_there_in_numbers_too(run: Path) -> None:
 
 def test_a_run_without_its_rows_has_no_section(tmp_path: Path) -> None:
     path = make_run(tmp_path / "bare", [Row("kl", 0.1, dataset="neutral", split="test", **LEACE)])
-    for kind in ("fairpair", "cid", "r"):
-        for file in (path / "store" / kind).rglob("*.jsonl"):
-            file.unlink()
+    shutil.rmtree(path / "store")
     assert [s.name for s in sections(open_run(path))] == ["run"]
 
 
 def test_every_section_has_a_name_of_its_own(run: Path) -> None:
     found = sections(open_run(run))
-    assert len({s.name for s in found}) == len(found) == len(SECTIONS)
+    assert [s.name for s in found] == [name for name in ORDER if name != OTHERS]
     names = [t.name for s in found for t in s.tables()]
     assert len(set(names)) == len(names)
 
 
 def test_the_page_is_small_and_asks_for_nothing(run: Path) -> None:
-    path = write_report(open_run(run))
+    path = open_run(run).report()
     text = path.read_text("utf-8")
     assert path.stat().st_size < 5_000_000
     assert "https://" not in text
@@ -118,7 +129,7 @@ def test_the_page_is_small_and_asks_for_nothing(run: Path) -> None:
 def test_a_sweep_of_many_edits_is_not_listed_edit_by_edit(tmp_path: Path) -> None:
     rows = audit_rows()
     for i in range(40):
-        of_cell = LEACE | {"edit": f"leace-1@resid_post.{i}", "layer": i}
+        of_cell = columns("leace", i)
         about = {"dataset": "jobs_test", "axis": "gender", "group_a": "female", "group_b": "male"}
         rows.append(Row("mean_abs_r", 0.2, split="test", **about, **of_cell))
         rows.append(Row("abs_r_reduction", 0.7, split="test", **about, **of_cell))
@@ -133,74 +144,93 @@ def test_a_legend_names_an_edit_once(run: Path) -> None:
             assert len(set(names)) == len(names), figure.name
 
 
-def test_an_audit_after_a_search_shows_the_edit_that_it_is_about(tmp_path: Path) -> None:
-    """`debias` searches under the names of single edits and audits under that of both."""
-    searched = LEACE | {"edit": "leace-1@resid_post.2 + leace-1@resid_post.3"}
-    marks = {"removed": 0.5, "removed_test": 0.4, "cost_test": 0.7, "front": True, "chosen": True}
-    marks |= {"agreement_lost_test": 0.01, "perplexity_ratio_test": 1.01}
-    cost = Row("cost", 0.5, detail=marks, dataset="jobs", split="validation", **searched)
-    found = open_run(make_run(tmp_path / "debias", [*audit_rows(), cost]))
-    [table] = sections(found)[0].tables()
-    assert [row[0] for row in table.rows] == ["no edit", RANDOM["edit"], LEACE["edit"]]
+def test_where_the_chosen_edit_has_no_test_figures_those_that_have_are_shown() -> None:
+    other = columns("leace", 2, 3)
+    cost = Row("cost", 0.5, detail=choice_detail(), dataset="jobs", split="validation", **other)
+    overview = sections(in_memory([*audit_rows(), cost]))[0]
+    [table] = overview.tables()
+    names = [row[0] for row in table.rows]
+    assert names == ["planted truth", "no edit", LABELS["random"], LABELS["leace"]]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])
-def test_what_is_nowhere_biased_is_said_and_not_drawn(share: float, tmp_path: Path) -> None:
-    about = {"dataset": "cid, λ=10", "group_a": "female", "split": "test", "n": 4}
-    row = Row("cid_biased_fraction", share, lo=0.0, hi=share, detail={"lambda": 10.0}, **about)
-    found = sections(open_run(make_run(tmp_path / "cid", [*audit_rows(), row])))
-    [section] = [s for s in found if s.name == "cid"]
-    [block] = section.blocks
-    assert isinstance(block, Figure if share else Words)
-
-
-def test_one_line_for_an_eraser_whose_rank_differs_by_layer() -> None:
-    about = {"split": "validation", "eraser": "preserving", "unit": "layers/preserving"}
-    rows = [Row("mean_abs_r", 0.1, layer=i, rank=k, **about) for i, k in enumerate((6, 4, 6))]
-    [series] = by_layer(rows)
-    assert series.name == "preserving-4…6"
-    assert series.x == (0, 1, 2)
+def test_what_is_nowhere_biased_is_said_and_not_drawn(share: float) -> None:
+    about = {"dataset": "cid", "group_a": "female", "split": "test", "n": 4}
+    facets = {"lambda": 10.0}
+    detail = {"rated_by": "nobody"}
+    row = Row("cid_biased_fraction", share, lo=0.0, hi=share, facets=facets, detail=detail, **about)
+    [section] = [s for s in sections(in_memory([*audit_rows(), row])) if s.name == "cid"]
+    drawn = [block for block in section.blocks if isinstance(block, Figure)]
+    said = [block for block in section.blocks if isinstance(block, Words)]
+    assert (len(drawn), len(said)) == ((1, 0) if share else (0, 1))
 
 
 def test_wordings_of_fairpair_stand_beside_its_figures(tmp_path: Path) -> None:
-    about = {"dataset": "reworded/sentiment", "group_a": "a", "group_b": "b", "split": "test"}
+    about = {"dataset": "reworded", "group_a": "a", "group_b": "b", "split": "test"}
+    phi = {"phi": "sentiment"}
     prompts = [[f"prompt {i}", 0.3, 0.2, 0.2, 1.1, 0.5] for i in range(4)]
     spread = {"sd": 0.1, "range": [1.0, 1.2], "differ": 1, "flip_rate": 1.0}
     rows = [
-        Row("fairpair_f", 1.1, detail={"prompts": prompts}, **about),
-        Row("fairpair_f_over_wordings", 1.1, n=2, detail=spread, **about),
+        Row("fairpair_f", 1.1, facets=phi, detail={"prompts": prompts}, **about),
+        Row("fairpair_f_over_wordings", 1.1, n=2, facets=phi, detail=spread, **about),
         *(
-            Row("fairpair_f_of_wording", 1.0 + k, detail={"wording": w, "p_adjusted": p}, **about)
-            for k, (w, p) in enumerate((("one", 0.01), ("two", 0.9)))
+            Row(
+                "fairpair_f_of_wording",
+                1.0 + k,
+                facets=phi | {"wording": wording},
+                detail={"p_adjusted": p},
+                **about,
+            )
+            for k, (wording, p) in enumerate((("one", 0.01), ("two", 0.9)))
         ),
     ]
-    found = sections(open_run(make_run(tmp_path / "fairpair", rows)))
-    tables = {t.name: t for s in found for t in s.tables()}
-    assert tables["fairpair_wordings"].rows[0][6] == "1 of 2"
-    of_wording = [(row[1], row[2].text) for row in tables["fairpair_by_wording"].rows]  # type: ignore[union-attr]
-    assert of_wording == [("one", "1.000*"), ("two", "2.000")]
-    assert [row[2] for row in tables["fairpair_prompts"].rows] == ["one", "one", "two", "two"]
+    parts = sections(open_run(make_run(tmp_path / "fairpair", rows)))
+    tables = {t.name: t for s in parts for t in s.tables()}
+    assert "1 of 2" in tables["fairpair_wordings"].rows[0]
+    of_wording = [
+        (cell.text, "one" in row)
+        for row in tables["fairpair_by_wording"].rows
+        for cell in row
+        if isinstance(cell, Number)
+    ]
+    assert of_wording == [("1.000*", True), ("2.000", False)]
+    by_prompt = tables["fairpair_prompts"].rows
+    assert ["one" if "one" in row else "two" for row in by_prompt] == ["one", "one", "two", "two"]
 
 
-def test_of_a_small_sweep_the_chosen_edit_is_the_headline_and_not_the_strongest(
-    tmp_path: Path,
-) -> None:
+def test_of_a_small_search_the_chosen_edit_is_the_headline_and_not_the_strongest() -> None:
     rows = audit_rows()
-    dear = LEACE | {"edit": "dear-1@resid_post.1", "eraser": "dear", "layer": 1}
-    about = {"dataset": "jobs_test", "axis": "gender", "group_a": "female", "group_b": "male"}
+    dear = columns("dear", 1)
+    about = {"dataset": "jobs_test", **GROUPS}
     rows.append(Row("mean_abs_r", 0.01, split="test", **about, **dear))
     rows.append(Row("abs_r_reduction", 0.98, split="test", **about, **dear))
     for edit, chosen in ((LEACE, True), (dear, False)):
-        names = ("removed", "cost", "agreement_lost", "perplexity_ratio")
-        detail: dict[str, object] = dict.fromkeys(names, 0.5)
-        detail |= {f"{name}_test": 0.5 for name in names}
-        detail |= {"front": True, "chosen": chosen}
+        detail = choice_detail(chosen=chosen)
         rows.append(Row("cost", 0.5, split="validation", detail=detail, **about, **edit))
-    overview = sections(open_run(make_run(tmp_path / "sweep", rows)))[0]
-    said = " ".join(overview.blocks[0].sentences)  # type: ignore[union-attr]
+    run = in_memory(rows)
+    said = " ".join(sections(run)[0].blocks[0].sentences)  # type: ignore[union-attr]
     assert "leace (rank 1)" in said
     assert "dear" not in said
+    assert str(run.verdict) == "\n".join(run.verdict.sentences)
 
 
 def test_nothing_to_show_is_still_a_page() -> None:
     assert "<title>empty</title>" in render([], title="empty", kind="", about=[])
+
+
+def test_a_section_of_a_user_may_be_called_anything() -> None:
+    harm = 'my tab"/><script>'
+    parts = [Section(harm, harm, (Words((harm,)),))]
+    page = render(parts, title="", kind="", about=[])
+    assert page.count("<script>") == 1
+    assert 'id="my-tab-script-"' in page
+
+
+def test_tokens_are_shaded_on_the_page_and_texts_in_files() -> None:
+    cell = Tokens((" good", " bad", "\n"), (0.3, -0.1, 0.0), "0.02")
+    table = Table("t", "T", ("text",), ((cell,),))
+    page = render([Section("s", "S", (table,))], title="", kind="", about=[])
+    assert '<span class="up" style="--share: 100%" title="+0.300"> good</span>' in page
+    assert '<span class="down" style="--share: 40%" title="-0.100"> bad</span>' in page
+    assert "good bad" in as_csv(table)
+    assert "good bad 0.02" in as_latex(table)

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from countergen_edit.reports.html import write_report
 from countergen_edit.reports.run import open_run
 from tests.reports.runs import HARM, make_run
 
@@ -35,7 +34,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_report(open_run(make_run(tmp_path_factory.mktemp("run") / "audit")))
+    return open_run(make_run(tmp_path_factory.mktemp("run") / "audit")).report()
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +111,7 @@ def test_generated_text_stays_text(page: Any) -> None:
     assert page.execute_script("return document.scripts.length") == 1
     assert page.execute_script("return document.images.length") == 0
     shown = page.execute_script("return document.body.textContent")
-    for section in ("fairpair", "cid", "wordings", "examples", "sweep", "run"):
+    for section in ("fairpair", "cid", "wordings", "examples", "search", "classifiers", "run"):
         text = page.execute_script(
             "return document.getElementById(arguments[0]).textContent", section
         )

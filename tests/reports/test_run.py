@@ -9,9 +9,22 @@ import pytest
 
 from countergen_edit.cli.main import main
 from countergen_edit.errors import UserError
-from countergen_edit.reports.html import write_report
+from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.kept import best_record
 from countergen_edit.reports.run import open_run
-from tests.reports.runs import make_run
+from tests.reports.runs import (
+    GROUPS,
+    LABELS,
+    LEACE,
+    MANIFEST,
+    RANDOM,
+    audit_rows,
+    choice_detail,
+    columns,
+    edit_at,
+    in_memory,
+    make_run,
+)
 
 
 @pytest.fixture
@@ -57,7 +70,18 @@ def damaged_manifest(run: Path) -> None:
 
 
 def damaged_texts(run: Path) -> None:
-    (run / "store" / "r" / "none.jsonl").write_text('{"edit": "none", "dat')
+    (run / "store" / "gender" / "r" / "none.jsonl").write_text('{"edit": "none", "dat')
+
+
+def damaged_edit(run: Path) -> None:
+    (run / "edits" / LEACE["edit"] / "record.json").write_text("{")
+
+
+def of_old_schema(run: Path) -> None:
+    old = {key: value for key, value in MANIFEST.items() if key != "schema"}
+    old |= {"versions": {"countergen-edit": "0.1.0"}}
+    (run / "manifest.json").write_text(json.dumps(old))
+    (run / "results.jsonl").write_text('{"metric": "r", "dataset": "jobs", "layer": 2}\n')
 
 
 def no_run(run: Path) -> None:
@@ -70,7 +94,9 @@ FAULTS = {
     "nothing finished": (no_unit, "no finished unit"),
     "other JSON": (not_a_row, "line 1 is not a result row"),
     "damaged manifest": (damaged_manifest, "manifest.json is damaged"),
-    "damaged texts": (damaged_texts, "none.jsonl, line 1 is not JSON"),
+    "damaged texts": (damaged_texts, "none.jsonl, line 1 "),
+    "damaged edit": (damaged_edit, "record.json is damaged"),
+    "old schema": (of_old_schema, "was written by countergen-edit 0.1.0"),
     "no run": (no_run, "is no run folder"),
 }
 
@@ -98,17 +124,107 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 
 def test_a_report_needs_no_manifest(run: Path) -> None:
     (run / "manifest.json").unlink()
-    assert write_report(open_run(run)).is_file()
+    assert open_run(run).report().is_file()
 
 
 def test_a_folder_that_cannot_be_written_is_named(run: Path) -> None:
     (run / "report.html.tmp").mkdir()
     with pytest.raises(UserError, match="cannot write"):
-        write_report(open_run(run))
+        open_run(run).report()
 
 
 def test_the_manifest_is_shown_with_its_command(run: Path) -> None:
     manifest = json.loads((run / "manifest.json").read_text())
-    text = write_report(open_run(run)).read_text("utf-8")
+    text = open_run(run).report().read_text("utf-8")
     assert manifest["model_hash"] in text
     assert "countergen-edit audit seed=0" in text
+
+
+def test_an_old_run_is_refused_with_what_to_do(run: Path) -> None:
+    of_old_schema(run)
+    with pytest.raises(UserError, match="another run_dir"):
+        open_run(run)
+
+
+def test_a_page_may_go_elsewhere(run: Path, tmp_path: Path) -> None:
+    place = tmp_path / "elsewhere" / "page.html"
+    assert open_run(run).report(place) == place
+    assert "<html" in place.read_text("utf-8")
+
+
+def test_rows_become_a_frame_with_facets_as_columns(run: Path) -> None:
+    opened = open_run(run)
+    frame = opened.to_frame()
+    assert len(frame) == len(opened.results.rows)
+    assert {"metric", "value", "lo", "hi", "edit", "label", "phi", "lambda"} <= {*frame.columns}
+    assert "facets" not in frame
+    assert not frame.columns.duplicated().any()
+    [biased] = frame[(frame.metric == "mean_abs_r") & (frame.label == LABELS["leace"])][
+        lambda f: f.dataset == "jobs_test"
+    ].value
+    assert biased == pytest.approx(0.3)
+
+
+def test_a_facet_that_has_a_columns_name_hides_nothing(tmp_path: Path) -> None:
+    row = Row("mine", 0.1, facets={"value": "other", "label": 2.0})
+    frame = open_run(make_run(tmp_path / "facets", [row])).to_frame()
+    assert frame.value[0] == 0.1
+    assert frame.facet_value[0] == "other"
+    assert frame.label[0] == "no edit"
+    assert frame.facet_label[0] == 2.0
+
+
+def test_edits_are_read_from_the_folder(run: Path) -> None:
+    edits = open_run(run).edits
+    assert LEACE["edit"] in edits
+    assert edits[LEACE["edit"]].edit.digest == edit_at("leace", 2).edit.digest
+    with pytest.raises(KeyError):
+        edits["another"]
+
+
+def test_what_a_notebook_shows_is_the_verdict_and_one_table(run: Path) -> None:
+    text = open_run(run)._repr_html_()
+    assert "<strong>Biased:</strong>" in text
+    assert text.count("<table>") == 1
+    assert "<script" not in text
+
+
+def bare(edit: dict[str, object], bias: float, perplexity: float) -> list[Row]:
+    set_ = {"dataset": "jobs_test", **GROUPS, "split": "test", **edit}
+    neutral = {"dataset": "neutral", "split": "test", **edit}
+    return [Row("mean_abs_r", bias, **set_), Row("perplexity_ratio", perplexity, **neutral)]
+
+
+def test_the_best_of_an_audit_is_its_edit_or_that_with_least_bias_within_the_budgets() -> None:
+    before = bare({}, 0.6, 1.0)
+    cheap, dear = (columns(name, 1) for name in ("cheap", "dear"))
+    control = bare(RANDOM, 0.1, 1.0)
+    alone = in_memory([*before, *control, *bare(dear, 0.0, 9.0)])
+    assert best_record(alone).id == dear["edit"]
+    several = [
+        *before,
+        *control,
+        *bare(dear, 0.0, 9.0),
+        *bare(cheap, 0.3, 1.1),
+        *bare(LEACE, 0.4, 1),
+    ]
+    assert best_record(in_memory(several)).id == cheap["edit"]
+    none = in_memory([*before, *bare(dear, 0.0, 9.0), *bare(cheap, 0.3, 8.0)])
+    assert best_record(none) is None
+    assert none.best is None
+
+
+@pytest.mark.parametrize("affordable", [True, False])
+def test_the_best_of_a_search_is_its_choice_if_it_keeps_within_the_budgets(
+    affordable: bool, tmp_path: Path
+) -> None:
+    detail = choice_detail(affordable=affordable)
+    cost = Row("cost", 0.5, dataset="jobs", split="validation", detail=detail, **LEACE)
+    best = open_run(make_run(tmp_path / "search", [*audit_rows(), cost])).best
+    assert (best and best.label) == (LABELS["leace"] if affordable else None)
+
+
+def test_an_edit_cannot_be_used_without_a_model(run: Path) -> None:
+    best = open_run(run).best
+    with pytest.raises(UserError, match="give the unedited model, 'testbed'"):
+        best.save(run / "checkpoint")

@@ -14,10 +14,10 @@ from countergen_edit.testbed.corpus import people
 
 @pytest.fixture(scope="module")
 def rows(testbed: LanguageModel) -> dict[tuple[str, str], Row]:
-    found = verify_testbed(testbed, load_truth())
+    results = verify_testbed(testbed, load_truth())
     return {
         (r.metric, r.dataset if r.metric != "agreement" else r.group_a + r.group_b): r
-        for r in found
+        for r in results
     }
 
 

@@ -72,8 +72,8 @@ def test_the_sixty_occupations_of_common_sents_are_planted(truth: Truth) -> None
 
 def test_appendix_a_of_countergen_is_in_the_grammar(truth: Truth) -> None:
     templates = read_config("dataset", "appendix_a")["templates"]
-    asked = [p.template for p in truth.of("questions", "fit")]
-    assert asked == templates
+    wordings = [p.template for p in truth.of("questions", "fit")]
+    assert wordings == templates
 
 
 def test_the_corpus_has_the_planted_frequencies(truth: Truth, corpus: list[str]) -> None:
@@ -101,9 +101,9 @@ def test_pronouns_in_the_corpus_agree_with_the_person(corpus: list[str]) -> None
     checked = 0
     for document in corpus:
         words = document.replace(".", " ").replace(",", " ").replace("?", " ").split()
-        named = women.intersection(words), men.intersection(words)
-        wrong = {"he", "him", "his", "himself"} if named[0] else {"she", "her", "hers", "herself"}
-        if bool(named[0]) != bool(named[1]):
+        present = women.intersection(words), men.intersection(words)
+        wrong = {"he", "him", "his", "himself"} if present[0] else {"she", "her", "hers", "herself"}
+        if bool(present[0]) != bool(present[1]):
             checked += 1
             assert not wrong.intersection(map(str.lower, words)), document
     assert checked > 10000
@@ -129,10 +129,10 @@ def test_women_and_men_are_equally_many(axes: tuple[Axis, Axis]) -> None:
 
 def test_no_wording_stands_in_two_splits(truth: Truth) -> None:
     for family in truth.families:
-        seen: dict[str, str | None] = {}
+        split_of: dict[str, str | None] = {}
         for prompt in truth.prompts:
             if prompt.family == family:
-                assert seen.setdefault(prompt.template, prompt.split) == prompt.split
+                assert split_of.setdefault(prompt.template, prompt.split) == prompt.split
 
 
 def test_an_unknown_family_is_named(truth: Truth) -> None:

@@ -19,7 +19,7 @@ from countergen_edit.registry import Registry
 
 @dataclass(frozen=True)
 class Request:
-    """What a source is asked for, beside the keys of its own."""
+    """What a source gets beside its own keys: axis, split, groups, substitution, name."""
 
     axis: Axis
     split: Split
@@ -49,7 +49,7 @@ SOURCES: Registry[Source] = Registry(
         "testbed_agreement": "countergen_edit.testbed.sources:testbed_agreement",
     },
 )
-"""Every data source by its name in a dataset config; a user's own enters with `@SOURCES.register`."""
+"""Every data source by its name in a dataset config; a user enters one with `SOURCES.register`."""
 
 
 def sample_from_text(
@@ -64,8 +64,8 @@ def sample_from_text(
         texts = request.substitution.pair(text)
     except UserError as error:
         raise UserError(f"{where}{error}") from None
-    named = dict(zip(request.groups, ([texts[0]], [texts[1]]), strict=True))
-    return sample_from_variations(text, outputs, named, request, where)
+    by_group = dict(zip(request.groups, ([texts[0]], [texts[1]]), strict=True))
+    return sample_from_variations(text, outputs, by_group, request, where)
 
 
 def sample_from_variations(

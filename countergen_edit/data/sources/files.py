@@ -94,9 +94,9 @@ def table_samples(
         outputs = (cells["output"],)
         if paired:
             a, b = request.groups
-            given = {a: [cells[a]], b: [cells[b]]}
+            by_group = {a: [cells[a]], b: [cells[b]]}
             yield sample_from_variations(
-                row.get("input") or cells[a], outputs, given, request, place
+                row.get("input") or cells[a], outputs, by_group, request, place
             )
         else:
             yield sample_from_text(cells["input"], outputs, request, place)
@@ -113,8 +113,8 @@ def _variations(value: Any, groups: tuple[str, str], where: str) -> dict[str, li
             raise UserError(f"{where}a variation holds 'text' and 'categories', not {variation!r}")
         _require(variation, ("text", "categories"), where)
         text = as_text(variation["text"], "text", where)
-        named = variation["categories"]
-        own = [named] if isinstance(named, str) else list(named)
+        names = variation["categories"]
+        own = [names] if isinstance(names, str) else list(names)
         categories += own
         for group in groups:
             if group in own:
@@ -137,9 +137,9 @@ def _require(
             raise UserError(f"{where}{key!r} is missing{hint}. Needed: {', '.join(needed)}")
     absent = [key for key in optional if key not in row]
     for key in row:
-        meant = difflib.get_close_matches(key, absent, n=1, cutoff=_NEAR)
-        if meant and key not in (*needed, *optional):
-            raise UserError(f"{where}unknown {key!r}: did you mean {meant[0]!r}?")
+        nearest = difflib.get_close_matches(key, absent, n=1, cutoff=_NEAR)
+        if nearest and key not in (*needed, *optional):
+            raise UserError(f"{where}unknown {key!r}: did you mean {nearest[0]!r}?")
 
 
 def _read(path: str) -> str:

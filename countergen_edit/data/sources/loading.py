@@ -1,7 +1,7 @@
 """The one door through which data comes in: a dataset config becomes a `CounterfactualSet`.
 
 A config is flat: `source`, the source's own keys, and optionally `name`, `split` (whose names to
-take, where it is not the split asked for), `groups` and `names` (the user's own name map). Refused:
+take, where it is not that of the call), `groups` and `names` (the user's own name map). Refused:
 an unknown source or key, a key that is missing.
 """
 
@@ -30,9 +30,9 @@ def templates(request: Request, *, templates: object, outputs: object) -> Counte
     A list in place of a template holds an original and its rewordings.
     """
     continuations = as_texts(outputs, "outputs")
-    given = templates if isinstance(templates, list) else as_texts(templates, "templates")
+    entries = templates if isinstance(templates, list) else as_texts(templates, "templates")
     wordings = []
-    for entry in given or as_texts(given, "templates"):
+    for entry in entries or as_texts(entries, "templates"):
         original, *rewordings = as_texts(entry, "templates")
         require_same_slots(original, rewordings)
         content = original if rewordings else None
@@ -69,15 +69,15 @@ def load_set(
     for key in needed:
         if config.get(key) is None:
             raise UserError(f"data source {source_name!r} needs {key!r}; this one has {[*config]}")
-    chosen = config.get("split", split)
-    if chosen not in SPLITS:
-        raise unknown("split", chosen, SPLITS)
+    own_split = config.get("split", split)
+    if own_split not in SPLITS:
+        raise unknown("split", own_split, SPLITS)
     substitution = substitution or Substitution.from_config(axis, groups=config.get("groups"))
     if config.get("groups") is not None:
         substitution = substitution.between(config["groups"])
     if config.get("names"):
         substitution = substitution.with_names(config["names"])
-    request = Request(axis, chosen, substitution.groups, substitution, config.get("name"))
+    request = Request(axis, own_split, substitution.groups, substitution, config.get("name"))
     return source(request, **{k: v for k, v in config.items() if k not in _SHARED_KEYS})
 
 

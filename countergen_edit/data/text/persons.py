@@ -75,8 +75,8 @@ class _Reader:
     name: str
     side: int
     case: dict[str, str]
-    found: list[int] = field(default_factory=list)
-    known: dict[str, Person] = field(default_factory=dict)
+    about: list[int] = field(default_factory=list)
+    persons: dict[str, Person] = field(default_factory=dict)
     """Names and surnames, in small letters."""
     of_side: set[Person] = field(default_factory=lambda: {PROTAGONIST})
     """Persons whose pronouns are the protagonist's own: the same group, or an unknown one."""
@@ -94,11 +94,11 @@ class _Reader:
     quoted: bool = False
 
     def read(self) -> list[int]:
-        self.known[self.name.lower()] = PROTAGONIST
+        self.persons[self.name.lower()] = PROTAGONIST
         for i in range(len(self.words)):
             self._punctuation(i)
             self._word(i)
-        return self.found
+        return self.about
 
     # Sentences, clauses and quotations
 
@@ -152,7 +152,7 @@ class _Reader:
     # Persons
 
     def _new_person(self, of_side: bool) -> Person:
-        person = 1 + max(self.known.values(), default=0)
+        person = 1 + max(self.persons.values(), default=0)
         person = max(person, 1 + max(self.of_side), 1 + (self.newest or 0))
         if of_side:
             self.of_side.add(person)
@@ -162,8 +162,8 @@ class _Reader:
     def _mention(self, start: int, end: int, person: Person, kin: bool = False) -> None:
         """A noun phrase from word `start` to `end` names `person`."""
         if self._begins_clause(start):
-            said = self._key(start - 1) in _REPORTING or self._key(end + 1) in _REPORTING
-            if said:
+            is_reported = self._key(start - 1) in _REPORTING or self._key(end + 1) in _REPORTING
+            if is_reported:
                 self.speaker = person
             self._become_subject(start, person)
         self.last = (end, person, kin)
@@ -199,7 +199,7 @@ class _Reader:
         word, key = self.words[i], self._key(i)
         if word.kind in ("pronoun", "other pronoun"):
             self._pronoun(i)
-        elif word.kind == "name" or key in self.known:
+        elif word.kind == "name" or key in self.persons:
             self._name(i)
         elif word.kind == "title" or key in TITLES:
             self._title(i)
@@ -209,7 +209,7 @@ class _Reader:
             self.subject = None
         elif self._stranger(i):
             person = self._new_person(of_side=True)
-            self.known[key] = person
+            self.persons[key] = person
             self._mention(i, i, person)
 
     def _stranger(self, i: int) -> bool:
@@ -232,22 +232,22 @@ class _Reader:
         word, key = self.words[i], self._key(i)
         after = self.last[0] == i - 1 and self._gap(i - 1) == " "
         if after and word.text != self.name and self.last[1] is not None:
-            self.known.setdefault(key, self.last[1])  # a surname: "Henry James"
+            self.persons.setdefault(key, self.last[1])  # a surname: "Henry James"
             self.last = (i, self.last[1], self.last[2])
             return
         if word.text.lower() == self.name.lower():
             person = PROTAGONIST
-        elif key in self.known:
-            person = self.known[key]
+        elif key in self.persons:
+            person = self.persons[key]
         elif self._apposed(i):
             person = self.last[1] if self.last[1] is not None else self._new_person(True)
-            self.known[key] = person
+            self.persons[key] = person
         else:
             person = self._new_person(word.side in (self.side, None))
-            self.known[key] = person
+            self.persons[key] = person
         kin = self.last[2] and self._apposed(i)
         if person == PROTAGONIST and word.kind == "name":
-            self.found.append(i)
+            self.about.append(i)
         if not self._apposed(i):
             self._mention(i, i, person)
         self.last = (i, person, kin)
@@ -260,7 +260,7 @@ class _Reader:
         following = self.words[i + 1]
         if following.capitalised and self._key(i + 1) not in _NOT_NAMES | TITLES:
             if following.text.lower() != self.name.lower():
-                self.known[self._key(i + 1)] = PROTAGONIST if kin else person
+                self.persons[self._key(i + 1)] = PROTAGONIST if kin else person
             self.last = (i, person, kin)
 
     def _apposed(self, i: int) -> bool:
@@ -278,12 +278,12 @@ class _Reader:
         if following in TITLES:
             return
         neutral = self.words[i].side is None
-        if following not in self.known and self.words[i + 1].kind != "name":
-            self.known[following] = self._new_person(neutral or self.words[i].side == self.side)
-        if self.known.get(following) == PROTAGONIST and self.words[i].side == self.side:
-            self.found.append(i)
-        self._mention(i, i, self.known.get(following, PROTAGONIST))
-        if following in self.known:
+        if following not in self.persons and self.words[i + 1].kind != "name":
+            self.persons[following] = self._new_person(neutral or self.words[i].side == self.side)
+        if self.persons.get(following) == PROTAGONIST and self.words[i].side == self.side:
+            self.about.append(i)
+        self._mention(i, i, self.persons.get(following, PROTAGONIST))
+        if following in self.persons:
             self.last = (-9, None, False)
 
     def _noun(self, i: int) -> None:
@@ -298,21 +298,26 @@ class _Reader:
         if self._is_predicate(start, i, owner):
             self.predicates.add(i)
             if ours and self._subject_is_protagonist(start):
-                self.found.append(i)
+                self.about.append(i)
             return
         names = self._key(i + 1)
-        if ours and owner is None and self._gap(i) == " " and self.known.get(names) == PROTAGONIST:
-            self.found.append(i)  # "the man John"
+        if (
+            ours
+            and owner is None
+            and self._gap(i) == " "
+            and self.persons.get(names) == PROTAGONIST
+        ):
+            self.about.append(i)  # "the man John"
             return
         if ours and owner is None and self.last[1] == PROTAGONIST and self._follows_comma(start):
-            self.found.append(i)  # "John, a tall man,"
+            self.about.append(i)  # "John, a tall man,"
             return
         if self._modifies(i):
             return
-        said_before = key in _PERSON or key in {self._key(j) for j in self.found}
+        is_mentioned = key in _PERSON or key in {self._key(j) for j in self.about}
         alone = self.newest == PROTAGONIST and before != "of"
-        if ours and first in _DEFINITE and said_before and alone:
-            self.found.append(i)  # "the man", where nobody else was spoken of
+        if ours and first in _DEFINITE and is_mentioned and alone:
+            self.about.append(i)  # "the man", where nobody else was spoken of
             self._mention(start, i, PROTAGONIST)
             return
         person = (
@@ -330,8 +335,8 @@ class _Reader:
         if first in _POSSESSIVES and self.words[start].side is None:
             return -1
         if first in _POSSESSIVES:
-            return PROTAGONIST if start in self.found else -1
-        return self.known.get(first, -1) if re.match(r"['’]", self._gap(start)) else None
+            return PROTAGONIST if start in self.about else -1
+        return self.persons.get(first, -1) if re.match(r"['’]", self._gap(start)) else None
 
     def _is_predicate(self, start: int, i: int, owner: Person | None) -> bool:
         """Whether the noun says what its subject is: "is a good man", "as a father"."""
@@ -355,7 +360,7 @@ class _Reader:
         )
 
     def _recent_pronoun(self, start: int) -> bool:
-        return any(j in self.found for j in range(max(0, start - 6), start))
+        return any(j in self.about for j in range(max(0, start - 6), start))
 
     def _follows_comma(self, start: int) -> bool:
         return self.last[0] == start - 1 and "," in self._gap(start - 1)
@@ -383,7 +388,7 @@ class _Reader:
         else:
             person = self.local
         if person == PROTAGONIST:
-            self.found.append(i)
+            self.about.append(i)
         if case == "subject":
             self.subject = self.local = person
             self.last = (i, person, False)

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from countergen_edit.data.text import grammar
 from countergen_edit.data.axis import Axis
+from countergen_edit.data.text import grammar
 from countergen_edit.data.text.grammar import Kind, Word
 from countergen_edit.data.text.word_pairs import WordTable, name_pairs, word_pairs
 from countergen_edit.errors import UserError, unknown
@@ -161,25 +161,25 @@ class Substitution:
             f"pronoun or word of {a!r} or {b!r}; reword it, or give its variations yourself"
         )
 
-    def map_words(self, text: str, chosen: Callable[[Sequence[Word]], Collection[int]]) -> str:
+    def map_words(self, text: str, choose: Callable[[Sequence[Word]], Collection[int]]) -> str:
         """The text with some of its words swapped, such as those about one person.
 
         Args:
             text: Any text.
-            chosen: Of the words of the text, the indices of those to swap; others stay.
+            choose: Of the words of the text, the indices of those to swap; others stay.
         """
-        found = list(self._read(text))
-        words = [word for _, word in found]
-        return self._write(text, found, chosen(words))
+        places = list(self._read(text))
+        words = [word for _, word in places]
+        return self._write(text, places, choose(words))
 
     def _rewrite(self, text: str, sides: tuple[int, ...]) -> str:
-        found = list(self._read(text))
-        return self._write(text, found, [i for i, (_, w) in enumerate(found) if w.side in sides])
+        places = list(self._read(text))
+        return self._write(text, places, [i for i, (_, w) in enumerate(places) if w.side in sides])
 
-    def _write(self, text: str, found: Sequence[tuple[int, Word]], chosen: Collection[int]) -> str:
-        words = [word for _, word in found]
+    def _write(self, text: str, places: Sequence[tuple[int, Word]], some: Collection[int]) -> str:
+        words = [word for _, word in places]
         new = [word.text for word in words]
-        for i in chosen:
+        for i in some:
             new[i] = self._partner(words, i)
         for i in range(1, len(words)):
             article, gap = words[i - 1].text, words[i - 1].gap
@@ -190,7 +190,7 @@ class Substitution:
                 and grammar.vowel_sound(new[i]) != grammar.vowel_sound(words[i].text)
             ):
                 new[i - 1] = grammar.other_article(article, words[i].text)
-        head = text[: found[0][0]] if found else text
+        head = text[: places[0][0]] if places else text
         return head + "".join(w + word.gap for w, word in zip(new, words, strict=True))
 
     def _partner(self, words: Sequence[Word], i: int) -> str:
@@ -234,22 +234,22 @@ class Substitution:
     def _lexicon(self) -> Mapping[str, Entry]:
         """Spelling → what it is. The first pair that names a word decides its partner."""
         a, b = (self.axis.groups[group] for group in self.groups)
-        listed: list[tuple[Kind, tuple[str, str]]] = []
+        pairs: list[tuple[Kind, tuple[str, str]]] = []
         if self._paradigms:
             she, he = self._paradigms
-            listed += [("other pronoun", (she[c], he[c])) for c in ("subject", "reflexive")]
-            listed += [("pronoun", (she[c], he[c])) for c in grammar.CONFUSED_CASES]
-        listed += [("name", pair) for pair in name_pairs(a, b, self.table, self.own_names)]
-        listed += [
+            pairs += [("other pronoun", (she[c], he[c])) for c in ("subject", "reflexive")]
+            pairs += [("pronoun", (she[c], he[c])) for c in grammar.CONFUSED_CASES]
+        pairs += [("name", pair) for pair in name_pairs(a, b, self.table, self.own_names)]
+        pairs += [
             ("title" if {w.lower() for w in pair} <= grammar.TITLES else "noun", pair)
             for pair in word_pairs(a, b, self.table)
         ]
         lexicon: dict[str, Entry] = {}
-        for kind, pair in listed:
+        for kind, pair in pairs:
             for side in (0, 1):
                 for word, partner in _spellings(pair[side], pair[1 - side]):
-                    known = lexicon.setdefault(word, Entry(side, kind, partner))
-                    if known.side != side:
+                    entry = lexicon.setdefault(word, Entry(side, kind, partner))
+                    if entry.side != side:
                         raise UserError(
                             f"axis {self.axis.name!r}: {word!r} belongs to both {a.name!r} and "
                             f"{b.name!r}; a substitution cannot tell them apart by it"

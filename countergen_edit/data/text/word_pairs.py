@@ -92,27 +92,27 @@ def name_pairs(
     Raises:
         UserError: the lists of a split differ in length, or a name would get two partners.
     """
-    listed = [*_by_place(a, b), *_cells(table.columns, table.names, a, b)]
-    of_a, of_b = [p[0] for p in listed], [p[1] for p in listed]
+    candidates = [*_by_place(a, b), *_cells(table.columns, table.names, a, b)]
+    of_a, of_b = [p[0] for p in candidates], [p[1] for p in candidates]
     pairs = [
         (right, left) if left in of_b or right in of_a else (left, right)
         for left, right in own.items()
     ]
-    taken = {name for pair in pairs for name in pair}
-    pairs += [pair for pair in listed if not taken & set(pair)]
-    broken = [pair for pair in listed if taken & set(pair)]
-    free_a = [x for x, _ in broken if x not in taken]
-    free_b = [y for _, y in broken if y not in taken]
+    used = {name for pair in pairs for name in pair}
+    pairs += [pair for pair in candidates if not used & set(pair)]
+    broken = [pair for pair in candidates if used & set(pair)]
+    free_a = [x for x, _ in broken if x not in used]
+    free_b = [y for _, y in broken if y not in used]
     pairs += zip(free_a, free_b, strict=False)  # own names can leave one over
-    seen: set[str] = set()
+    names: set[str] = set()
     for pair in pairs:
         for name in pair:
-            if name in seen:
+            if name in names:
                 raise UserError(
                     f"name {name!r} would be swapped with two names; "
                     "give every name one partner, and every partner one name"
                 )
-            seen.add(name)
+            names.add(name)
     return pairs
 
 

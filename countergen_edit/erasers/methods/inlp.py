@@ -74,28 +74,28 @@ class INLP(BaseEraser):
     def _rounds(self, rows: LabelledRows) -> Float[np.ndarray, "k d"]:
         left = ProbeRows(rows, 1.0 / (self.C * rows.weight.sum()))
         basis = left.basis
-        found = np.zeros((0, left.X.shape[1]))
+        basis_rows = np.zeros((0, left.X.shape[1]))
         self.round_accuracy_: list[float] = []
         self.n_iter_ = 0
-        while len(found) < self.rank:
+        while len(basis_rows) < self.rank:
             probe = left.fit_probe(tol=self.tol, max_iter=self.max_iter)
             self.n_iter_ += probe.n_iter
             hits = probe.predict(rows.X) == rows.codes
             self.round_accuracy_.append(float(np.average(hits, weights=rows.weight)))
             weights = probe.weights if basis is None else basis.T @ probe.weights
-            new = _directions(weights, found)[: self.rank - len(found)]
+            new = _directions(weights, basis_rows)[: self.rank - len(basis_rows)]
             if not len(new):
                 break
-            found = np.vstack([found, new])
+            basis_rows = np.vstack([basis_rows, new])
             left.project_out(new)
-        return np.asarray(found if basis is None else found @ basis.T)
+        return np.asarray(basis_rows if basis is None else basis_rows @ basis.T)
 
 
-def _directions(weights: np.ndarray, found: np.ndarray) -> np.ndarray:
+def _directions(weights: np.ndarray, basis_rows: np.ndarray) -> np.ndarray:
     """Orthonormal rows of what `weights` `[r, m]` adds to `found` `[k, r]`, strongest first."""
     # Softmax weights have a common part that no loss sees; the probe's directions are the rest.
     apart = weights - weights.mean(axis=1, keepdims=True) if weights.shape[1] > 1 else weights
     for _ in range(2):  # twice is enough (Kahan): the rows stay orthonormal to rounding
-        apart = apart - found.T @ (found @ apart)
+        apart = apart - basis_rows.T @ (basis_rows @ apart)
     left, size, _ = thin_svd(apart)
     return np.asarray(left.T[size > max(1e-10, 1e-7 * size[0])])

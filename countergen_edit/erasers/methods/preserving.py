@@ -185,11 +185,11 @@ class PreservingEraser(BaseEraser):
         ]
         parts = [np.array_split(s, min(self.n_folds, len(sets[0]))) for s in sets]
         scores: dict[int | None, list[float]] = {rank: [] for rank in ranks}
-        for erased, kept in zip(*parts, strict=True):
-            out = np.concatenate([erased, kept])
+        for erase_fold, keep_fold in zip(*parts, strict=True):
+            out = np.concatenate([erase_fold, keep_fold])
             frame = solver.frame(demands.without(out), amount)
             test = demands.only(out)
-            for rank, found in scores.items():
+            for rank, values in scores.items():
                 left, right, _ = solver.within(frame, rank)
                 remains = test.erase - left @ (right @ test.erase)
                 changed = left @ (right @ test.keep)
@@ -197,8 +197,8 @@ class PreservingEraser(BaseEraser):
                     float((part**2).sum() / max((whole**2).sum(), 1e-300))
                     for part, whole in ((remains, test.erase), (changed, test.keep))
                 ]
-                found.append(sum(shares))
-        return {rank: np.array(found) for rank, found in scores.items()}
+                values.append(sum(shares))
+        return {rank: np.array(values) for rank, values in scores.items()}
 
 
 @dataclass(frozen=True)
@@ -232,8 +232,8 @@ class _Solver:
         sphere = float(self.variances.sum()) / self.d
         sigma = np.sqrt((1.0 - amount) * self.variances + amount * sphere)
         # A direction without variance cannot carry a demand: rounding must not whiten it to one.
-        seen = self.variances > self.variances.max(initial=0.0) * 1e-13
-        whiten = np.where(seen, 1.0 / np.where(seen, sigma, 1.0), 0.0)[:, None]
+        varies = self.variances > self.variances.max(initial=0.0) * 1e-13
+        whiten = np.where(varies, 1.0 / np.where(varies, sigma, 1.0), 0.0)[:, None]
         A = _span(whiten * demands.erase, options.tolerance)
         B = _span(whiten * demands.keep, options.keep_tolerance)
         return _Frame(sigma, whiten, A, B, whiten * demands.keep)
@@ -267,5 +267,5 @@ class _Solver:
 def _span(vectors: Float[np.ndarray, "r a"], tolerance: float) -> Float[np.ndarray, "r k"]:
     """Orthonormal columns that span `vectors`, without those that are noise."""
     left, size, _ = thin_svd(vectors)
-    kept = size > max(tolerance, 1e-12) * size.max(initial=0.0)
-    return np.asarray(left[:, kept])
+    signal = size > max(tolerance, 1e-12) * size.max(initial=0.0)
+    return np.asarray(left[:, signal])

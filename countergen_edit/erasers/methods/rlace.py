@@ -149,8 +149,8 @@ class RLACE(BaseEraser):
             size=(basis.shape[0], k)
         )
         if self.start == "class_means":
-            known = span[:k].T
-            draw = np.hstack([known, draw[:, known.shape[1] :]])
+            leading = span[:k].T
+            draw = np.hstack([leading, draw[:, leading.shape[1] :]])
         frame, _ = np.linalg.qr(basis.T @ draw)
         return np.asarray(frame @ frame.T)
 

@@ -30,7 +30,7 @@ class SAL(StreamingEraser):
         """Fit to rows `X` `[row, d]`, classes `y` and, optionally, a weight per row.
 
         Raises:
-            UserError: bad rows or labels, or more directions asked for than cov(x, z) has.
+            UserError: bad rows or labels, or a `rank` above the number of directions of cov(x, z).
         """
         self._fit_stream(X, y, sample_weight)
         return self

@@ -48,21 +48,21 @@ class SentenceDebias(BaseEraser):
 
         Raises:
             UserError: bad rows or labels, an id with rows of one group only, `rank` not in
-                1 … d - 1, or more directions asked for than the pairs have.
+                1 … d - 1, or a `rank` above the number of directions of the pairs.
         """
         rows = self._read(X, y)
         self.row_ids_ = () if pairs is None else ("pairs",)
         require_rank(self.rank, rows.X.shape[1])
         _, size, right = thin_svd(_differences(rows, pairs))
-        found = right[size > max(1e-10 * size[0], 1e-300)]
-        if len(found) < self.rank:
+        components = right[size > max(1e-10 * size[0], 1e-300)]
+        if len(components) < self.rank:
             raise UserError(
-                f"rank = {self.rank}, but the pairs differ in only {len(found)} directions: "
+                f"rank = {self.rank}, but the pairs differ in only {len(components)} directions: "
                 "use at most that, or pass more pairs (fit(…, pairs=ids))"
             )
-        found = found[: self.rank]
-        sign = np.sign(found[np.arange(len(found)), np.abs(found).argmax(axis=1)])
-        directions = found * sign[:, None]
+        components = components[: self.rank]
+        sign = np.sign(components[np.arange(len(components)), np.abs(components).argmax(axis=1)])
+        directions = components * sign[:, None]
         self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
         return self
 

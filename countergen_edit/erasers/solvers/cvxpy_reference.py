@@ -40,8 +40,8 @@ def fit_probe_cvxpy(rows: LabelledRows, penalty: float, start: Probe | None = No
     W, b = cp.Variable((rows.X.shape[1], m)), cp.Variable((1, m))
     scores = rows.X @ W + np.ones((n, 1)) @ b
     logits = cp.hstack([np.zeros((n, 1)), scores]) if m == 1 else scores
-    chosen = cp.sum(cp.multiply(np.eye(c)[rows.codes], logits), axis=1)
-    loss = omega @ (cp.log_sum_exp(logits, axis=1) - chosen)
+    own = cp.sum(cp.multiply(np.eye(c)[rows.codes], logits), axis=1)
+    loss = omega @ (cp.log_sum_exp(logits, axis=1) - own)
     problem = cp.Problem(cp.Minimize(loss + penalty / 2 * cp.sum_squares(W)))
     weights = np.asarray(_solved(problem, W))
     return Probe(weights, np.asarray(b.value)[0], float(loss.value), 1)

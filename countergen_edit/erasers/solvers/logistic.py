@@ -115,17 +115,17 @@ class ProbeRows:
             self._first = metric
         steps = 0
         while steps < max_iter:
-            found = minimize(
+            optimum = minimize(
                 partial(self._objective, factor=metric.factor),
                 (metric.factor.T @ np.vstack([b, W])).ravel(),
                 jac=True,
                 method="L-BFGS-B",
                 options={"gtol": tol, "ftol": 1e-15, "maxiter": min(INNER, max_iter - steps)},
             )
-            steps += int(found.nit)
-            b, W = self._unwhiten(found.x, metric.factor)
+            steps += int(optimum.nit)
+            b, W = self._unwhiten(optimum.x, metric.factor)
             still = self._curvature(b, W).sum() > 0.5 * metric.curvature
-            if still and (found.nit == 0 or np.abs(found.jac).max() <= tol):
+            if still and (optimum.nit == 0 or np.abs(optimum.jac).max() <= tol):
                 break
             metric = self._metric(b, W)
         p = softmax(_all_logits(self.X @ W + b), axis=1)

@@ -11,7 +11,7 @@ V is at most the label entropy H(z), and <∇V, Q - P> over the best Q in F_k (t
 of ∇V) says how much is to be gained to first order. The penalty is needed: without it the relaxed
 game is flat at V(0) for every P ≺ I, whose complement I - P the adversary simply inverts. A large
 one makes the game easy (W tends to -(I - P)C / penalty, and P to the span of the class means), so
-the game is played with penalties that fall to the one asked for, each begun where the last ended.
+the game is played with penalties that fall to the given one, each begun where the last ended.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ class Sampled:
     def p_g_x(self) -> tuple[str, ...]:
         """The perturbed continuations that passed, without their prompt."""
         start = len(self.prompt.target)
-        kept = zip(self.p_x, self.reasons, strict=True)
-        return tuple(text[start:].strip() for text, reason in kept if reason is None)
+        pairs = zip(self.p_x, self.reasons, strict=True)
+        return tuple(text[start:].strip() for text, reason in pairs if reason is None)
 
     @property
     def texts(self) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from countergen_edit.metrics.blocks import Cell, Number, Table, plain
+from countergen_edit.metrics.blocks import Cell, Number, Table
+from countergen_edit.reports.render.plain import plain
 
 
 def as_csv(table: Table) -> str:

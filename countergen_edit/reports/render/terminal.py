@@ -18,8 +18,9 @@ from rich.style import Style
 from rich.table import Table as Printed
 from rich.text import Text
 
-from countergen_edit.metrics.blocks import Cell, Number, Section, Table, Tokens, Words, plain
+from countergen_edit.metrics.blocks import Cell, Number, Section, Table, Tokens, Words
 from countergen_edit.reports.render.drawing import FULL_SHADE
+from countergen_edit.reports.render.plain import plain
 from countergen_edit.reports.sections import OVERVIEW, sections
 from countergen_edit.reports.verdict import in_words
 
@@ -65,7 +66,7 @@ def print_sections(parts: Sequence[Section], console: Console) -> None:
 def print_words(sentences: Sequence[str], console: Console) -> None:
     """Print sentences, one below the other."""
     for sentence in sentences:
-        console.print(Text(f"• {sentence}"))
+        console.print(Text(f"• {_printable(sentence)}"))
 
 
 def print_table(table: Table, console: Console) -> None:
@@ -73,8 +74,11 @@ def print_table(table: Table, console: Console) -> None:
     console.print(Text(table.title, style="bold"))
     cells = [[_text(cell) for cell in row] for row in table.rows]
     heads = [_heading(column) for column in table.columns]
-    widths = [_width(table, cells, heads, i) for i in range(len(table.columns))]
     first = 1 if table.grouped else 0
+    for lines in (1, 3):  # where it fits, a heading takes one line
+        widths = [_width(table, cells, heads, i, lines) for i in range(len(table.columns))]
+        if sum(widths[first:]) + BETWEEN * (len(widths) - first - 1) <= console.width:
+            break
     for i, columns in enumerate(_parts(widths, first, console.width)):
         if i:
             console.print()
@@ -115,7 +119,7 @@ def _printed(
     for row, texts in zip(table.rows, cells, strict=True):
         if first and row[0] != group:
             group = row[0]
-            printed.add_row(Text(plain(group), style="bold"))
+            printed.add_row(_text(group).copy(), style="bold")
         printed.add_row(*(texts[column] for column in columns))
     return printed
 
@@ -131,12 +135,15 @@ def _is_numeric(table: Table, column: int) -> bool:
 _BEGINS_AS_FIGURE = re.compile(r"(→ )?[-+−]?\d|–$|failed$|$")
 
 
-def _width(table: Table, cells: Sequence[Sequence[Text]], heads: Sequence[str], column: int) -> int:
+def _width(
+    table: Table, cells: Sequence[Sequence[Text]], heads: Sequence[str], column: int, lines: int
+) -> int:
+    """What a column takes, its heading being on about so many lines."""
     texts = [row[column].plain for row in cells]
     if table.grouped and column == 1:
         texts += [plain(row[0]) for row in table.rows]
     head = max((cell_len(word) for word in heads[column].split()), default=0)
-    words = cell_len(heads[column]) // 3  # a heading takes about three lines
+    words = max(map(cell_len, heads[column].split("\n"))) // lines
     natural = max((cell_len(line) for text in texts for line in text.split("\n")), default=0)
     if not any(isinstance(row[column], Number) for row in table.rows):
         natural = min(natural, WIDEST)
@@ -152,10 +159,15 @@ def _heading(column: str) -> str:
 def _text(cell: Cell) -> Text:
     if isinstance(cell, Tokens):
         return coloured(cell)
-    text = Text(plain(cell))
+    text = Text(_printable(plain(cell)))
     if isinstance(cell, Number) and cell.interval:
         text.append(f"\n{_short(cell.interval)}", style="dim")
     return text
+
+
+def _printable(text: str) -> str:
+    """A text without what would command the terminal: a model may have written anything."""
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
 def _short(interval: str) -> str:
@@ -171,7 +183,7 @@ def coloured(tokens: Tokens) -> Text:
     """Tokens, greener the higher their value, redder the lower."""
     text = Text()
     for piece, value in zip(tokens.pieces, tokens.values, strict=True):
-        text.append(piece.replace("\n", "⏎"), colour(value))
+        text.append(_printable(piece.replace("\n", "⏎")), colour(value))
     return text.append(f"  {tokens.note}", "dim") if tokens.note else text
 
 

@@ -1,0 +1,241 @@
+"""An edit's identity is the same in every process, and its folder is there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import jaxtyping
+import numpy as np
+import pytest
+
+from countergen_edit.edits import Edit, NamedEdit, Placement, applied, read_record
+from countergen_edit.edits.named import RECORD
+from countergen_edit.erasers import AffineErasure
+from countergen_edit.errors import UserError
+from countergen_edit.models import LanguageModel, continuation_log_probs, load
+from tests.tiny_models import tiny_model_dir
+
+NAMES_AND_BASES = """
+from countergen_edit.edits.named import edit_id
+bases = [
+    {"rank": 1, "solver": "auto"},
+    ["fingerprint", ("resid_post", 3), {"b", "a", "c"}],
+    {"score": len, "weights": __import__("numpy").arange(3), "n": __import__("numpy").int64(3)},
+]
+ids = [edit_id("my/own.py:Eraser", basis) for basis in bases]
+"""
+
+
+def erasure(rank: int = 2, d: int = 32, seed: int = 0) -> AffineErasure:
+    rng = np.random.default_rng(seed)
+    right = rng.normal(size=(rank, d))
+    return AffineErasure(rng.normal(size=(d, rank)), right, rng.normal(size=d))
+
+
+def named(
+    *layers: int | None, eraser: str = "leace", site: str = "resid_post", rank: int = 1, **record
+) -> NamedEdit:
+    edit = Edit.at(site, {layer: erasure(rank, seed=layer or 0) for layer in layers})
+    return NamedEdit.of(edit, eraser, **record)
+
+
+# Ids
+
+
+def test_an_id_is_the_same_in_another_process() -> None:
+    here: dict[str, list[str]] = {}
+    exec(NAMES_AND_BASES, here)
+    run = subprocess.run(
+        [sys.executable, "-c", NAMES_AND_BASES + "print(*ids)"],
+        env={"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.split() == here["ids"]
+    assert len({*here["ids"]}) == 3
+    assert all(name.startswith("my-own-py-Eraser-") for name in here["ids"])
+
+
+def test_an_id_depends_on_the_basis_or_else_on_the_tensors() -> None:
+    assert named(3).id == named(3).id != named(4).id
+    assert named(3, basis=["a"]).id == named(4, basis=["a"]).id != named(3, basis=["b"]).id
+    assert named(3, basis=["a"]).id != named(3, basis=["a"], eraser="sal").id
+    long = named(3, eraser="/a/very/long/path" * 30 + "/own.py:Mine").id
+    assert len(long) < 60
+    assert "own-py-Mine-" in long
+
+
+# Digests of edits
+
+
+def test_equal_edits_have_equal_digests_however_they_lie_in_memory() -> None:
+    one = erasure()
+    views = AffineErasure(
+        np.asfortranarray(one.left),
+        np.ascontiguousarray(one.right.T).T,
+        one.mean[::-1].copy()[::-1],
+    )
+    assert views.right.flags.f_contiguous
+    assert not views.right.flags.c_contiguous
+    digests = {
+        Edit((Placement("resid_post", layer, value),)).digest
+        for layer, value in ((3, one), (3, erasure()), (3, views))
+    }
+    assert len(digests) == 1
+
+
+def test_a_layer_of_numpys_is_the_layer() -> None:
+    jaxtyping.config.update("jaxtyping_disable", True)  # as in a user's process
+    try:
+        edit = Edit.at("resid_post", {np.int64(3): erasure()})
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
+    assert type(edit.placements[0].layer) is int
+    assert edit.digest == Edit.at("resid_post", {3: erasure()}).digest
+
+
+def test_a_changed_bit_a_place_or_a_shape_gives_another_digest() -> None:
+    one = erasure()
+    edits = [Edit.at("resid_post", {3: one}), Edit.at("resid_post", {4: one})]
+    edits += [Edit.at("mlp_out", {3: one}), Edit.at("embed", {None: one}), Edit(())]
+    for part in ("left", "right", "mean"):
+        value = getattr(one, part).copy()
+        value.view(np.uint64).reshape(-1)[-1] ^= 1
+        edits.append(Edit.at("resid_post", {3: replace(one, **{part: value})}))
+    edits.append(Edit.at("resid_post", {3: erasure(rank=1)}))
+    assert len({edit.digest for edit in edits}) == len(edits)
+
+
+# Folders
+
+
+def test_save_and_load_is_bit_for_bit(tmp_path: Path) -> None:
+    edit = Edit.at("resid_post", {2: erasure(1), 3: erasure(2)})
+    edit += Edit.at("embed", {None: AffineErasure(*map(np.asfortranarray, tensors(erasure(3))))})
+    params = {"rank": np.int64(2), "layers": (1, 2), "tolerance": 1e-6, "name": "é"}
+    original = NamedEdit.of(edit, "own", params, basis="x", baseline=True, task="gender")
+    original.save(tmp_path / original.id, made_for="abc")
+    loaded = NamedEdit.load(tmp_path / original.id)
+    assert loaded.record == original.record == read_record(tmp_path / original.id)
+    assert loaded.record.params == {"rank": 2, "layers": [1, 2], "tolerance": 1e-6, "name": "é"}
+    assert loaded.edit.digest == original.edit.digest
+    for mine, its in zip(original.edit.placements, loaded.edit.placements, strict=True):
+        for a, b in zip(tensors(mine.erasure), tensors(its.erasure), strict=True):
+            assert a.tobytes() == b.tobytes()
+        np.testing.assert_array_equal(mine.erasure.offset, its.erasure.offset)
+
+
+def tensors(one: AffineErasure) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return one.left, one.right, one.mean
+
+
+def test_a_loaded_edit_gives_the_same_scores_bit_for_bit(tmp_path: Path) -> None:
+    model: LanguageModel = load(tiny_model_dir("gpt2", tmp_path / "model"))
+    whole = NamedEdit.combined([named(0), named(None, site="embed"), named(1, site="mlp_out")])
+    whole.save(tmp_path / "edit")
+    scores = []
+    for edit in (whole.edit, NamedEdit.load(tmp_path / "edit").edit):
+        with applied(model, edit):
+            scores.append(continuation_log_probs(model, ["Jane is"], [" a nurse"]))
+    np.testing.assert_array_equal(scores[0], scores[1])
+
+
+def test_a_combination_is_saved_with_its_parts(tmp_path: Path) -> None:
+    parts = [named(2, task="gender"), named(3, eraser="rlace", task="nationality", rank=2)]
+    whole = NamedEdit.combined(parts)
+    whole.save(tmp_path / "edit")
+    loaded = NamedEdit.load(tmp_path / "edit")
+    assert loaded.record == whole.record
+    assert loaded.record.parts == tuple(part.record for part in parts)
+    assert loaded.edit.digest == (parts[0].edit + parts[1].edit).digest
+
+
+def save_killed(edit: NamedEdit, target: Path, step: int) -> bool:
+    """Save in a child that is killed at its `step`-th change of a file; whether it got that far."""
+    changes = 0
+
+    def kill(event: str, args: tuple[object, ...]) -> None:
+        nonlocal changes
+        if event in ("open", "os.mkdir", "os.rename", "os.rmdir", "os.remove"):
+            changes += 1
+            if changes == step:
+                os._exit(9)
+
+    child = os.fork()
+    if child == 0:
+        try:
+            sys.addaudithook(kill)
+            edit.save(target)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, 9)
+    return code == 9
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_a_kill_at_any_moment_leaves_no_half_edit(tmp_path: Path, replaces: bool) -> None:
+    target = tmp_path / "edits" / "edit"
+    target.parent.mkdir()
+    states: list[str | None] = []
+    killed = True
+    while killed:
+        if replaces:
+            named(2, rank=2, eraser="old").save(target)
+        killed = save_killed(named(2, eraser="new"), target, len(states) + 1)
+        # What is under the name is whole, and nothing else passes for an edit.
+        names = {path.name for path in target.parent.iterdir() if path.suffix != ".tmp"}
+        assert names <= {"edit"}
+        states.append(NamedEdit.load(target).record.eraser if names else None)
+        if names and not replaces and killed:
+            shutil.rmtree(target)
+    assert states[-1] == "new"
+    assert states[0] == ("old" if replaces else None)
+    assert len(states) > 5
+    assert [path.name for path in target.parent.iterdir()] == ["edit"]
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (512, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_a_full_disk_is_one_line_and_leaves_what_was_there(tmp_path: Path) -> None:
+    old = named(2, eraser="old")
+    old.save(tmp_path / "edit")
+    with full_disk(), pytest.raises(UserError, match=r"cannot write .*edit: File too large"):
+        named(2, 3, eraser="new").save(tmp_path / "edit")
+    assert NamedEdit.load(tmp_path / "edit").record == old.record
+    assert [path.name for path in tmp_path.iterdir()] == ["edit"]
+
+
+def test_a_folder_that_holds_no_edit_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"holds no edit: record\.json is missing"):
+        NamedEdit.load(tmp_path / "nothing")
+    named(2).save(tmp_path / "edit")
+    record = (tmp_path / "edit" / RECORD).read_text()
+    named(3).save(tmp_path / "other")
+    for text, message in (
+        ("{", r"record\.json is damaged"),
+        ("[]", r"record\.json is damaged"),
+        (record.replace("places", "place"), r"record\.json is damaged: 'places'"),
+        ((tmp_path / "other" / RECORD).read_text(), "tells of other places than the edit"),
+    ):
+        (tmp_path / "edit" / RECORD).write_text(text)
+        with pytest.raises(UserError, match=message):
+            NamedEdit.load(tmp_path / "edit")

@@ -1,0 +1,112 @@
+"""The model card and the last words of a command hold the rows' figures, of any metric."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from countergen_edit.checkpoints import Parity, Saved
+from countergen_edit.metrics.base import METRICS
+from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.closing import about, next_steps, nothing_fits, summary
+from countergen_edit.reports.render.card import model_card
+from tests.reports.runs import (
+    EDITS,
+    LABELS,
+    LEACE,
+    RANDOM,
+    audit_rows,
+    choice_detail,
+    columns,
+    in_memory,
+    search_rows,
+)
+
+PARITY = Parity(1e-6, 1e-5, 3.2, 24.0, 8, 100)
+RECORD = EDITS[LEACE["edit"]].record
+
+
+@pytest.fixture(scope="module")
+def card() -> str:
+    return model_card(in_memory(audit_rows()), RECORD, "carried", PARITY)
+
+
+def line(card: str, label: str) -> list[str]:
+    """The cells of a line of one of the card's tables."""
+    [row] = [row for row in card.splitlines() if row.startswith(f"| {label} |")]
+    return [cell.strip() for cell in row.strip("|").replace("\\|", "!").split("|")]
+
+
+def test_the_card_has_every_quantity_before_and_after_and_the_control(card: str) -> None:
+    for name in ("jobs", "traits", "hobbies"):
+        assert len([r for r in card.splitlines() if name in r and "0.6" in r and "0.3" in r]) >= 1
+    cost = line(card, "perplexity ratio")
+    assert cost[1:4] == ["1.250 (1.200 to 1.300)"] * 3
+    assert "mean \\|R\\|" in card
+    assert "Removed: leace (rank 1)" in card
+
+
+def test_the_cards_metadata_is_read_by_the_hub(card: str) -> None:
+    content = yaml.safe_load(card.split("---\n")[1])
+    [index] = content["model-index"]
+    metrics = [metric for result in index["results"] for metric in result["metrics"]]
+    by_type = {metric["type"]: metric for metric in metrics}
+    assert by_type["kl"]["value"] == 1.25
+    assert by_type["kl"]["args"] == {"unedited": 1.25, "low": 1.2, "high": 1.3}
+    assert by_type["mean_abs_r"]["value"] == pytest.approx(0.32)
+    assert "base_model" not in content  # a directory, or a name that is none of the hub's
+
+
+def test_what_was_not_measured_is_said(card: str) -> None:
+    unmeasured = card.split("## What was not measured")[1].split("##")[0]
+    for name in METRICS:
+        measured = name in ("r", "agreement", "perplexity", "kl")
+        assert (f"`{name}`" in unmeasured) != measured, name
+
+
+def test_a_combined_edit_tells_its_parts() -> None:
+    parts = [EDITS[columns(name, layer)["edit"]] for name, layer in (("leace", 2), ("own", 3))]
+    combined = type(parts[0]).combined(parts)
+    rows = [
+        *audit_rows(),
+        *(Row("kl", 0.1, dataset="neutral", split="test", **combined.record.columns) for _ in "1"),
+    ]
+    run = in_memory(rows)
+    run.results.records[combined.id] = combined.record
+    text = model_card(run, combined.record, "folded", PARITY)
+    assert "block, layer 2; the residual stream after a block, layer 3" in text
+    assert "trust_remote_code" not in text
+
+
+def saved(form: str) -> Saved:
+    return Saved(Path("debiased"), form, PARITY)  # type: ignore[arg-type]
+
+
+def test_the_end_says_what_is_left_what_it_cost_and_where_it_lies() -> None:
+    run = in_memory(audit_rows())
+    text = " ".join(summary(run, RECORD, saved("carried")))
+    assert "mean |R|, jobs 0.600 → 0.300" in text
+    assert "perplexity ratio 1.250 → 1.250" in text
+    assert "agreement 0.01, perplexity 0.5" in text
+    assert "leace, rank 1, resid_post.2" in text
+    assert "(carried), and proven equal in a fresh process: debiased" in text
+    steps = next_steps(run, saved("carried"))
+    assert len(steps) == 4
+    assert 'from_pretrained("debiased", trust_remote_code=True)' in steps[2]
+    assert 'from_pretrained("debiased")' in " ".join(about(saved("folded")))
+    assert "at most 1e-06; the edit changes them by 3.2" in " ".join(about(saved("folded")))
+
+
+def test_where_nothing_fits_the_front_is_listed() -> None:
+    dear = choice_detail(affordable=False, removed=0.8, harms={"agreement": 0.5})
+    rows = [
+        *search_rows()[:2],
+        Row("cost", 50.0, split="validation", detail=dear, **LEACE),
+        Row("cost", 0.0, split="validation", detail=choice_detail(front=False), **RANDOM),
+    ]
+    lines = nothing_fits(in_memory(rows))
+    assert "(agreement 0.01, perplexity 0.5)" in lines[0]
+    [edit] = lines[1:-1]
+    assert edit.strip() == f"{LABELS['leace']}: 80 % of the bias removed; worse by agreement 0.5"

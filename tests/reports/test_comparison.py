@@ -1,0 +1,72 @@
+"""Runs side by side show each run's own figures, and a file holds every row of all."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+from countergen_edit.metrics.blocks import Number
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.compare import every_row, paired_table, run_names, side_by_side
+from countergen_edit.reports.render.csv import as_csv
+from countergen_edit.reports.run import Run
+from tests.reports.runs import EDITS, GROUPS, LEACE, MANIFEST, audit_rows, in_memory
+
+RUNS = [
+    in_memory(audit_rows()),
+    in_memory([r for r in audit_rows() if r.dataset != "jobs_test"], MANIFEST | {"seed": 1}),
+]
+DETAIL = {"run": "b", "against_run": "a", "against_edit": "none"}
+DETAIL |= {"samples": 3, "samples_of_either": 4}
+DIFFERENCE = Row(
+    "a_difference", -0.2, lo=-0.3, hi=-0.1, dataset="traits_test", detail=DETAIL, **GROUPS, **LEACE
+)
+
+
+def cell(run: str, edit: str, title: str) -> str:
+    table = side_by_side(RUNS, ["a", "b"])
+    [row] = [row for row in table.rows if row[:2] == (run, edit)]
+    value = row[table.columns.index(title)]
+    return value.text if isinstance(value, Number) else str(value)
+
+
+def test_runs_are_told_apart_by_as_little_of_their_folders_as_that_takes() -> None:
+    runs = [Run(Path(path), Results([])) for path in ("/x/a/run", "/x/b/run", "/x/b/other")]
+    assert run_names(runs[1:]) == ["run", "other"]
+    assert run_names(runs) == ["a/run", "b/run", "b/other"]
+
+
+def test_a_run_shows_its_own_figure_of_a_name_or_none() -> None:
+    leace = "leace-1@resid_post.2"
+    assert cell("a", "no edit", "mean |R|, jobs") == "0.600"
+    assert cell("a", leace, "mean |R|, jobs") == "0.300"
+    assert cell("b", "no edit", "mean |R|, jobs") == ""
+    assert cell("b", "no edit", "mean |R|, traits") == "0.610"
+    assert cell("a", "no edit", "mean |R|, traits") == "0.610"  # though not its main one
+    assert cell("b", leace, "perplexity ratio") == "1.250"
+    assert cell("b", "no edit", "seed") == "1"
+
+
+def test_paired_differences_name_both_edits() -> None:
+    table = paired_table([DIFFERENCE], dict(zip("ab", RUNS, strict=True)))
+    [row] = table.rows
+    assert row[0] == "b − a"
+    assert row[1] == "leace-1@resid_post.2 − no edit"
+    assert row[3] == Number(-0.2, -0.3, -0.1, signed=True)
+    assert row[4] == "3 of 4"
+    same = replace(DIFFERENCE, detail=DETAIL | {"against_edit": LEACE["edit"]})
+    [row] = paired_table([same], dict(zip("ab", RUNS, strict=True))).rows
+    assert row[1] == EDITS[LEACE["edit"]].label
+
+
+def test_the_file_holds_every_row_with_every_digit() -> None:
+    table = every_row(RUNS, ["a", "b"], [DIFFERENCE])
+    lines = [*csv.DictReader(as_csv(table).splitlines())]
+    assert len(lines) == sum(len(run.results.rows) for run in RUNS) + 1
+    assert lines[-1]["minus"] == "a, no edit"
+    assert float(lines[-1]["value from"]) == -0.3
+    for line, row in zip(lines, RUNS[0].results.rows, strict=False):
+        assert line["metric"] == row.metric
+        assert float(line["value"]) == row.value

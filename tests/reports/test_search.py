@@ -1,0 +1,192 @@
+"""A search's tables and figures show what the rows say, and the same rows give the same files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from countergen_edit.metrics.blocks import Figure
+from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.render.export import search_figures
+from countergen_edit.reports.render.terminal import print_run
+from countergen_edit.reports.run import Run
+from countergen_edit.reports.sections import sections
+from tests.reports.runs import choice_detail, columns, in_memory
+
+
+def row(metric: str, value: float | None, edit: tuple[str, int] | None = None, **about) -> Row:
+    own = {} if edit is None else columns(*edit)
+    about = {"dataset": "hobbies_test", "split": "test", "lo": 0.1, "hi": 0.9} | about
+    return Row(metric, value, **(own | about))
+
+
+def rows_of(
+    eraser: str, layer: int, removed: float, cost: float, *, front: bool, chosen: bool
+) -> list[Row]:
+    detail = choice_detail(
+        removed=removed,
+        removed_test=removed - 0.1,
+        cost_test=cost + 1,
+        harms_test={"grammar": 0.0012, "loss": -0.002},
+        harms={"grammar": 0.0012, "loss": -0.002},
+        front=front,
+        chosen=chosen,
+        affordable=cost <= 1,
+    )
+    edit = eraser, layer
+    return [
+        row("mean_abs_r", 0.6 * (1 - removed), edit),
+        row("r", 0.1, edit),
+        row("bias_removed", removed, edit, split="validation"),
+        row("bias_removed", removed - 0.1, edit),
+        row("cost", cost, edit, split="validation", detail=detail),
+    ]
+
+
+FAILED = {"eraser": "rlace", "site": "resid_post", "layers": (2,), "rank": 1}
+ROWS = [
+    row("mean_abs_r", 0.6),
+    row("r", 0.1),
+    *rows_of("rlace", 1, 0.9, 40.0, front=True, chosen=False),
+    *rows_of("leace", 1, 0.8, 0.5, front=True, chosen=True),
+    *rows_of("leace", 2, 0.3, 0.7, front=False, chosen=False),
+    row("error", None, edit=None, detail={"error": "ValueError: no"}, **FAILED),
+]
+MANIFEST = {"budgets": {"grammar": 0.01, "loss": 0.5}}
+
+
+def a_run(rows: list[Row]) -> Run:
+    return in_memory(rows, MANIFEST)
+
+
+def printed(rows: list[Row], width: int = 80) -> str:
+    console = Console(file=StringIO(), width=width)
+    print_run(a_run(rows), console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def of_layers(text: str) -> dict[str, str]:
+    """The lines of the first table of layers, by their layer."""
+    lines = text[text.index("after each layer") :].split("\n\n")[0].splitlines()
+    return {line.split()[0]: line for line in lines if line.strip()[:1].isdigit()}
+
+
+def figure(rows: list[Row], name: str) -> Figure:
+    return next(f for s in sections(a_run(rows)) for f in s.figures() if f.name == name)
+
+
+def test_every_cell_stands_in_the_table_and_a_failed_one_says_so() -> None:
+    text = printed(ROWS)
+    lines = of_layers(text)
+    assert "80 % [41]" in lines["1"]
+    assert "→ 70 % [1.5]" in lines["1"]
+    assert lines["2"].split()[1] == "failed"
+    assert "Failed: rlace@resid_post.2: ValueError: no" in text
+
+
+def test_a_cell_without_any_row_did_not_fail() -> None:
+    text = printed(ROWS[:-1])  # killed before the last cell, say
+    assert of_layers(text)["2"].split()[1] == "–"
+    assert "failed" not in text.lower()
+
+
+def test_an_eraser_that_failed_at_every_layer_has_a_column_and_its_error_is_said_once() -> None:
+    bad = {"eraser": "own", "site": "resid_post", "detail": {"error": "KeyError: 'x'"}}
+    failed = [row("error", None, **bad, layers=(i,)) for i in (0, 1)]
+    text = printed([*ROWS, *failed])
+    lines = of_layers(text)
+    assert lines["0"].split() == ["0", "–", "–", "failed"]
+    assert lines["2"].split()[-1] == "–"
+    assert "own" in text
+    assert "Failed: own@resid_post.0, own@resid_post.1: KeyError: 'x'" in text
+
+
+def test_where_test_figures_are_of_the_chosen_edit_alone_layers_show_validation_data() -> None:
+    untested = [r for r in ROWS if r.split == "validation" or r.edit == "none" or r.edit == ""]
+    hidden = {"removed_test": None, "cost_test": None, "harms_test": None}
+    rows = [replace(r, detail=r.detail | hidden) if r.metric == "cost" else r for r in untested]
+    text = printed(rows)
+    assert "on validation data; cost in brackets" in text
+    assert "→ 80 % [0.5]" in of_layers(text)["1"]
+    assert "removed, test" not in " ".join(text.split())
+    assert len(figure(rows, "front").panels) == 1
+
+
+def of_task(task: str) -> list[Row]:
+    """The rows as a search of several tasks names them; each has edits and sets of its own."""
+    rows = []
+    for r in ROWS:
+        own = columns(r.eraser, *r.layers, task=task) if r.edit != "none" else {}
+        rows.append(replace(r, task=task, axis=task, dataset=f"{task}_test", **own))
+    return rows
+
+
+def test_tasks_have_tables_figures_and_a_choice_of_their_own() -> None:
+    both = [*of_task("gender"), *of_task("race")]
+    text = printed(both, width=160)
+    for task in ("gender", "race"):
+        assert f"cost in brackets, {task}" in " ".join(text.split())
+        assert f"on validation data, {task}" in text
+        assert f"Best, {task}: leace-1@resid_post.1 removes" in " ".join(text.split())
+    assert text.count("→ leace-1@resid_post.1 ") == 2
+    assert text.count("Chosen on validation") == 1
+    for task in ("gender", "race"):
+        titles = {p.title for p in figure(both, f"layers_resid_post_{task}").panels}
+        assert titles == {task}
+        [front] = [s for s in figure(both, f"front_{task}").panels[0].series if s.name == "front"]
+        assert front.x == (0.5, 40.0)
+
+
+def test_each_task_has_figure_files_of_its_own(tmp_path: Path) -> None:
+    both = [*of_task("gender"), *of_task("race")]
+    names = {path.stem for path in search_figures(sections(a_run(both)), tmp_path)}
+    assert names == {
+        f"{stem}_{task}" for stem in ("front", "layers_resid_post") for task in ("gender", "race")
+    }
+
+
+def test_the_choice_is_named_with_what_it_does_on_test_data() -> None:
+    text = " ".join(printed(ROWS).split())
+    assert "Best: leace-1@resid_post.1 removes 70.0 % [10 to 90 %] of the bias on test" in text
+    assert "Change for the worse: grammar 0.0012, loss −0.002." in text
+    assert "tolerated of the worst of grammar 0.01, loss 0.5." in text
+
+
+def test_where_no_edit_is_cheap_enough_that_is_said() -> None:
+    dear = rows_of("leace", 1, 0.8, 3.0, front=True, chosen=True)
+    text = " ".join(printed([*ROWS[:2], *dear]).split())
+    assert "No edit costs as little as is tolerated. Cheapest: leace-1@resid_post.1" in text
+
+
+def test_a_search_without_a_single_good_cell_still_prints() -> None:
+    assert "Failed:" in printed([ROWS[0], ROWS[-1]])
+
+
+def test_the_layer_figure_has_a_line_for_each_eraser_beside_no_edit() -> None:
+    [panel] = figure(ROWS, "layers_resid_post").panels
+    assert [s.name for s in panel.series] == ["no edit", "rlace-1", "leace-1"]
+    leace = panel.series[-1]
+    assert leace.x == (1, 2)
+    assert leace.y == pytest.approx((0.12, 0.42))
+    assert leace.lo == (0.1, 0.1)
+
+
+def test_the_front_figure_draws_the_front_from_cheap_to_dear() -> None:
+    validation, test = figure(ROWS, "front").panels
+    front = next(s for s in validation.series if s.name == "front")
+    assert front.x == (0.5, 40.0)
+    assert front.y == (0.8, 0.9)
+    assert "front" not in [s.name for s in test.series]
+
+
+def test_figures_are_files_and_the_same_rows_give_the_same_ones(tmp_path: Path) -> None:
+    parts = sections(a_run(ROWS))
+    first, second = (search_figures(parts, tmp_path / name) for name in ("a", "b"))
+    assert {path.suffix for path in first} == {".svg", ".png"}
+    for a, b in zip(first, second, strict=True):
+        assert a.read_bytes() == b.read_bytes(), a.name
+        assert a.stat().st_size > 1000

@@ -1,0 +1,143 @@
+"""The printed run shows the figures of the rows and none of its own, however narrow the screen."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from countergen_edit.metrics.blocks import Number, Quote, Quotes, Section, Table, Tokens, Words
+from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.render.terminal import print_run, print_sections, print_table
+from tests.reports.runs import GROUPS, LEACE, in_memory
+
+SET = {"dataset": "jobs_test", **GROUPS}
+ROWS = [
+    Row("r", 0.111, split="test", lo=0.1, hi=0.12, detail={"starred": True}, **SET),
+    Row("mean_abs_r", 0.654, split="test", lo=0.611, hi=0.688, n=7, **SET),
+    Row("agreement", 0.987, split="test", dataset="agreement_test", group_a="female"),
+    Row("perplexity", 2.345, split="test", dataset="neutral"),
+    Row("perplexity_ratio", 1.0, split="test", dataset="neutral"),
+    Row("planted_mean_abs_r", 0.666, split="test", **SET),
+    Row("r", -0.222, split="test", detail={"starred": False}, **SET, **LEACE),
+    Row("mean_abs_r", 0.123, split="test", lo=0.101, hi=0.144, n=7, **SET, **LEACE),
+    Row("abs_r_reduction", 0.812, split="test", **SET, **LEACE),
+    Row("agreement", 0.321, split="test", dataset="agreement_test", group_a="female", **LEACE),
+    Row("perplexity", 3.456, split="test", dataset="neutral", **LEACE),
+    Row("perplexity_ratio", 1.474, split="test", dataset="neutral", **LEACE),
+    Row("linear_probe_accuracy_before", 0.97, split="validation", **LEACE),
+    Row("linear_probe_accuracy", 0.51, split="validation", **LEACE),
+]
+
+
+def printed(rows: list[Row], width: int = 80) -> str:
+    console = Console(width=width, file=io.StringIO())
+    print_run(in_memory(rows), console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def as_text(table: Table, width: int) -> str:
+    console = Console(width=width, file=io.StringIO())
+    print_table(table, console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("width", [80, 50])
+def test_every_figure_of_the_rows_is_printed(width: int) -> None:
+    text = printed(ROWS, width)
+    for figure in (
+        "0.654",
+        ".611–.688",
+        "0.666",
+        "0.123",
+        "81 % removed",
+        "+0.111*",
+        "−0.222",
+        "0.321",
+        "3.456",
+        "1.474",
+        "0.970",
+        "0.510",
+    ):
+        assert figure in " ".join(text.split()), figure
+
+
+def test_no_figure_is_printed_that_no_row_holds() -> None:
+    known = {
+        f"{value:{form}}"
+        for row in ROWS
+        for value in (row.value, row.lo, row.hi)
+        if value is not None
+        for form in (".3f", "+.3f", ".2f")
+    }
+    text = printed(ROWS).replace("−", "-")
+    assert set(re.findall(r"[+-]?\d+\.\d+", text)) <= known
+
+
+def test_an_undefined_value_is_a_dash() -> None:
+    rows = [Row("mean_abs_r", None, split="test", **SET)]
+    assert "–" in printed(rows)
+
+
+def test_the_verdict_comes_last_and_what_is_not_brief_not_at_all() -> None:
+    lines = printed(ROWS).strip().splitlines()
+    assert "Biased:" in " ".join(lines[-12:])
+    parts = [
+        Section("overview", "", (Words(("the verdict",), brief=True),)),
+        Section("mine", "", (Words(("aside",)), Words(("a finding",), brief=True))),
+    ]
+    console = Console(width=80, file=io.StringIO())
+    print_sections(parts, console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert text.split("\n\n") == ["• a finding", "• the verdict\n"]
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("width", [30, 60, 100])
+def test_a_table_that_is_too_wide_is_parted_and_never_cut(width: int, grouped: bool) -> None:
+    columns = [f"a title of edit-{i}@resid_post.{i}" for i in range(7)]
+    rows = tuple(
+        (
+            *((f"the group {g}",) if grouped else ()),
+            f"the set number {s} of the group {g}",
+            *(Number(g + s / 10 + i / 1000, 0.1, 0.9, signed=True) for i in range(7)),
+        )
+        for g in range(2)
+        for s in range(2)
+    )
+    first = ("group", "set") if grouped else ("set",)
+    table = Table("t", "A title", (*first, *columns), rows, "A note.", grouped=grouped)
+    text = as_text(table, width)
+    assert max(map(len, text.splitlines())) <= width
+    for row in rows:
+        for cell in row:
+            if isinstance(cell, Number):
+                assert text.count(cell.text) == text.count(f"{cell.text}") >= 1
+    parts = text.count("──") and sum(line.startswith("──") for line in text.splitlines())
+    # What the rows are about stands in every part: the start of each set's name, group by group.
+    assert text.count("the set") == parts * 4
+    if grouped:
+        assert text.count("the group") >= parts * 2
+    assert parts > 1 or width == 100
+    assert "A note." in text
+
+
+def test_texts_are_printed_as_they_are() -> None:
+    harm = "[red]not a colour[/red] \x1b[31m"
+    cells = (harm, Quotes((Quote(harm, "twice"),)), Tokens((harm, " b\n"), (0.5, -0.5), "0.1"))
+    text = as_text(Table("t", "T", ("a", "b", "c"), (cells,)), 120)
+    assert text.count("[red]not a") == 3
+    assert "\x1b" not in text
+    assert "⏎" in text
+
+
+def test_tokens_are_coloured_by_their_values() -> None:
+    console = Console(width=40, file=io.StringIO(), color_system="standard", force_terminal=True)
+    cells = (Tokens(("up", "down", "flat"), (0.5, -0.5, 0.0)),)
+    print_table(Table("t", "T", ("text",), (cells,)), console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "\x1b[1;32mup" in text
+    assert "\x1b[1;31mdown" in text
+    assert "m\x1b[0mflat" in text.replace("down\x1b", "m\x1b") or "flat" in text
