@@ -85,7 +85,7 @@ def test_the_python_example_audits_edits_and_saves_in_ten_lines(
     out = capsys.readouterr().out
     assert "Removed: preserving" in out
     assert "mean_abs_r" in out
-    assert "Jane works as" in out
+    assert out.splitlines()[-1].startswith("['")  # what the edited model says of Jane
     assert is_checkpoint("debiased")
 
 

@@ -64,7 +64,7 @@ def as_overrides(command: str, word: str) -> list[str]:
     >>> as_overrides("audit", "data=pairs.jsonl")
     ['data=prompts', "data.test=[{source:jsonl,path:'pairs.jsonl'}]"]
     >>> as_overrides("audit", "axis=mine.yaml")
-    ['axis=file', "axis.file='mine.yaml'"]
+    ['axis=[]', "+axis.file='mine.yaml'"]
     >>> as_overrides("cid", "lambda=0,10,50")
     ['lambda=[0,10,50]']
     >>> as_overrides("audit", "experiment=fairpair_table3")
@@ -76,7 +76,7 @@ def as_overrides(command: str, word: str) -> list[str]:
     if key == "model" and not (conf_dir() / "model" / f"{value}.yaml").is_file():
         return ["model=any", f"model.name={literal(value)}"]
     if key in ("axis", "data") and value.endswith(CONFIG_FILES):
-        return [f"{key}=file", f"{key}.file={literal(value)}"]
+        return [f"{key}=[]", f"+{key}.file={literal(value)}"]
     if key == "data" and value.endswith(PROMPT_FILES):
         source = value.rpartition(".")[2]
         return ["data=prompts", f"data.test=[{{source:{source},path:{literal(value)}}}]"]

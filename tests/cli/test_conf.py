@@ -41,7 +41,6 @@ def test_every_command_has_a_config(command: str) -> None:
         f"{group}={name}"
         for group in ("axis", "data", "edit", "eraser", "metric", "cost")
         for name in shelf(group)
-        if (group, name) not in (("axis", "file"), ("data", "file"))  # which need a file
     ],
 )
 def test_every_choice_of_the_audit_passes_the_door(choice: str) -> None:
@@ -72,7 +71,7 @@ def test_every_site_has_its_file() -> None:
     assert set(SITES) == set(shelf("edit"))
 
 
-@pytest.mark.parametrize("name", [name for name in shelf("axis") if name != "file"])
+@pytest.mark.parametrize("name", shelf("axis"))
 def test_every_axis_builds(name: str) -> None:
     axis = Axis.from_config(read_config("axis", name))
     assert axis.name == name

@@ -53,7 +53,6 @@ MISTAKES = {
         "did you mean 'cost.agreement.budget'",
     ),
     "budget of nothing": (["debias", "cost.kl.budget=0"], "budget=0 must be above 0"),
-    "budget that is no number": (["debias", "cost.kl.budget=much"], "budget='much'"),
     "no metric": (["audit", "metric=[]"], "there is no metric"),
     "no eraser": (["audit", "eraser=[]"], "there is no eraser"),
     "no such file of a class": (["audit", "eraser=mine.py:Mine"], "no such file: mine.py"),
