@@ -258,6 +258,7 @@ def failures(results: Results, errors: Collection[Row]) -> list[str]:
     for row in errors:
         place = ".".join(filter(None, (row.site, "+".join(map(str, row.layers)))))
         known = row.edit in results.records or not row.eraser
-        label = results.label(row.edit) if known else f"{row.eraser}@{place}"
+        rank = f"-{row.rank}" if row.rank else ""
+        label = results.label(row.edit) if known else f"{row.eraser}{rank}@{place}"
         by_error.setdefault(str(row.detail.get("error", "")), []).append(label)
     return [f"Failed: {', '.join(labels)}: {error}" for error, labels in by_error.items()]

@@ -38,9 +38,14 @@ def value(rows: list[Row], metric: str, **columns: object) -> float:
 
 
 def test_the_search_has_seen_no_test_set(run: Path) -> None:
-    datasets = {row.dataset for row in read_rows(run / "search" / RESULTS)}
-    assert datasets
-    assert not {name for name in datasets if name.endswith("_test")}
+    rows = read_rows(run / RESULTS)
+    chosen = [row.unit for row in rows].index("gender/chosen")
+    searched, tested = rows[:chosen], rows[chosen:]
+    assert {row.unit for row in tested} == {"gender/chosen"}
+    assert searched[-1].unit == "gender/choice"
+    assert {row.split for row in searched} == {"validation"}
+    assert not {row.dataset for row in searched if row.dataset.endswith("_test")}
+    assert all(row.detail["cost_test"] is None for row in searched if row.metric == "cost")
 
 
 def test_the_edit_keeps_to_the_budgets_and_removes_the_bias(run: Path) -> None:
@@ -77,7 +82,7 @@ def test_where_no_edit_fits_nothing_is_saved(
         "metric=[r]",
         "combine=1",
         "layers=[1]",
-        "max_agreement_loss=1e-7",
+        "cost.agreement.budget=1e-7",
         *TRAITS,
     ]
     with pytest.raises(SystemExit) as ended:

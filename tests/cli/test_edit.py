@@ -12,6 +12,7 @@ from huggingface_hub import ModelCard
 from countergen_edit.checkpoints import open_checkpoint
 from countergen_edit.cli.main import main
 from countergen_edit.experiments.run_folder import read_rows
+from countergen_edit.metrics.blocks import Number
 
 SMALL = [
     "data=testbed",
@@ -37,21 +38,21 @@ def test_the_card_is_valid_and_its_figures_are_the_runs(finished: Path) -> None:
     card = ModelCard.load(finished / "README.md")  # refuses metadata that the hub would
     rows = read_rows(finished.parent / "run" / "results.jsonl")
     assert card.data.library_name == "transformers"
-    name = json.loads((finished / "countergen_edit.json").read_text())["edit"]
-    found = {(e.metric_type, e.dataset_type): e for e in card.data.eval_results}
-    assert {"mean_abs_r", "agreement", "perplexity", "kl"} == {metric for metric, _ in found}
-    for (metric, dataset), result in found.items():
-        before, after = (
-            next(
-                r
-                for r in rows
-                if (r.metric, r.dataset, r.split, r.edit) == (metric, dataset, "test", edit)
-            )
-            for edit in ("none", name)
+    name = json.loads((finished / "countergen_edit.json").read_text())["id"]
+    results = card.data.eval_results
+    shown = {result.metric_type for result in results}
+    assert {"mean_abs_r", "agreement", "perplexity_ratio", "kl"} <= shown
+    tested = {r.key: r for r in rows if r.split == "test"}
+    for result in results:
+        about = result.metric_type, result.dataset_type, result.metric_value
+        after = next(
+            r for r in tested.values() if (r.metric, r.dataset, r.value) == about and r.edit == name
         )
-        assert result.metric_value == after.value
-        assert result.metric_args == {"unedited": before.value, "low": after.lo, "high": after.hi}
-        assert f"{after.value:.3f}" in card.text
+        before = tested.get((*after.key[:-2], "none", "test"))
+        known = {} if before is None else {"unedited": before.value}  # what was removed has none
+        assert result.metric_args == known | {"low": after.lo, "high": after.hi}
+        forms = (Number(after.value), Number(after.value, percent=True))
+        assert any(form.text in card.text for form in forms)
 
 
 def test_the_card_says_how_to_repeat_the_run_and_what_was_not_measured(finished: Path) -> None:
@@ -60,7 +61,7 @@ def test_the_card_says_how_to_repeat_the_run_and_what_was_not_measured(finished:
     for figure in (record["fingerprint"], record["model_hash"], record["data_hash"]):
         assert figure in text
     assert "eraser=mean_difference" in text
-    assert "metric=[r,fairpair]" in text
+    assert "- `fairpair`: " in text.partition("## What was not measured")[2]
     assert "trust_remote_code" not in text  # folded
     assert str(finished.parent) not in text.replace(f"run_dir={finished.parent}/run", "")
 
