@@ -33,9 +33,9 @@ def run(config: Mapping[str, Any]) -> None:
     bank = load_bank(name, config["template_file"])
     settings = make_settings(ModelSettings, "model", config["model"])
     model = build_model(task, settings, bank, config["labels"])
-    kept = {key: value for key, value in config.items() if key != "run_dir"}
+    content = {key: value for key, value in config.items() if key != "run_dir"}
     manifest = make_manifest(
-        config=kept,
+        config=content,
         model=model.name,
         model_hash=model.fingerprint,
         data_hash=bank.fingerprint,
@@ -44,7 +44,7 @@ def run(config: Mapping[str, Any]) -> None:
     )
     label = f"{Path(model.name).name}-{Path(name).name}-{manifest['fingerprint'][:8]}"
     place = Path("runs") / "classifiers" / label
-    folder = RunFolder(Path(config["run_dir"] or place), kept, manifest)
+    folder = RunFolder(Path(config["run_dir"] or place), content, manifest)
     classifier_audit(task, bank, model, folder, seed)
     show(open_run(folder.path))
 

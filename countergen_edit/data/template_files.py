@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from countergen_edit.conf_path import conf_dir, read_config
+from countergen_edit.conf_path import conf_dir, config_of, read_config
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.template_bank import Family, TemplateBank, Word
 from countergen_edit.errors import UserError, unknown
@@ -33,15 +33,19 @@ def load_bank(task: str, template_file: str | None = None) -> TemplateBank:
     Raises:
         UserError: there are none, or the file is not there, is no YAML, or does not fit the task.
     """
-    axes = {
-        path.stem: Axis.from_config(read_config("axis", path.stem))
-        for path in (conf_dir() / "axis").glob("*.yaml")
-    }
     own = {} if template_file is None else _own(Path(template_file), task)
     if own and not (conf_dir() / "template" / f"{task}.yaml").is_file():
-        return bank_from_config({"task": task, **own}, axes)
-    bank = bank_from_config(read_config("template", task), axes)
-    return extended(bank, own, axes) if own else bank
+        return bank_from_config({"task": task, **own}, _axes(own))
+    shipped = read_config("template", task)
+    bank = bank_from_config(shipped, _axes(shipped))
+    return extended(bank, own, _axes(own)) if own else bank
+
+
+def _axes(content: Mapping[str, Any]) -> dict[str, Axis]:
+    """The axis whose names a template file takes, where it names one: of ours, or a YAML file."""
+    groups = content.get("groups")
+    name = groups.get("axis") if isinstance(groups, Mapping) else None
+    return {} if name is None else {name: Axis.from_config(config_of("axis", name))}
 
 
 def _own(path: Path, task: str) -> dict[str, Any]:

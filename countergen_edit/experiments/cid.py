@@ -64,11 +64,11 @@ def template_audit(
     bench = Bench(model, folder.path / STORE / task, seed)
     if edit is not None and not folder.has_edit(edit.id):
         folder.keep(edit)
-    for measured in dict.fromkeys((None, edit)):
-        unit = id_of(measured)
+    for subject in dict.fromkeys((None, edit)):
+        unit = id_of(subject)
         if not folder.done(unit):
-            columns = {} if measured is None else measured.record.columns
-            rows = metric.rows(bench, measured)
+            columns = {} if subject is None else subject.record.columns
+            rows = metric.rows(bench, subject)
             folder.record(unit, [replace(r, **columns, task=task, split="test") for r in rows])
     return folder.rows()
 

@@ -120,6 +120,8 @@ def test_a_users_own_task_has_the_templates_of_its_file_alone(tmp_path: Path) ->
     assert [family.name for family in alone.families] == ["f"]
     with pytest.raises(UserError, match="is for task 'mine', but task=sentiment"):
         load_bank("sentiment", str(path))
+    path.write_text(json.dumps({**SMALL, "task": "mine", "groups": {"axis": "race"}}))
+    assert load_bank("mine", str(path)).groups == ("white", "black")
     path.write_text("[")
     with pytest.raises(UserError, match="is not YAML"):
         load_bank("sentiment", str(path))

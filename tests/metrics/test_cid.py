@@ -234,7 +234,10 @@ def test_one_pair_has_no_interval() -> None:
     assert Resampling(items, 0).means(items, [1.0, 3.0]).tolist() == [2.0]
 
 
-@pytest.mark.parametrize("axis", sorted(p.stem for p in (conf_dir() / "axis").glob("*.yaml")))
+AXES = sorted({p.stem for p in (conf_dir() / "axis").glob("*.yaml")} - {"file"})  # any of one's own
+
+
+@pytest.mark.parametrize("axis", AXES)
 def test_the_shipped_templates_serve_every_axis(axis: str) -> None:
     metric = cid(task(axis))
     assert metric.data.samples

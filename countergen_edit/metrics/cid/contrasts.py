@@ -64,12 +64,12 @@ def template_set(
         UserError: the axis can fill none of them.
     """
     pair = axis.pair(groups)
-    known = {*pair[0].forms, *({"name"} if any(pair[0].names.values()) else ())}
-    usable = [t for t in templates if {slot.lower() for slot in slots(t)} <= known]
+    fillable = {*pair[0].forms, *({"name"} if any(pair[0].names.values()) else ())}
+    usable = [t for t in templates if {slot.lower() for slot in slots(t)} <= fillable]
     if not usable:
         raise UserError(
             f"axis {axis.name!r} can fill none of the CID templates; its slots are "
-            f"{', '.join(sorted(known))}: name templates of your own under metric.cid.templates"
+            f"{', '.join(sorted(fillable))}: name templates of your own under metric.cid.templates"
         )
     samples = []
     for template in usable:

@@ -41,7 +41,7 @@ def rated_rows(
     answers = list(ratings.values())
     biased = {(item.template, item.text): yes for item, yes in agreed(answers).items()}
     by_people = {"rated_by": f"{len(ratings)} rater(s), majority", "sheets": list(ratings)}
-    measured = {(row.task, row.edit): row for row in rows if row.metric == "cid_divergence"}
+    rows_of_edits = {(row.task, row.edit): row for row in rows if row.metric == "cid_divergence"}
     shares = [
         replace(
             row,
@@ -55,7 +55,7 @@ def rated_rows(
             split="test",
         )
         for key, items in texts.items()
-        if (about := measured.get(key)) is not None
+        if (about := rows_of_edits.get(key)) is not None
         for row in fraction_rows(items, biased, FRACTION, seed, axis=about.axis, rated_by=by_people)
     ]
     if len(answers) < 2:

@@ -139,10 +139,10 @@ def _parts(rows: Iterable[Row]) -> tuple[list[str], list[float], list[str], list
 def _quotes(row: Row | None, most: int) -> Quotes | str:
     if row is None:
         return ""
-    marked = row.detail.get("automatic", {})
+    criteria = row.detail.get("automatic", {})
     return Quotes(
         tuple(
-            Quote(str(text), f"{count} of {row.n}" + (f" {MARK}" if text in marked else ""))
+            Quote(str(text), f"{count} of {row.n}" + (f" {MARK}" if text in criteria else ""))
             for text, count in row.detail["counts"][:most]
         )
     )

@@ -173,8 +173,8 @@ def _figures(paper: dict[str, float] | list[float] | None) -> str:
 def _wordings(results: Results) -> list[Block]:
     """Every wording, drawn and listed."""
     rows = [row for row in results.rows if not row.split and "wording" in row.facets]
-    drawn = dict.fromkeys(row.metric for row in rows if row.value is not None)
-    figures = [_by_wording(metric, rows) for metric in drawn]
+    metrics = dict.fromkeys(row.metric for row in rows if row.value is not None)
+    figures = [_by_wording(metric, rows) for metric in metrics]
     lines: list[tuple[Cell, ...]] = []
     for row in rows:
         category = row.detail.get("category")
@@ -198,11 +198,11 @@ def _wordings(results: Results) -> list[Block]:
 def _by_wording(metric: str, rows: Sequence[Row]) -> Figure:
     """The values of a measure, template by template."""
     title = metric.replace("_", " ")
-    known = [row for row in rows if row.metric == metric and row.value is not None]
+    own_rows = [row for row in rows if row.metric == metric and row.value is not None]
     series = []
-    for template in dict.fromkeys(row.dataset for row in known):
+    for template in dict.fromkeys(row.dataset for row in own_rows):
         own = [
-            (row.facets["wording"], row.value or 0.0) for row in known if row.dataset == template
+            (row.facets["wording"], row.value or 0.0) for row in own_rows if row.dataset == template
         ]
         values = tuple(value for _, value in own)
         tips = tuple(f"{wording}: {value:.3f}" for wording, value in own)

@@ -71,15 +71,15 @@ def toxicity_rows(
             for metric, cases in (("FPED", ~truth), ("FNED", truth)):
                 if not cases.any():
                     continue
-                values, drawn = equality_difference(wrong[:, cases], seed, metric, text)
-                e = estimate(values, drawn, within=(0, math.inf))
+                values, weights = equality_difference(wrong[:, cases], seed, metric, text)
+                e = estimate(values, weights, within=(0, math.inf))
                 lines_of[metric].setdefault(family.row, []).append(e.value)
                 about = {"dataset": family.row, "n": wrong[:, cases].size, "seed": seed}
                 rows.append(wording_row(metric, e, bank, family, text, **about))
     for metric, lines in lines_of.items():
         for line, sums in lines.items():
-            known = {"published": published[line].get(metric), "instances": instances[line]}
-            rows.append(over_wordings(metric, line, sums, bank, **known))
+            about = {"published": published[line].get(metric), "instances": instances[line]}
+            rows.append(over_wordings(metric, line, sums, bank, **about))
         if lines:
             rows.append(_all_lines(metric, lines, instances, bank))
     return rows

@@ -60,7 +60,7 @@ def model_card(run: Run, record: EditRecord, form: Form, parity: Parity) -> str:
     parts = run.by_task()
     run = parts.get(record.task) or next(iter(parts.values()))
     manifest, config = run.manifest, run.config
-    base = str(manifest.get("model", ""))
+    base = str(manifest.get("model") or "model")
     quantities = [q for q in run.quantities() if record.id in q.rows]
     fitted = [q for q in run.quantities("fit") if record.id in q.rows]
     first = _first(run)
@@ -77,8 +77,8 @@ def model_card(run: Run, record: EditRecord, form: Form, parity: Parity) -> str:
         places=_places(record),
         form=form,
         fitted=sorted({r.dataset for r in run.results.rows if r.split == "fit" and r.dataset}),
-        kept=_names((config.get("data") or {}).get("keep") or ()),
-        positions=(config.get("edit") or {}).get("positions", "–"),
+        kept=_names(config["data"].get("keep") or ()) if config.get("data") else None,
+        positions=(config.get("edit") or config).get("positions", "–"),
         sentences=_sentences(run, record),
         tables=[
             ("Bias, before and after", _lines(run, record, quantities, "bias")),

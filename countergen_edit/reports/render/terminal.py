@@ -118,6 +118,8 @@ def _printed(
     group: Cell | None = None
     for row, texts in zip(table.rows, cells, strict=True):
         if first and row[0] != group:
+            if group is not None:
+                printed.add_section()
             group = row[0]
             printed.add_row(_text(group).copy(), style="bold")
         printed.add_row(*(texts[column] for column in columns))
