@@ -14,13 +14,12 @@ from typing import Any
 
 import countergen_edit
 from countergen_edit.cli.main import main
+from countergen_edit.data.axis import SPLITS
 from tests.test_rooms import ORDER, PACKAGE
 
 MOST = 3
-QUICK = [
-    "eraser=leace", "metric=[r,rewordings]", "edit.layers=[4]",
-    *(f"data.{split}=[{{source:testbed,family:hobbies}}]" for split in ("fit", "validation", "test")),
-]  # fmt: skip
+SETS = [f"data.{split}=[{{source:testbed,family:hobbies}}]" for split in SPLITS]
+QUICK = ["eraser=leace", "metric=[r,rewordings]", "edit.layers=[4]", *SETS]
 
 
 @cache

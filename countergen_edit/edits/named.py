@@ -98,12 +98,12 @@ class EditRecord:
 
     @property
     def called(self) -> str:
-        """What a sentence calls it: its place is told only where it has several.
+        """What a sentence calls it: its places are told only where it has several.
 
         >>> EditRecord("1f", "rlace", {}, (Place("resid_post", 3, 1),)).called
         'rlace (rank 1)'
         """
-        return f"{self.label if len(self.places) > 1 else self.eraser} (rank {self.rank})"
+        return self.label if len(self.places) > 1 else f"{self.eraser} (rank {self.rank})"
 
     @property
     def columns(self) -> dict[str, Any]:
