@@ -150,8 +150,8 @@ def costs(run: Run) -> Section | None:
     lines: list[tuple[Cell, ...]] = []
     for q in quantities:
         cells = [number(q, q.rows[e]) if e in q.rows else "" for e in results.compared]
-        lines.append((q.title, *cells, str(q.rows[UNEDITED].n) if UNEDITED in q.rows else ""))
-    columns = ("cost", *map(results.label, results.compared), "n")
+        lines.append((q.title, str(q.rows[UNEDITED].n) if UNEDITED in q.rows else "", *cells))
+    columns = ("cost", "n", *map(results.label, results.compared))
     blocks: list[Block] = []
     if panels:
         words = "Dots are figures with 95 % intervals. Grey is what an edit is held against."

@@ -48,12 +48,12 @@ def _sizes(results: Results, rows: Sequence[Row]) -> Table:
     for row in rows:
         planted = [Number.of(truth[id(row)])] if known else []
         sizes = [Number.of(results.under(row, edit)) for edit in results.compared]
-        lines.append((set_label(row), *planted, *sizes, str(row.n)))
+        lines.append((set_label(row), str(row.n), *planted, *sizes))
     edits = map(results.label, results.compared)
     return Table(
         "bias",
         "Mean |R|, set by set",
-        ("set", *(["planted truth"] if known else []), *edits, "n"),
+        ("set", "n", *(["planted truth"] if known else []), *edits),
         tuple(lines),
         "n counts prompt-output pairs.",
         brief=True,

@@ -75,16 +75,24 @@ def print_table(table: Table, console: Console) -> None:
     cells = [[_text(cell) for cell in row] for row in table.rows]
     heads = [_heading(column) for column in table.columns]
     first = 1 if table.grouped else 0
-    for lines in (1, 3):  # where it fits, a heading takes one line
-        widths = [_width(table, cells, heads, i, lines) for i in range(len(table.columns))]
+    folded = [_folded(row, first) for row in cells]
+    # Where it fits, a heading takes one line, and so does the name that a row begins with.
+    for rows, lines in ((cells, 1), (cells, 3), (folded, 3), (cells, 3)):
+        widths = [_width(table, rows, heads, i, lines) for i in range(len(table.columns))]
         if sum(widths[first:]) + BETWEEN * (len(widths) - first - 1) <= console.width:
             break
+    cells = rows
     for i, columns in enumerate(_parts(widths, first, console.width)):
         if i:
             console.print()
         console.print(_printed(table, cells, heads, columns, first))
     if table.note:
         console.print(Text(table.note, style="dim"))
+
+
+def _folded(row: Sequence[Text], first: int) -> list[Text]:
+    """The cells of a row, whose name goes on below where its place begins."""
+    return [*row[:first], Text(row[first].plain.replace("@", "\n@", 1)), *row[first + 1 :]]
 
 
 def _parts(widths: list[int], first: int, most: int) -> Iterator[dict[int, int]]:
