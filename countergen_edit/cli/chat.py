@@ -20,8 +20,8 @@ from countergen_edit.models import LanguageModel, generate, load
 
 def run(config: Mapping[str, Any]) -> None:
     """Answer line after line until input ends."""
-    given = config["checkpoint"]
-    folders = given if isinstance(given, list) else [given]  # a list from words without a key
+    value = config["checkpoint"]
+    folders = value if isinstance(value, list) else [value]  # a list from words without a key
     if len(folders) != 1 or not folders[0]:
         raise UserError("say which checkpoint: countergen-edit chat DIR")
     checkpoint = open_checkpoint(str(folders[0]))

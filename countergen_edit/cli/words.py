@@ -101,8 +101,8 @@ def _several(command: str, group: str, value: str) -> list[str]:
     if value.startswith("{"):
         from hydra.core.override_parser.overrides_parser import OverridesParser
 
-        given: Any = OverridesParser.create().parse_override(f"{group}={value}").value()
-        own = {str(name): settings for name, settings in given.items()}
+        choices: Any = OverridesParser.create().parse_override(f"{group}={value}").value()
+        own = {str(name): settings for name, settings in choices.items()}
         ours: list[str] = []
     elif "," in value and not value.startswith("["):
         return [f"{group}={value}"]  # jobs of --multirun
@@ -111,8 +111,8 @@ def _several(command: str, group: str, value: str) -> list[str]:
         own = {n.rpartition(":")[2]: {"kind": n} for n in names if _is_own(group, n)}
         ours = [name for name in names if not _is_own(group, name)]
     text = (conf_dir() / f"{command}.yaml").read_text("utf-8")
-    said = yaml.safe_load(text).get(group) or {}
-    dropped = [f"~{group}.{name}" for name in said if name not in ours]
+    defaults = yaml.safe_load(text).get(group) or {}
+    dropped = [f"~{group}.{name}" for name in defaults if name not in ours]
     if not own and not dropped:
         return [f"{group}={value}"]
     added = [f"+{group}.{name}={_written(settings)}" for name, settings in own.items()]

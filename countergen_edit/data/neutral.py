@@ -31,16 +31,16 @@ NEUTRAL: Registry[Callable[..., TextsBySplit]] = Registry(
 """Every source of neutral text by its name in a data config."""
 
 
-def parted(found: Sequence[str]) -> TextsBySplit:
+def parted(every: Sequence[str]) -> TextsBySplit:
     """Texts by split; validation has those of fitting, which no test figure is taken of.
 
     Raises:
         UserError: there are fewer than two.
     """
-    if len(found) < 2:
-        raise UserError(f"neutral text: {len(found)} text(s) cannot be parted: give two or more")
-    fit = tuple(found[::FIT_EVERY])
-    rest = tuple(text for i, text in enumerate(found) if i % FIT_EVERY)
+    if len(every) < 2:
+        raise UserError(f"neutral text: {len(every)} text(s) cannot be parted: give two or more")
+    fit = tuple(every[::FIT_EVERY])
+    rest = tuple(text for i, text in enumerate(every) if i % FIT_EVERY)
     return {"fit": fit, "validation": fit, "test": rest}
 
 

@@ -145,15 +145,15 @@ def capture_sites(
         scratch=scratch,
     )
     of_row = [places[i] for i in activations.row_text]
-    found = {}
+    by_site = {}
     for site in sites:
         require_difference(activations.values[site], of_row, site, positions)
-        taken: tuple[int | None, ...] = (None,)
+        site_layers: tuple[int | None, ...] = (None,)
         if has_layers(site):
-            taken = tuple(range(model.n_layers) if chosen is None else chosen)
-        found[site] = FitData(
+            site_layers = tuple(range(model.n_layers) if chosen is None else chosen)
+        by_site[site] = FitData(
             activations.values[site],
-            taken,
+            site_layers,
             np.array([p.variation.group for p in of_row]),
             np.array([p.variation.name or p.variation.text for p in of_row]),
             np.array([p.context for p in of_row]),
@@ -161,7 +161,7 @@ def capture_sites(
             np.array([p.keep for p in of_row]),
             background.values[site],
         )
-    return found
+    return by_site
 
 
 def require_difference(
@@ -195,8 +195,8 @@ def _places(
         beginnings = _beginnings(model, [v.text for _, v in variations], sample.outputs)
     return [
         _Place(v.text + beginning, context, f"{context} {i}", v, keep)
-        for (i, v), found in zip(variations, beginnings, strict=True)
-        for beginning in found
+        for (i, v), own in zip(variations, beginnings, strict=True)
+        for beginning in own
         for context in [f"{sample.template}{beginning}"]
     ]
 
@@ -206,12 +206,12 @@ def _beginnings(
 ) -> list[list[str]]:
     """Of each prompt, what stands of an output before each of its tokens; first, nothing."""
     encodings = iter(encode(model, [prompt + output for prompt in prompts for output in outputs]))
-    found = []
+    by_prompt = []
     for prompt in prompts:
         beginnings = dict.fromkeys([""])
         for output in outputs:
             text, encoding = prompt + output, next(encodings)
             for token in encoding.after(len(prompt))[1:]:
                 beginnings[text[len(prompt) : encoding.offsets[token][0]]] = None
-        found.append(list(beginnings))
-    return found
+        by_prompt.append(list(beginnings))
+    return by_prompt

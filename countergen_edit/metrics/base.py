@@ -208,14 +208,14 @@ class Cost(Metric):
     @classmethod
     def outcome(cls, results: Results, edit: EditRecord) -> str:
         """The figure before and after."""
-        said = []
+        parts = []
         for quantity in cls.quantities(results):
             before, after = (quantity.rows.get(e) for e in (UNEDITED, edit.id))
             if quantity.main and before and after and None not in (before.value, after.value):
-                said.append(
+                parts.append(
                     f"{quantity.title} {before.value:.{cls.digits}f} → {after.value:.{cls.digits}f}"
                 )
-        return ", ".join(said)
+        return ", ".join(parts)
 
 
 def alike(results: Results, row: Row, metric: str | None = None) -> dict[str, Row]:

@@ -21,16 +21,16 @@ MOST_SETS = 9
 SHARE = (0.0, 1.03)
 """Ends of the axis of what lies between 0 and 1, so that panels can be compared."""
 
-Asked = tuple[str, str]
+Recipe = tuple[str, str]
 """An eraser's name in a run, and a digest of its parameters."""
 
 
-def asked(record: EditRecord) -> Asked:
+def recipe(record: EditRecord) -> Recipe:
     """What was asked of an edit's eraser, the same at every layer; its rank may be left to fits."""
     return record.eraser, digest(record.params)
 
 
-def eraser_labels(records: Sequence[EditRecord]) -> dict[Asked, str]:
+def eraser_labels(records: Sequence[EditRecord]) -> dict[Recipe, str]:
     """For each eraser as it was asked for, its label; where its rank differs by layer, the span.
 
     Parameters are told where two of one name and rank differ in nothing else.
@@ -44,9 +44,9 @@ def eraser_labels(records: Sequence[EditRecord]) -> dict[Asked, str]:
     >>> list(eraser_labels([own(1, 0, {"tol": 0.1}), own(1, 0, {})]).values())
     ['own-1 (tol=0.1)', 'own-1']
     """
-    alike: dict[Asked, list[EditRecord]] = {}
+    alike: dict[Recipe, list[EditRecord]] = {}
     for record in records:
-        alike.setdefault(asked(record), []).append(record)
+        alike.setdefault(recipe(record), []).append(record)
     labels = {}
     for key, same in alike.items():
         ranks = [record.rank for record in same]
@@ -85,7 +85,7 @@ def by_layer(results: Results, rows: Sequence[Row]) -> list[Series]:
     )
     series = []
     for key, name in labels.items():
-        mine = [(row, e) for row, e in pairs if asked(e) == key]
+        mine = [(row, e) for row, e in pairs if recipe(e) == key]
         if mine:
             layers = [e.layers[0] for _, e in mine]
             own = [row for row, _ in mine]

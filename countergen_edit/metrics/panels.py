@@ -63,10 +63,10 @@ class Panel:
     @property
     def height(self) -> float:
         """Inches."""
-        listed = len(self.categories) if self.downwards else 0
+        count = len(self.categories) if self.downwards else 0
         spread = 1.5 * sum(s.kind == "spread" for s in self.series) if self.is_spread else 0
-        lines = listed + spread + 0.6 * (len(self.heading) - 1)
-        return 0.9 + PER_CATEGORY * lines if listed or spread else HEIGHT
+        lines = count + spread + 0.6 * (len(self.heading) - 1)
+        return 0.9 + PER_CATEGORY * lines if count or spread else HEIGHT
 
     @property
     def is_spread(self) -> bool:
@@ -109,14 +109,14 @@ def set_label(row: Row) -> str:
     return dataset_label(row.dataset) + (" (fitted)" if row.split == "fit" else "")
 
 
-def listed(results: Results, row: Row, metric: str | None = None) -> list[Series]:
+def edit_dots(results: Results, row: Row, metric: str | None = None) -> list[Series]:
     """One dot for each compared edit, about the data of a row."""
     series = []
     for edit in results.compared:
-        found = results.under(row, edit, metric)
-        if found is not None and found.value is not None:
+        other = results.under(row, edit, metric)
+        if other is not None and other.value is not None:
             of_baseline = results.is_reference(edit)
-            series.append(dots(results.label(edit), [results.label(edit)], [found], of_baseline))
+            series.append(dots(results.label(edit), [results.label(edit)], [other], of_baseline))
     return series
 
 

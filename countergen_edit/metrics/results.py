@@ -45,8 +45,8 @@ class Results:
 
     def of(self, metric: str, split: str = "test", edit: str | None = None) -> list[Row]:
         """All rows of a metric in one split, of one edit if it is named."""
-        found = self._by_metric.get((metric, split), [])
-        return found if edit is None else [row for row in found if row.edit == edit]
+        rows = self._by_metric.get((metric, split), [])
+        return rows if edit is None else [row for row in rows if row.edit == edit]
 
     def unedited(self, metric: str, split: str = "test") -> list[Row]:
         """The rows of a metric of the model as it came."""
@@ -59,10 +59,10 @@ class Results:
 
     @cached_property
     def _by_metric(self) -> dict[tuple[str, str], list[Row]]:
-        found: dict[tuple[str, str], list[Row]] = {}
+        index: dict[tuple[str, str], list[Row]] = {}
         for row in self.rows:
-            found.setdefault((row.metric, row.split), []).append(row)
-        return found
+            index.setdefault((row.metric, row.split), []).append(row)
+        return index
 
     @cached_property
     def edits(self) -> list[EditRecord]:

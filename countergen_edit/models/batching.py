@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-Row = tuple[int, ...]
+Ids = tuple[int, ...]
 LOGIT_BYTES = 512 * 2**20  # most memory the logits of one batch may take
 BUSY = 512
 """Tokens that keep a processor busy: from here on a batch takes no row that is mostly padding."""
@@ -44,7 +44,7 @@ class Batch:
 
 
 def plan(
-    sequences: Sequence[Row],
+    sequences: Sequence[Ids],
     positions: Sequence[Sequence[int]],
     *,
     max_batch_tokens: int,
@@ -64,12 +64,12 @@ def plan(
     slots = np.cumsum([0, *map(len, positions)])
     active = [i for i, reads in enumerate(positions) if len(reads)]
     host = _hosts({sequences[i] for i in active})
-    guests: dict[tuple[Row, int], list[int]] = {}
+    guests: dict[tuple[Ids, int], list[int]] = {}
     for i in active:
         key = (host[sequences[i]], 0) if share else (sequences[i], i)
         guests.setdefault(key, []).append(i)
 
-    batches: list[list[tuple[Row, int]]] = []
+    batches: list[list[tuple[Ids, int]]] = []
     total = 0
     for key in sorted(guests, key=lambda key: (-len(key[0]), key)):
         reads = len({p for i in guests[key] for p in positions[i]})
@@ -86,14 +86,14 @@ def plan(
     return [_batch(keys, guests, positions, slots) for keys in batches]
 
 
-def _hosts(sequences: set[Row]) -> dict[Row, Row]:
+def _hosts(sequences: set[Ids]) -> dict[Ids, Ids]:
     """For each sequence the longest one that begins with it.
 
     In sorted order everything that begins with a sequence follows it directly, so that looking at
     the next one is enough.
     """
-    host: dict[Row, Row] = {}
-    following: Row = ()
+    host: dict[Ids, Ids] = {}
+    following: Ids = ()
     for sequence in sorted(sequences, reverse=True):
         extended = following[: len(sequence)] == sequence
         host[sequence] = host[following] if extended else sequence
@@ -102,8 +102,8 @@ def _hosts(sequences: set[Row]) -> dict[Row, Row]:
 
 
 def _batch(
-    keys: list[tuple[Row, int]],
-    guests: dict[tuple[Row, int], list[int]],
+    keys: list[tuple[Ids, int]],
+    guests: dict[tuple[Ids, int], list[int]],
     positions: Sequence[Sequence[int]],
     slots: Int[np.ndarray, " sequence_plus_one"],
 ) -> Batch:

@@ -229,15 +229,15 @@ def map_labels(name: str, labels: Sequence[str], task: str) -> dict[str, int]:
     """
     roles = LABELS[task]
     plain = [re.sub(r"[^a-z0-9]", "", label.lower()) for label in labels]
-    found = {
+    by_role = {
         role: [i for i, label in enumerate(plain) if label in names]
         for role, names in roles.items()
     }
     first = next(iter(roles))
-    lone = len(roles) == 2 and len(found[first]) == 1 and not any(list(found.values())[1:])
-    complete = all(len(indices) == 1 for indices in found.values())
+    lone = len(roles) == 2 and len(by_role[first]) == 1 and not any(list(by_role.values())[1:])
+    complete = all(len(indices) == 1 for indices in by_role.values())
     alone = lone and (len(labels) == 1 or task == "toxicity")
-    rest = set(range(len(labels))) - {i for indices in found.values() for i in indices}
+    rest = set(range(len(labels))) - {i for indices in by_role.values() for i in indices}
     if not (complete and (not rest or task == "sentiment")) and not alone:
         generic = all(re.fullmatch(r"label\d+", label) for label in plain)
         why = "label order unknown" if generic else "labels cannot be mapped"
@@ -245,7 +245,7 @@ def map_labels(name: str, labels: Sequence[str], task: str) -> dict[str, int]:
             f"{name}: {task} {why}: its labels are {list(labels)}, the task needs {list(roles)}; "
             f"say what they are in the model's order, such as labels=[{','.join(roles)}]"
         )
-    return {role: indices[0] for role, indices in found.items() if indices}
+    return {role: indices[0] for role, indices in by_role.items() if indices}
 
 
 def _encode(

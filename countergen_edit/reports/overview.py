@@ -143,7 +143,7 @@ def costs(run: Run) -> Section | None:
     if not quantities:
         return None
     panels = tuple(
-        Panel(q.title, q.axis or q.title, "", listed(results, q), True, q.limits, q.covers)
+        Panel(q.title, q.axis or q.title, "", edit_dots(results, q), True, q.limits, q.covers)
         for q in quantities
         if q.drawn
     )
@@ -160,7 +160,7 @@ def costs(run: Run) -> Section | None:
     return Section("costs", "Costs", tuple(blocks))
 
 
-def listed(results: Results, quantity: Quantity) -> tuple[Series, ...]:
+def edit_dots(results: Results, quantity: Quantity) -> tuple[Series, ...]:
     """One dot for each compared edit."""
     rows = {e: quantity.rows[e] for e in results.compared if e in quantity.rows}
     return tuple(

@@ -122,9 +122,9 @@ class Run:
         """
         from pandas import DataFrame
 
-        lines, taken = [], (*COLUMNS, "label")
+        lines, columns_of_rows = [], (*COLUMNS, "label")
         for row in self.results.rows:
-            facets = {f"facet_{k}" if k in taken else k: v for k, v in row.facets.items()}
+            facets = {f"facet_{k}" if k in columns_of_rows else k: v for k, v in row.facets.items()}
             columns = {k: v for k, v in row.to_dict().items() if k != "facets"}
             lines.append(columns | facets | {"label": self.results.label(row.edit)})
         return DataFrame(lines)

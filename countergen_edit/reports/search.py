@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table, Words
-from countergen_edit.metrics.by_layer import Asked, asked, eraser_labels
+from countergen_edit.metrics.by_layer import Recipe, eraser_labels, recipe
 from countergen_edit.metrics.panels import Panel, Series
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
@@ -36,7 +36,7 @@ def by_eraser(edits: Sequence[EditRecord]) -> dict[str, list[EditRecord]]:
     labels = eraser_labels(edits)
     by_label: dict[str, list[EditRecord]] = {}
     for edit in edits:
-        by_label.setdefault(labels[asked(edit)], []).append(edit)
+        by_label.setdefault(labels[recipe(edit)], []).append(edit)
     return by_label
 
 
@@ -210,19 +210,19 @@ def _by_layer(results: Results, cells: Sequence[Row], site: str, split: str) -> 
     costs = {row.edit: row for row in results.of("cost", "validation")}
     records = [results.records[row.edit] for row in cells if row.edit in results.records]
     columns = eraser_labels(records)
-    known = {key: asked(e) for e in reversed(records) for key in (e.eraser, (e.eraser, e.rank))}
+    recipes = {key: recipe(e) for e in reversed(records) for key in (e.eraser, (e.eraser, e.rank))}
 
-    def column(row: Row) -> Asked:
+    def column(row: Row) -> Recipe:
         """What was asked; a fit that failed left no record, but the eraser and its rank, if any."""
         if row.edit in results.records:
-            return asked(results.records[row.edit])
-        key = known.get((row.eraser, row.rank)) or known.get(row.eraser)
+            return recipe(results.records[row.edit])
+        key = recipes.get((row.eraser, row.rank)) or recipes.get(row.eraser)
         if key is None:
             key = row.eraser, str(row.rank)
             columns.setdefault(key, f"{row.eraser}-{row.rank}" if row.rank else row.eraser)
         return key
 
-    places: dict[tuple[int, ...], dict[Asked, Row]] = {}
+    places: dict[tuple[int, ...], dict[Recipe, Row]] = {}
     for row in cells:
         places.setdefault(row.layers, {})[column(row)] = row
     lines = []

@@ -48,15 +48,15 @@ def sections(run: Run) -> list[Section]:
 
 def of_task(run: Run) -> list[Section]:
     """What a run of one task shows."""
-    made = [overview(run), search(run), costs(run)]
-    made += [section for metric in run.metrics for section in metric.sections(run.results)]
-    return [section for section in made if section is not None and section.blocks]
+    parts = [overview(run), search(run), costs(run)]
+    parts += [section for metric in run.metrics for section in metric.sections(run.results)]
+    return [section for section in parts if section is not None and section.blocks]
 
 
 def overview_of(run: Run) -> Section | None:
     """The overview alone, of every task."""
-    made = {task: overview(part) for task, part in run.by_task().items()}
-    of_tasks = {task: [section] for task, section in made.items() if section is not None}
+    overviews = {task: overview(part) for task, part in run.by_task().items()}
+    of_tasks = {task: [section] for task, section in overviews.items() if section is not None}
     if len(of_tasks) < 2:
         return next((section for [section] in of_tasks.values()), None)
     return task_by_task(of_tasks)[0]

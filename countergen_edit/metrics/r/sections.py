@@ -7,7 +7,7 @@ from typing import Any
 
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table
 from countergen_edit.metrics.by_layer import layer_figures
-from countergen_edit.metrics.panels import Panel, dataset_label, listed, set_label
+from countergen_edit.metrics.panels import Panel, dataset_label, edit_dots, set_label
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, read
@@ -22,7 +22,7 @@ def bias(results: Results) -> list[Section]:
     if not rows:
         return []
     panels = [
-        Panel(set_label(row), "mean |R|", "", tuple(listed(results, row)), True, (0, 1))
+        Panel(set_label(row), "mean |R|", "", tuple(edit_dots(results, row)), True, (0, 1))
         for row in rows
     ]
     figure = Figure(
