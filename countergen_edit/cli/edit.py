@@ -28,7 +28,7 @@ def run(config: Mapping[str, Any]) -> None:
     if config["run"]:
         save_of_run(config, saving)
         return
-    settings = study_settings(config, (*SAVING, "run", "task"))
+    settings = study_settings(config, (*SAVING, "run", "run_task"))
     erasers, metrics = settings.erasers(), settings.metrics()
     if len(erasers) != 1:
         raise UserError(
@@ -63,7 +63,7 @@ def save_of_run(config: Mapping[str, Any], saving: SaveSettings) -> None:
             its model is not the one that was edited.
     """
     run = api.load_run(str(config["run"]))
-    part = _of_task(run, config["task"])
+    part = _of_task(run, config["run_task"])
     if part.best is None:
         raise UserError(f"{run.path} has no edit that keeps within its budgets: nothing to save")
     name = run.manifest["model"]
@@ -82,7 +82,7 @@ def _of_task(run: Run, task: str | None) -> Run:
     if task is None and len(parts) == 1:
         return next(iter(parts.values()))
     if task is None:
-        raise UserError(f"{run.path} has several tasks: write task=NAME, of {', '.join(parts)}")
+        raise UserError(f"{run.path} has several tasks: write run_task=NAME, of {', '.join(parts)}")
     if task not in parts:
         raise unknown("task of the run", task, parts)
     return parts[task]

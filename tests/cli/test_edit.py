@@ -66,6 +66,37 @@ def test_the_card_says_how_to_repeat_the_run_and_what_was_not_measured(finished:
     assert str(finished.parent) not in text.replace(f"run_dir={finished.parent}/run", "")
 
 
+def test_the_edit_that_a_run_kept_is_saved_as_it_was(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is fitted or measured: the same weights, from the run's own folder."""
+    run, again = finished.parent / "run", finished.parent / "again"
+    before = (run / "results.jsonl").read_bytes()
+    assert main(["edit", f"run={run}", f"save={again}"]) == 0
+    assert "mean_difference-1@attn_out.3" in capsys.readouterr().out
+    weights = [(folder / "model.safetensors").read_bytes() for folder in (finished, again)]
+    assert weights[0] == weights[1]
+    assert (run / "results.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run=nowhere"], "nowhere is no run folder: there is no such folder"),
+        (["run={run}", "run_task=race"], "unknown task of the run 'race': did you mean 'gender'?"),
+    ],
+)
+def test_a_run_that_has_no_such_edit_is_refused(
+    words: list[str], message: str, finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = [word.format(run=finished.parent / "run") for word in words]
+    with pytest.raises(SystemExit) as ended:
+        main(["edit", *own, f"save={finished.parent / 'new'}"])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+    assert not (finished.parent / "new").exists()
+
+
 def test_chat_continues_each_line_of_a_pipe_with_both_models(
     finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
