@@ -28,6 +28,7 @@ from countergen_edit.errors import UserError
 from countergen_edit.experiments.choice import choose, points
 from countergen_edit.metrics.base import Cost
 from countergen_edit.models import LanguageModel
+from countergen_edit.reports.closing import how_to_save
 from countergen_edit.reports.render.export import search_figures
 from countergen_edit.reports.run import Run
 from countergen_edit.reports.sections import sections
@@ -72,7 +73,7 @@ def run(config: Mapping[str, Any]) -> tuple[float, float] | None:
     if is_job:
         return _best(swept, settings)
     files = search_figures(sections(swept), swept.path / "figures")
-    show(swept, f"Figures: {', '.join(path.name for path in files)}")
+    show(swept, f"Figures: {', '.join(path.name for path in files)}", *how_to_save(swept))
     failed = [row for row in swept.results.rows if row.metric == "error"]
     if failed:
         print(f"countergen-edit: {len(failed)} cell(s) failed, see above", file=sys.stderr)

@@ -11,6 +11,7 @@ from countergen_edit.checkpoints import Saved
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.rows import UNEDITED
+from countergen_edit.reports.kept import best_record
 from countergen_edit.reports.search import harms_in_words, share
 
 if TYPE_CHECKING:
@@ -57,6 +58,17 @@ def next_steps(run: Run, saved: Saved) -> list[str]:
         f"  2. Use it: {_loading(saved)}",
         f"  3. Look at the audit: {run.path}/report.html; then measure it on prompts of your own: "
         f"countergen-edit audit model={saved.folder} data=pairs.jsonl",
+    ]
+
+
+def how_to_save(run: Run) -> list[str]:
+    """The line that saves the best edit of each task that has one."""
+    parts = run.by_task()
+    task = {name: f" run_task={name}" if len(parts) > 1 else "" for name in parts}
+    return [
+        f"Save {best.label}: countergen-edit edit run={run.path}{task[name]} save=DIR"
+        for name, part in parts.items()
+        if (best := best_record(part)) is not None
     ]
 
 

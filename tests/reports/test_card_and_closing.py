@@ -10,7 +10,7 @@ import yaml
 from countergen_edit.checkpoints import Parity, Saved
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.closing import about, next_steps, nothing_fits, summary
+from countergen_edit.reports.closing import about, how_to_save, next_steps, nothing_fits, summary
 from countergen_edit.reports.render.card import model_card
 from tests.reports.runs import (
     EDITS,
@@ -110,3 +110,14 @@ def test_where_nothing_fits_the_front_is_listed() -> None:
     assert "(agreement 0.01, perplexity 0.5)" in lines[0]
     [edit] = lines[1:-1]
     assert edit.strip() == f"{LABELS['leace']}: 80 % of the bias removed; worse by agreement 0.5"
+
+
+def test_a_search_ends_with_the_line_that_saves_its_choice() -> None:
+    affordable = Row(
+        "cost", 0.5, split="validation", detail=choice_detail(affordable=True), **LEACE
+    )
+    run = in_memory([*search_rows()[:2], affordable])
+    [line] = how_to_save(run)
+    assert line == f"Save {LABELS['leace']}: countergen-edit edit run={run.path} save=DIR"
+    dear = Row("cost", 50.0, split="validation", detail=choice_detail(affordable=False), **LEACE)
+    assert how_to_save(in_memory([*search_rows()[:2], dear])) == []
