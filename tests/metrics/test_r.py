@@ -325,11 +325,11 @@ def test_sections_show_the_rows(measured: tuple[Results, NamedEdit, NamedEdit]) 
     assert set(by_name) == {"bias", "examples"}  # one layer alone is no figure over layers
     sizes, removed, direction = by_name["bias"].tables()
     assert all(table.brief for table in (sizes, removed, direction))
-    assert sizes.columns == ("set", "planted truth", "no edit", control.label, edit.label, "n")
+    assert sizes.columns == ("set", "n", "planted truth", "no edit", control.label, edit.label)
     assert [line[0] for line in sizes.rows] == ["work", "story", "work (fitted)"]
-    assert sizes.rows[0][1].value == 0.25  # type: ignore[union-attr]
+    assert sizes.rows[0][2].value == 0.25  # type: ignore[union-attr]
     for line, dataset in zip(sizes.rows, ("work_test", "story_test", "work_fit"), strict=True):
-        for cell, name in zip(line[2:-1], ("none", control.id, edit.id), strict=True):
+        for cell, name in zip(line[3:], ("none", control.id, edit.id), strict=True):
             [row] = [
                 r
                 for r in results.rows

@@ -23,7 +23,7 @@ from tests.reports.runs import EDITS, LEACE, MANIFEST, RANDOM, make_run
 OWN = '''
 from countergen_edit.metrics.base import Cost, Metric, Quantity, alike
 from countergen_edit.metrics.blocks import Figure, Number, Section, Table, Words
-from countergen_edit.metrics.panels import Panel, listed
+from countergen_edit.metrics.panels import Panel, edit_dots
 
 
 class Politeness(Metric):
@@ -42,7 +42,7 @@ class Politeness(Metric):
     @classmethod
     def sections(cls, results):
         row = results.unedited("politeness_gap")[0]
-        panel = Panel("gap", "gap", "", tuple(listed(results, row)), downwards=True)
+        panel = Panel("gap", "gap", "", tuple(edit_dots(results, row)), downwards=True)
         table = Table("gaps", "Gaps", ("gap",), ((Number.of(row),),), brief=True)
         figure = Figure("gap", "Gap", (panel,), "Less is better.")
         return [Section("politeness", "Politeness", (Words(("A gap.",)), table, figure))]

@@ -85,7 +85,7 @@ def test_every_cell_stands_in_the_table_and_a_failed_one_says_so() -> None:
     assert "80 % [41]" in lines["1"]
     assert "→ 70 % [1.5]" in lines["1"]
     assert lines["2"].split()[1] == "failed"
-    assert "Failed: rlace@resid_post.2: ValueError: no" in text
+    assert "Failed: rlace-1@resid_post.2: ValueError: no" in text
 
 
 def test_a_cell_without_any_row_did_not_fail() -> None:
