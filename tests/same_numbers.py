@@ -25,8 +25,8 @@ from countergen_edit.experiments.run_folder import read_records
 SEARCH = ("cost",)
 """Metrics whose detail changed shape: the harms have the names of their metrics now."""
 EXACT = ("value", "lo", "hi", "n", "seed")
-MOVED = {"lambda", "template", "wording", "model", "published"}
-"""Details that are facets now, or say where a model lies or whose figures stand beside."""
+MOVED = {"lambda", "template", "wording", "model"}
+"""Details that are facets now, or say where a model lies."""
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -83,7 +83,7 @@ def different(old: Any, new: Any, where: str) -> list[str]:
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         pairs = enumerate(zip(old, new, strict=True))
         return [d for i, (a, b) in pairs for d in different(a, b, f"{where}[{i}]")]
-    if isinstance(old, float) and isinstance(new, float) and math.isclose(old, new, rel_tol=1e-12):
+    if where.endswith(".p") and math.isclose(old, new, rel_tol=1e-12):
         return []
     return [] if old == new else [f"{where}: {str(old)[:80]} is now {str(new)[:80]}"]
 

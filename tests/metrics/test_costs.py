@@ -140,7 +140,7 @@ def test_harm_is_what_became_worse_in_units_of_the_budget() -> None:
         assert measured is not None
         return measured.share
 
-    assert harm(Agreement(), 0.99, 0.98) == pytest.approx(1)
+    assert harm(Agreement(), 0.99, 0.985) == pytest.approx(1)
     assert harm(Agreement(0.01), 0.99, 0.985) == pytest.approx(0.5)
     assert harm(Agreement(), 0.9, 0.95) == 0  # better than before
     assert harm(Perplexity(), 1.0, 1.005) == 0.5

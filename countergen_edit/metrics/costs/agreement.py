@@ -105,7 +105,7 @@ class Agreement(Cost):
 
     counts = "agreement"
     worse = "lower"
-    default_budget = 0.01
+    default_budget = 0.005
     title = "P(right form)"
 
     def prepare(self) -> None:
