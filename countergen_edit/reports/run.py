@@ -59,16 +59,24 @@ class Run:
     def metrics(self) -> list[type[Metric]]:
         """Every metric that may have rows in the run: ours, and those that its manifest names.
 
-        A user's own whose file is gone is left out; its rows are among the run's all the same.
+        A user's own that cannot be loaded is left out, and `unshown` says so; its rows are among
+        the run's all the same.
         """
-        classes = []
         registered = [name for name in METRICS if ".py:" not in name]  # not of another run's file
-        for name in (*registered, *self.manifest.get("metrics", {}).values()):
+        own = [str(name) for name in self.manifest.get("metrics", {}).values()]
+        names = (name for name in (*registered, *own) if name not in self.unshown)
+        return list(dict.fromkeys(METRICS.get(name) for name in names))
+
+    @cached_property
+    def unshown(self) -> dict[str, str]:
+        """The metrics of the manifest that cannot be loaded, and why."""
+        reasons = {}
+        for name in map(str, self.manifest.get("metrics", {}).values()):
             try:
-                classes.append(METRICS.get(str(name)))
-            except UserError:
-                continue
-        return list(dict.fromkeys(classes))
+                METRICS.get(name)
+            except UserError as error:
+                reasons[name] = str(error)
+        return reasons
 
     @property
     def budgets(self) -> dict[str, float]:

@@ -32,8 +32,12 @@ class Verdict:
 
 def verdict(run: Run) -> Verdict:
     """What the metrics of a run say; what is the same of several tasks is said once."""
-    parts = run.by_task().values()
-    return Verdict(tuple(dict.fromkeys(s for part in parts for s in _of_task(part))))
+    sentences = [s for part in run.by_task().values() for s in _of_task(part)]
+    sentences += [
+        f"Not shown: {name}, as its class is not at hand: {why}"
+        for name, why in run.unshown.items()
+    ]
+    return Verdict(tuple(dict.fromkeys(sentences)))
 
 
 def _of_task(run: Run) -> list[str]:

@@ -61,7 +61,8 @@ def test_every_eraser_has_its_file() -> None:
 
 
 def test_every_cost_has_its_file_and_its_budget() -> None:
-    costs = {name for name in METRICS if issubclass(METRICS.get(name), Cost)}
+    ours = [name for name in METRICS if ".py:" not in name]  # other tests bring their own
+    costs = {name for name in ours if issubclass(METRICS.get(name), Cost)}
     assert costs == set(shelf("cost"))
     for name in costs:
         assert METRICS.make(name, read_config("cost", name)[name]).budget > 0

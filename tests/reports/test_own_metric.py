@@ -120,11 +120,16 @@ def test_its_budget_decides_what_is_best(run: Run) -> None:
     assert run.cost("length").budget == 2.0  # type: ignore[union-attr]
 
 
-def test_a_metric_whose_file_is_gone_is_left_out(tmp_path: Path) -> None:
+def test_a_metric_whose_file_is_gone_is_left_out_and_the_verdict_says_so(tmp_path: Path) -> None:
     manifest = MANIFEST | {"metrics": {"gone": "nowhere/gone.py:Gone"}, "budgets": {"gone": 1.0}}
     rows = [Row("gone", 0.5, split="test", **LEACE)]
     opened = open_run(make_run(tmp_path / "run", rows, manifest=manifest, outputs=2))
     assert opened.cost("gone") is None
+    [sentence] = [s for s in opened.verdict.sentences if s.startswith("Not shown: ")]
+    assert sentence == (
+        "Not shown: nowhere/gone.py:Gone, as its class is not at hand: "
+        "no such file: nowhere/gone.py"
+    )
     assert "Every row of the run" in opened.report().read_text("utf-8")
 
 
