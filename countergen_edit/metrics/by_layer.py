@@ -94,7 +94,11 @@ def by_layer(results: Results, rows: Sequence[Row]) -> list[Series]:
 
 
 def layer_panels(
-    results: Results, rows: Sequence[Row], y_label: str, title: Callable[[Row], str]
+    results: Results,
+    rows: Sequence[Row],
+    y_label: str,
+    title: Callable[[Row], str],
+    limits: tuple[float, float] | None = SHARE,
 ) -> list[Panel]:
     """A panel for each set; dashed is the model as it came."""
     panels = []
@@ -103,7 +107,7 @@ def layer_panels(
         before = results.under(mine[0], UNEDITED)
         series = [] if before is None else [level(before)]
         series += by_layer(results, mine)
-        panels.append(Panel(title(mine[0]), "layer", y_label, tuple(series), limits=SHARE))
+        panels.append(Panel(title(mine[0]), "layer", y_label, tuple(series), limits=limits))
     return panels
 
 
@@ -116,6 +120,7 @@ def layer_figures(
     y_label: str,
     title: Callable[[Row], str],
     about: Callable[[Row], bool] = lambda row: True,
+    limits: tuple[float, float] | None = SHARE,
 ) -> list[Figure]:
     """A figure for each site at which edits at several layers were measured.
 
@@ -127,6 +132,7 @@ def layer_figures(
         y_label: the axis.
         title: a panel's, from a row of its set.
         about: which rows of the metric are drawn.
+        limits: ends of the axis; None where panels fit their data.
     """
     split = widest_split(results, metric)
     pairs = single(results, [row for row in results.of(metric, split) if about(row)])
@@ -135,7 +141,7 @@ def layer_figures(
         mine = [(row, e) for row, e in pairs if e.sites[0] == site]
         if len({e.layers for _, e in mine}) < 2:
             continue
-        panels = layer_panels(results, [row for row, _ in mine], y_label, title)
+        panels = layer_panels(results, [row for row, _ in mine], y_label, title, limits)
         words = "One line for each eraser, with its rank or ranks and 95 % intervals"
         dashed = any(s.kind == "level" for panel in panels for s in panel.series)
         figures.append(
