@@ -12,9 +12,7 @@ from countergen_edit.testbed.files import load_truth
 from countergen_edit.testbed.truth import People
 
 
-def testbed(  # noqa: PT028  (no test, for all its name)
-    request: Request, *, family: str, people: People = "planted"
-) -> CounterfactualSet:
+def family_set(request: Request, *, family: str, people: People = "planted") -> CounterfactualSet:
     """A family's wordings of the split asked for, crossed with the axis's names of that split.
 
     Args:
