@@ -229,7 +229,9 @@ def with_truth(model: LanguageModel, task: Task) -> Task:
     """The task with what was planted in the model, where its own directory says so."""
     place = getattr(model.bridge.original_model.config, "_name_or_path", "")
     truth = truth_in(Path(place)) if place else None
-    return task if truth is None or task.planted else task.with_truth(truth.planted_r(task.groups))
+    if truth is None or task.planted:
+        return task
+    return task.with_truth(truth.planted_r(task.groups), truth.planted_effect(task.groups))
 
 
 def named_metrics(metrics: Metrics | None) -> list[Metric]:

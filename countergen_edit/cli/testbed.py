@@ -27,7 +27,7 @@ def run(config: Mapping[str, Any]) -> None:
         target = Path(place) if place else BUILT
         if target.exists() and any(target.iterdir()):
             raise UserError(f"directory={target} is not empty: choose another or remove it")
-        train(load_truth(), load_axis("gender"), load_axis("nationality"), target)
+        train(load_truth(), load_axis("gender"), target)
         say([f"Testbed written to {target}; verify with directory={target}"])
         return
     source = Path(place) if place else directory()

@@ -54,6 +54,8 @@ class Task:
     """Running text about nobody, by split: erasers may weigh that of `fit`."""
     planted: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(template, output) → planted R, where the truth is known."""
+    planted_effect: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """(template, output) → planted difference of the groups' mean log P in nats, where known."""
     substitution: Substitution | None = None
     """Swaps the groups in running text, where the axis says how."""
     name: str = ""
@@ -90,9 +92,14 @@ class Task:
         """SHA-256 of all the data."""
         return fingerprint(self.every_set)
 
-    def with_truth(self, planted: Mapping[tuple[str, str], float]) -> Task:
+    def with_truth(
+        self,
+        planted: Mapping[tuple[str, str], float],
+        planted_effect: Mapping[tuple[str, str], float] | None = None,
+    ) -> Task:
         """The task with what is known to be planted in the model that is asked."""
-        return replace(self, planted=dict(planted))
+        effect = {} if planted_effect is None else dict(planted_effect)
+        return replace(self, planted=dict(planted), planted_effect=effect)
 
     @classmethod
     def from_config(

@@ -20,7 +20,8 @@ from countergen_edit.data.axis import Axis
 from countergen_edit.models.progress import track
 from countergen_edit.seeds import generator, unit_seed
 from countergen_edit.testbed.corpus import documents, people
-from countergen_edit.testbed.truth import TRUTH, Truth
+from countergen_edit.testbed.files import TRUTH
+from countergen_edit.testbed.truth import Truth
 
 END = "<|endoftext|>"
 VOCABULARY = 4000
@@ -122,10 +123,10 @@ def make_optimizers(model: GPT2LMHeadModel) -> list[torch.optim.Optimizer]:
     ]
 
 
-def train(truth: Truth, gender: Axis, nationality: Axis, directory: Path) -> None:
+def train(truth: Truth, gender: Axis, directory: Path) -> None:
     """Train the testbed; write half-precision weights, tokenizer and the truth to `directory`."""
-    corpus = list(documents(truth, gender, nationality, truth.seed))
-    names = [person.name for person in people(gender, nationality)]
+    corpus = list(documents(truth, gender, truth.seed))
+    names = [person.name for person in people(truth, gender)]
     tokenizer = train_tokenizer(corpus, names)
     end = tokenizer.get_vocab()[END]
     rows = [[*ids, end] for ids in tokenizer(corpus)["input_ids"]]
