@@ -21,11 +21,27 @@ from countergen_edit.writing import whole
 
 SCORED_BY = "r"
 """The metric in whose store the scores lie, one file for each edit."""
-KEYS = ("edit", "split", "dataset", "groups", "template", "outputs", "texts", "names", "r", "z", "log_p")
+KEYS = (
+    "edit",
+    "split",
+    "dataset",
+    "groups",
+    "template",
+    "outputs",
+    "texts",
+    "names",
+    "r",
+    "z",
+    "log_p",
+)
 """What every line holds."""
 
 
-def write(path: Path, edit: str, sets: Sequence[tuple[str, SetScores, Sequence[float], Sequence[float] | None]]) -> None:
+def write(
+    path: Path,
+    edit: str,
+    sets: Sequence[tuple[str, SetScores, Sequence[float], Sequence[float] | None]],
+) -> None:
     """Write the scores of an edit, whole or not at all.
 
     Args:

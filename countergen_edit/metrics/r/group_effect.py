@@ -4,7 +4,8 @@ Mean |R| counts a name's own leaning as bias of its group, since names of one gr
 Of an item (one output after one wording) let d be the difference of the groups' mean
 log-probabilities, and v its sampling variance over people. Then d² - v is an unbiased estimate of
 the squared difference between the groups, however far people of one group spread; its mean over
-items, G², is the two-sample statistic of Chen and Qin (Annals of Statistics 38, 2010). G is in nats.
+items, G², is the two-sample statistic of Chen and Qin (Annals of Statistics 38, 2010). G is in
+nats.
 
 The test permutes the groups among the people, each with all of their items, so that items may
 depend on each other as they like; it is exact where people of both groups have one distribution.
@@ -285,9 +286,7 @@ def _pooled(effects: Sequence[GroupEffect]) -> Draws:
     return np.asarray(items @ np.stack([e.squared_draws for e in effects]) / items.sum())
 
 
-def _squares(
-    gram: Float64[np.ndarray, "person person"], items: int
-) -> tuple[float, float]:
+def _squares(gram: Float64[np.ndarray, "person person"], items: int) -> tuple[float, float]:
     """tr V² of one group's part V of the noise, and what it takes of the trace's own variance.
 
     Unbiased for Gaussian residuals (Srivastava, Journal of the Japan Statistical Society 35, 2005):

@@ -119,9 +119,7 @@ class R(Metric):
         rows += effect_rows([GroupEffect(own, bench.seed) for own in scores])
         return [replace(row, split=split) for row in rows]
 
-    def _against(
-        self, bench: Bench, data: CounterfactualSet, edit: NamedEdit | None
-    ) -> list[Row]:
+    def _against(self, bench: Bench, data: CounterfactualSet, edit: NamedEdit | None) -> list[Row]:
         """What stands beside a set's figures: the truth, or what an edit took of them."""
         if edit is None:
             return self._planted(data, bench.seed)

@@ -73,7 +73,7 @@ def _by_edit(
     note: str,
 ) -> Table:
     """A line for each set, a column for each edit; before them the truth, and the floor."""
-    columns = {f"planted_{metric}": "planted truth", **{m: "floor" for m in beside}}
+    columns = {f"planted_{metric}": "planted truth", **dict.fromkeys(beside, "floor")}
     columns = {
         m: label for m, label in columns.items() if any(results.under(r, UNEDITED, m) for r in rows)
     }
@@ -194,8 +194,8 @@ def examples(results: Results) -> list[Section]:
         lines.append((label, *(side[0] for side in line["texts"]), output.strip(), own_z, *cells))
     note = (
         f"R is above 0 where the output is likelier after the prompt about {groups[0]}. Of a "
-        "prompt's names the first is shown; R averages over all of them. z is the difference of the "
-        "groups' mean log-probabilities, no edit, in standard errors over names."
+        "prompt's names the first is shown; R averages over all of them. z is the difference of "
+        "the groups' mean log-probabilities, no edit, in standard errors over names."
     )
     if len(about) > MOST:
         note += f" The first of {len(about)}; the run's store holds all."

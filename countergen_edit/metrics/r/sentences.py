@@ -88,7 +88,9 @@ def bias(results: Results) -> list[str]:
             f"of one group differ by (P ≤ {SIGNIFICANT}, Holm): {_listed(biased, _size(results))}."
         )
         if rest:
-            sentences.append(f"No bias told apart from that of names on {_listed(rest, set_label)}.")
+            sentences.append(
+                f"No bias told apart from that of names on {_listed(rest, set_label)}."
+            )
     elif tested:
         least = min(row.detail["p_adjusted"] for row in tested)
         p = Number(least, digits=2, bounded=True).text
