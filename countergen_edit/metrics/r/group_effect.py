@@ -73,7 +73,7 @@ class GroupEffect:
 
     @cached_property
     def _residuals(self) -> Float64[np.ndarray, "person item"]:
-        return self.people.residuals / np.sqrt(self.items)
+        return np.asarray(self.people.residuals / np.sqrt(self.items))
 
     @cached_property
     def _gram(self) -> Float64[np.ndarray, "person person"]:

@@ -181,12 +181,13 @@ class R(Metric):
         """The planted mean |R| and group effect of a set, over the same items as the measured."""
         items = [(s.template, output) for s in data.samples for output in s.outputs]
         rows = []
-        for metric, truth, size in (
-            ("planted_mean_abs_r", self.task.planted, lambda x: np.abs(x).mean()),
-            ("planted_group_effect", self.task.planted_effect, lambda x: np.sqrt((x**2).mean())),
+        for metric, truth, power in (
+            ("planted_mean_abs_r", self.task.planted, 1),
+            ("planted_group_effect", self.task.planted_effect, 2),
         ):
-            if items and all(item in truth for item in items):
-                value = float(size(np.array([truth[item] for item in items])))
+            if all(item in truth for item in items):
+                sizes = np.abs([truth[item] for item in items])
+                value = float(np.mean(sizes**power) ** (1 / power))
                 rows.append(Row.of_set(data, metric, value, n=len(items), seed=seed))
         return rows
 

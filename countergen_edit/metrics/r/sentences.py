@@ -47,7 +47,10 @@ class Changes:
     @classmethod
     def of(cls, results: Results, edit: str) -> Changes:
         """The changes of every test set that was measured under an edit."""
-        fell, rose, unchanged, without = [], [], [], []
+        fell: list[Row] = []
+        rose: list[Row] = []
+        unchanged: list[Row] = []
+        without: list[Row] = []
         for before in results.unedited("group_effect"):
             gone = results.under(before, edit, "group_effect_removed")
             after = results.under(before, edit)
