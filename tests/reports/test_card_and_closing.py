@@ -45,7 +45,7 @@ def test_the_card_has_every_quantity_before_and_after_and_the_control(card: str)
     cost = line(card, "perplexity ratio")
     assert cost[1:4] == ["1.250 (1.200 to 1.300)"] * 3
     assert "mean \\|R\\|" in card
-    assert "Removed: leace (rank 1)" in card
+    assert "removed: under leace (rank 1)" in card
 
 
 def test_the_cards_metadata_is_read_by_the_hub(card: str) -> None:
@@ -55,7 +55,7 @@ def test_the_cards_metadata_is_read_by_the_hub(card: str) -> None:
     by_type = {metric["type"]: metric for metric in metrics}
     assert by_type["kl"]["value"] == 1.25
     assert by_type["kl"]["args"] == {"unedited": 1.25, "low": 1.2, "high": 1.3}
-    assert by_type["mean_abs_r"]["value"] == pytest.approx(0.32)
+    assert by_type["group_effect"]["value"] == pytest.approx(0.32)
     assert "base_model" not in content  # a directory, or a name that is none of the hub's
 
 

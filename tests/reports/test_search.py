@@ -39,7 +39,7 @@ def rows_of(
     )
     edit = eraser, layer
     return [
-        row("mean_abs_r", 0.6 * (1 - removed), edit),
+        row("group_effect", 0.6 * (1 - removed), edit),
         row("r", 0.1, edit),
         row("bias_removed", removed, edit, split="validation"),
         row("bias_removed", removed - 0.1, edit),
@@ -49,7 +49,7 @@ def rows_of(
 
 FAILED = {"eraser": "rlace", "site": "resid_post", "layers": (2,), "rank": 1}
 ROWS = [
-    row("mean_abs_r", 0.6),
+    row("group_effect", 0.6),
     row("r", 0.1),
     *rows_of("rlace", 1, 0.9, 40.0, front=True, chosen=False),
     *rows_of("leace", 1, 0.8, 0.5, front=True, chosen=True),

@@ -162,7 +162,7 @@ def _size(results: Results) -> Callable[[Row], str]:
 
 def _nats(row: Row) -> str:
     ends = "" if row.lo is None or row.hi is None else f" [{row.lo:.2f}, {row.hi:.2f}]"
-    return f"{set_label(row)} {row.value:.2f}{ends} nats"
+    return f"{set_label(row)} {Number(row.value, digits=2).text}{ends} nats"
 
 
 def _gone(row: Row) -> str:
