@@ -21,7 +21,7 @@ from scipy.special import log_softmax
 
 from countergen_edit.seeds import generator
 
-NODES = 40
+NODES = 24
 """Of Gauss-Hermite quadrature for each of the two normal variables."""
 
 

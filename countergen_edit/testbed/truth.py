@@ -8,17 +8,17 @@ difference between groups or people has a planted one beside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 from jaxtyping import Float64
-from scipy.special import log_softmax, logsumexp
+from scipy.special import log_softmax
 
 from countergen_edit.data.axis import Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.templates import Template, expand, slot_names
+from countergen_edit.data.templates import Template, expand
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.testbed.leanings import NameLeanings
 from countergen_edit.testbed.prompts import AgreementPrompt, PlantedPrompt
@@ -78,44 +78,55 @@ class Truth:
         prompt = next(p for p in self.prompts if p.family == family)
         return self.leanings.of(name, family, len(prompt.outputs))
 
-    def log_p(self, prompt: PlantedPrompt, group: str, name: str) -> Float64[np.ndarray, " output"]:
+    def log_p(
+        self, prompt: PlantedPrompt, group: str, name: str | None
+    ) -> Float64[np.ndarray, " output"]:
         """log P(output | group, name), in nats: the truth about one person."""
+        log_p: Float64[np.ndarray, " output"] = np.log(prompt.probability(group))
+        if name is None:
+            return log_p
         shift = self.leanings.of(name, prompt.family, len(prompt.outputs))
-        values: Float64[np.ndarray, " output"] = log_softmax(
-            np.log(prompt.probability(group)) + shift
-        )
-        return values
+        return np.asarray(log_softmax(log_p + shift))
 
-    def planted_r(
-        self, groups: tuple[str, str], names: Sequence[Sequence[str]] | None = None
-    ) -> dict[tuple[str, str], float]:
-        """(template, output) → planted R (CounterGen, equation 1) for two groups.
-
-        P(output | group) is the mean over names: over all there could be, or over some.
+    def scores(self, data: CounterfactualSet) -> Float64[np.ndarray, "item side variation"]:
+        """What a model that carries the truth exactly would score: log P of every item, in nats.
 
         Args:
-            groups: the two groups.
-            names: the names of either group to average over; all there could be unless given.
+            data: a set of one family, by `counterfactual_set`.
+        """
+        prompts = {self._as_prompt(prompt.template): prompt for prompt in self.prompts}
+        return np.concatenate(
+            [
+                np.stack(
+                    [
+                        [self.log_p(prompts[s.template], group, v.name) for v in s.of(group)]
+                        for group in data.groups
+                    ]
+                ).transpose(2, 0, 1)
+                for s in data.samples
+            ]
+        )
+
+    def planted_r(self, groups: tuple[str, str]) -> dict[tuple[str, str], float]:
+        """(template, output) → planted R (CounterGen, equation 1) for two groups.
+
+        P(output | group) is its mean over all names there could be.
         """
         planted = dict[tuple[str, str], float]()
-        for prompt, outputs in self._items(groups):
+        for prompt, items in self._items(groups):
             p_a, p_b = (
-                np.exp(logsumexp(log_p, axis=0, b=weights[:, None]))
-                for weights, log_p in self._people_of(prompt, groups, names)
+                weights @ np.exp(log_p) for weights, log_p in self._people_of(prompt, groups)
             )
-            planted |= dict(
-                zip(outputs, ((p_a - p_b) / np.maximum(p_a, p_b)).tolist(), strict=True)
-            )
+            values = (p_a - p_b) / np.maximum(p_a, p_b)
+            planted |= dict(zip(items, values.tolist(), strict=True))
         return planted
 
     def planted_effect(self, groups: tuple[str, str]) -> dict[tuple[str, str], float]:
         """(template, output) → the difference in mean log P over all names, in nats."""
         planted = dict[tuple[str, str], float]()
-        for prompt, outputs in self._items(groups):
-            mean_a, mean_b = (
-                weights @ log_p for weights, log_p in self._people_of(prompt, groups, None)
-            )
-            planted |= dict(zip(outputs, (mean_a - mean_b).tolist(), strict=True))
+        for prompt, items in self._items(groups):
+            a, b = (weights @ log_p for weights, log_p in self._people_of(prompt, groups))
+            planted |= dict(zip(items, (a - b).tolist(), strict=True))
         return planted
 
     def counterfactual_set(
@@ -196,18 +207,11 @@ class Truth:
             yield prompt, [(template, output) for output in prompt.outputs]
 
     def _people_of(
-        self,
-        prompt: PlantedPrompt,
-        groups: tuple[str, str],
-        names: Sequence[Sequence[str]] | None,
-    ) -> Iterator[tuple[Float64[np.ndarray, " person"], Float64[np.ndarray, "person output"]]]:
-        """For either group, people's weights and their log P: of names, or all there could be."""
-        for i, group in enumerate(groups):
-            if names is None or "name" not in slot_names(prompt.template):
-                yield self.leanings.population(prompt.family, np.log(prompt.probability(group)))
-            else:
-                log_p = np.stack([self.log_p(prompt, group, name) for name in names[i]])
-                yield np.full(len(log_p), 1 / len(log_p)), log_p
+        self, prompt: PlantedPrompt, groups: tuple[str, str]
+    ) -> Iterator[tuple[Float64[np.ndarray, " node"], Float64[np.ndarray, "node output"]]]:
+        """For either group, all names there could be: their weights and their log P(output)."""
+        for group in groups:
+            yield self.leanings.population(prompt.family, np.log(prompt.probability(group)))
 
 
 def _product(columns: tuple[tuple[str, ...], ...]) -> Iterator[tuple[str, ...]]:
