@@ -81,8 +81,8 @@ def check(path: Path, directory: Path) -> str:
         )
     return (
         f"{directory}: {hf_model.config.gguf_origin['weights']}; {count:,} weights equal the "
-        f"file's, unpacked independently; logits of {len(ids)} tokens differ by at most {difference:.1g} "
-        f"(the largest is {largest:.3g})"
+        f"file's, unpacked independently; logits of {len(ids)} tokens differ by at most "
+        f"{difference:.1g} (the largest is {largest:.3g})"
     )
 
 

@@ -163,7 +163,7 @@ def _is_small(field: Any) -> bool:
 
 
 def _check_architecture(path: Path, name: str) -> None:
-    from transformers.integrations.gguf import GGUF_CONFIG_ARCHS
+    from transformers.integrations.gguf.gguf_config_mapping import GGUF_CONFIG_ARCHS
     from transformers.modeling_gguf_pytorch_utils import GGUF_SUPPORTED_ARCHITECTURES
 
     valid = {*GGUF_CONFIG_ARCHS, *GGUF_SUPPORTED_ARCHITECTURES} - {"general", "tokenizer"}
