@@ -50,7 +50,7 @@ def load(
     """A causal language model; a checkpoint of this package brings its edit.
 
     Args:
-        name: a hub id, a directory, or `testbed`, the shipped model.
+        name: a hub id, a directory, a GGUF file, or `testbed`, the shipped model.
         device: `cpu`, `cuda`, `mps`; `auto` takes a GPU where there is one.
         dtype: `float32`, `bfloat16`, `float16` or `float64`.
         device_map: spreads a large model over devices.
@@ -276,6 +276,7 @@ def _place(
         seed=plan.seed,
         command=command,
         metrics=plan.metrics,
+        origin=model.origin,
     )
     measuring = [described(metric, without=("budget",)) for metric in plan.metrics]
     alike = [manifest[key] for key in ("model_hash", "source_hash", "versions", "seed")]

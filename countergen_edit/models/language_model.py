@@ -27,7 +27,12 @@ T = TypeVar("T")
 _HASH_CHUNK = 1 << 24  # elements moved off the device at once while hashing
 NAMES_CODE = ("auto_map", "custom_pipelines")
 """Keys of configs that name code beside the weights; no such code is ever run here."""
-_NOT_IDENTITY = ("_name_or_path", "transformers_version", "_attn_implementation", *NAMES_CODE)
+ORIGIN = "gguf_origin"
+"""Key of a config that says of which file the weights were made."""
+_NOT_IDENTITY = (
+    *("_name_or_path", "transformers_version", "_attn_implementation"),
+    *(ORIGIN, *NAMES_CODE),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +86,15 @@ class LanguageModel:
     def is_encoder_decoder(self) -> bool:
         """Whether the prompt goes into an encoder, and a decoder writes the continuation."""
         return bool(self.bridge.original_model.config.is_encoder_decoder)
+
+    @property
+    def origin(self) -> dict[str, str] | None:
+        """The GGUF file that the weights were made of: name, SHA-256 and what they are in words.
+
+        It stays with the model when that is saved, edited and loaded again.
+        """
+        origin: dict[str, str] | None = getattr(self.bridge.original_model.config, ORIGIN, None)
+        return origin
 
     @functools.cached_property
     def fingerprint(self) -> str:
