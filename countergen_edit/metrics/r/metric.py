@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
+from jaxtyping import Float64
 
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import EditRecord, NamedEdit
@@ -24,6 +25,7 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, write
 from countergen_edit.metrics.scores import SetScores
+from countergen_edit.metrics.statistics import estimate
 
 
 def r_rows(scores: SetScores, seed: int) -> list[Row]:
@@ -52,7 +54,6 @@ class R(Metric):
 
     kind: ClassVar[Kind] = "bias"
     has_baseline = True
-    criterion = "mean_abs_r"
 
     def rows(
         self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
@@ -91,19 +92,33 @@ class R(Metric):
         On test data these are the sets of the families that validation data are of, by which edits
         are chosen; all sets, if none is.
         """
-        sets = self.task.validation if split == "validation" else self.like_validation
-        if not sets:
+        sets = self._pooled(split)
+        draws = self.removed_draws(bench, edit, split)
+        if draws is None:
             return None
-        before, after = ([bench.scores(data, e) for data in sets] for e in (None, edit))
         return Row.of_set(
             sets[0],
             "bias_removed",
-            pooled_reduction(before, after, bench.seed),
+            estimate(draws),
             dataset="+".join(data.name for data in sets),
-            n=sum(len(scores.output) for scores in after),
+            n=sum(len(bench.scores(data, edit).output) for data in sets),
             split=split,
             seed=bench.seed,
         )
+
+    def removed_draws(
+        self, bench: Bench, edit: NamedEdit, split: MeasuredSplit = "validation"
+    ) -> Float64[np.ndarray, " resample"] | None:
+        """The share of mean |R| that is gone, and its resamples over templates and names."""
+        sets = self._pooled(split)
+        if not sets:
+            return None
+        before, after = ([bench.scores(data, e) for data in sets] for e in (None, edit))
+        return pooled_reduction(before, after, bench.seed)
+
+    def _pooled(self, split: MeasuredSplit) -> Sequence[CounterfactualSet]:
+        """The sets over which what is removed is told as one share."""
+        return self.task.validation if split == "validation" else self.like_validation
 
     @property
     def like_validation(self) -> Sequence[CounterfactualSet]:
