@@ -99,7 +99,7 @@ def run(command: str, words: Sequence[str]) -> None:
         from omegaconf import OmegaConf
 
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-        if first := opening(command, plain):  # type: ignore[arg-type]
+        if sys.stderr.isatty() and (first := opening(command, plain)):  # type: ignore[arg-type]
             print(first, file=sys.stderr, flush=True)
         job: Callable[[Mapping[str, Any]], Any] = import_module(
             f"countergen_edit.cli.{command}"

@@ -24,7 +24,7 @@ from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.screening import Screening
 from countergen_edit.experiments.study import Cell, Study, check_study
 from countergen_edit.experiments.units import Run, units
-from countergen_edit.experiments.work import Work, measuring
+from countergen_edit.experiments.work import Work, captured, measuring
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
@@ -117,7 +117,7 @@ class _Running:
         """Every unit, in order."""
         study, screening = self.study, self.screening
         unedited = measuring(study, "test", None) + measuring(study, "validation", None)
-        fits = Work(captured=study.captured_characters, fits=self._fits)
+        fits = Work(captured=captured(study.task), fits=self._fits)
         run.expect(unedited + fits + screening.work(1) + self._later())
         run("unedited", "unedited model", self._unedited, unedited)
         screening.run(run, str, self._later)

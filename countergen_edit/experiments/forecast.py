@@ -1,14 +1,15 @@
 """How long a run will take, from a short trial on its own model and data.
 
-Comes in: a study. Goes out: its `Pace`. The trial scores the validation data with one name a group,
-unedited and under an edit in the middle, and captures some of the fitting data. It leaves nothing
-behind: no row, no edit in the run. What metrics that generate text take is not in it.
+Comes in: a study. Goes out: its `Pace`. The trial scores validation data of few names a group,
+unedited and under an edit in the middle, and captures some of the fitting data; then twice as many,
+since the first texts of a batch cost more than the others. It leaves nothing behind: no row, no
+edit in the run. What metrics that generate text take is not in it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,11 +20,14 @@ from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.experiments.fit_data import capture_sites
 from countergen_edit.experiments.study import Study
-from countergen_edit.experiments.work import Pace, characters
+from countergen_edit.experiments.work import Pace, captured, characters
 from countergen_edit.metrics.bench import Bench
 
 FIT, CERTIFICATE = 0.5e-9, 2e-9
 """Seconds for each row and squared width: the mean of four erasers on 5,020 rows of 576."""
+ENOUGH = 0.7
+"""Seconds: what takes less says little, since few texts do not keep a processor busy."""
+LEAST = 0.3
 EVERY = 4
 """Of the fitting samples the trial captures one in so many."""
 
@@ -40,59 +44,97 @@ def announcement(study: Study, candidates: int) -> str:
 
 def try_pace(study: Study) -> Pace:
     """Measure the pace of a study's model on its data."""
-    model, task = study.model, study.task.thinned(1, study.seed)
-    middle = model.n_layers // 2
-    agreement = task.agreement.get("validation")
-    sets = [*(task.validation or task.test[:1]), *([agreement] if agreement else [])]
-    texts = task.neutral.get("validation", ())
-    bench = Bench(study.resuming([middle], share=0.25), study.store, study.seed)
-
-    def score(edit: NamedEdit | None) -> None:
-        for data in sets:
-            bench.scores(data, edit)
-        if texts:
-            bench.neutral(texts, edit)
-
-    warm = Bench(model, study.store, study.seed)
-    warm.scores(_first(sets[0]), None)
-    whole, half = (
-        _seconds(lambda: score(None)),
-        _seconds(lambda: score(_edit(model.d_model, middle))),
-    )
-    count = characters(sets, texts)
+    model, middle = study.model, study.model.n_layers // 2
+    edit = _edit(model.d_model, middle)
     share = (middle + 1) / model.n_layers
-    run = max(whole - half, 0.0) / share / count
-    read = max(whole / count - run, 0.0)
-    captured, rows, of = _capture(study)
-    size = rows * study.captured_characters / of * model.d_model**2
-    return Pace(read, run, captured, FIT * size, CERTIFICATE * size)
+
+    def timed(work: Callable[[NamedEdit | None], object]) -> tuple[float, float]:
+        return _seconds(lambda: work(None)), _seconds(lambda: work(edit))
+
+    def sets(names: int) -> tuple[float, float, float]:
+        task, bench = study.task.thinned(names, study.seed), _bench(study, middle)
+        agreement = task.agreement.get("validation")
+        few = [*(task.validation or task.test[:1]), *([agreement] if agreement else [])]
+        return characters(few), *timed(lambda e: [bench.scores(data, e) for data in few])
+
+    def running(names: int) -> tuple[float, float, float]:
+        task, bench = study.task.thinned(names, study.seed), _bench(study, middle)
+        texts = task.neutral["validation"]
+        return float(sum(map(len, texts))), *timed(lambda e: bench.neutral(texts, e))
+
+    sets(1)  # what comes first is slower
+    paces = []
+    for score in (sets, *([running] if study.task.neutral.get("validation") else [])):
+        whole, half = _rates(score, study.task.most_names)
+        run = max(whole - half, 0.0) / share
+        paces += [max(whole - run, 0.0), run]
+    read, run, *texts = paces
+    read_texts, run_texts = texts or (0.0, 0.0)
+    rows_of = 0.0
+
+    def capture(names: int) -> tuple[float, float]:
+        nonlocal rows_of
+        few, keep = (
+            [_some(few_variations(data, names, study.seed)) for data in group]
+            for group in (study.task.fit, study.task.keep)
+        )
+        seconds, rows = _capture(study, few, keep)
+        count = characters([*few, *keep])
+        rows_of = rows / count
+        return count, seconds
+
+    [capturing] = _rates(capture, max(data.widest for data in study.task.fit))
+    size = rows_of * captured(study.task) * model.d_model**2
+    return Pace(read, run, read_texts, run_texts, capturing, FIT * size, CERTIFICATE * size)
 
 
-def _capture(study: Study) -> tuple[float, int, float]:
-    """Seconds for each character that is captured; rows and characters of the trial."""
-    few = [_some(few_variations(data, 1, study.seed)) for data in study.task.fit]
-    keep = [_some(few_variations(data, 1, study.seed)) for data in study.task.keep]
-    neutral = study.task.neutral.get("fit", ())[::8]
+def _rates(attempt: Callable[[int], tuple[float, ...]], most: int) -> list[float]:
+    """Seconds for one character more, from attempts with twice as many names each.
+
+    The last two tell, the last of which took long enough to go by; noise cannot make the rate less
+    than `LEAST` of the plain one.
+    """
+    names = 1
+    before: tuple[float, ...] = (0.0, 0.0, 0.0)
+    while True:
+        count, *seconds = attempt(names)
+        if (seconds[0] >= ENOUGH and before[0]) or names >= most:
+            break
+        names, before = 2 * names, (count, *seconds)
+    more = count - before[0]
+    return [
+        min(max((now - then) / more if more else 0.0, LEAST * now / count), now / count)
+        for now, then in zip(seconds, before[1:], strict=False)
+    ]
+
+
+def _bench(study: Study, middle: int) -> Bench:
+    return Bench(study.resuming([middle], share=0.25), study.store, study.seed)
+
+
+def _capture(
+    study: Study, fit: Sequence[CounterfactualSet], keep: Sequence[CounterfactualSet]
+) -> tuple[float, int]:
+    """Seconds that some fitting data take, and how many rows they give."""
     rows = 0
 
     def capture() -> None:
         nonlocal rows
         data = capture_sites(
             study.model,
-            few,
+            fit,
             keep,
-            neutral,
+            (),
             sites=study.sites,
             layers=study.layers,
             positions=study.positions,
         )
         rows = len(data[study.sites[0]].group)
 
-    seconds, of = _seconds(capture), characters([*few, *keep], neutral)
-    return seconds / of, rows, of
+    return _seconds(capture), rows
 
 
-def _seconds(work: Callable[[], None]) -> float:
+def _seconds(work: Callable[[], object]) -> float:
     begin = time.perf_counter()
     work()
     return time.perf_counter() - begin
@@ -100,10 +142,6 @@ def _seconds(work: Callable[[], None]) -> float:
 
 def _some(data: CounterfactualSet) -> CounterfactualSet:
     return replace(data, samples=data.samples[::EVERY])
-
-
-def _first(data: CounterfactualSet) -> CounterfactualSet:
-    return replace(data, samples=data.samples[:1])
 
 
 def _edit(width: int, layer: int) -> NamedEdit:

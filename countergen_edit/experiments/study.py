@@ -18,7 +18,7 @@ from countergen_edit.erasers import ERASERS, BaseEraser, RandomDirections, fitti
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.fit_data import FitData, Positions, capture_sites
 from countergen_edit.experiments.run_folder import RunFolder
-from countergen_edit.experiments.work import characters, measured
+from countergen_edit.experiments.work import measured
 from countergen_edit.metrics.base import Cost, MeasuredSplit, Metric, bias_of, default_bias
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.guardedness import certificate_rows
@@ -105,7 +105,7 @@ class Study:
         intact = candidates if resumed is None else resumed
         self.bench = Bench(self.resuming(intact), self.store, seed)
         self._fits: dict[str, BaseEraser] = {}
-        self._characters: dict[str, float] = {}
+        self._characters: dict[str, tuple[float, float]] = {}
 
     @property
     def costs(self) -> list[Cost]:
@@ -147,17 +147,11 @@ class Study:
         below = [layer - 1 for layer in places] if inside else []
         return resuming(self.model, sorted({*places, *below}), own)
 
-    def characters(self, split: MeasuredSplit) -> float:
-        """How much text is scored to measure a split."""
+    def characters(self, split: MeasuredSplit) -> tuple[float, float]:
+        """How much is scored to measure a split, of sets and of running text."""
         if split not in self._characters:
             self._characters[split] = measured(self.task, split)
         return self._characters[split]
-
-    @property
-    def captured_characters(self) -> float:
-        """How much text is captured to fit erasers on."""
-        task = self.task
-        return characters([*task.fit, *task.keep], task.neutral.get("fit", ()))
 
     def own_rows(self) -> list[Row]:
         """What the run has recorded of this task so far."""

@@ -21,7 +21,7 @@ from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.screening import Screening
 from countergen_edit.experiments.study import Cell, Study
 from countergen_edit.experiments.units import Run
-from countergen_edit.experiments.work import Work, measuring
+from countergen_edit.experiments.work import Work, captured, measuring
 from countergen_edit.metrics.base import MeasuredSplit
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
@@ -81,8 +81,8 @@ class TaskSearch:
         rungs = len(self.screening.samples)
         entering = sum(self.screening.expected(r) // 2 for r in range(1, rungs + 1))
         fits = len(self.screening.finalists) + entering
-        captured = Work(captured=self.study.captured_characters, fits=fits)
-        return self._unedited_work + captured + self.screening.work(1) + self._later()
+        fitted = Work(captured=captured(self.study.task), fits=fits)
+        return self._unedited_work + fitted + self.screening.work(1) + self._later()
 
     @property
     def _unedited_work(self) -> Work:

@@ -21,6 +21,9 @@ SPREAD = 1.5
 """Factor within which the first estimate is meant to hold."""
 
 
+NO_PACE = Pace(0, 0, 0, 0, 0, 0, 0)
+
+
 class Run:
     """Runs units, those that the folder does not hold yet.
 
@@ -42,7 +45,7 @@ class Run:
         parts: Mapping[str, Sequence[Row]],
     ) -> None:
         self._folder, self._bar, self._parts, self._about = folder, progress, parts, about
-        self._try, self._pace = pace, None if pace else Pace(0, 0, 0, 0, 0)
+        self._try, self._pace = pace, None if pace else NO_PACE
         self._left = Work()
         self._spent = self._expected = self._whole = 0.0
 

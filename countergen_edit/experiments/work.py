@@ -7,7 +7,7 @@ what matters is only that the trial of `forecast` counts as the run does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be run."""
+    """What is to be run, in characters; of sets and of running text, which is read everywhere."""
 
     read: float = 0.0
-    """Characters of texts that are scored, through whatever does not depend on the edit's layer."""
+    """Of sets: what does not depend on the edit's layer."""
     run: float = 0.0
-    """Characters times the share of the blocks that they go through."""
+    """Of sets: characters times the share of the blocks that they go through."""
+    read_texts: float = 0.0
+    run_texts: float = 0.0
     captured: float = 0.0
     """Characters whose activations are captured."""
     fits: float = 0.0
@@ -52,6 +54,8 @@ class Pace:
 
     read: float
     run: float
+    read_texts: float
+    run_texts: float
     captured: float
     fits: float
     certificates: float
@@ -59,28 +63,37 @@ class Pace:
     def seconds(self, work: Work) -> float:
         """How long it takes.
 
-        >>> Pace(1.0, 2.0, 3.0, 4.0, 5.0).seconds(Work(read=1.0, run=0.5))
+        >>> Pace(1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0).seconds(Work(read=1.0, run=0.5))
         2.0
         """
         return float(np.dot(astuple(self), astuple(work)))
 
 
-def characters(sets: Iterable[CounterfactualSet], texts: Sequence[str] = ()) -> float:
-    """Characters of all prompts with their outputs, and of running text."""
-    total = sum(map(len, texts))
+def characters(sets: Iterable[CounterfactualSet]) -> float:
+    """Characters of all prompts, each once, and of all outputs after each of them."""
+    total = 0
     for data in sets:
         for sample in data.samples:
             outputs = sum(map(len, sample.outputs))
-            prompts = sum(len(v.text) for v in sample.variations)
-            total += prompts * len(sample.outputs) + outputs * len(sample.variations)
+            total += sum(len(v.text) + outputs for v in sample.variations)
     return float(total)
 
 
-def measured(task: Task, split: Split) -> float:
-    """Characters that are scored to measure a split; test figures are also of what was fitted."""
+def measured(task: Task, split: Split) -> tuple[float, float]:
+    """Characters that are scored to measure a split, of sets and of running text.
+
+    Test figures are also of the sets that were fitted on.
+    """
     sets = [*task.sets(split), *(task.fit if split == "test" else ())]
     agreement = task.agreement.get(split)
-    return characters([*sets, *([agreement] if agreement else [])], task.neutral.get(split, ()))
+    texts = task.neutral.get(split, ())
+    every = [*sets, *([agreement] if agreement else [])]
+    return characters(every), float(sum(map(len, texts)))
+
+
+def captured(task: Task) -> float:
+    """Characters that are captured to fit erasers on."""
+    return characters([*task.fit, *task.keep]) + sum(map(len, task.neutral.get("fit", ())))
 
 
 def measuring(
@@ -94,9 +107,8 @@ def measuring(
         layer: of the edit.
         names: how many validation names a group; None takes all.
     """
-    count = study.characters(split)
-    if names is not None:
-        count *= min(names / max(study.task.most_names, 1), 1.0)
+    share = 1.0 if names is None else min(names / max(study.task.most_names, 1), 1.0)
+    sets, texts = (share * count for count in study.characters(split))
     blocks = study.model.n_layers
     depth = 1.0 if layer is None else (blocks - 1 - layer) / blocks
-    return Work(read=count, run=count * depth)
+    return Work(sets, sets * depth, texts, texts * depth)

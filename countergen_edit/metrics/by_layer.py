@@ -80,13 +80,11 @@ def widest_split(results: Results, metric: str) -> Split:
 def of_layers(results: Results, metric: str) -> tuple[list[Row], Split]:
     """The rows of a metric that figures by layer show, and the split of those measured in full.
 
-    On validation data an edit that fell away before has its row of the last screening that it was
-    in; screened rows come after all others.
+    An edit that fell away before has its row of the last screening that it was in; such rows come
+    after all others.
     """
     split = widest_split(results, metric)
     rows = results.of(metric, split)
-    if split == "test":
-        return rows, split
     in_full = {row.edit for row in rows}
     last: dict[tuple[object, ...], Row] = {}
     for row in results.of(metric, SCREENING):

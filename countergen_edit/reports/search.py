@@ -122,7 +122,8 @@ def unfit(row: Row) -> str:
     if row.detail["affordable"]:
         return "No edit within the budgets is shown to remove any bias."
     broken = ", ".join(row.detail.get("over", ()))
-    return f"No edit that removes bias costs as little as is tolerated (too dear: {broken})."
+    by = f" ({broken})" if broken else ""
+    return f"No edit that removes bias costs as little as is tolerated{by}."
 
 
 def layer_choices(results: Results) -> list[str]:
@@ -258,13 +259,14 @@ def _by_layer(results: Results, cells: Sequence[Row], site: str, split: str) -> 
     for layers in sorted(places):
         texts = [_cell(places[layers].get(key), costs, split) for key in columns]
         lines.append(("+".join(map(str, layers)), *texts))
+    screened = any(row.split == SCREENING for row in cells)
+    few = "; ~ was, on few validation names only" if screened else ""
     return Table(
         f"layers_{site}",
         f"Bias removed after each layer, {site}, on {split} data; cost in brackets",
         ("layer", *columns.values()),
         tuple(lines),
-        "→ was chosen; – was not measured."
-        + (" ~ on few names only." if any(row.split == SCREENING for row in cells) else ""),
+        f"→ was chosen; – was not measured{few}.",
         brief=True,
     )
 
