@@ -13,7 +13,7 @@ from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.blocks import Figure
 from countergen_edit.metrics.panels import Panel, Series, level, line
 from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.metrics.rows import SCREENING, UNEDITED, Row
 from countergen_edit.writing import digest
 
 MOST_SETS = 9
@@ -77,6 +77,22 @@ def widest_split(results: Results, metric: str) -> Split:
     return max(splits, key=lambda split: counts[split])
 
 
+def of_layers(results: Results, metric: str) -> tuple[list[Row], Split]:
+    """The rows of a metric that figures by layer show, and the split of those measured in full.
+
+    An edit that fell away before has its row of the last screening that it was in; such rows come
+    after all others.
+    """
+    split = widest_split(results, metric)
+    rows = results.of(metric, split)
+    in_full = {row.edit for row in rows}
+    last: dict[tuple[object, ...], Row] = {}
+    for row in results.of(metric, SCREENING):
+        if row.edit not in in_full:
+            last[row.edit, row.dataset, row.group_a, row.group_b] = row
+    return [*rows, *last.values()], split
+
+
 def by_layer(results: Results, rows: Sequence[Row]) -> list[Series]:
     """One line for each eraser as it was asked for."""
     pairs = sorted(single(results, rows), key=lambda pair: pair[1].layers)
@@ -134,8 +150,8 @@ def layer_figures(
         about: which rows of the metric are drawn.
         limits: ends of the axis; None where panels fit their data.
     """
-    split = widest_split(results, metric)
-    pairs = single(results, [row for row in results.of(metric, split) if about(row)])
+    rows, split = of_layers(results, metric)
+    pairs = single(results, [row for row in rows if about(row)])
     figures = []
     for site in dict.fromkeys(e.sites[0] for _, e in pairs):
         mine = [(row, e) for row, e in pairs if e.sites[0] == site]
@@ -143,6 +159,8 @@ def layer_figures(
             continue
         panels = layer_panels(results, [row for row, _ in mine], y_label, title, limits)
         words = "One line for each eraser, with its rank or ranks and 95 % intervals"
+        if any(row.split == SCREENING for row, _ in mine):
+            words += "; where the interval is wide, measured on few names only"
         dashed = any(s.kind == "level" for panel in panels for s in panel.series)
         figures.append(
             Figure(

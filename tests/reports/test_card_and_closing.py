@@ -107,7 +107,7 @@ def test_where_nothing_fits_the_front_is_listed() -> None:
         Row("cost", 0.0, split="validation", detail=choice_detail(front=False), **RANDOM),
     ]
     lines = nothing_fits(in_memory(rows))
-    assert "(agreement 0.01, perplexity 0.5)" in lines[0]
+    assert "agreement 0.01, perplexity 0.5" in lines[0]
     [edit] = lines[1:-1]
     assert edit.strip() == f"{LABELS['leace']}: 80 % of the bias removed; worse by agreement 0.5"
 

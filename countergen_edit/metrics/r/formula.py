@@ -81,8 +81,8 @@ def abs_r_reduction(before: SetScores, after: SetScores, seed: int) -> Estimate:
 
 def pooled_reduction(
     before: Sequence[SetScores], after: Sequence[SetScores], seed: int
-) -> Estimate:
-    """Share of mean |R| that is gone over the items of several sets together.
+) -> Float64[np.ndarray, " resample"]:
+    """Share of mean |R| that is gone over the items of several sets together, and its resamples.
 
     The sets are drawn apart from each other, each as `abs_r_reduction` draws it.
     """
@@ -96,4 +96,5 @@ def pooled_reduction(
         # A set with one wording and no names cannot be drawn: its one value serves all resamples.
         sums.append(np.sum(np.broadcast_arrays(*means), axis=0))
     with np.errstate(divide="ignore", invalid="ignore"):
-        return estimate(1 - sums[1] / sums[0])
+        gone: Float64[np.ndarray, " resample"] = 1 - sums[1] / sums[0]
+    return gone
