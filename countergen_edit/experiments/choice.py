@@ -34,7 +34,8 @@ class Point:
     least_harms: Mapping[str, Harm] = field(default_factory=dict)
     """The same at the better ends of the costs' intervals; empty where they have none."""
     is_shown: bool = True
-    """Whether the interval of what is removed lies above 0; without one, whether the value does."""
+    """Whether the interval of what is removed lies above 0 (without one, whether the value does),
+    and there was a bias to remove."""
     draws: tuple[float, ...] = ()
     """What is removed in each of some resamples, the same of every edit."""
 
@@ -109,6 +110,7 @@ def points(
         needed = {name for name, row in before.items() if row is not None}
         if removed is not None and removed.value is not None and needed <= harms.keys():
             shown = (removed.value if removed.lo is None else removed.lo) > 0
+            shown = shown and removed.detail.get("told_apart", True)
             draws = tuple(removed.detail.get(DRAWS, ()))
             candidates.append(Point(edit, removed.value, harms, least, shown, draws))
     return candidates

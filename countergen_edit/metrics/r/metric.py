@@ -22,11 +22,12 @@ from countergen_edit.metrics.panels import dataset_label, set_label
 from countergen_edit.metrics.r import sections, sentences
 from countergen_edit.metrics.r.formula import abs_r_reduction, mean_r, r_values
 from countergen_edit.metrics.r.group_effect import GroupEffect, removed, removed_draws
+from countergen_edit.metrics.r.sentences import SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, write
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.metrics.statistics import adjusted
+from countergen_edit.metrics.statistics import Estimate, adjusted
 
 
 def r_rows(scores: SetScores, seed: int) -> list[Row]:
@@ -136,20 +137,27 @@ class R(Metric):
         """The share of the group effect that is gone over several sets together.
 
         On test data these are the sets of the families that validation data are of, by which edits
-        are chosen; all sets, if none is.
+        are chosen; all sets, if none is. `detail` says whether there was a bias to remove: groups
+        of any set told apart from names of one group.
         """
         sets = self._chosen_by(split)
         if not sets:
             return None
         before, after = self._effects(bench, edit, sets)
+        share = removed(before, after)
+        tested = [p for p in (effect.p_value for effect in before) if p is not None]
+        told_apart = not tested or bool(adjusted(tested).min() <= SIGNIFICANT)
+        if not np.isfinite(share.value):  # G² was not above 0: nothing was there to be removed
+            share = Estimate(0.0, *[float("nan")] * 3)
         return Row.of_set(
             sets[0],
             "bias_removed",
-            removed(before, after),
+            share,
             dataset="+".join(data.name for data in sets),
             n=sum(effect.items for effect in after),
             split=split,
             seed=bench.seed,
+            detail={"told_apart": told_apart},
         )
 
     def removed_draws(
