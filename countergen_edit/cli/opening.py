@@ -18,7 +18,7 @@ def opening(command: str, config: Mapping[str, Any]) -> str:
     """The first words of a command; empty where it has none.
 
     >>> config = {"model": {"name": "m", "device": "cpu"}, "eraser": {"rlace": {}, "leace": {}}}
-    >>> opening("audit", config).partition(" on ")[0]
+    >>> opening("audit", config).partition("; on ")[0]
     'audit of m: rlace, leace'
     >>> opening("report", config)
     ''

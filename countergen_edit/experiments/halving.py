@@ -110,12 +110,13 @@ def between(measured: Collection[int], kept: Collection[int]) -> list[int]:
 def survivors(candidates: Sequence[Point], most: int) -> list[Point]:
     """The candidates that stay, best first: at most so many, and none that is surely beaten.
 
-    A candidate is hopeless where it costs several budgets and its intervals reach none; unless all
-    are, hopeless ones fall away. It is beaten by one that removes more, beyond what chance does to
-    the difference of the two, and that costs no more than it, or little.
+    A candidate is hopeless where it costs several budgets and its intervals reach none; where any
+    other is worth its price, hopeless ones fall away. It is beaten by one that removes more, beyond
+    what chance does to the difference of the two, and that costs no more than it, or little.
     """
-    hopeful = [p for p in candidates if p.cost <= HOPELESS or p.least_cost <= 1] or candidates
-    best = ordered(hopeful)
+    some = any(p.is_worthwhile for p in candidates)
+    hopeful = [p for p in candidates if p.cost <= HOPELESS or p.least_cost <= 1]
+    best = ordered(hopeful if some else candidates)
     left = [p for p in best if not any(_beats(q, p) for q in best)]
     return left[:most]
 
