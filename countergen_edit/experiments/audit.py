@@ -160,7 +160,7 @@ class _Running:
         """Every figure of the model as it came."""
         study = self.study
         tested = study.measure(None, "test", study.metrics)
-        return [*tested, *study.measure(None, "validation", study.quick)]
+        return [*tested, *study.measure(None, "validation", study.quick), *study.told_apart()]
 
     def _candidate(self, cell: Cell) -> list[Row]:
         """Validation figures of one edit; its certificate where every candidate gets one."""

@@ -20,6 +20,8 @@ from countergen_edit.metrics.rows import UNEDITED, Row
 
 DRAWS = "draws"
 """Where the detail of a row `bias_removed` has resamples of its value."""
+TOLD_APART = "bias_told_apart"
+"""The row metric that is 0 where there is no bias to remove."""
 WORTH_SHOWING = 0.5
 """Where no edit is affordable: the share of the most that any removes, which one must remove."""
 
@@ -95,6 +97,7 @@ def points(
         if row.split == split and (baselines or not row.baseline):
             by_edit.setdefault(row.edit, []).append(row)
     before = {cost.name: cost.counted(by_edit.get(UNEDITED, [])) for cost in costs}
+    apart = is_told_apart(rows)
     candidates = []
     for edit, of_edit in by_edit.items():
         removed = next((r for r in of_edit if r.metric == "bias_removed"), None)
@@ -110,10 +113,15 @@ def points(
         needed = {name for name, row in before.items() if row is not None}
         if removed is not None and removed.value is not None and needed <= harms.keys():
             shown = (removed.value if removed.lo is None else removed.lo) > 0
-            shown = shown and removed.detail.get("told_apart", True)
+            shown = shown and apart
             draws = tuple(removed.detail.get(DRAWS, ()))
             candidates.append(Point(edit, removed.value, harms, least, shown, draws))
     return candidates
+
+
+def is_told_apart(rows: Sequence[Row]) -> bool:
+    """Whether there is a bias to remove, by the row that says so; without one there is."""
+    return all(row.value != 0 for row in rows if row.metric == TOLD_APART)
 
 
 def front(candidates: Sequence[Point]) -> list[Point]:

@@ -241,6 +241,11 @@ class Study:
         rows = [row for metric in metrics for row in metric.rows(self.bench, edit, split)]
         return self.marked(rows, edit, split)
 
+    def told_apart(self) -> list[Row]:
+        """Whether there is any of the bias that is chosen by, on validation data."""
+        row = self.bias.told_apart(self.bench)
+        return [] if row is None else self.marked([row], None, "validation")
+
     def removed(self, edit: NamedEdit, split: MeasuredSplit) -> list[Row]:
         """How much of the bias that is chosen by is gone over a split's sets together."""
         row = self.bias.removed(self.bench, edit, split)

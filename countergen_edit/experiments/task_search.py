@@ -16,7 +16,7 @@ from sklearn.base import clone
 from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.erasers import BaseEraser
-from countergen_edit.experiments.choice import Point, choose, front, ordered, points
+from countergen_edit.experiments.choice import Point, choose, front, is_told_apart, ordered, points
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.screening import Screening
 from countergen_edit.experiments.study import Cell, Study
@@ -112,6 +112,8 @@ class TaskSearch:
         """
         run.expect(self.work + others)
         run(self.unit("unedited"), "unedited model", self.unedited, self._unedited_work)
+        if self.is_over:
+            return
         self.screening.run(run, self.unit, lambda: self._later() + others)
         run.expect(self._later() + others)
         finalists = {cell.unit for cell in self.screening.finalists}
@@ -119,6 +121,11 @@ class TaskSearch:
             if cell.unit in finalists:
                 size = self._edited_work(cell.layer) + Work(fits=1)
                 run(self.unit(cell.unit), cell.unit, partial(self.cell, cell), size)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is no bias to remove, which ends a search that only wants an edit."""
+        return self.plan.tested == "chosen" and not is_told_apart(self.study.own_rows())
 
     @property
     def splits(self) -> tuple[MeasuredSplit, ...]:
@@ -131,7 +138,8 @@ class TaskSearch:
     def unedited(self) -> list[Row]:
         """Every quick figure of the model as it came."""
         study = self.study
-        return [row for split in self.splits for row in study.measure(None, split, study.quick)]
+        rows = [row for split in self.splits for row in study.measure(None, split, study.quick)]
+        return [*rows, *study.told_apart()]
 
     def cell(self, cell: Cell) -> list[Row]:
         """Every figure of one cell, or the error that its eraser ended with."""

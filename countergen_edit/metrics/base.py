@@ -117,6 +117,10 @@ class Metric(ABC):
         """Of a bias: the row `bias_removed`, the share of it that is gone over a split's sets."""
         return None
 
+    def told_apart(self, bench: Bench) -> Row | None:
+        """Of a bias: the row `bias_told_apart`, 0 where validation data show none to remove."""
+        return None
+
     def removed_draws(
         self, bench: Bench, edit: NamedEdit, split: MeasuredSplit = "validation"
     ) -> Float64[np.ndarray, " resample"] | None:

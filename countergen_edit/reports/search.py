@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from countergen_edit.edits import EditRecord
+from countergen_edit.experiments.choice import TOLD_APART, is_told_apart
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table, Words
 from countergen_edit.metrics.by_layer import Recipe, eraser_labels, of_layers, recipe
 from countergen_edit.metrics.panels import Panel, Series
@@ -104,9 +105,8 @@ def choice(run: Run) -> list[str]:
 
 
 def told_apart(results: Results) -> bool:
-    """Whether there was a bias to remove: told apart from what names do, where it can be."""
-    rows = results.of("bias_removed", "validation")
-    return not rows or any(row.detail.get("told_apart", True) for row in rows)
+    """Whether there is a bias to remove: told apart from what names do, where it can be."""
+    return is_told_apart(results.unedited(TOLD_APART, "validation"))
 
 
 def worthwhile(row: Row) -> bool:

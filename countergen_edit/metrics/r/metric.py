@@ -137,16 +137,13 @@ class R(Metric):
         """The share of the group effect that is gone over several sets together.
 
         On test data these are the sets of the families that validation data are of, by which edits
-        are chosen; all sets, if none is. `detail` says whether there was a bias to remove: groups
-        of any set told apart from names of one group.
+        are chosen; all sets, if none is.
         """
         sets = self._chosen_by(split)
         if not sets:
             return None
         before, after = self._effects(bench, edit, sets)
         share = removed(before, after)
-        tested = [p for p in (effect.p_value for effect in before) if p is not None]
-        told_apart = not tested or bool(adjusted(tested).min() <= SIGNIFICANT)
         if not np.isfinite(share.value):  # G² was not above 0: nothing was there to be removed
             share = Estimate(0.0, *[float("nan")] * 3)
         return Row.of_set(
@@ -157,7 +154,28 @@ class R(Metric):
             n=sum(effect.items for effect in after),
             split=split,
             seed=bench.seed,
-            detail={"told_apart": told_apart},
+        )
+
+    def told_apart(self, bench: Bench) -> Row | None:
+        """Whether the groups of any validation set are told apart from names of one group.
+
+        A set that names nobody has no test and counts as one in which they are.
+        """
+        sets = self.task.validation
+        if not sets:
+            return None
+        p_values = [GroupEffect(bench.scores(data, None), bench.seed).p_value for data in sets]
+        tested = [p for p in p_values if p is not None]
+        least = float(adjusted(tested).min()) if tested else None
+        apart = len(tested) < len(p_values) or (least is not None and least <= SIGNIFICANT)
+        return Row.of_set(
+            sets[0],
+            "bias_told_apart",
+            float(apart),
+            dataset="+".join(data.name for data in sets),
+            split="validation",
+            seed=bench.seed,
+            detail={"p_adjusted": least},
         )
 
     def removed_draws(
