@@ -5,6 +5,8 @@ Run where the package that holds it is installed: `make test` installs it where 
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import shutil
 from importlib.util import find_spec
@@ -40,7 +42,10 @@ OUTPUTS = [" nurse", " doctor", " teacher"]
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("real") / "smollm2"
-    assert script("real_model").main([str(directory)]) == 0
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert script("real_model").main([str(directory)]) == 0
+    assert "a 4-bit rounding (Q4_1), dequantised; 134,515,008 weights equal" in out.getvalue()
     return directory
 
 
@@ -52,14 +57,9 @@ def axis() -> dict[str, Any]:
     return axis
 
 
-def test_a_directory_that_is_there_is_checked_and_not_built_again(
+def test_a_directory_that_is_there_is_not_built_again_but_held_against_the_file(
     directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    changed = (directory / "model.safetensors").stat().st_mtime_ns
-    assert script("real_model").main([str(directory)]) == 0
-    assert "a 4-bit rounding (Q4_1), dequantised; 134,515,008 weights" in capsys.readouterr().out
-    assert (directory / "model.safetensors").stat().st_mtime_ns == changed
-
     from safetensors.numpy import load_file, save_file
 
     other = shutil.copytree(directory, tmp_path / "other")
@@ -90,11 +90,11 @@ def test_it_is_audited_edited_saved_and_loaded_again(
     assert manifest["model_origin"]["sha256"] == script("real_model").SHA256
     page = (tmp_path / "run" / "report.html").read_text("utf-8")
     assert "made of SmolLM2-135M-Instruct.Q4_1.gguf: a 4-bit rounding (Q4_1), dequantised" in page
-    run = ce.load_run(tmp_path / "run")
+    model = ce.load(directory)
+    run = ce.load_run(tmp_path / "run", model)
     rows = run.to_frame().query("metric == 'mean_abs_r' and split == 'test'")
     before, after = (rows[rows["eraser"] == name]["value"].item() for name in ("", "leace"))
 
-    model = ce.load(directory)
     women, men = (
         [WORDINGS["test"].format(name=name) for name in group["names"]["test"] for _ in OUTPUTS]
         for group in axis["groups"].values()
