@@ -73,6 +73,10 @@ def task(
     data: str | Path | Mapping[str, Any] = "contexts",
     groups: Sequence[str] | None = None,
     name: str = "",
+    *,
+    texts: str | Path | Mapping[str, Any] = "testbed",
+    names: str | Path | Mapping[str, Any] = "default",
+    seed: int = 0,
 ) -> Task:
     """What is asked of which people in which texts.
 
@@ -82,12 +86,24 @@ def task(
             (`.jsonl`, `.csv`) on which the bias is measured.
         groups: the two groups; the axis's first two unless named.
         name: tells tasks of one run apart.
+        texts: what agreement and harm to neutral text are measured on, and what is kept, where
+            `data` does not say: `testbed`, or `natural`, which suits any other model; a YAML file,
+            or what such a file holds.
+        names: how many names of each group are drawn: a name under `conf/names`, a YAML file, or
+            what such a file holds, such as `{"fit": 40, "few": 10, "validation": 12, "test": 24}`.
+        seed: of the draw of names.
 
     Raises:
         UserError: a file is not there, or a set cannot be made from it.
     """
     return Task.from_config(
-        config_of("axis", axis), config_of("data", data), groups=groups, name=name
+        config_of("axis", axis),
+        config_of("data", data),
+        groups=groups,
+        name=name,
+        texts=config_of("texts", texts),
+        names=config_of("names", names),
+        seed=seed,
     )
 
 
@@ -298,6 +314,7 @@ def _place(
         for t in tasks
     }
     manifest["texts"] = _texts(tasks[0])
+    manifest["names"] = {t.name: t.names for t in tasks}
     label = f"{Path(model.name).name}-{'-'.join(t.name for t in tasks)}"
     place = Path("runs") / command[1] / f"{label}-{manifest['fingerprint'][:8]}"
     return _Place(Path(folder or place), settings, manifest)

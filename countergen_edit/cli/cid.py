@@ -98,7 +98,7 @@ def cid_settings(config: Mapping[str, Any]) -> CidSettings:
     metric = Cid(
         templates=[str(template) for template in _several("templates", config["templates"])],
         strengths=strengths,
-        names=None if config["names"] is None else integer("names", config["names"]),
+        names=_names(config["names"]),
         splits=_several("splits", config["splits"]),
         max_new_tokens=longest,
         top_k=top_k,
@@ -122,6 +122,14 @@ def cid_settings(config: Mapping[str, Any]) -> CidSettings:
         raters=tuple(map(str, _several("raters", config["raters"]))),
         seed=integer("seed", config["seed"]),
     )
+
+
+def _names(value: Any) -> int | dict[str, int] | None:
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        return {split: integer(f"names.{split}", count) for split, count in value.items()}
+    return integer("names", value)
 
 
 def _several(key: str, value: Any) -> list[Any]:

@@ -87,7 +87,25 @@ def choices_of(command: str) -> list[Choice]:
         own = folder / command  # studies stand in a folder for each command
         meaning = _comment(text, value)
         choices.append(Choice(key.value, tuple(chosen), meaning, own if own.is_dir() else folder))
-    return choices
+    overrides = {group: name for choice in choices for group, name in _overrides(choice).items()}
+    return [
+        replace(choice, chosen=(overrides.get(choice.group, choice.chosen[0]), *choice.chosen[1:]))
+        for choice in choices
+    ]
+
+
+def _overrides(choice: Choice) -> dict[str, str]:
+    """What the chosen files of a group choose of other groups."""
+    files = [choice.folder / f"{name}.yaml" for name in choice.chosen]
+    contents = [yaml.safe_load(file.read_text("utf-8")) or {} for file in files if file.is_file()]
+    entries = [entry for content in contents for entry in content.get("defaults", ())]
+    return {
+        key.removeprefix("override /").partition("@")[0]: str(value)
+        for entry in entries
+        if isinstance(entry, dict)
+        for key, value in entry.items()
+        if key.startswith("override /")
+    }
 
 
 def settings_of(command: str) -> list[Setting]:
@@ -100,6 +118,8 @@ def settings_of(command: str) -> list[Setting]:
                 continue
             prefix = "" if choice.group in NAMED_IN_FILE else f"{choice.group}."
             for setting in explained(path):
+                if setting.key == "defaults":
+                    continue  # what else is chosen, not a setting
                 key = prefix + setting.key
                 own = f"{choice.group}.{key}" if not prefix else key
                 settings[own] = replace(setting, key=own)

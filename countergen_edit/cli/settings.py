@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from countergen_edit import api
+from countergen_edit.cli.printing import say
 from countergen_edit.conf_path import config_of
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import ERASERS, BaseEraser
@@ -20,11 +21,13 @@ from countergen_edit.errors import UserError, unknown
 from countergen_edit.experiments.fit_data import POSITIONS, Positions
 from countergen_edit.experiments.halving import EFFORTS, Effort
 from countergen_edit.metrics.base import METRICS, Metric
-from countergen_edit.models import LanguageModel, Scratch
+from countergen_edit.models import LanguageModel, Scratch, split_names, written
 
 T = TypeVar("T")
 PLACES = ("run_dir", "scratch")
 """Settings that no row depends on."""
+WRITTEN = "written"
+"""The neutral text that the model itself writes."""
 Content = Mapping[str, Any]
 
 
@@ -60,6 +63,10 @@ class StudySettings:
     model: ModelSettings
     axis: Content
     data: Content
+    texts: Content
+    """What is measured and kept beside the bias, where data do not say."""
+    names: Content
+    """How many names of each group are drawn."""
     groups: tuple[str, str] | None
     eraser: Mapping[str, Content]
     measured: Mapping[str, Content]
@@ -72,9 +79,18 @@ class StudySettings:
 
     def task(self, model: LanguageModel) -> Task:
         """What is asked of whom; names are checked against the model's tokens where that is set."""
-        task = api.task(self.axis, self.data, self.groups)
+        task = self.task_of(model, self.axis, self.data)
         if self.data.get("single_token_names"):
             require_single_token_names(model, task)
+        return task
+
+    def task_of(self, model: LanguageModel, axis: Content | str, data: Content | str) -> Task:
+        """The task of an axis and its data; what it lacks is said."""
+        texts = dict(self.texts)
+        if texts.get("neutral") == WRITTEN:
+            texts["neutral"] = {"source": "texts", "texts": written(model, self.seed)}
+        task = api.task(axis, data, self.groups, texts=texts, names=self.names, seed=self.seed)
+        say(task.remarks)
         return task
 
     def erasers(self) -> dict[str, BaseEraser]:
@@ -102,7 +118,9 @@ def study_settings(config: Content, without: Collection[str] = ()) -> StudySetti
     groups = config["groups"]
     if groups is not None and (not isinstance(groups, list) or len(groups) != 2):
         raise UserError(f"groups={groups!r}: name two groups, such as groups=[female,male]")
-    contents = {group: config_of(group, config[group]) for group in ("axis", "data")}
+    contents = {
+        group: config_of(group, config[group]) for group in ("axis", "data", "texts", "names")
+    }
     kept = {key: value for key, value in config.items() if key not in (*PLACES, *without)}
     metrics = config.get("metric") or {}
     if not metrics:
@@ -111,6 +129,8 @@ def study_settings(config: Content, without: Collection[str] = ()) -> StudySetti
         model=make_settings(ModelSettings, "model", config["model"]),
         axis=contents["axis"],
         data=contents["data"],
+        texts=contents["texts"],
+        names=contents["names"],
         groups=None if groups is None else (str(groups[0]), str(groups[1])),
         eraser=_by_name(config.get("eraser") or {}),
         measured=_by_name(metrics) | _by_name(config.get("cost") or {}),
@@ -134,12 +154,12 @@ def require_single_token_names(model: LanguageModel, task: Task) -> None:
         UserError: naming the name and its tokens.
     """
     for data in task.fit:
-        for name in data.names:
-            tokens = model.tokenizer.tokenize(f" {name}")
-            if len(tokens) != 1:
+        for name, count in split_names(model, data.names).items():
+            if count != 1:
+                tokens = " ".join(model.tokenizer.tokenize(f" {name}"))
                 raise UserError(
-                    f"name {name!r} of set {data.name!r} is {len(tokens)} tokens for model "
-                    f"{model.name!r} ({' '.join(tokens)}); choose another name, or set "
+                    f"name {name!r} of set {data.name!r} is {count} tokens for model "
+                    f"{model.name!r} ({tokens}); choose another name, or set "
                     "data.single_token_names=false"
                 )
 

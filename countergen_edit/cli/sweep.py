@@ -89,7 +89,7 @@ def _tasks(axes: Any, settings: StudySettings, model: LanguageModel) -> list[Tas
         return [settings.task(model)]
     if not (isinstance(axes, Mapping) and axes):
         raise UserError(f"axes={axes!r}: write an axis and its data, such as {{gender: contexts}}")
-    return [api.task(axis, data, settings.groups) for axis, data in axes.items()]
+    return [settings.task_of(model, axis, data) for axis, data in axes.items()]
 
 
 def _best(swept: Run, settings: StudySettings) -> tuple[float, float]:

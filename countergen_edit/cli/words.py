@@ -90,7 +90,7 @@ def as_overrides(command: str, word: str) -> list[str]:
         return _several(command, key, value)
     if key in TEXTS:
         return [f"{key}={_without_interpolation(value)}"]
-    if key in (*PATHS, "model.name") and value != "null" and value[0] not in "'\"":
+    if key in (*PATHS, "model.name", "texts.neutral") and value != "null" and value[0] not in "'\"":
         return [f"{key}={literal(value)}"]
     return [word]
 

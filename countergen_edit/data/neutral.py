@@ -1,7 +1,8 @@
 """Running text about nobody: what an edit should leave as it was.
 
-Comes in: a config. Goes out: texts by split: those of `fit` may be weighed by erasers and stand for
-validation data too, those of `test` are measured on. Refused: too few texts to part.
+Comes in: a config. Goes out: texts by split, no text in two: those of `fit` may be weighed by
+erasers, edits are chosen by those of `validation`, and those of `test` are measured on.
+Refused: too few texts to part, a file that cannot be read.
 """
 
 from __future__ import annotations
@@ -10,12 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.data.axis import Split
+from countergen_edit.data.axis import SPLITS, Split
 from countergen_edit.errors import UserError
 from countergen_edit.registry import Registry
 
-FIT_EVERY = 5
-"""One text in so many is for fitting and choosing, the others are for measuring."""
+TURNS: tuple[Split, ...] = (
+    *("fit", "validation", "test", "fit", "fit", "test"),
+    *("fit", "validation", "fit", "test", "fit"),
+)
+"""Whose each text is, in turn: six to fit, two to validate, three to test."""
+
+TEXT_FILES = (".txt", ".md")
 
 TextsBySplit = Mapping[Split, tuple[str, ...]]
 
@@ -23,6 +29,7 @@ NEUTRAL: Registry[Callable[..., TextsBySplit]] = Registry(
     "neutral text",
     "countergen_edit.neutral",
     {
+        "natural": "countergen_edit.data.natural:neutral",
         "testbed_neutral": "countergen_edit.testbed.sources:testbed_neutral",
         "file": "countergen_edit.data.neutral:file",
         "texts": "countergen_edit.data.neutral:texts",
@@ -32,16 +39,21 @@ NEUTRAL: Registry[Callable[..., TextsBySplit]] = Registry(
 
 
 def parted(every: Sequence[str]) -> TextsBySplit:
-    """Texts by split; validation has those of fitting, which no test figure is taken of.
+    """Texts by split, in turn; a text that stands twice counts once.
 
     Raises:
-        UserError: there are fewer than two.
+        UserError: there are too few for one in each split.
     """
-    if len(every) < 2:
-        raise UserError(f"neutral text: {len(every)} text(s) cannot be parted: give two or more")
-    fit = tuple(every[::FIT_EVERY])
-    rest = tuple(text for i, text in enumerate(every) if i % FIT_EVERY)
-    return {"fit": fit, "validation": fit, "test": rest}
+    distinct = [*dict.fromkeys(every)]
+    if len(distinct) < len(SPLITS):
+        raise UserError(
+            f"neutral text: {len(distinct)} text(s) cannot be parted into {', '.join(SPLITS)}: "
+            f"give {len(SPLITS)} or more"
+        )
+    return {
+        split: tuple(t for i, t in enumerate(distinct) if TURNS[i % len(TURNS)] == split)
+        for split in SPLITS
+    }
 
 
 def texts(texts: Sequence[str]) -> TextsBySplit:
@@ -62,7 +74,14 @@ def file(path: str) -> TextsBySplit:
     return parted([line.strip() for line in content.splitlines() if line.strip()])
 
 
-def from_config(content: Mapping[str, Any]) -> TextsBySplit:
-    """The texts that a config with a `source` names."""
+def from_config(content: Mapping[str, Any] | str) -> TextsBySplit:
+    """The texts that a config names: a source with its settings, a source alone, or a file.
+
+    Raises:
+        UserError: there is no such source or file.
+    """
+    if isinstance(content, str):
+        is_file = Path(content).suffix in TEXT_FILES
+        content = {"source": "file", "path": content} if is_file else {"source": content}
     settings = {key: value for key, value in content.items() if key != "source"}
     return NEUTRAL.make(str(content.get("source")), settings)  # type: ignore[no-any-return]

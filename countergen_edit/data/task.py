@@ -11,13 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
-from countergen_edit.conf_path import read_config
+from countergen_edit.conf_path import config_of, read_config
 from countergen_edit.data.axis import SPLITS, Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.forms import NoFormsError
 from countergen_edit.data.neutral import from_config
+from countergen_edit.data.people import People
 from countergen_edit.data.set_names import Given, told_apart
 from countergen_edit.data.sources import fingerprint, load_set
 from countergen_edit.data.splits import check_leakage
@@ -25,11 +29,10 @@ from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.data.thinning import few_texts, few_variations
 from countergen_edit.errors import UserError, unknown
 
-AGREEMENT: Mapping[str, Any] = {"source": "testbed_agreement", "axis": "gender"}
-NEUTRAL_TEXT: Mapping[str, Any] = {"source": "testbed_neutral"}
-"""What agreement and harm to neutral text are measured on unless a data config says otherwise."""
 MEASURED: tuple[Split, ...] = ("validation", "test")
-KEYS = (*SPLITS, "keep", "agreement", "neutral", "single_token_names")
+TEXTS = ("agreement", "neutral", "keep")
+"""What `texts` says unless a data config says otherwise."""
+KEYS = (*SPLITS, *TEXTS, "single_token_names")
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,8 @@ class Task:
     """Swaps the groups in running text, where the axis says how."""
     name: str = ""
     """Tells tasks of one run apart; the axis's name unless given."""
+    remarks: tuple[str, ...] = ()
+    """What the task lacks, and why: a sentence each."""
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -69,9 +74,9 @@ class Task:
         measured = (*self.validation, *self.test)
         check_leakage(self.fit, measured)
         check_leakage(self.keep, (*measured, *self.agreement.values()))
-        both = set(self.neutral.get("fit", ())) & set(self.neutral.get("test", ()))
-        if both:
-            raise UserError(f"neutral text {min(both)!r} is both fitted on and measured on")
+        for a, b in combinations(self.neutral, 2):
+            if both := set(self.neutral[a]) & set(self.neutral[b]):
+                raise UserError(f"neutral text {min(both)!r} stands in both {a!r} and {b!r}")
 
     @property
     def measured(self) -> tuple[tuple[Split, tuple[CounterfactualSet, ...]], ...]:
@@ -88,6 +93,21 @@ class Task:
         """All sets: fitted on, kept, measured, and those of agreement."""
         measured = (*self.fit, *self.keep, *self.validation, *self.test)
         return (*measured, *self.agreement.values())
+
+    @property
+    def names(self) -> dict[Split, dict[str, list[str]]]:
+        """Split → group → the names that its sets speak of."""
+        names: dict[Split, dict[str, list[str]]] = {}
+        for split in SPLITS:
+            of_split = dict.fromkeys(
+                (v.group, v.name)
+                for data in self.sets(split)
+                for sample in data.samples
+                for v in sample.variations
+                if v.name
+            )
+            names[split] = {g: [name for own, name in of_split if own == g] for g in self.groups}
+        return names
 
     @property
     def fingerprint(self) -> str:
@@ -136,6 +156,9 @@ class Task:
         *,
         groups: Sequence[str] | None = None,
         name: str = "",
+        texts: str | Mapping[str, Any] = "testbed",
+        names: str | Mapping[str, Any] = "default",
+        seed: int = 0,
     ) -> Task:
         """The task that an axis config and a data config describe.
 
@@ -145,27 +168,43 @@ class Task:
                 name under `conf/dataset` or a mapping with its `source`.
             groups: the two groups; the axis's first two unless named.
             name: tells tasks of one run apart.
+            texts: a file's name under `conf/texts`, or what such a file holds: agreement, neutral
+                text and sets to keep, where `data` does not say.
+            names: a file's name under `conf/names`, or what such a file holds: how many names of
+                each group are drawn.
+            seed: of that draw.
 
         Raises:
             UserError: a key or value is wrong, or a set cannot be made.
         """
         axis_config = read_config("axis", axis) if isinstance(axis, str) else axis
-        content = read_config("data", data) if isinstance(data, str) else data
-        for key in content:
+        own_content = read_config("data", data) if isinstance(data, str) else data
+        for key in own_content:
             if key not in KEYS:
                 raise unknown("data setting", key, KEYS)
+        text_content = config_of("texts", texts)
+        for key in text_content:
+            if key not in TEXTS:
+                raise unknown("texts setting", key, TEXTS)
+        content = {**text_content, **own_content}
+        own_keep = content.get("keep") is not None and "keep" in own_content
+        if not own_keep:
+            content["keep"] = text_content.get("keep")
         own = Axis.from_config(axis_config)
+        people = People.from_config(config_of("names", names), seed)
         a, b = (group.name for group in own.pair(groups))
         words = axis_config.get("substitution")
         substitution = Substitution.from_config(own, words) if words else None
 
         def load(entry: Any, split: Split, shared: Mapping[str, Any]) -> Given:
-            mapping = {**shared, **_entry(entry)}
+            mapping = _entry(entry)
             other = mapping.pop("axis", None)
             if other is None or other == own.name:
-                data = load_set(mapping, own, substitution, split)
+                mapping = {**shared, **mapping}
+                data = load_set(mapping, own, substitution, split, people)
             else:
-                data = load_set(mapping, Axis.from_config(read_config("axis", other)), None, split)
+                axis = Axis.from_config(read_config("axis", other))
+                data = load_set(mapping, axis, None, split, people)
             path = mapping.get("path")
             named_after = path if isinstance(path, str) and not mapping.get("name") else None
             return Given(split, data, named_after)
@@ -174,19 +213,28 @@ class Task:
         entries = {key: _entries(content, key) for key in (*SPLITS, "keep")}
         sets = told_apart([load(entry, s, pair) for s in SPLITS for entry in entries[s]])
         by_split = {s: tuple(one.data for one in sets if one.split == s) for s in SPLITS}
-        agreement = content.get("agreement", AGREEMENT)
-        neutral = content.get("neutral", NEUTRAL_TEXT)
+        keep, agreement, remarks = list[CounterfactualSet](), dict[Split, CounterfactualSet](), []
+        for entry in entries["keep"]:
+            with nullcontext() if own_keep else suppress(NoFormsError):
+                keep.append(load(entry, "fit", pair).data)
+        try:
+            for s in MEASURED if content.get("agreement") else ():
+                agreement[s] = load(content["agreement"], s, pair).data
+        except NoFormsError as error:
+            remarks.append(f"{error}: agreement is no cost here")
+        neutral = content.get("neutral")
         return cls(
             axis=own,
             groups=(a, b),
             fit=by_split["fit"],
             validation=by_split["validation"],
             test=by_split["test"],
-            keep=tuple(load(entry, "fit", pair).data for entry in entries["keep"]),
-            agreement={s: load(agreement, s, {}).data for s in MEASURED} if agreement else {},
+            keep=tuple(keep),
+            agreement=agreement,
             neutral=from_config(neutral) if neutral else {},
             substitution=substitution,
             name=name,
+            remarks=tuple(remarks),
         )
 
 

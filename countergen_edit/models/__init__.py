@@ -24,11 +24,12 @@ from countergen_edit.models.language_model import (
     from_pretrained_objects,
 )
 from countergen_edit.models.loading import load
+from countergen_edit.models.own_text import written
 from countergen_edit.models.resumption import ResumingModel, resuming
 from countergen_edit.models.scoring import continuation_log_probs
 from countergen_edit.models.scratch import Scratch
 from countergen_edit.models.sites import SITES, hook_name
-from countergen_edit.models.tokens import Encoding, encode
+from countergen_edit.models.tokens import Encoding, encode, split_names
 
 __all__ = [
     "NAMES_CODE",
@@ -55,5 +56,7 @@ __all__ = [
     "log_likelihood",
     "log_probs",
     "resuming",
+    "split_names",
     "token_texts",
+    "written",
 ]

@@ -6,7 +6,7 @@ Refused: a text longer than the context; a tokenizer that belongs to another mod
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from countergen_edit.errors import UserError
@@ -61,6 +61,11 @@ def _encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:
             )
         encodings.append(Encoding(list(ids), list(offsets)))
     return encodings
+
+
+def split_names(lm: LanguageModel, names: Iterable[str]) -> dict[str, int]:
+    """Name → how many tokens it takes after a space; one is a name that the tokenizer knows."""
+    return {name: len(lm.tokenizer.tokenize(f" {name}")) for name in names}
 
 
 def excerpt(text: str) -> str:

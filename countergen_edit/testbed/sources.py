@@ -6,6 +6,7 @@ The text suits any model; only on the testbed is the truth behind it known.
 from __future__ import annotations
 
 from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.forms import NoFormsError, differs
 from countergen_edit.data.neutral import TextsBySplit, parted
 from countergen_edit.data.sources.base import Request
 from countergen_edit.testbed.files import load_truth
@@ -26,7 +27,14 @@ def family_set(request: Request, *, family: str, people: People = "planted") -> 
 
 
 def testbed_agreement(request: Request) -> CounterfactualSet:
-    """Prompts after which one form agrees with the person and the other does not."""
+    """Prompts after which one form agrees with the person and the other does not.
+
+    Raises:
+        NoFormsError: the forms of the two groups do not differ.
+    """
+    a, b = (request.axis.groups[group] for group in request.groups)
+    if not all(differs(prompt.form, a, b) for prompt in load_truth().agreement):
+        raise NoFormsError(request.axis.name, request.groups)
     return load_truth().agreement_set(request.split, request.axis, request.groups)
 
 

@@ -57,7 +57,7 @@ def test_a_config_may_choose_another_split_and_groups() -> None:
     config = read_config("dataset", "appendix_a") | {"split": "test", "groups": ["male", "female"]}
     data = load_set(config, GENDER, SWAP, "fit")
     assert data.groups == ("male", "female")
-    assert set(data.names) == {n for g in GENDER.groups.values() for n in g.names["test"]}
+    assert set(data.names) == {n for g in GENDER.groups.values() for n in g.names["test"][:10]}
 
 
 def test_unquoted_yes_and_no_are_explained() -> None:

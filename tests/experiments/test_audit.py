@@ -46,7 +46,7 @@ def make_task(families: tuple[str, ...] = ("occupations",)) -> Task:
         agreement={s: truth.agreement_set(s, gender) for s in ("validation", "test")},
         neutral={
             "fit": tuple(truth.neutral_texts()[40:50]),
-            "validation": tuple(truth.neutral_texts()[40:50]),
+            "validation": tuple(truth.neutral_texts()[50:60]),
             "test": tuple(truth.neutral_texts()[:40]),
         },
         planted=truth.planted_r(groups),
@@ -293,7 +293,7 @@ def test_the_audit_edits_at_any_site_and_several_layers(
 
 def test_neutral_text_that_was_fitted_on_is_refused() -> None:
     texts = tuple(load_truth().neutral_texts()[:3])
-    with pytest.raises(UserError, match="both fitted on and measured on"):
+    with pytest.raises(UserError, match="stands in both"):
         replace(make_task(), neutral={"test": texts, "fit": texts[:1]})
 
 

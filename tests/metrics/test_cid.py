@@ -198,10 +198,15 @@ def test_all_pairs_are_decoded_both_ways() -> None:
 
 
 def test_the_paper_s_hundred_pairs() -> None:
-    """Ten names a group, from all splits."""
-    data = template_set(
-        load_axis("nationality"), REASONS[:1], GROUPS, splits=("fit", "validation", "test")
-    )
+    """Ten names a group, from all splits, of which they are the first."""
+    splits = ("fit", "validation", "test")
+    paper = dict(zip(splits, (4, 2, 4), strict=True))
+    data = template_set(load_axis("nationality"), REASONS[:1], GROUPS, splits=splits, names=paper)
+    names = [v.name for v in data.samples[0].of("egypt_male")]
+    assert names == [
+        *("Omar", "Mohammed", "Ahmed", "Ali", "Hassan", "Mustafa"),
+        *("Khaled", "Bilal", "Abdallah", "Youssef"),
+    ]
     assert len(contrasts_of(data, (0.0,))) == 200
     [sample] = data.samples
     assert {v.text.split()[-1] for v in sample.variations} == {"he"}

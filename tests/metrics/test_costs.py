@@ -102,7 +102,7 @@ def test_perplexity_and_kl_are_their_definitions(bench: Bench, edit: Edit) -> No
     # Validation text has a name of its own, so that it is drawn apart.
     rows = by_metric(task, bench, edit, "validation")
     assert {(row.dataset, row.split, row.n) for row in rows.values()} == {
-        ("neutral_fit", "validation", 1)
+        ("neutral_validation", "validation", 1)
     }
 
 

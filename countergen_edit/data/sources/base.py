@@ -47,6 +47,7 @@ SOURCES: Registry[Source] = Registry(
         "countergen": "countergen_edit.data.sources.published:countergen",
         "testbed": "countergen_edit.testbed.sources:family_set",
         "testbed_agreement": "countergen_edit.testbed.sources:testbed_agreement",
+        "natural_agreement": "countergen_edit.data.natural:agreement",
     },
 )
 """Every data source by its name in a dataset config; a user enters one with `SOURCES.register`."""

@@ -1,8 +1,9 @@
 """The one door through which data comes in: a dataset config becomes a `CounterfactualSet`.
 
 A config is flat: `source`, the source's own keys, and optionally `name`, `split` (whose names to
-take, where it is not that of the call), `groups` and `names` (the user's own name map). Refused:
-an unknown source or key, a key that is missing.
+take, where it is not that of the call), `groups`, `names` (the user's own name map) and
+`first_names` (so many from the front of the axis's lists, whatever is drawn elsewhere). Refused: an
+unknown source or key, a key that is missing.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from typing import Any
 
 from countergen_edit.data.axis import SPLITS, Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.people import People, first_names
 from countergen_edit.data.sources.base import SOURCES, Request, Source, as_texts
 from countergen_edit.data.templates import Template, expand, require_same_slots
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.errors import UserError, unknown
 
-_SHARED_KEYS = ("source", "name", "split", "groups", "names")
+_SHARED_KEYS = ("source", "name", "split", "groups", "names", "first_names")
 
 
 def templates(request: Request, *, templates: object, outputs: object) -> CounterfactualSet:
@@ -42,7 +44,11 @@ def templates(request: Request, *, templates: object, outputs: object) -> Counte
 
 
 def load_set(
-    config: Mapping[str, Any], axis: Axis, substitution: Substitution | None, split: Split
+    config: Mapping[str, Any],
+    axis: Axis,
+    substitution: Substitution | None,
+    split: Split,
+    people: People | None = None,
 ) -> CounterfactualSet:
     """Build the set that a dataset config describes.
 
@@ -52,6 +58,7 @@ def load_set(
         substitution: Makes the variations of texts; None where the axis's own names and forms are
             all there is to substitute.
         split: Whose names the templates are crossed with, unless the config says otherwise.
+        people: How many names are drawn; None takes all.
 
     Raises:
         UserError: the config is wrong, or what it names cannot be read.
@@ -77,8 +84,14 @@ def load_set(
         substitution = substitution.between(config["groups"])
     if config.get("names"):
         substitution = substitution.with_names(config["names"])
-    request = Request(axis, own_split, substitution.groups, substitution, config.get("name"))
-    return source(request, **{k: v for k, v in config.items() if k not in _SHARED_KEYS})
+    first = config.get("first_names")
+    if first is not None and (isinstance(first, bool) or not isinstance(first, int) or first < 1):
+        raise UserError(f"first_names={first!r}: write how many names of a group")
+    draw = (people or People()) if first is None else People()
+    chosen = draw.drawn(axis) if first is None else first_names(axis, first)
+    request = Request(chosen, own_split, substitution.groups, substitution, config.get("name"))
+    data = source(request, **{k: v for k, v in config.items() if k not in _SHARED_KEYS})
+    return draw.thinned(data, axis) if split == "fit" else data
 
 
 def fingerprint(sets: Sequence[CounterfactualSet]) -> str:

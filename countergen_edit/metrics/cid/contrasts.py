@@ -8,7 +8,7 @@ Refused: templates of which the axis can fill none; a file of something else.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from countergen_edit.data.axis import Axis, Split
-from countergen_edit.data.counterfactual import CounterfactualSet, Sample
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.templates import Template, expand, slots
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, contrastive_generate
@@ -56,9 +56,11 @@ def template_set(
     groups: Sequence[str] | None,
     *,
     splits: Sequence[Split] = ("test",),
-    names: int | None = None,
+    names: int | Mapping[Split, int] | None = None,
 ) -> CounterfactualSet:
     """The templates that the axis can fill, crossed with the first `names` names of each group.
+
+    A mapping says how many of each split.
 
     Raises:
         UserError: the axis can fill none of them.
@@ -80,10 +82,22 @@ def template_set(
         variations = [
             variation
             for group in pair
-            for variation in [v for part in parts for v in part.of(group.name)][:names]
+            for variation in _first([part.of(group.name) for part in parts], splits, names)
         ]
         samples.append(Sample(template, (), tuple(variations)))
     return CounterfactualSet(DATASET, axis.name, (pair[0].name, pair[1].name), tuple(samples))
+
+
+def _first(
+    by_split: Sequence[Sequence[Variation]],
+    splits: Sequence[Split],
+    names: int | Mapping[Split, int] | None,
+) -> list[Variation]:
+    """The first variations of every split, or of all splits together."""
+    if isinstance(names, Mapping):
+        by_split = [own[: names.get(s)] for s, own in zip(splits, by_split, strict=False)]
+        names = None
+    return [variation for own in by_split for variation in own][:names]
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,8 @@ class Cid(Metric):
             axis, where `others` is for the axes that are not named. None takes those of
             `conf/metric/cid.yaml`.
         strengths: the values of λ.
-        names: how many names of each group; None takes all.
+        names: how many names of each group, from the front of its lists; by split where it is a
+            mapping; None takes all.
         splits: whose names; `test` names are those on which no edit was fitted.
         max_new_tokens: longest continuation, if its sentence does not end before.
         top_k: how many of the likeliest tokens CID chooses from.
@@ -81,16 +82,19 @@ class Cid(Metric):
         *,
         templates: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
         strengths: Sequence[float] = (0.0, 10.0, 50.0),
-        names: int | None = 4,
+        names: int | Mapping[str, int] | None = 4,
         splits: Sequence[str] = ("test",),
         max_new_tokens: int = 16,
         top_k: int = 50,
     ) -> None:
         if not strengths:
             raise UserError("metric.cid.strengths names no lambda: give some, such as [0,10,50]")
-        if names is not None and names < 1:
+        counts = names.values() if isinstance(names, Mapping) else [1 if names is None else names]
+        if any(
+            isinstance(count, bool) or not isinstance(count, int) or count < 1 for count in counts
+        ):
             raise UserError(f"metric.cid.names={names}: at least 1, or null for all")
-        for split in splits:
+        for split in (*splits, *(names if isinstance(names, Mapping) else ())):
             if split not in SPLITS:
                 raise unknown("split of metric.cid.splits", split, SPLITS)
         self.templates = templates
@@ -116,7 +120,7 @@ class Cid(Metric):
             templates,
             self.task.groups,
             splits=cast(Any, self.splits),
-            names=self.names,
+            names=cast(Any, self.names),
         )
         check_leakage(self.task.fit, [self.data])
 

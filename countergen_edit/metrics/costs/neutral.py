@@ -20,7 +20,7 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, Weights, resample, weighted_mean
 from countergen_edit.models import LanguageModel, batches, divergence, encode, log_likelihood
 
-DATASETS: Mapping[str, str] = {"test": "neutral", "validation": "neutral_fit"}
+DATASETS: Mapping[str, str] = {"test": "neutral", "validation": "neutral_validation"}
 """What the text of a split is called in rows; the names seed its resamples."""
 
 

@@ -1,0 +1,64 @@
+"""Natural English that ships with us: text about nobody, and wordings whose next word must agree.
+
+Goes out: `neutral`, texts by split, their `openings`, and `agreement`, prompts by split for an axis
+that has the forms. Refused: an axis on which no wording shows an agreement (`NoFormsError`). Texts
+and wordings are our own.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.forms import NoFormsError, differs
+from countergen_edit.data.neutral import TextsBySplit, parted
+from countergen_edit.data.sources.base import Request
+from countergen_edit.data.templates import Template, expand, slot_names
+
+_HERE = Path(__file__).parent
+
+
+def neutral() -> TextsBySplit:
+    """One to three sentences a text, about nobody, from many kinds of writing."""
+    return parted(_texts())
+
+
+def openings(words: int = 5) -> list[str]:
+    """The first words of every text."""
+    return [" ".join(text.split()[:words]) for text in _texts()]
+
+
+def _texts() -> list[str]:
+    return (_HERE / "neutral.txt").read_text("utf-8").splitlines()
+
+
+def agreement(request: Request) -> CounterfactualSet:
+    """Prompts of a split whose i-th output is the form that agrees with the i-th group.
+
+    Raises:
+        NoFormsError: the axis has no form that differs and follows a wording it can fill.
+    """
+    a, b = (request.axis.groups[group] for group in request.groups)
+    slots = {*a.forms, *({"name"} if a.names.get(request.split) else ())}
+    templates = [
+        Template(text, (f" {a.forms[form]}", f" {b.forms[form]}"))
+        for form, texts in _wordings()[request.split].items()
+        if differs(form, a, b)
+        for text in texts
+        if slot_names(text) <= slots
+    ]
+    if not templates:
+        raise NoFormsError(request.axis.name, request.groups)
+    name = request.name or f"natural_agreement_{request.split}"
+    return expand(name, templates, request.axis, request.split, request.groups)
+
+
+@cache
+def _wordings() -> dict[str, Any]:
+    """Split → form → wordings."""
+    content: dict[str, Any] = yaml.safe_load((_HERE / "agreement.yaml").read_text("utf-8"))
+    return content

@@ -1,0 +1,134 @@
+"""A draw of names is of the axis, by its seed, in pairs, and nobody else's business."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from countergen_edit.conf_path import conf_dir, read_config
+from countergen_edit.data.axis import SPLITS, Axis, Group
+from countergen_edit.data.people import MANY_WORDINGS, People
+from countergen_edit.data.task import Task
+from countergen_edit.errors import UserError
+
+NATIONALITY = Axis.from_config(read_config("axis", "nationality"))
+LEADS = {"source": "templates", "templates": ["{name} leads the"], "outputs": [" team"]}
+TEST = [{**LEADS, "name": "shop", "templates": ["{name} ran the"]}]
+
+
+def wordings(count: int) -> dict[str, Any]:
+    return {**LEADS, "templates": [f"{{name}} saw {i}" for i in range(count)]}
+
+
+def axis_of(sizes: tuple[int, int]) -> Axis:
+    groups = {
+        group: Group(group, {s: tuple(f"{group}_{s}_{i}" for i in range(size)) for s in SPLITS})
+        for group, size in zip("ab", sizes, strict=True)
+    }
+    return Axis("letters", groups)
+
+
+@given(st.integers(1, 80), st.integers(0, 3))
+def test_a_draw_has_its_size_keeps_order_and_pairs(count: int, seed: int) -> None:
+    drawn = People(fit=count, seed=seed).drawn(NATIONALITY)
+    places = set()
+    for name, group in drawn.groups.items():
+        every = NATIONALITY.groups[name].names["fit"]
+        chosen = group.names["fit"]
+        assert len(chosen) == min(count, len(every))
+        places.add(tuple(every.index(one) for one in chosen))
+        assert group.names["test"] == NATIONALITY.groups[name].names["test"]
+    assert len(places) == 1
+    assert [*next(iter(places))] == sorted(next(iter(places)))
+
+
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(1, 12))
+def test_unequal_lists_give_as_many_names_of_each_group(a: int, b: int, count: int) -> None:
+    drawn = People(fit=count, validation=count, test=count).drawn(axis_of((a, b)))
+    sizes = {len(group.names[s]) for group in drawn.groups.values() for s in SPLITS}
+    assert sizes == {min(a, b, count)}
+
+
+def test_seeds_draw_other_names_and_every_name_is_drawn_by_some() -> None:
+    draws = [
+        People(test=24, seed=seed).drawn(NATIONALITY).groups["usa_male"].names["test"]
+        for seed in range(20)
+    ]
+    assert len(set(draws)) == 20
+    assert {n for d in draws for n in d} == {*NATIONALITY.groups["usa_male"].names["test"]}
+
+
+@given(st.integers(0, 5))
+def test_fewer_names_are_some_of_more(seed: int) -> None:
+    names = [
+        set(People(test=k, seed=seed).drawn(NATIONALITY).groups["usa_male"].names["test"])
+        for k in (5, 20, 60)
+    ]
+    assert names[0] < names[1] < names[2]
+
+
+def test_a_set_changes_no_draw_of_another() -> None:
+    alone = Task.from_config("nationality", {"fit": [wordings(4)], "test": TEST}, seed=3)
+    more = {**LEADS, "name": "more", "templates": ["{name} has a"]}
+    both = Task.from_config("nationality", {"fit": [more, wordings(4)], "test": TEST}, seed=3)
+    assert both.fit[1] == alone.fit[0]
+    assert both.test == alone.test
+    other = Task.from_config("nationality", {"fit": [wordings(4)], "test": TEST}, seed=4)
+    assert other.names["fit"] != alone.names["fit"]
+
+
+def test_fitting_crosses_many_names_with_few_wordings_and_few_with_many() -> None:
+    task = Task.from_config(
+        "nationality", {"fit": [wordings(5)], "test": TEST}, names={"fit": 20, "few": 6, "test": 9}
+    )
+    [data] = task.fit
+    sizes = [[len(sample.of(group)) for group in data.groups] for sample in data.samples]
+    assert sizes == [[20, 20]] * MANY_WORDINGS + [[6, 6]] * 3
+    of_few = {tuple(v.name for v in sample.variations) for sample in data.samples[MANY_WORDINGS:]}
+    assert len(of_few) == 1
+    assert {*next(iter(of_few))} < {v.name for v in data.samples[0].variations}
+    assert [len(sample.variations) for sample in task.test[0].samples] == [18]
+    # Whoever stands at one place of a sample is one counterfactual pair, few or many.
+    lists = [NATIONALITY.groups[g].names["fit"] for g in data.groups]
+    for sample in data.samples:
+        for a, b in zip(*(sample.of(g) for g in data.groups), strict=True):
+            assert lists[0].index(a.name or "") == lists[1].index(b.name or "")
+
+
+def test_appendix_a_keeps_its_ten_names_whatever_is_drawn() -> None:
+    for names in ("default", "all", {"fit": 3, "few": 1}):
+        task = Task.from_config("gender", {"fit": ["appendix_a"], "test": TEST}, names=names)
+        [data] = task.fit
+        gender = read_config("axis", "gender")["groups"]
+        for sample in data.samples:
+            for group in data.groups:
+                own = [v.name for v in sample.of(group)]
+                assert own == gender[group]["names"]["fit"][:10]
+
+
+def test_texts_of_a_file_stay_whole() -> None:
+    people = People(fit=2, few=1)
+    data = Task.from_config("nationality", {"fit": [wordings(4)], "test": TEST}, names="all").fit[0]
+    assert people.thinned(data, NATIONALITY) == data
+
+
+@pytest.mark.parametrize("name", [path.stem for path in (conf_dir() / "names").glob("*.yaml")])
+def test_every_file_of_names_is_read(name: str) -> None:
+    assert isinstance(People.from_config(read_config("names", name)), People)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [({"fit": 0}, r"names\.fit=0"), ({"tests": 4}, "did you mean 'test'"), ({"few": True}, "few")],
+)
+def test_mistakes_are_named(config: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        People.from_config(config)
+
+
+def test_first_names_must_be_a_number() -> None:
+    with pytest.raises(UserError, match="first_names='ten'"):
+        Task.from_config("gender", {"fit": [{**LEADS, "first_names": "ten"}], "test": TEST})
