@@ -24,6 +24,7 @@ def run(config: Mapping[str, Any]) -> None:
         site=settings.edit.site,
         layers=settings.edit.layers,
         positions=settings.edit.positions,
+        sinks=settings.edit.sinks,
         seed=settings.seed,
         config=settings.config,
         command=command_line("audit"),

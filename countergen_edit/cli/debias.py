@@ -36,6 +36,7 @@ def run(config: Mapping[str, Any]) -> None:
         combine=integer("combine", config["combine"]),
         tested="chosen",
         positions=place.positions,
+        sinks=place.sinks,
         seed=settings.seed,
         config=settings.config,
         command=command_line("debias", SAVING),

@@ -63,6 +63,7 @@ def run(config: Mapping[str, Any]) -> tuple[float, float] | None:
         mix=True,
         tested="every",
         positions=settings.edit.positions,
+        sinks=settings.edit.sinks,
         scratch=scratch(config["scratch"]),
         seed=settings.seed,
         pool=Path(f"{settings.run_dir}.parts") if settings.run_dir else POOL,

@@ -15,7 +15,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.erasers import BaseEraser
 from countergen_edit.errors import UserError
-from countergen_edit.experiments.fit_data import Positions
+from countergen_edit.experiments.fit_data import Positions, Sinks
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.study import Cell, Study, check_study, least
 from countergen_edit.experiments.units import units
@@ -36,6 +36,7 @@ class Audit:
         layers: layers edited together; None chooses the single layer that leaves least bias on
             validation data.
         positions: the tokens on which erasers are fitted.
+        sinks: whether edits leave attention sinks alone (`leave`) or not (`edit`).
         seed: of everything that is drawn.
     """
 
@@ -45,6 +46,7 @@ class Audit:
     site: str = "resid_post"
     layers: tuple[int, ...] | None = None
     positions: Positions = "outputs"
+    sinks: Sinks = "leave"
     seed: int = 0
 
     def check(self, model: LanguageModel) -> None:
@@ -80,6 +82,7 @@ class Audit:
             sites=(self.site,),
             layers=self.layers,
             positions=self.positions,
+            sinks=self.sinks,
             seed=self.seed,
         )
         with units(folder, 1 + 3 * len(self.erasers)) as run:

@@ -24,7 +24,7 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.erasers import BaseEraser
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.choice import Point, choose, front, points
-from countergen_edit.experiments.fit_data import Positions
+from countergen_edit.experiments.fit_data import Positions, Sinks
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.study import Cell, Study, check_study
 from countergen_edit.experiments.units import Run, units
@@ -57,6 +57,7 @@ class Search:
         tested: whether test figures are taken of every edit or of the chosen one alone; then the
             search has seen no test set.
         positions: the tokens on which erasers are fitted.
+        sinks: whether edits leave attention sinks alone (`leave`) or not (`edit`).
         scratch: memory and disk for activations.
         seed: of everything that is drawn.
     """
@@ -71,6 +72,7 @@ class Search:
     mix: bool = True
     tested: Tested = "every"
     positions: Positions = "outputs"
+    sinks: Sinks = "leave"
     scratch: Scratch = field(default_factory=Scratch)
     seed: int = 0
 
@@ -149,6 +151,7 @@ class TaskSearch:
             sites=plan.sites,
             layers=plan.layers,
             positions=plan.positions,
+            sinks=plan.sinks,
             scratch=plan.scratch,
             seed=plan.seed,
         )

@@ -22,6 +22,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from countergen_edit.errors import UserError
+from countergen_edit.models.bos import adds_bos
 
 T = TypeVar("T")
 _HASH_CHUNK = 1 << 24  # elements moved off the device at once while hashing
@@ -81,6 +82,11 @@ class LanguageModel:
     def is_encoder_decoder(self) -> bool:
         """Whether the prompt goes into an encoder, and a decoder writes the continuation."""
         return bool(self.bridge.original_model.config.is_encoder_decoder)
+
+    @property
+    def adds_bos(self) -> bool:
+        """Whether texts begin with the beginning-of-text token, as decided when it was loaded."""
+        return adds_bos(self.tokenizer)
 
     @functools.cached_property
     def fingerprint(self) -> str:
