@@ -26,6 +26,7 @@ def run(config: Mapping[str, Any]) -> None:
         layers=settings.edit.layers,
         positions=settings.edit.positions,
         effort=thorough,
+        sinks=settings.edit.sinks,
         seed=settings.seed,
         config=settings.config,
         command=command_line("audit"),

@@ -238,6 +238,7 @@ def _folder(settings: CidSettings, model: LanguageModel) -> RunFolder:
         config=settings.config,
         model=settings.model.name,
         model_hash=model.fingerprint,
+        bos=model.adds_bos,
         data_hash="",
         seed=settings.seed,
         command=command_line("cid"),

@@ -44,6 +44,7 @@ def run(config: Mapping[str, Any]) -> None:
         tested="chosen",
         positions=place.positions,
         effort=thorough,
+        sinks=place.sinks,
         seed=settings.seed,
         config=settings.config,
         command=command_line("debias", SAVING),

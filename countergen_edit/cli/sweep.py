@@ -66,6 +66,7 @@ def run(config: Mapping[str, Any]) -> tuple[float, float] | None:
         tested="every",
         positions=settings.edit.positions,
         effort=thorough,
+        sinks=settings.edit.sinks,
         scratch=scratch(config["scratch"]),
         seed=settings.seed,
         pool=Path(f"{settings.run_dir}.parts") if settings.run_dir else POOL,

@@ -17,7 +17,7 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.erasers import BaseEraser
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.choice import Point, choose, points
-from countergen_edit.experiments.fit_data import Positions
+from countergen_edit.experiments.fit_data import Positions, Sinks
 from countergen_edit.experiments.forecast import announcement, try_pace
 from countergen_edit.experiments.halving import Halving
 from countergen_edit.experiments.run_folder import RunFolder
@@ -43,6 +43,7 @@ class Audit:
             within the budgets the one that removes most bias.
         positions: the tokens on which erasers are fitted.
         halving: how candidate layers are narrowed down; None measures each on all validation data.
+        sinks: whether edits leave attention sinks alone (`leave`) or not (`edit`).
         seed: of everything that is drawn.
     """
 
@@ -53,6 +54,7 @@ class Audit:
     layers: tuple[int, ...] | None = None
     positions: Positions = "outputs"
     halving: Halving | None = field(default_factory=Halving)
+    sinks: Sinks = "leave"
     seed: int = 0
 
     def check(self, model: LanguageModel) -> None:
@@ -90,6 +92,7 @@ class Audit:
             layers=self.layers,
             positions=self.positions,
             resumed=None if halving is None else halving.grid(model.n_layers),
+            sinks=self.sinks,
             seed=self.seed,
         )
         audit = _Running(self, study, halving)

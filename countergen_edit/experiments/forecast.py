@@ -128,6 +128,7 @@ def _capture(
             sites=study.sites,
             layers=study.layers,
             positions=study.positions,
+            sinks=study.sinks,
         )
         rows = len(data[study.sites[0]].group)
 

@@ -66,6 +66,7 @@ def make_manifest(
     config: Mapping[str, Any],
     model: str,
     model_hash: str,
+    bos: bool | None = None,
     data_hash: str,
     seed: int,
     command: Sequence[str],
@@ -78,6 +79,7 @@ def make_manifest(
         config: every setting that rows depend on.
         model: the model's name.
         model_hash: SHA-256 of its weights.
+        bos: whether its texts begin with the beginning-of-text token; None of what has no such.
         data_hash: SHA-256 of all data.
         seed: the run's seed.
         command: the command line; what sounds like a secret is masked.
@@ -89,6 +91,7 @@ def make_manifest(
     depends = {
         "config": config,
         "model_hash": model_hash,
+        "bos": bos,
         "data_hash": data_hash,
         "source_hash": source_digest(),
         "versions": versions,

@@ -21,7 +21,7 @@ from typing import Literal
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import BaseEraser
 from countergen_edit.errors import UserError
-from countergen_edit.experiments.fit_data import Positions
+from countergen_edit.experiments.fit_data import Positions, Sinks
 from countergen_edit.experiments.forecast import announcement, try_pace
 from countergen_edit.experiments.halving import Halving
 from countergen_edit.experiments.run_folder import RunFolder
@@ -53,6 +53,7 @@ class Search:
             search has seen no test set.
         positions: the tokens on which erasers are fitted.
         halving: how cells are narrowed down; None measures each on all validation data.
+        sinks: whether edits leave attention sinks alone (`leave`) or not (`edit`).
         scratch: memory and disk for activations.
         seed: of everything that is drawn.
     """
@@ -68,6 +69,7 @@ class Search:
     tested: Tested = "every"
     positions: Positions = "outputs"
     halving: Halving | None = None
+    sinks: Sinks = "leave"
     scratch: Scratch = field(default_factory=Scratch)
     seed: int = 0
 

@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import Any
 
 from countergen_edit.data.task import Task
-from countergen_edit.edits import Edit, NamedEdit
+from countergen_edit.edits import Edit, NamedEdit, Placement
 from countergen_edit.edits.named import edit_id
 from countergen_edit.erasers import ERASERS, BaseEraser, RandomDirections, fitting_threads
 from countergen_edit.errors import UserError
-from countergen_edit.experiments.fit_data import FitData, Positions, capture_sites
+from countergen_edit.experiments.fit_data import FitData, Positions, Sinks, capture_sites
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.work import measured
 from countergen_edit.metrics.base import Cost, MeasuredSplit, Metric, bias_of, default_bias
@@ -70,6 +70,7 @@ class Study:
         sites: where edits may go.
         layers: blocks at which erasers may be fitted; None takes all.
         positions: the tokens on which erasers are fitted.
+        sinks: whether edits leave attention sinks alone.
         scratch: memory and disk for activations.
         resumed: blocks from which the model goes on, where an edit leaves all below as it is; None
             takes those of all candidates. An edit elsewhere goes on from the nearest below.
@@ -86,6 +87,7 @@ class Study:
         sites: Sequence[str],
         layers: Sequence[int] | None = None,
         positions: Positions = "outputs",
+        sinks: Sinks = "leave",
         scratch: Scratch | None = None,
         resumed: Sequence[int] | None = None,
         seed: int = 0,
@@ -96,6 +98,7 @@ class Study:
         self.sites = tuple(sites)
         self.layers = layers
         self.positions = positions
+        self.sinks = sinks
         self.scratch = scratch or Scratch()
         self.seed = seed
         self.metrics = [metric.bound(task) for metric in metrics]
@@ -129,6 +132,7 @@ class Study:
             sites=self.sites,
             layers=self.layers,
             positions=self.positions,
+            sinks=self.sinks,
             scratch=self.scratch,
         )
 
@@ -172,7 +176,8 @@ class Study:
         """What every fit of this study depends on."""
         neutral = self.task.neutral.get("fit", ())
         task = [self.task.fingerprint, self.task.groups, neutral]
-        return digest([task, self.model.fingerprint, self.positions])
+        model = [self.model.fingerprint, self.model.adds_bos]
+        return digest([task, model, self.positions, self.sinks])
 
     def basis(self, cell: Cell) -> list[object]:
         """All that the edit of a cell depends on."""
@@ -192,13 +197,17 @@ class Study:
                 self._fits[key] = data.fit(cell.eraser, cell.layer)
         return self._fits[key]
 
+    def _placement(self, cell: Cell) -> Placement:
+        limit = self._captured[cell.site].limit(cell.layer)
+        return Placement(cell.site, cell.layer, self.fit(cell).erasure_, limit)
+
     def edit(self, cell: Cell) -> NamedEdit:
         """The edit of a cell: from the run where it is kept, else fitted and kept."""
         key = self.id_of(cell)
         if self.folder.has_edit(key):
             return self.folder.edit(key)
         named = NamedEdit.of(
-            Edit.at(cell.site, {cell.layer: self.fit(cell).erasure_}),
+            Edit((self._placement(cell),)),
             cell.name,
             cell.params,
             basis=self.basis(cell),
@@ -231,7 +240,8 @@ class Study:
         eraser = self.fit(cell)
         with fitting_threads(data.at(cell.layer)):
             certificate = data.certify(eraser, cell.layer, state)
-        rows = certificate_rows(certificate, self.task, int((~data.keep).sum()), self.seed)
+        n = int((data.used(eraser, cell.layer)[0] & ~data.keep).sum())
+        rows = certificate_rows(certificate, self.task, n, self.seed)
         return self.marked(rows, self.edit(cell), "validation")
 
     def measure(

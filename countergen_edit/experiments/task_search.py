@@ -52,6 +52,7 @@ class TaskSearch:
             sites=plan.sites,
             layers=plan.layers,
             positions=plan.positions,
+            sinks=plan.sinks,
             scratch=plan.scratch,
             resumed=None if halving is None else [every[i] for i in halving.grid(len(every))],
             seed=plan.seed,

@@ -8,6 +8,7 @@ model there are continuations only.
 """
 
 from countergen_edit.models.batching import Batch
+from countergen_edit.models.bos import Bos
 from countergen_edit.models.capture import Activations, capture
 from countergen_edit.models.contrastive import (
     Contrasted,
@@ -36,6 +37,7 @@ __all__ = [
     "SITES",
     "Activations",
     "Batch",
+    "Bos",
     "Contrasted",
     "ContrastiveScores",
     "Encoding",

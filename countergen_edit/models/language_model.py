@@ -22,6 +22,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from countergen_edit.errors import UserError
+from countergen_edit.models.bos import adds_bos
 
 T = TypeVar("T")
 Mask = Int[Tensor, "row time"] | Bool[Tensor, "row time time"]
@@ -97,6 +98,11 @@ class LanguageModel:
         """
         origin: dict[str, str] | None = getattr(self.bridge.original_model.config, ORIGIN, None)
         return origin
+
+    @property
+    def adds_bos(self) -> bool:
+        """Whether texts begin with the beginning-of-text token, as decided when it was loaded."""
+        return adds_bos(self.tokenizer)
 
     @functools.cached_property
     def fingerprint(self) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from countergen_edit.errors import UserError, unknown
+from countergen_edit.models.bos import Bos, set_bos
 from countergen_edit.models.gguf import alone, dequantising, read_header
 from countergen_edit.models.language_model import LanguageModel, from_pretrained_objects
 from countergen_edit.models.locating import Location, locate
@@ -37,6 +38,7 @@ def load(
     dtype: str = "float32",
     device_map: str | None = None,
     revision: str | None = None,
+    bos: Bos = "auto",
 ) -> LanguageModel:
     """Load `model` with plain `transformers`, then wrap it in a TransformerBridge.
 
@@ -46,6 +48,8 @@ def load(
         dtype: Of the weights: float32, float16, bfloat16 or float64.
         device_map: Spread a large model over devices ("auto", "balanced", …) instead of `device`.
         revision: Branch, tag or commit of a hub model.
+        bos: Whether texts begin with the beginning-of-text token; "auto" leaves that to the model's
+            own tokenizer.
     """
     if dtype not in _DTYPES:
         raise unknown("dtype", dtype, _DTYPES)
@@ -53,6 +57,7 @@ def load(
         raise UserError(f"device={device} and device_map={device_map} exclude each other: give one")
     target = _device(device)
     hf_model, tokenizer = load_plain(model, dtype, device_map, revision)
+    set_bos(tokenizer, bos, str(model))
     if device_map is None:
         hf_model.to(target)
     return from_pretrained_objects(str(model), hf_model, tokenizer)

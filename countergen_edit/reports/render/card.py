@@ -76,6 +76,7 @@ def model_card(run: Run, record: EditRecord, form: Form, parity: Parity) -> str:
         record=record,
         parameters=parameters(record),
         places=_places(record),
+        limits=[f"{p.limit:.4g}" for p in record.places if p.limit is not None],
         form=form,
         fitted=sorted({r.dataset for r in run.results.rows if r.split == "fit" and r.dataset}),
         kept=_names(config["data"].get("keep") or ()) if config.get("data") else None,
