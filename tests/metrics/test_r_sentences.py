@@ -72,6 +72,7 @@ def test_every_set_stands_in_the_sentence() -> None:
         ({"a": FELL, "b": FELL}, "Removed"),
         ({"a": FELL, "b": NOT_SHOWN}, "Partly removed"),
         ({"a": FELL, "b": ROSE}, "Partly removed"),
+        ({"a": FELL, "b": (0.01, 0.005, 0.015)}, "Partly removed"),
         ({"a": NOT_SHOWN, "b": NOT_SHOWN}, "Not removed"),
         ({"a": ROSE, "b": NOT_SHOWN}, "Added"),
     ],

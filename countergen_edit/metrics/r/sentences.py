@@ -3,8 +3,8 @@
 Comes in: the rows of `R`. Goes out: sentences about the model as it came, about an edit, and about
 what the claims rest on. A set counts as biased where its groups are told apart from names of one
 group (Holm's P over sets at most 0.05), or, where it names nobody and cannot be tested, at all. Its
-bias fell or rose where the interval of the share that is gone says so; where there was none to tell
-apart, it rose where an edit makes it one that is.
+bias fell or rose where the interval of the share that is gone says so, and the share is 2 % or more;
+where there was none to tell apart, it rose where an edit makes it one that is.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 
 SIGNIFICANT = 0.05
+LEAST = 0.02
+"""Share of the group effect that must come or go to be called a change."""
 MOST_SETS = 4
 """Sets that a sentence lists; the tables have them all."""
 
@@ -58,9 +60,11 @@ class Changes:
                 continue
             if is_tested(before) and not told_apart(before):
                 (rose if told_apart(after) else without).append(gone)
-            elif gone.lo is not None and gone.lo > 0:
+            elif abs(gone.value or 0.0) < LEAST or gone.lo is None or gone.hi is None:
+                unchanged.append(gone)
+            elif gone.lo > 0:
                 fell.append(gone)
-            elif gone.hi is not None and gone.hi < 0:
+            elif gone.hi < 0:
                 rose.append(gone)
             else:
                 unchanged.append(gone)
