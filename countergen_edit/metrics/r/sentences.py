@@ -3,7 +3,7 @@
 Comes in: the rows of `R`. Goes out: sentences about the model as it came, about an edit, and about
 what the claims rest on. A set counts as biased where its groups are told apart from names of one
 group (Holm's P over sets at most 0.05), or, where it names nobody and cannot be tested, at all. Its
-bias fell or rose where the interval of the share that is gone says so, and the share is 2 % or more;
+bias fell or rose where the interval of the share that is gone says so and the share is 2 % or more;
 where there was none to tell apart, it rose where an edit makes it one that is.
 """
 
