@@ -77,15 +77,15 @@ def _kinds() -> tuple[type[nn.Module], ...]:
 
 
 def _find(model: LanguageModel, placement: Placement) -> str:
-    if placement.limit is not None:
-        raise UserError(
-            f"an edit at site {placement.site} that leaves attention sinks alone does not fold "
-            f"into weights, which treat every token alike; {INSTEAD}"
-        )
     if placement.site == "resid_post":
         raise UserError(
             "an edit at site resid_post does not fold into weights: what it removes also comes "
             f"along the skip path, which no weight sees; {INSTEAD}"
+        )
+    if placement.limit is not None:
+        raise UserError(
+            f"an edit at site {placement.site} that leaves attention sinks alone does not fold "
+            f"into weights, which treat every token alike; {INSTEAD}"
         )
     kinds = (nn.Embedding,) if placement.site == "embed" else _kinds()
     return projection_name(model, placement.site, placement.layer, kinds)

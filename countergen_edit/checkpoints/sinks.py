@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from countergen_edit.checkpoints.folding import folds
 from countergen_edit.checkpoints.parity import compared, in_memory
 from countergen_edit.edits import Edit, Placement
 from countergen_edit.errors import UserError
@@ -28,10 +29,10 @@ def require_every_position(model: LanguageModel, edit: Edit, texts: Sequence[str
         texts: what the cost is measured on; the first few.
 
     Raises:
-        UserError: the edit has a limit.
+        UserError: the edit has a limit, and would fold without it.
     """
-    if not edit.leaves_sinks:
-        return
+    if not edit.leaves_sinks or not folds(model, edit.everywhere()):
+        return  # what does not fold anyway is refused with that reason
     ids = compared(model, texts)
     tokens = sum(map(len, ids))
     raise UserError(

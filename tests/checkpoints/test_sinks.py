@@ -85,4 +85,6 @@ def test_what_folds_at_every_position_is_carried_where_sinks_are_left(
     assert kl is not None
     assert float(kl[1]) == pytest.approx(float(torch.cat(divergences).mean()), rel=1e-2)
     assert float(kl[1]) > 0.01
+    with pytest.raises(UserError, match="skip path"):
+        save_checkpoint(model, fitted(model), tmp_path / "folded", form="folded", texts=TEXTS)
     assert not list(tmp_path.iterdir())
