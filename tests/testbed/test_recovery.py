@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from safetensors import safe_open
 
-from countergen_edit.experiments.verify_testbed import verify_testbed
+from countergen_edit.experiments.verify_testbed import EVERY_FAMILY, verify_testbed
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import directory, load_axis, load_truth
@@ -42,6 +42,33 @@ def test_measured_r_is_near_planted_r_in_every_family(
     assert difference <= {"origins": 0.2, "reasons": 0.12}.get(family, 0.08)
 
 
+def test_measured_group_effects_are_those_planted(rows: dict[tuple[str, str], Row]) -> None:
+    for metric in ("group_effect_correlation", "planted_difference_correlation"):
+        correlation = rows[metric, EVERY_FAMILY].value
+        assert correlation is not None
+        assert correlation >= 0.98
+
+
+@pytest.mark.parametrize("family", ["drinks", "double_bind_baseline"])
+def test_where_only_people_differ_hardly_a_group_effect_is_left(
+    family: str, rows: dict[tuple[str, str], Row]
+) -> None:
+    """Two people differ by some 0.7 nats there, the means of sixty women and men by chance."""
+    assert rows["planted_group_effect", family].value == pytest.approx(0, abs=1e-9)
+    effect = rows["group_effect", family].value
+    assert effect is not None
+    assert effect <= 0.15
+
+
+@pytest.mark.parametrize("family", load_truth().leanings.families)
+def test_people_lean_as_planted_after_wordings_never_fitted(
+    family: str, rows: dict[tuple[str, str], Row]
+) -> None:
+    correlation = rows["planted_leaning_correlation", family].value
+    assert correlation is not None
+    assert correlation >= 0.75
+
+
 def test_pronouns_agree_with_their_person(rows: dict[tuple[str, str], Row]) -> None:
     for group in ("femalemale", "female", "male"):
         value = rows["agreement", group].value
@@ -50,7 +77,7 @@ def test_pronouns_agree_with_their_person(rows: dict[tuple[str, str], Row]) -> N
 
 
 def test_every_name_is_one_token(testbed: LanguageModel) -> None:
-    for person in people(load_axis("gender"), load_axis("nationality")):
+    for person in people(load_truth(), load_axis("gender")):
         for text in (person.name, f" {person.name}"):
             ids = testbed.tokenizer(text).input_ids
             assert len(ids) == 1, text
