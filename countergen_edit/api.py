@@ -19,8 +19,10 @@ from countergen_edit.conf_path import config_of
 from countergen_edit.data.task import Task
 from countergen_edit.describing import described, named, own_code
 from countergen_edit.erasers import ERASERS, BaseEraser
+from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import Audit
 from countergen_edit.experiments.fit_data import Positions
+from countergen_edit.experiments.halving import Effort, plan_of
 from countergen_edit.experiments.manifest import make_manifest
 from countergen_edit.experiments.parts import parts_of, take_files
 from countergen_edit.experiments.run_folder import RunFolder
@@ -50,7 +52,7 @@ def load(
     """A causal language model; a checkpoint of this package brings its edit.
 
     Args:
-        name: a hub id, a directory, or `testbed`, the shipped model.
+        name: a hub id, a directory, a GGUF file, or `testbed`, the shipped model.
         device: `cpu`, `cuda`, `mps`; `auto` takes a GPU where there is one.
         dtype: `float32`, `bfloat16`, `float16` or `float64`.
         device_map: spreads a large model over devices.
@@ -99,6 +101,7 @@ def audit(
     site: str = "resid_post",
     layers: Sequence[int] | None = None,
     positions: Positions = "outputs",
+    effort: Effort = "halving",
     seed: int = 0,
     config: Mapping[str, Any] | None = None,
     command: Sequence[str] | None = None,
@@ -113,8 +116,11 @@ def audit(
         folder: where results go and from where a run continues; unless given, one under `runs`
             that is named after what the run depends on.
         site: where edits go.
-        layers: layers edited together; None chooses the one that leaves least bias on validation.
+        layers: layers edited together; None chooses one on validation data: of those that keep
+            within the budgets of the costs the one that removes most bias.
         positions: the tokens on which erasers are fitted: `outputs`, `last` or `onward`.
+        effort: `halving` narrows many layers down on few validation data first; `full` measures
+            each on all.
         seed: of everything that is drawn.
         config: the settings that the run depends on, where they came from a command line.
         command: that command line.
@@ -130,6 +136,7 @@ def audit(
         site,
         None if layers is None else tuple(layers),
         positions,
+        plan_of(effort),
         seed,
     )
     plan.check(model)
@@ -153,6 +160,7 @@ def search(
     mix: bool = False,
     tested: Tested = "chosen",
     positions: Positions = "outputs",
+    effort: Effort = "halving",
     scratch: Scratch | None = None,
     seed: int = 0,
     pool: Path | None = None,
@@ -163,8 +171,8 @@ def search(
     """Try every layer and eraser; of the edits within the budgets take what removes most bias.
 
     Args:
-        model, task, erasers, metrics, folder, positions, seed, config, command: as in `audit`; of
-            several tasks each is searched by itself, and costs among the metrics have the budgets.
+        model, task, erasers, metrics, folder, positions, effort, seed, config, command: as in
+            `audit`; of several tasks each is searched by itself.
         sites: where edits go.
         layers: blocks, from 0; None takes all.
         ranks: ranks for the erasers that take one; empty leaves each at its own.
@@ -178,6 +186,8 @@ def search(
     Raises:
         UserError: something cannot be as it is asked for; no folder is then made.
     """
+    if effort == "halving" and not finish:
+        raise UserError("effort=halving compares all cells, of which a job has a part: effort=full")
     model = load(model) if isinstance(model, str) else model
     tasks = [with_truth(model, t) for t in ([task] if isinstance(task, Task) else task)]
     plan = Search(
@@ -191,6 +201,7 @@ def search(
         mix,
         tested,
         positions,
+        plan_of(effort),
         scratch or Scratch(),
         seed,
     )
@@ -276,6 +287,7 @@ def _place(
         seed=plan.seed,
         command=command,
         metrics=plan.metrics,
+        origin=model.origin,
     )
     measuring = [described(metric, without=("budget",)) for metric in plan.metrics]
     alike = [manifest[key] for key in ("model_hash", "source_hash", "versions", "seed")]

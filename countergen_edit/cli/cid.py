@@ -234,6 +234,7 @@ def _folder(settings: CidSettings, model: LanguageModel) -> RunFolder:
         seed=settings.seed,
         command=command_line("cid"),
         metrics=[settings.metric] if settings.metric else [],
+        origin=model.origin,
     )
     label = f"{settings.action}-{Path(settings.model.name).name}-{settings.task.name}"
     place = Path("runs") / "cid" / f"{label}-{manifest['fingerprint'][:8]}"

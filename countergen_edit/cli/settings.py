@@ -18,6 +18,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.experiments.fit_data import POSITIONS, Positions
+from countergen_edit.experiments.halving import EFFORTS, Effort
 from countergen_edit.metrics.base import METRICS, Metric
 from countergen_edit.models import LanguageModel, Scratch
 
@@ -198,6 +199,18 @@ def words(key: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
         raise UserError(f"{key}={value!r}: write a list of names")
     return tuple(dict.fromkeys(value))
+
+
+def effort(value: Any) -> Effort:
+    """How thoroughly candidates are measured.
+
+    Raises:
+        UserError: there is no such effort.
+    """
+    if value not in EFFORTS:
+        raise unknown("effort", str(value), EFFORTS)
+    checked: Effort = value
+    return checked
 
 
 def searched_layers(value: Any, model: LanguageModel) -> tuple[int, ...] | None:

@@ -9,6 +9,7 @@ its own directory, and `Task.planted_in` takes it from there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,6 +22,7 @@ from countergen_edit.data.set_names import Given, told_apart
 from countergen_edit.data.sources import fingerprint, load_set
 from countergen_edit.data.splits import check_leakage
 from countergen_edit.data.text.substitution import Substitution
+from countergen_edit.data.thinning import few_texts, few_variations
 from countergen_edit.errors import UserError, unknown
 
 AGREEMENT: Mapping[str, Any] = {"source": "testbed_agreement", "axis": "gender"}
@@ -100,6 +102,31 @@ class Task:
         """The task with what is known to be planted in the model that is asked."""
         effect = {} if planted_effect is None else dict(planted_effect)
         return replace(self, planted=dict(planted), planted_effect=effect)
+
+    @property
+    def most_names(self) -> int:
+        """How many variations a group has in the widest validation set; 0 without such sets."""
+        return max((data.widest for data in self.validation), default=0)
+
+    def thinned(self, names: int, seed: int = 0) -> Task:
+        """The task with so few validation names a group, and as small a share of neutral texts.
+
+        What is fitted on and what is tested stay as they are. Few names are among more of them, so
+        that measurements on samples that grow build on each other; the draw is the seed's.
+        """
+        share = names / max(self.most_names, 1)
+        texts = self.neutral.get("validation", ())
+        agreement, neutral = dict(self.agreement), dict(self.neutral)
+        if "validation" in agreement:
+            agreement["validation"] = few_variations(agreement["validation"], names, seed)
+        if texts:
+            neutral["validation"] = few_texts(texts, math.ceil(share * len(texts)), seed)
+        return replace(
+            self,
+            validation=tuple(few_variations(data, names, seed) for data in self.validation),
+            agreement=agreement,
+            neutral=neutral,
+        )
 
     @classmethod
     def from_config(

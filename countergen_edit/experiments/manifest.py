@@ -70,6 +70,7 @@ def make_manifest(
     seed: int,
     command: Sequence[str],
     metrics: Sequence[Metric] = (),
+    origin: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The manifest of a run; `fingerprint` covers all that its rows depend on.
 
@@ -81,6 +82,7 @@ def make_manifest(
         seed: the run's seed.
         command: the command line; what sounds like a secret is masked.
         metrics: what is measured, so that a report finds whoever shows it.
+        origin: the file that the weights were made of, where they were made of one.
     """
     versions = {name: metadata.version(name) for name in PACKAGES}
     versions["countergen-edit"] = countergen_edit.__version__
@@ -96,6 +98,7 @@ def make_manifest(
         "schema": SCHEMA,
         "fingerprint": digest(depends),
         "model": model,
+        **({"model_origin": dict(origin)} if origin else {}),
         **{k: v for k, v in depends.items() if k != "config"},
         "python": platform.python_version(),
         "command": masked(command),

@@ -16,7 +16,7 @@ from countergen_edit.models.contrastive import (
     contrastive_generate,
     token_texts,
 )
-from countergen_edit.models.distributions import batches, log_probs
+from countergen_edit.models.distributions import batches, divergence, log_likelihood, log_probs
 from countergen_edit.models.generation import generate
 from countergen_edit.models.language_model import (
     NAMES_CODE,
@@ -46,11 +46,13 @@ __all__ = [
     "check_contrasts",
     "continuation_log_probs",
     "contrastive_generate",
+    "divergence",
     "encode",
     "from_pretrained_objects",
     "generate",
     "hook_name",
     "load",
+    "log_likelihood",
     "log_probs",
     "resuming",
     "token_texts",

@@ -15,7 +15,7 @@ from jaxtyping import Float, Float32, Int
 from torch import Tensor
 
 from countergen_edit.errors import UserError, unknown
-from countergen_edit.models.batching import Batch, plan
+from countergen_edit.models.batching import Batch, batch_tokens, plan, within_memory
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
 from countergen_edit.models.scratch import Scratch
@@ -45,7 +45,7 @@ def capture(
     layers: Sequence[int] | None = None,
     starts: Sequence[int] | None = None,
     positions: Literal["last", "onward"] = "last",
-    max_batch_tokens: int = 16384,
+    max_batch_tokens: int | None = None,
     scratch: Scratch | None = None,
     progress: str | None = None,
 ) -> Activations:
@@ -63,7 +63,7 @@ def capture(
         positions: "last", the last token of each text; "onward", every token that shows text
             beyond `starts`, a straddling one included. The tokens before are the same for all
             groups, and would teach a classifier that nothing differs.
-        max_batch_tokens: Changes speed and memory, not the result.
+        max_batch_tokens: Changes speed and memory, not the result; None takes `batch_tokens`.
         scratch: Where the values go that memory is too small for; all stay in memory if None.
         progress: Description of a progress bar.
     """
@@ -93,9 +93,10 @@ def capture(
     batches = plan(
         [tuple(e.ids[: span[-1] + 1]) for e, span in zip(encodings, spans, strict=True)],
         spans,
-        max_batch_tokens=max_batch_tokens,
+        max_batch_tokens=batch_tokens(lm, max_batch_tokens),
     )
-    for batch in track(batches, progress):
+
+    def run(batch: Batch) -> None:
         hooks = [
             (name, _gather(batch, values[site][k]))
             for site, names in names_at.items()
@@ -103,6 +104,9 @@ def capture(
         ]
         with lm.bridge.hooks(fwd_hooks=hooks):
             lm.run_blocks(batch.ids, batch.mask)
+
+    for batch in track(batches, progress):
+        within_memory(batch, run)
     return Activations(values, np.repeat(np.arange(len(texts)), counts))
 
 

@@ -70,6 +70,7 @@ def model_card(run: Run, record: EditRecord, form: Form, parity: Parity) -> str:
     body = template.render(
         title=f"{Path(base).name}, edited",
         base=base if _on_hub(base) else Path(base).name,
+        origin=manifest.get("model_origin"),
         groups=(first.group_a, first.group_b),
         axis=first.axis,
         record=record,
