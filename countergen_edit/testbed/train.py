@@ -64,7 +64,7 @@ def train_tokenizer(corpus: Sequence[str], names: Sequence[str]) -> PreTrainedTo
 
 
 def model_config(vocabulary: int, end: int) -> GPT2Config:
-    """About 1.5 million parameters in six blocks of the GPT-2 architecture."""
+    """About 1.6 million parameters in six blocks of the GPT-2 architecture."""
     return GPT2Config(
         vocab_size=vocabulary,
         n_positions=CONTEXT,

@@ -249,7 +249,7 @@ def test_the_families_of_facts_differ_more_than_any_other(truth: Truth) -> None:
     for family in ("voices", "competitions"):
         [prompt, *_] = truth.of(family, "test")
         for split in ("fit", "validation", "test"):
-            assert truth.of(family, split)  # type: ignore[arg-type]
+            assert truth.of(family, split)
         assert min(abs(effect[prompt.template, o]) for o in prompt.outputs) > 3
     assert not set(truth.facts) & set(truth.leanings.families)
 
