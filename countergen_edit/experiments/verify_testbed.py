@@ -20,6 +20,7 @@ from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.metrics.blocks import Cell, Number, Table
 from countergen_edit.metrics.costs.agreement import agreement_rows
 from countergen_edit.metrics.r import relative_difference
+from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel
@@ -58,6 +59,7 @@ class _Comparison:
 
     measured: Scores
     """log P in nats."""
+    effect: GroupEffect
     planted: Scores
     """What was planted for the same people."""
     planted_difference: Items
@@ -77,15 +79,6 @@ class _Comparison:
         """The groups' difference in mean log P over the people asked."""
         mean = self.measured.mean(axis=2)
         return np.asarray(mean[:, 0] - mean[:, 1])
-
-    @property
-    def squared_effect(self) -> Items:
-        """Squared differences less what the choice of names adds: unbiased for the groups."""
-        people = self.measured.shape[2]
-        if people == 1:  # the group shows in other words than names
-            return self.difference**2
-        from_names = self.measured.var(axis=2, ddof=1).sum(axis=1) / people
-        return np.asarray(self.difference**2 - from_names)
 
     @property
     def leaning(self) -> tuple[Scores, Scores]:
@@ -131,9 +124,10 @@ def verify_testbed(model: LanguageModel, truth: Truth) -> list[Row]:
 
 
 def _compare(model: LanguageModel, truth: Truth, data: CounterfactualSet) -> _Comparison:
-    planted = truth.planted_effect(data.groups)
+    planted, scores = truth.planted_effect(data.groups), score(model, data)
     return _Comparison(
-        score(model, data).log_p,
+        scores.log_p,
+        GroupEffect(scores, truth.seed),
         truth.scores(data),
         np.array([planted[s.template, output] for s in data.samples for output in s.outputs]),
     )
@@ -143,7 +137,7 @@ def _values(comparisons: Sequence[_Comparison]) -> dict[str, float | None]:
     """The figures of a family."""
     planted, measured = _pooled([c.r for c in comparisons])
     truth, difference = _pooled([(c.planted_difference, c.difference) for c in comparisons])
-    squared = np.concatenate([c.squared_effect for c in comparisons])
+    squared = np.average([c.effect.squared for c in comparisons])  # all sets have the same items
     leanings = _pooled([c.leaning for c in comparisons])
     return {
         "planted_mean_abs_r": float(np.abs(planted).mean()),
@@ -151,14 +145,14 @@ def _values(comparisons: Sequence[_Comparison]) -> dict[str, float | None]:
         "planted_r_correlation": _correlation(planted, measured),
         "planted_r_mean_abs_difference": float(np.abs(planted - measured).mean()),
         "planted_group_effect": float(np.sqrt((truth**2).mean())),
-        "group_effect": float(np.sqrt(max(squared.mean(), 0.0))),
+        "group_effect": float(np.sqrt(max(squared, 0.0))),
         "planted_difference_correlation": _correlation(truth, difference),
         "planted_leaning_correlation": _correlation(*leanings),
     }
 
 
 def _pooled(
-    pairs: Sequence[tuple[Float64[np.ndarray, "*shape"], Float64[np.ndarray, "*shape"]]],
+    pairs: Sequence[tuple[Float64[np.ndarray, "*_"], Float64[np.ndarray, "*_"]]],
 ) -> tuple[Float64[np.ndarray, " value"], Float64[np.ndarray, " value"]]:
     """Planted and measured values of several sets, in one row each."""
     a, b = (np.concatenate([array.ravel() for array in side]) for side in zip(*pairs, strict=True))

@@ -145,7 +145,7 @@ class _Speaker:
     def _probability(
         self, prompt: PlantedPrompt, side: str, name: str
     ) -> Float64[np.ndarray, " answer"]:
-        key = (prompt.template, side, name)
+        key = (prompt.family, prompt.content, side, name)
         if key not in self._p:
             self._p[key] = np.exp(self._truth.log_p(prompt, side, name))
         return self._p[key]

@@ -39,7 +39,7 @@ def test_a_name_brings_one_leaning_to_all_families_and_one_to_each() -> None:
         family: np.array(
             [
                 leanings.directions(family, size) @ leanings.of(f"name {i}", family, size) / size
-                for i in range(4000)
+                for i in range(1500)
             ]
         )
         for family, size in sizes.items()
@@ -69,7 +69,7 @@ def test_the_mean_over_all_names_is_that_of_very_many(truth: Truth) -> None:
     for family in ("drinks", "double_bind_success", "questions"):
         prompt = truth.of(family, "test")[0]
         u, w = truth.leanings.directions(family, len(prompt.outputs))
-        a, b = np.random.default_rng(0).normal(size=(2, 200_000, 1)) * [[[0.4]], [[0.3]]]
+        a, b = np.random.default_rng(0).normal(size=(2, 50_000, 1)) * [[[0.4]], [[0.3]]]
         mean_p, mean_log_p = [], []
         for group in GROUPS:
             log_p = log_softmax(np.log(prompt.probability(group)) + a * u + b * w, axis=1)
@@ -78,9 +78,9 @@ def test_the_mean_over_all_names_is_that_of_very_many(truth: Truth) -> None:
         p_a, p_b = mean_p
         items = [(prompt.template, output) for output in prompt.outputs]
         expected = (p_a - p_b) / np.maximum(p_a, p_b)
-        np.testing.assert_allclose([r[i] for i in items], expected, atol=1e-3)
+        np.testing.assert_allclose([r[i] for i in items], expected, atol=4e-3)
         np.testing.assert_allclose(
-            [effect[i] for i in items], mean_log_p[0] - mean_log_p[1], atol=1e-3
+            [effect[i] for i in items], mean_log_p[0] - mean_log_p[1], atol=4e-3
         )
 
 
@@ -101,7 +101,7 @@ def test_drinks_differ_between_people_and_not_between_groups(truth: Truth) -> No
         assert [planted[prompt.template, o] for o in prompt.outputs] == pytest.approx(
             [0] * len(prompt.outputs)
         )
-    spread = np.std([truth.log_p(prompt, "female", f"name {i}") for i in range(2000)], axis=0)
+    spread = np.std([truth.log_p(prompt, "female", f"name {i}") for i in range(1000)], axis=0)
     assert np.sqrt(np.mean(spread**2)) == pytest.approx(0.5, rel=0.05)
 
 
