@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.work import Pace, Work
 from countergen_edit.metrics.rows import Row
-from countergen_edit.models.progress import Bar, announce, bar
+from countergen_edit.models.progress import Bar, announce, bar, watched
 
 TRUST = 0.1
 """Share of the whole that must have run before its own pace counts as much as the trial's."""
@@ -120,8 +120,8 @@ def units(
     Args:
         folder: where rows go.
         parts: rows by unit that another process has recorded, taken over as they are.
-        pace: measures how fast the model is.
+        pace: measures how fast the model is, which takes a while: only where somebody watches.
         about: what is said with the first estimate.
     """
     with bar() as progress:
-        yield Run(folder, progress, pace, about, parts or {})
+        yield Run(folder, progress, pace if watched() else None, about, parts or {})

@@ -30,13 +30,18 @@ def console() -> Console:
     return Console(stderr=True)
 
 
+def watched() -> bool:
+    """Whether anybody sees a bar: whether standard error is a terminal."""
+    return sys.stderr.isatty()
+
+
 def track(items: Sequence[T], description: str | None) -> Iterator[T]:
     """Yield the items, showing how many are done once two seconds have passed.
 
     >>> list(track([1, 2, 3], None))
     [1, 2, 3]
     """
-    if description is None or not sys.stderr.isatty():
+    if description is None or not watched():
         yield from items
         return
     from rich.progress import Progress
