@@ -83,7 +83,7 @@ def test_the_python_example_audits_edits_and_saves_in_ten_lines(
     assert len([line for line in example.splitlines() if line]) <= 10
     exec(compile(example, "README.md", "exec"), {})
     out = capsys.readouterr().out
-    assert "Removed: preserving" in out
+    assert "emoved: under preserving" in out
     assert "mean_abs_r" in out
     assert out.splitlines()[-1].startswith("['")  # what the edited model says of Jane
     assert is_checkpoint("debiased")

@@ -131,6 +131,10 @@ def settings_of(command: str) -> list[Setting]:
     return [*settings.values()]
 
 
+BUDGET_WORDS = {"tolerance": "budget", "loss": "budget"}
+"""What budgets were called in version 0.1."""
+
+
 def nearest_setting(command: str, key: str) -> str:
     """The setting that a key most likely means: by words they share, then by letters.
 
@@ -139,10 +143,11 @@ def nearest_setting(command: str, key: str) -> str:
     """
     groups = [choice.group for choice in choices_of(command)]
     keys = [*(setting.key for setting in settings_of(command)), *groups]
+    meant = {BUDGET_WORDS.get(word, word) for word in _words(key)}
     frequency = Counter(word for known in keys for word in {*_words(known)})
 
     def likeness(known: str) -> tuple[float, float]:
-        shared = {*_words(known)} & {*_words(key)}  # the rarer a word, the more it says
+        shared = {*_words(known)} & meant  # the rarer a word, the more it says
         return sum(1 / frequency[word] for word in shared), SequenceMatcher(
             None, key, known
         ).ratio()

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import countergen_edit as ce
 from countergen_edit.checkpoints import load_checkpoint
 from countergen_edit.cli.main import main
 from countergen_edit.data.axis import SPLITS
@@ -14,7 +15,6 @@ from countergen_edit.experiments.run_folder import RESULTS, read_rows
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
-from countergen_edit.testbed import load_axis, load_truth
 
 TRAITS = [f"data.{split}=[{{source:testbed,family:traits}}]" for split in SPLITS]
 QUICK = ["eraser=preserving", "metric=[r]", "combine=2", "layers=[4,5]", *TRAITS]
@@ -58,14 +58,14 @@ def test_the_edit_keeps_to_the_budgets_and_removes_the_bias(run: Path) -> None:
     assert lost <= 0.01
     assert value(rows, "perplexity_ratio", edit=edit, split="test") <= 1.01
     assert value(rows, "kl", edit=edit, split="test") <= 0.05
-    removed = [r.value for r in rows if r.metric == "abs_r_reduction" and r.edit == edit]
-    assert max(v for v in removed if v is not None) > 0.95
+    removed = [r.value for r in rows if r.metric == "group_effect_removed" and r.edit == edit]
+    assert max(v for v in removed if v is not None) > 0.85
 
 
 def test_the_saved_model_is_the_one_that_was_audited(run: Path) -> None:
     rows = read_rows(run / RESULTS)
     edit = next(r.edit for r in rows if r.eraser == "preserving" and r.split == "test")
-    data = load_truth().counterfactual_set("traits", "test", load_axis("gender"))
+    [data] = [s for s in ce.task("gender", "contexts").test if s.name == "traits_test"]
     model = load_checkpoint(run / "checkpoint")
     again = float(np.abs(r_values(score(model, data))).mean())
     audited = value(rows, "mean_abs_r", edit=edit, dataset=data.name)

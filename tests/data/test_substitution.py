@@ -84,7 +84,7 @@ REVERSIBLE = [
 
 UNTOUCHED = [
     "The manager managed the history of the sheep there.",
-    "Thesis, shelter, herd, hiss, boycott, mend, Janet, Johnson",
+    "Thesis, shelter, herd, hiss, boycott, mend, Janeway, Johnson",
     "the man-made lake",
     "you guys",
     "Gossip Girl and Wonder Woman",

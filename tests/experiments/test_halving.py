@@ -105,7 +105,7 @@ def make_task() -> Task:
         test=(truth.counterfactual_set("stereotypes", "test", gender),),
         agreement={s: truth.agreement_set(s, gender) for s in ("validation", "test")},
         neutral={
-            "fit": tuple(neutral[40:60]),
+            "fit": tuple(neutral[60:80]),
             "validation": tuple(neutral[40:60]),
             "test": tuple(neutral[:4]),
         },

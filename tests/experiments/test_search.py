@@ -96,7 +96,7 @@ def make_task(name: str = "") -> Task:
         test=(sets["test"],),
         agreement={s: sets[f"agreement_{s}"] for s in ("validation", "test")},
         neutral={
-            "fit": tuple(neutral[40:42]),
+            "fit": tuple(neutral[50:52]),
             "validation": tuple(neutral[40:42]),
             "test": tuple(neutral[:4]),
         },

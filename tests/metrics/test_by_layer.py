@@ -45,7 +45,7 @@ def results_of(split: str, records: list[EditRecord] = RECORDS) -> Results:
     for i, e in enumerate([None, *records]):
         columns = e.columns if e else {}
         for metric, dataset, pair in (
-            ("mean_abs_r", "work_test", ("female", "male")),
+            ("group_effect", "work_test", ("female", "male")),
             ("agreement", "agreement", ("female", "male")),
             ("agreement", "agreement", ("female", "")),
         ):
@@ -92,10 +92,10 @@ def test_a_single_layer_is_no_figure() -> None:
 def test_the_split_is_that_on_which_every_layer_was_measured() -> None:
     validated, tested = results_of("validation"), results_of("test", [RECORDS[1]])
     both = Results([*validated.rows, *tested.rows], validated.records)
-    assert widest_split(both, "mean_abs_r") == "validation"
-    assert widest_split(results_of("test"), "mean_abs_r") == "test"
+    assert widest_split(both, "group_effect") == "validation"
+    assert widest_split(results_of("test"), "group_effect") == "test"
     everything = Results([*validated.rows, *results_of("test").rows], validated.records)
-    assert widest_split(everything, "mean_abs_r") == "test"
+    assert widest_split(everything, "group_effect") == "test"
     assert "(validation data)" in R.sections(both)[-1].figures()[0].title
 
 
@@ -132,7 +132,7 @@ def test_certificates_are_shown() -> None:
     assert {(r.dataset, r.split, r.n, r.seed) for r in rows} == {("work_fit", "validation", 12, 3)}
     assert {r.value for r in rows if r.metric == "variance_removed"} == {None}
     # The edit that is shown was measured on test data.
-    tested = [Row("mean_abs_r", 0.1, split="test", **RECORDS[0].columns)]
+    tested = [Row("group_effect", 0.1, split="test", **RECORDS[0].columns)]
     results = Results([*rows, *tested], {e.id: e for e in RECORDS})
     [section] = Guardedness.sections(results)
     assert section.name == "layers"

@@ -171,8 +171,8 @@ def test_a_column_is_sorted_by_its_figures_and_back(page: Any) -> None:
 def test_signed_figures_are_sorted_as_numbers(page: Any) -> None:
     open_tab(page, "examples")
     table = find_table(page, "Prompts and outputs")
-    page.find_element("css selector", f"#{table} thead th:nth-child(5) button").click()
-    values = [float(text.replace("−", "-")) for text in column(page, table, 4)]
+    page.find_element("css selector", f"#{table} thead th:nth-child(6) button").click()
+    values = [float(text.replace("−", "-")) for text in column(page, table, 5)]
     assert values == sorted(values)
     assert values[0] < 0
 
