@@ -38,9 +38,11 @@ EFFECTS = {
     "planted_group_effect": "group effect planted",
     "group_effect": "group effect measured",
     "planted_difference_correlation": "correlation of items",
-    "planted_leaning_correlation": "correlation of names",
+    "leaning_across_correlation": "correlation of a",
+    "leaning_within_correlation": "correlation of b",
 }
-"""Row metrics of a family, as the tables call them."""
+"""Row metrics of a family, as the tables call them; a and b are what names lean to in all families
+and in this one (`testbed/leanings.py`)."""
 EVERY_FAMILY = "families of gender"
 """What the rows over all families of an axis are about."""
 NATIONALITY_PAIRS = (
@@ -80,14 +82,6 @@ class _Comparison:
         mean = self.measured.mean(axis=2)
         return np.asarray(mean[:, 0] - mean[:, 1])
 
-    @property
-    def leaning(self) -> tuple[Scores, Scores]:
-        """How people differ from the mean of their group, planted and measured."""
-        planted, measured = (
-            log_p - log_p.mean(axis=2, keepdims=True) for log_p in (self.planted, self.measured)
-        )
-        return planted, measured
-
 
 def planted_sets(truth: Truth, family: str, split: Split) -> list[CounterfactualSet]:
     """The sets of a family in a split: one for gender, three pairs of groups for nationality."""
@@ -108,7 +102,7 @@ def verify_testbed(model: LanguageModel, truth: Truth) -> list[Row]:
     for family in truth.families:
         sets = planted_sets(truth, family, SPLIT)
         comparisons = [_compare(model, truth, data) for data in sets]
-        values = _values(comparisons)
+        values = _values(comparisons) | _leaning_correlations(truth, family, sets, comparisons)
         rows += _rows(family, values, sum(len(c.difference) for c in comparisons))
         if sets[0].axis == "gender":
             gender[family] = values
@@ -138,7 +132,6 @@ def _values(comparisons: Sequence[_Comparison]) -> dict[str, float | None]:
     planted, measured = _pooled([c.r for c in comparisons])
     truth, difference = _pooled([(c.planted_difference, c.difference) for c in comparisons])
     squared = np.average([c.effect.squared for c in comparisons])  # all sets have the same items
-    leanings = _pooled([c.leaning for c in comparisons])
     return {
         "planted_mean_abs_r": float(np.abs(planted).mean()),
         "mean_abs_r": float(np.abs(measured).mean()),
@@ -147,7 +140,32 @@ def _values(comparisons: Sequence[_Comparison]) -> dict[str, float | None]:
         "planted_group_effect": float(np.sqrt((truth**2).mean())),
         "group_effect": float(np.sqrt(max(squared, 0.0))),
         "planted_difference_correlation": _correlation(truth, difference),
-        "planted_leaning_correlation": _correlation(*leanings),
+    }
+
+
+def _leaning_correlations(
+    truth: Truth,
+    family: str,
+    sets: Sequence[CounterfactualSet],
+    comparisons: Sequence[_Comparison],
+) -> dict[str, float | None]:
+    """Of what names were planted to lean to with what they are measured to, within their groups."""
+    planted, measured = [], []
+    for data, comparison in zip(sets, comparisons, strict=True):
+        names = [[v.name for v in data.samples[0].of(group)] for group in data.groups]
+        strengths = [[truth.leanings.strengths(n or "", family) for n in side] for side in names]
+        outputs = len(data.samples[0].outputs)
+        by_output = comparison.measured.reshape(len(data.samples), outputs, 2, -1).mean(axis=0)
+        along = truth.leanings.directions(family, outputs) @ by_output.swapaxes(0, 1) / outputs
+        planted.append(np.array(strengths).transpose(2, 0, 1))
+        measured.append(along.swapaxes(0, 1))
+    pairs = [
+        (a - a.mean(axis=2, keepdims=True), b - b.mean(axis=2, keepdims=True))
+        for a, b in zip(planted, measured, strict=True)
+    ]
+    return {
+        metric: _correlation(*_pooled([(a[i], b[i]) for a, b in pairs]))
+        for i, metric in enumerate(("leaning_across_correlation", "leaning_within_correlation"))
     }
 
 
@@ -196,10 +214,10 @@ def effect_table(rows: Sequence[Row]) -> Table:
     titles = ("family", *EFFECTS.values(), "n")
     for row in (row for row in rows if row.dataset == EVERY_FAMILY):
         if row.metric in EFFECTS:
-            cells: tuple[Cell, ...] = ("", "", Number.of(row), "")
+            cells: tuple[Cell, ...] = ("", "", Number.of(row), "", "")
             lines.append((f"items of all {EVERY_FAMILY}", *cells, str(row.n)))
         else:
-            cells = ("", Number.of(row), "", "")
+            cells = ("", Number.of(row), "", "", "")
             lines.append((f"correlation over {EVERY_FAMILY}", *cells, str(row.n)))
     return Table("effects", "Group effects (nats)", titles, tuple(lines), brief=True)
 

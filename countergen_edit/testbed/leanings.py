@@ -7,6 +7,9 @@ orthogonal to each other; a ~ N(0, across²) is one number for all families of a
 b ~ N(0, within²) is one for each name and family; both are in nats. Over two outputs there is only
 one such direction, and u_f and w_f are the same. Names are not balanced: a group's leanings do not
 sum to zero over any sample of its names, as those of real names do not.
+
+A model carries them as far as it learned them: the shipped one shows a (correlation 0.98 and more)
+and hardly any b (`countergen-edit testbed`).
 """
 
 from __future__ import annotations
@@ -45,13 +48,18 @@ class NameLeanings:
         """u_f and w_f."""
         return _directions(self.seed, family, outputs)
 
-    def of(self, name: str, family: str, outputs: int) -> Float64[np.ndarray, " output"]:
-        """What is added to the log odds of a family's outputs for a name, in nats."""
+    def strengths(self, name: str, family: str) -> tuple[float, float]:
+        """a and b of a name in a family, in nats; both 0 where names do not lean."""
         if family not in self.families:
-            return np.zeros(outputs)
+            return 0.0, 0.0
         a = self.across * generator(self.seed, "leaning", name).normal()
         b = self.within * generator(self.seed, "leaning", name, family).normal()
-        shift: Float64[np.ndarray, " output"] = np.array([a, b]) @ self.directions(family, outputs)
+        return float(a), float(b)
+
+    def of(self, name: str, family: str, outputs: int) -> Float64[np.ndarray, " output"]:
+        """What is added to the log odds of a family's outputs for a name, in nats."""
+        strengths = np.array(self.strengths(name, family))
+        shift: Float64[np.ndarray, " output"] = strengths @ self.directions(family, outputs)
         return shift
 
     def population(

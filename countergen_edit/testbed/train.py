@@ -149,7 +149,7 @@ def train(truth: Truth, gender: Axis, directory: Path) -> None:
     for ids, labels in track(plan, "Training the testbed"):
         logits = model(input_ids=ids).logits[:, :-1]
         loss = cross_entropy(logits.flatten(0, 1), labels[:, 1:].flatten())
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for optimizer, scheduler in zip(optimizers, schedulers, strict=True):
             optimizer.step()

@@ -68,12 +68,12 @@ def test_where_only_people_differ_no_group_effect_is_told_apart(
 
 
 @pytest.mark.parametrize("family", load_truth().leanings.families)
-def test_people_lean_as_planted_after_wordings_never_fitted(
+def test_what_names_lean_to_in_all_families_shows_after_wordings_never_fitted(
     family: str, rows: dict[tuple[str, str], Row]
 ) -> None:
-    correlation = rows["planted_leaning_correlation", family].value
+    correlation = rows["leaning_across_correlation", family].value
     assert correlation is not None
-    assert correlation >= 0.75
+    assert correlation >= 0.95
 
 
 def test_pronouns_agree_with_their_person(rows: dict[tuple[str, str], Row]) -> None:
