@@ -97,8 +97,8 @@ def test_the_bias_before_is_the_planted_one(rows: list[Row]) -> None:
     assert measured == pytest.approx(value(rows, "planted_mean_abs_r"), abs=0.05)
 
 
-def test_rlace_at_the_best_layer_removes_at_least_60_percent(rows: list[Row]) -> None:
-    assert value(rows, "abs_r_reduction", "rlace", dataset="occupations_test") >= 0.6
+def test_rlace_at_the_chosen_layer_removes_at_least_half(rows: list[Row]) -> None:
+    assert value(rows, "group_effect_removed", "rlace", dataset="occupations_test") >= 0.5
 
 
 def test_random_directions_of_equal_rank_change_less_than_10_percent(rows: list[Row]) -> None:
@@ -146,8 +146,8 @@ def test_the_chosen_layer_is_that_of_the_rule_on_validation(rows: list[Row]) -> 
         for metric in budgets
     }
     cost = {layers: max(share[layers] for share in shares.values()) for layers in removed}
-    assert min(cost.values()) > 1
     worthy = [layers for layers in removed if removed[layers] >= max(removed.values()) / 2]
+    assert min(cost[layers] for layers in worthy) > 1
     [chosen] = {r.layers for r in rows if r.split == "test" and r.eraser == "rlace"}
     assert chosen == min(worthy, key=lambda layers: cost[layers])
     [choice] = [r for r in rows if r.metric == "choice"]
