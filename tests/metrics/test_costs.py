@@ -92,7 +92,7 @@ def by_metric(task: Task, bench: Bench, edit: Edit | None, split: str = "test") 
 
 def test_perplexity_and_kl_are_their_definitions(bench: Bench, edit: Edit) -> None:
     before, after, kl = brute_force(bench.model, edit)
-    task = task_of({"test": tuple(TEXTS), "validation": tuple(TEXTS[:1])})
+    task = task_of({"test": tuple(TEXTS), "validation": ("The hospital was at the café.",)})
     rows = by_metric(task, bench, edit)
     assert rows["perplexity"].value == pytest.approx(after, rel=1e-5)
     assert rows["perplexity_ratio"].value == pytest.approx(after / before, rel=1e-5)
