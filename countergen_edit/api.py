@@ -20,14 +20,16 @@ from countergen_edit.data.people import DRAWN
 from countergen_edit.data.task import Task
 from countergen_edit.describing import described, named, own_code
 from countergen_edit.erasers import ERASERS, BaseEraser
+from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import Audit
-from countergen_edit.experiments.fit_data import Positions
+from countergen_edit.experiments.fit_data import Positions, Sinks
+from countergen_edit.experiments.halving import Effort, plan_of
 from countergen_edit.experiments.manifest import make_manifest
 from countergen_edit.experiments.parts import parts_of, take_files
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.search import Search, Tested
 from countergen_edit.metrics.base import METRICS, Metric
-from countergen_edit.models import LanguageModel, Scratch
+from countergen_edit.models import Bos, LanguageModel, Scratch
 from countergen_edit.reports.comparison import Comparison, comparison
 from countergen_edit.reports.run import Run, open_run
 from countergen_edit.testbed import directory, truth_in
@@ -47,23 +49,25 @@ def load(
     dtype: str = "float32",
     device_map: str | None = None,
     revision: str | None = None,
+    bos: Bos = "auto",
 ) -> LanguageModel:
     """A causal language model; a checkpoint of this package brings its edit.
 
     Args:
-        name: a hub id, a directory, or `testbed`, the shipped model.
+        name: a hub id, a directory, a GGUF file, or `testbed`, the shipped model.
         device: `cpu`, `cuda`, `mps`; `auto` takes a GPU where there is one.
         dtype: `float32`, `bfloat16`, `float16` or `float64`.
         device_map: spreads a large model over devices.
         revision: branch, tag or commit of a model on the hub.
+        bos: whether texts begin with the beginning-of-text token; `auto` as its tokenizer does.
 
     Raises:
         UserError: there is no such model, or it generates no text.
     """
     if is_checkpoint(name):
-        return load_checkpoint(name, device=device, dtype=dtype, device_map=device_map)
+        return load_checkpoint(name, device=device, dtype=dtype, device_map=device_map, bos=bos)
     place = directory() if str(name) == TESTBED else name
-    where: dict[str, Any] = {"device": device, "dtype": dtype, "device_map": device_map}
+    where: dict[str, Any] = {"device": device, "dtype": dtype, "device_map": device_map, "bos": bos}
     return replace(models.load(place, revision=revision, **where), name=str(name))
 
 
@@ -116,6 +120,8 @@ def audit(
     site: str = "resid_post",
     layers: Sequence[int] | None = None,
     positions: Positions = "outputs",
+    effort: Effort = "halving",
+    sinks: Sinks = "leave",
     seed: int = 0,
     config: Mapping[str, Any] | None = None,
     command: Sequence[str] | None = None,
@@ -130,8 +136,13 @@ def audit(
         folder: where results go and from where a run continues; unless given, one under `runs`
             that is named after what the run depends on.
         site: where edits go.
-        layers: layers edited together; None chooses the one that leaves least bias on validation.
+        layers: layers edited together; None chooses one on validation data: of those that keep
+            within the budgets of the costs the one that removes most bias.
         positions: the tokens on which erasers are fitted: `outputs`, `last` or `onward`.
+        effort: `halving` narrows many layers down on few validation data first; `full` measures
+            each on all.
+        sinks: `leave` leaves attention sinks as they are, in fits and edits; `edit` edits every
+            position, as published.
         seed: of everything that is drawn.
         config: the settings that the run depends on, where they came from a command line.
         command: that command line.
@@ -147,6 +158,8 @@ def audit(
         site,
         None if layers is None else tuple(layers),
         positions,
+        plan_of(effort),
+        sinks,
         seed,
     )
     plan.check(model)
@@ -170,6 +183,8 @@ def search(
     mix: bool = False,
     tested: Tested = "chosen",
     positions: Positions = "outputs",
+    effort: Effort = "halving",
+    sinks: Sinks = "leave",
     scratch: Scratch | None = None,
     seed: int = 0,
     pool: Path | None = None,
@@ -180,8 +195,8 @@ def search(
     """Try every layer and eraser; of the edits within the budgets take what removes most bias.
 
     Args:
-        model, task, erasers, metrics, folder, positions, seed, config, command: as in `audit`; of
-            several tasks each is searched by itself, and costs among the metrics have the budgets.
+        model, task, erasers, metrics, folder, positions, effort, sinks, seed, config, command: as
+            in `audit`; of several tasks each is searched by itself.
         sites: where edits go.
         layers: blocks, from 0; None takes all.
         ranks: ranks for the erasers that take one; empty leaves each at its own.
@@ -195,6 +210,8 @@ def search(
     Raises:
         UserError: something cannot be as it is asked for; no folder is then made.
     """
+    if effort == "halving" and not finish:
+        raise UserError("effort=halving compares all cells, of which a job has a part: effort=full")
     model = load(model) if isinstance(model, str) else model
     tasks = [with_truth(model, t) for t in ([task] if isinstance(task, Task) else task)]
     plan = Search(
@@ -208,6 +225,8 @@ def search(
         mix,
         tested,
         positions,
+        plan_of(effort),
+        sinks,
         scratch or Scratch(),
         seed,
     )
@@ -246,7 +265,9 @@ def with_truth(model: LanguageModel, task: Task) -> Task:
     """The task with what was planted in the model, where its own directory says so."""
     place = getattr(model.bridge.original_model.config, "_name_or_path", "")
     truth = truth_in(Path(place)) if place else None
-    return task if truth is None or task.planted else task.with_truth(truth.planted_r(task.groups))
+    if truth is None or task.planted:
+        return task
+    return task.with_truth(truth.planted_r(task.groups), truth.planted_effect(task.groups))
 
 
 def named_metrics(metrics: Metrics | None) -> list[Metric]:
@@ -287,16 +308,27 @@ def _place(
         config=settings,
         model=model.name,
         model_hash=model.fingerprint,
+        bos=model.adds_bos,
         data_hash=digest(data),
         seed=plan.seed,
         command=command,
         metrics=plan.metrics,
+        origin=model.origin,
     )
     measuring = [described(metric, without=("budget",)) for metric in plan.metrics]
-    alike = [manifest[key] for key in ("model_hash", "source_hash", "versions", "seed")]
+    alike = [manifest[key] for key in ("model_hash", "bos", "source_hash", "versions", "seed")]
     manifest["tasks"] = {
         t.name: digest(
-            [*alike, plan.positions, measuring, code, described(t.axis), t.groups, data[t.name]]
+            [
+                *alike,
+                plan.positions,
+                plan.sinks,
+                measuring,
+                code,
+                described(t.axis),
+                t.groups,
+                data[t.name],
+            ]
         )
         for t in tasks
     }

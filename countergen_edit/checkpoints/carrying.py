@@ -38,6 +38,8 @@ def write_carried(model: LanguageModel, edit: Edit, folder: Path) -> None:
         for part in ("left", "right", "offset"):
             array = torch.tensor(getattr(erasure, part), dtype=wide)
             state[f"{name}.erasure.{part}"] = array.contiguous()
+        limit = torch.inf if placement.limit is None else placement.limit
+        state[f"{name}.erasure.limit"] = torch.tensor(limit, dtype=wide)
         places.append({"module": name, "width": erasure.d, "rank": erasure.rank})
     # Custom classes get no conversion of keys when they are loaded: write the names they have.
     plain.save_pretrained(folder, state_dict=state, save_original_format=False)

@@ -62,7 +62,7 @@ def load_checkpoint(directory: str | Path, **where: Any) -> LanguageModel:
 
     Args:
         directory: the checkpoint.
-        where: `device`, `dtype`, `device_map` of `models.load`.
+        where: `device`, `dtype`, `device_map`, `bos` of `models.load`.
 
     Raises:
         UserError: all that `open_checkpoint` and `models.load` refuse.

@@ -1,5 +1,7 @@
 """A language model whose activations are projected on their way: x - left (right x - offset).
 
+A token whose activation has a norm above `limit`, an attention sink, is left as it is.
+
 Written by countergen-edit into the checkpoint's folder, where `auto_map` in config.json points to
 it. It needs torch and transformers alone:
 
@@ -29,11 +31,15 @@ class EditedConfig(StockConfig):  # type: ignore[no-untyped-call]
 
 
 class Erasure(nn.Module):
-    """x - left (right x - offset) over the last axis, the offset being right · mean."""
+    """x - left (right x - offset) over the last axis, the offset being right · mean.
+
+    Where the norm of x is above `limit`, infinity for none, x stays as it is.
+    """
 
     left: Tensor
     right: Tensor
     offset: Tensor
+    limit: Tensor
 
     def __init__(self, width: int, rank: int) -> None:
         super().__init__()
@@ -41,16 +47,19 @@ class Erasure(nn.Module):
         self.register_buffer("left", torch.full((width, rank), torch.nan))
         self.register_buffer("right", torch.full((rank, width), torch.nan))
         self.register_buffer("offset", torch.full((rank,), torch.nan))
+        self.register_buffer("limit", torch.tensor(torch.nan))
 
     def forward(self, x: Tensor) -> Tensor:
         """Erase; half precision is widened, as a small change would drown in its rounding."""
         wide = torch.promote_types(x.dtype, torch.float32)
         # Copies, as a tensor mapped from a file may lie unaligned, and be rounded otherwise.
-        left, right, offset = (
-            t.to(x.device, wide, copy=True) for t in (self.left, self.right, self.offset)
+        left, right, offset, limit = (
+            t.to(x.device, wide, copy=True)
+            for t in (self.left, self.right, self.offset, self.limit)
         )
         y = x.to(wide)
-        return (y - (y @ right.T - offset) @ left.T).to(x.dtype)
+        edited = (y - (y @ right.T - offset) @ left.T).to(x.dtype)
+        return torch.where(torch.linalg.vector_norm(y, dim=-1, keepdim=True) > limit, x, edited)
 
     def edit(self, module: nn.Module, args: Any, output: Any) -> Any:
         """The forward hook; some modules return a tensor, others a tuple that begins with it."""

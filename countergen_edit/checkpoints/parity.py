@@ -77,7 +77,7 @@ def check_parity(
     Raises:
         UserError: they differ, or keys are missing or unexpected; the message holds the figures.
     """
-    ids = [e.ids[:MOST_TOKENS] for e in encode(model, [*(texts or TEXTS)][:MOST_TEXTS]) if e.ids]
+    ids = compared(model, texts)
     dtype = str(model.dtype).removeprefix("torch.")
     logits, keys = reload({"saved": (folder, ids, dtype, own_code)})
     if keys["saved"]:
@@ -86,6 +86,12 @@ def check_parity(
             "unexpected; nothing was saved"
         )
     return compare(model, edit, ids, [logits[f"saved.{i}"] for i in range(len(ids))])
+
+
+def compared(model: LanguageModel, texts: Sequence[str]) -> list[list[int]]:
+    """The token ids of the texts that are compared."""
+    encodings = encode(model, [*(texts or TEXTS)][:MOST_TEXTS])
+    return [encoding.ids[:MOST_TOKENS] for encoding in encodings if encoding.ids]
 
 
 def compare(

@@ -3,7 +3,8 @@
 In: a model and an edit. Out: a folder with weights, tokenizer, card, the edit, and proof that they
 belong together. It appears under its name only when it is whole and the saved model, reloaded in a
 fresh process, gave the edited one's logits. Refused: a target that cannot be written or holds
-something else, too little space, an inexact fold. A folder that was there stays, whatever happens.
+something else, too little space, an inexact fold, a fold of an edit that leaves attention sinks
+alone (with what it would cost). A folder that was there stays, whatever happens.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from countergen_edit.checkpoints.carrying import write_carried
 from countergen_edit.checkpoints.checksums import CHECKSUMS, write_checksums
 from countergen_edit.checkpoints.folding import fold, folds
 from countergen_edit.checkpoints.parity import Parity, check_parity
+from countergen_edit.checkpoints.sinks import require_every_position
 from countergen_edit.edits import Edit, applied, save_edit
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.models import NAMES_CODE, LanguageModel
@@ -47,6 +49,8 @@ class Saved:
 
 def choose_form(model: LanguageModel, edit: Edit, form: str = "auto") -> Form:
     """`auto` folds where that is exact, which needs no custom code, and carries elsewhere.
+
+    An edit that leaves attention sinks alone is carried.
 
     Raises:
         UserError: no such form, or the model is itself a carried checkpoint.
@@ -88,12 +92,15 @@ def save_checkpoint(
 
     Raises:
         UserError: the target cannot be written, is full, or holds something else; the edit belongs
-            to another model; the fold or the saved model is not exact.
+            to another model; it leaves attention sinks alone and is to be folded; the fold or the
+            saved model is not exact.
     """
     check_target(directory, overwrite)
     with applied(model, edit):
         pass  # an edit of another width, or for a layer that is not there, is refused
     its_form = choose_form(model, edit, form)
+    if its_form == "folded":
+        require_every_position(model, edit, texts)
     with _partial(model, directory) as folder:
         write_model(model, edit, folder, its_form)
         parity = check_parity(model, edit, folder, texts, own_code=its_form == "carried")
@@ -101,6 +108,7 @@ def save_checkpoint(
             "form": its_form,
             "model": model.name,
             "model_fingerprint": model.fingerprint,
+            "bos": model.adds_bos,
             "dtype": str(model.dtype).removeprefix("torch."),
         }
         _write_json(folder / RECORD, about | {**(record or {})})

@@ -7,13 +7,14 @@ from typing import Any
 
 from countergen_edit import api
 from countergen_edit.cli.printing import show
-from countergen_edit.cli.settings import command_line, study_settings
+from countergen_edit.cli.settings import command_line, effort, study_settings
 
 
 def run(config: Mapping[str, Any]) -> None:
     """Run, or finish, the audit that a composed config describes; print it and its folder."""
     settings = study_settings(config)
     erasers, metrics = settings.erasers(), settings.metrics()
+    thorough = effort(config["effort"])
     model = settings.model.load()
     audited = api.audit(
         model,
@@ -24,6 +25,8 @@ def run(config: Mapping[str, Any]) -> None:
         site=settings.edit.site,
         layers=settings.edit.layers,
         positions=settings.edit.positions,
+        effort=thorough,
+        sinks=settings.edit.sinks,
         seed=settings.seed,
         config=settings.config,
         command=command_line("audit"),

@@ -60,7 +60,7 @@ def _models(
         return model, model, lambda: applied(model, checkpoint.edit)
     name = config["original"] or checkpoint.record["model"]
     try:
-        original = api.load(str(name), **where)
+        original = api.load(str(name), bos=checkpoint.record.get("bos", "auto"), **where)
     except UserError as error:
         raise UserError(f"{error}; say where the unedited model is: original=NAME") from error
     made_of = checkpoint.record["model_fingerprint"]

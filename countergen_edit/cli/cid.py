@@ -238,10 +238,12 @@ def _folder(settings: CidSettings, model: LanguageModel) -> RunFolder:
         config=settings.config,
         model=settings.model.name,
         model_hash=model.fingerprint,
+        bos=model.adds_bos,
         data_hash="",
         seed=settings.seed,
         command=command_line("cid"),
         metrics=[settings.metric] if settings.metric else [],
+        origin=model.origin,
     )
     label = f"{settings.action}-{Path(settings.model.name).name}-{settings.task.name}"
     place = Path("runs") / "cid" / f"{label}-{manifest['fingerprint'][:8]}"

@@ -9,8 +9,14 @@ from typing import Any
 from countergen_edit import api
 from countergen_edit.cli.printing import console, say
 from countergen_edit.cli.saving import SAVING, save_settings
-from countergen_edit.cli.settings import command_line, integer, searched_layers, study_settings
-from countergen_edit.reports.closing import next_steps, nothing_fits, summary
+from countergen_edit.cli.settings import (
+    command_line,
+    effort,
+    integer,
+    searched_layers,
+    study_settings,
+)
+from countergen_edit.reports.closing import next_steps, nothing_fits, summary, why_nothing
 from countergen_edit.reports.render.terminal import print_run
 
 
@@ -18,10 +24,11 @@ def run(config: Mapping[str, Any]) -> None:
     """Find the edit, audit it, save it.
 
     Raises:
-        SystemExit: with code 1 where no edit fits the budgets.
+        SystemExit: with code 1 where no edit within the budgets is shown to remove bias.
     """
     saving, settings = save_settings(config), study_settings(config, SAVING)
     erasers, metrics, place = settings.erasers(), settings.metrics(), settings.edit
+    thorough = effort(config["effort"])
     model = settings.model.load()
     layers = searched_layers(config["layers"], model)
     saving.check(model, place.site, layers)
@@ -36,6 +43,8 @@ def run(config: Mapping[str, Any]) -> None:
         combine=integer("combine", config["combine"]),
         tested="chosen",
         positions=place.positions,
+        effort=thorough,
+        sinks=place.sinks,
         seed=settings.seed,
         config=settings.config,
         command=command_line("debias", SAVING),
@@ -43,7 +52,7 @@ def run(config: Mapping[str, Any]) -> None:
     best = searched.best
     if best is None or not searched.results.edits:
         say([*nothing_fits(searched), f"Run folder: {searched.path}"])
-        print("countergen-edit: no edit fits the budgets; nothing was saved", file=sys.stderr)
+        print(f"countergen-edit: {why_nothing(searched)}", file=sys.stderr)
         raise SystemExit(1)
     saved = saving.save_best(searched)
     report = searched.report()

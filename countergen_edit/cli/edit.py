@@ -46,6 +46,7 @@ def run(config: Mapping[str, Any]) -> None:
         site=place.site,
         layers=place.layers,
         positions=place.positions,
+        sinks=place.sinks,
         seed=settings.seed,
         config=settings.config,
         command=command_line("edit", SAVING),
@@ -68,7 +69,7 @@ def save_of_run(config: Mapping[str, Any], saving: SaveSettings) -> None:
         raise UserError(f"{run.path} has no edit that keeps within its budgets: nothing to save")
     name = run.manifest["model"]
     where = make_settings(ModelSettings, "model", config["model"])
-    model = replace(where, name=name).load()
+    model = replace(where, name=name, bos=run.manifest.get("bos", where.bos)).load()
     if model.fingerprint != run.manifest["model_hash"]:
         raise UserError(f"{name} is not the model that {run.path} edited: its weights differ")
     saved = saving.save_best(replace(part, model=model))

@@ -13,6 +13,7 @@ from typing import Any
 
 import countergen_edit
 from countergen_edit.cli.help import choices_of, nearest_setting, page, settings_of
+from countergen_edit.cli.opening import opening
 from countergen_edit.cli.words import overrides_of
 from countergen_edit.conf_path import conf_dir
 from countergen_edit.errors import UserError, unknown
@@ -97,10 +98,12 @@ def run(command: str, words: Sequence[str]) -> None:
     def task(config: Any) -> Any:
         from omegaconf import OmegaConf
 
+        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+        if sys.stderr.isatty() and (first := opening(command, plain)):  # type: ignore[arg-type]
+            print(first, file=sys.stderr, flush=True)
         job: Callable[[Mapping[str, Any]], Any] = import_module(
             f"countergen_edit.cli.{command}"
         ).run
-        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         sys.argv = [f"countergen-edit {command}", *words]  # as they were given, for manifests
         try:
             return job(plain)  # type: ignore[arg-type]

@@ -18,9 +18,10 @@ from countergen_edit.conf_path import config_of
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.errors import UserError, unknown
-from countergen_edit.experiments.fit_data import POSITIONS, Positions
+from countergen_edit.experiments.fit_data import POSITIONS, SINKS, Positions, Sinks
+from countergen_edit.experiments.halving import EFFORTS, Effort
 from countergen_edit.metrics.base import METRICS, Metric
-from countergen_edit.models import LanguageModel, Scratch, split_names, written
+from countergen_edit.models import Bos, LanguageModel, Scratch, split_names, written
 
 T = TypeVar("T")
 PLACES = ("run_dir", "scratch")
@@ -39,6 +40,7 @@ class ModelSettings:
     dtype: str
     device_map: str | None
     revision: str | None
+    bos: Bos
 
     def load(self) -> LanguageModel:
         """The model."""
@@ -53,6 +55,7 @@ class EditSettings:
     layers: tuple[int, ...] | None
     """None: the best one on the validation sets."""
     positions: Positions
+    sinks: Sinks
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,8 @@ def study_settings(config: Content, without: Collection[str] = ()) -> StudySetti
     edit = {**config["edit"], "layers": _best_or_layers(config["edit"].get("layers"))}
     if edit["positions"] not in POSITIONS:
         raise unknown("edit.positions", edit["positions"], POSITIONS)
+    if edit.get("sinks", "leave") not in SINKS:
+        raise unknown("edit.sinks", edit["sinks"], SINKS)
     groups = config["groups"]
     if groups is not None and (not isinstance(groups, list) or len(groups) != 2):
         raise UserError(f"groups={groups!r}: name two groups, such as groups=[female,male]")
@@ -216,6 +221,18 @@ def words(key: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
         raise UserError(f"{key}={value!r}: write a list of names")
     return tuple(dict.fromkeys(value))
+
+
+def effort(value: Any) -> Effort:
+    """How thoroughly candidates are measured.
+
+    Raises:
+        UserError: there is no such effort.
+    """
+    if value not in EFFORTS:
+        raise unknown("effort", str(value), EFFORTS)
+    checked: Effort = value
+    return checked
 
 
 def searched_layers(value: Any, model: LanguageModel) -> tuple[int, ...] | None:

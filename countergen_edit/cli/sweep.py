@@ -16,6 +16,7 @@ from countergen_edit.cli.printing import show
 from countergen_edit.cli.settings import (
     StudySettings,
     command_line,
+    effort,
     integer,
     integers,
     scratch,
@@ -49,6 +50,7 @@ def run(config: Mapping[str, Any]) -> tuple[float, float] | None:
     """
     settings, is_job = study_settings(config), _is_job()
     erasers, metrics = settings.erasers(), settings.metrics()
+    thorough = effort(config["effort"])
     model = settings.model.load()
     swept = api.search(
         model,
@@ -63,6 +65,8 @@ def run(config: Mapping[str, Any]) -> tuple[float, float] | None:
         mix=True,
         tested="every",
         positions=settings.edit.positions,
+        effort=thorough,
+        sinks=settings.edit.sinks,
         scratch=scratch(config["scratch"]),
         seed=settings.seed,
         pool=Path(f"{settings.run_dir}.parts") if settings.run_dir else POOL,

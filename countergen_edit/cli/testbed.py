@@ -8,7 +8,7 @@ from typing import Any
 
 from countergen_edit.cli.printing import console, say
 from countergen_edit.errors import UserError, unknown
-from countergen_edit.experiments.verify_testbed import recovery_table, verify_testbed
+from countergen_edit.experiments.verify_testbed import effect_table, recovery_table, verify_testbed
 from countergen_edit.models import load
 from countergen_edit.reports.render.terminal import print_table
 from countergen_edit.testbed import directory, load_axis, load_truth, truth_in
@@ -27,9 +27,11 @@ def run(config: Mapping[str, Any]) -> None:
         target = Path(place) if place else BUILT
         if target.exists() and any(target.iterdir()):
             raise UserError(f"directory={target} is not empty: choose another or remove it")
-        train(load_truth(), load_axis("gender"), load_axis("nationality"), target)
+        train(load_truth(), load_axis("gender"), target)
         say([f"Testbed written to {target}; verify with directory={target}"])
         return
     source = Path(place) if place else directory()
     truth = truth_in(source) or load_truth()
-    print_table(recovery_table(verify_testbed(load(source), truth)), console)
+    rows = verify_testbed(load(source), truth)
+    for table in (recovery_table(rows), effect_table(rows)):
+        print_table(table, console)

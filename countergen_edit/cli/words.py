@@ -61,6 +61,8 @@ def as_overrides(command: str, word: str) -> list[str]:
     ['model=testbed']
     >>> as_overrides("audit", "model=/models/mine")
     ['model=any', "model.name='/models/mine'"]
+    >>> as_overrides("debias", "model=mine.Q4_1.gguf")
+    ['model=any', "model.name='mine.Q4_1.gguf'"]
     >>> as_overrides("audit", "data=pairs.jsonl")
     ['data=prompts', "data.test=[{source:jsonl,path:'pairs.jsonl'}]"]
     >>> as_overrides("audit", "axis=mine.yaml")

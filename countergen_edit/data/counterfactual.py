@@ -76,6 +76,11 @@ class CounterfactualSet:
         return tuple(dict.fromkeys(sample.template for sample in self.samples))
 
     @property
+    def widest(self) -> int:
+        """How many variations a group has in the sample that has most."""
+        return max(len(sample.of(self.groups[0])) for sample in self.samples)
+
+    @property
     def names(self) -> tuple[str, ...]:
         names = (v.name for sample in self.samples for v in sample.variations if v.name)
         return tuple(dict.fromkeys(names))

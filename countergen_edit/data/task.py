@@ -9,6 +9,7 @@ its own directory, and `Task.planted_in` takes it from there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ from countergen_edit.data.set_names import Given, told_apart
 from countergen_edit.data.sources import fingerprint, load_set
 from countergen_edit.data.splits import check_leakage
 from countergen_edit.data.text.substitution import Substitution
+from countergen_edit.data.thinning import few_texts, few_variations
 from countergen_edit.errors import UserError, unknown
 
 MEASURED: tuple[Split, ...] = ("validation", "test")
@@ -57,6 +59,8 @@ class Task:
     """Running text about nobody, by split: erasers may weigh that of `fit`."""
     planted: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(template, output) → planted R, where the truth is known."""
+    planted_effect: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """(template, output) → planted difference of the groups' mean log P in nats, where known."""
     substitution: Substitution | None = None
     """Swaps the groups in running text, where the axis says how."""
     name: str = ""
@@ -110,9 +114,39 @@ class Task:
         """SHA-256 of all the data."""
         return fingerprint(self.every_set)
 
-    def with_truth(self, planted: Mapping[tuple[str, str], float]) -> Task:
+    def with_truth(
+        self,
+        planted: Mapping[tuple[str, str], float],
+        planted_effect: Mapping[tuple[str, str], float] | None = None,
+    ) -> Task:
         """The task with what is known to be planted in the model that is asked."""
-        return replace(self, planted=dict(planted))
+        effect = {} if planted_effect is None else dict(planted_effect)
+        return replace(self, planted=dict(planted), planted_effect=effect)
+
+    @property
+    def most_names(self) -> int:
+        """How many variations a group has in the widest validation set; 0 without such sets."""
+        return max((data.widest for data in self.validation), default=0)
+
+    def thinned(self, names: int, seed: int = 0) -> Task:
+        """The task with so few validation names a group, and as small a share of neutral texts.
+
+        What is fitted on and what is tested stay as they are. Few names are among more of them, so
+        that measurements on samples that grow build on each other; the draw is the seed's.
+        """
+        share = names / max(self.most_names, 1)
+        texts = self.neutral.get("validation", ())
+        agreement, neutral = dict(self.agreement), dict(self.neutral)
+        if "validation" in agreement:
+            agreement["validation"] = few_variations(agreement["validation"], names, seed)
+        if texts:
+            neutral["validation"] = few_texts(texts, math.ceil(share * len(texts)), seed)
+        return replace(
+            self,
+            validation=tuple(few_variations(data, names, seed) for data in self.validation),
+            agreement=agreement,
+            neutral=neutral,
+        )
 
     @classmethod
     def from_config(

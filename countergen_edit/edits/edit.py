@@ -2,18 +2,20 @@
 
 Comes in: affine maps from the erasers room. Goes out: a model that scores and generates like any
 other. The edit of CounterGen, section 3.4, π(x) = x - Σ_k ⟨x - m, d_k⟩ d_k after layer L at every
-position, is one `Placement` at `resid_post`. Refused: an unknown site or layer, an erasure of
-another width than the model's, two placements at one site and layer.
+position, is one `Placement` at `resid_post`; with a limit it leaves attention sinks alone. Refused:
+an unknown site or layer, an erasure of another width than the model's, two placements at one site
+and layer, a limit that is no positive number.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,15 +30,28 @@ from countergen_edit.models import LanguageModel, hook_name
 
 @dataclass(frozen=True)
 class Placement:
-    """One erasure at one site; `layer` is None at `embed`, which has no layer."""
+    """One erasure at one site; `layer` is None at `embed`, which has no layer.
+
+    A token whose activation there has a Euclidean norm above `limit` is left as it is; None edits
+    every position. Such tokens are attention sinks (Xiao et al. 2024, arXiv 2309.17453; Sun et al.
+    2024, arXiv 2402.17762): all others attend to them, so that moving them harms every prediction.
+    The limit is fixed when the erasure is fitted, so what is left alone depends on the token and
+    what precedes it only. A norm next to the limit could fall on either side by rounding; but the
+    limit stands in a gap, where sinks part from other tokens (25,000 against 130 to 420, say).
+    """
 
     site: str
     layer: int | None
     erasure: AffineErasure
+    limit: float | None = None
 
     def __post_init__(self) -> None:
         if self.layer is not None:  # a number of NumPy's would be written and hashed as another
             object.__setattr__(self, "layer", operator.index(self.layer))
+        if self.limit is not None:
+            if not (self.limit > 0 and math.isfinite(self.limit)):
+                raise UserError(f"limit={self.limit} is no positive number: write None for none")
+            object.__setattr__(self, "limit", float(self.limit))
 
 
 @dataclass(frozen=True)
@@ -67,12 +82,21 @@ class Edit:
         """Dimensions removed, summed over placements."""
         return sum(p.erasure.rank for p in self.placements)
 
+    @property
+    def leaves_sinks(self) -> bool:
+        """Whether some token may be left as it is."""
+        return any(p.limit is not None for p in self.placements)
+
+    def everywhere(self) -> Edit:
+        """The same erasures at every position."""
+        return Edit(tuple(replace(p, limit=None) for p in self.placements))
+
     @functools.cached_property
     def digest(self) -> str:
-        """SHA-256 of its places and tensors: equal edits have equal ones, others never."""
+        """SHA-256 of its places, limits and tensors: equal edits have equal ones, others never."""
         sha = hashlib.sha256()
         for place in self.placements:
-            sha.update(repr((place.site, place.layer)).encode())
+            sha.update(repr((place.site, place.layer, place.limit)).encode())
             for part in (place.erasure.left, place.erasure.right, place.erasure.mean):
                 sha.update(repr((part.shape, str(part.dtype))).encode())
                 sha.update(np.ascontiguousarray(part).tobytes())
@@ -122,12 +146,13 @@ def _hooks(model: LanguageModel, edit: Edit) -> Sequence[tuple[str, Callable[...
                 f"the edit was made for width {place.erasure.d}, "
                 f"but model {model.name!r} has width {model.d_model}"
             )
-        hooks.append((hook_name(model, place.site, place.layer), _hook(place.erasure)))
+        hooks.append((hook_name(model, place.site, place.layer), _hook(place)))
     return hooks
 
 
-def _hook(erasure: AffineErasure) -> Callable[..., Tensor]:
+def _hook(place: Placement) -> Callable[..., Tensor]:
     """x ↦ x - left (right x - right mean), with its constants kept on the activation's device."""
+    erasure, limit = place.erasure, place.limit
     constants: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor, Tensor]] = {}
 
     def erase(x: Float[Tensor, "*batch d"], hook: Any = None) -> Float[Tensor, "*batch d"]:
@@ -143,6 +168,11 @@ def _hook(erasure: AffineErasure) -> Callable[..., Tensor]:
             constants[key] = left, right, offset
         left, right, offset = constants[key]
         y = x.to(wide)
-        return (y - (y @ right.T - offset) @ left.T).to(x.dtype)
+        edited = (y - (y @ right.T - offset) @ left.T).to(x.dtype)
+        if limit is None:
+            return edited
+        # Written and computed as in a carried checkpoint, so that both leave the same tokens.
+        size = torch.linalg.vector_norm(y, dim=-1, keepdim=True)
+        return torch.where(size > torch.tensor(limit, dtype=wide, device=x.device), x, edited)
 
     return erase

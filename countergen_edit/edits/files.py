@@ -36,7 +36,9 @@ def save_edit(edit: Edit, directory: Path, made_for: str | None = None) -> None:
     }
     (directory / TENSORS).write_bytes(save(tensors))
     words = {
-        "placements": [{"site": p.site, "layer": p.layer} for p in edit.placements],
+        "placements": [
+            {"site": p.site, "layer": p.layer, "limit": p.limit} for p in edit.placements
+        ],
         "made_for": made_for,
     }
     (directory / WORDS).write_text(json.dumps(words, indent=2) + "\n", "utf-8")
@@ -61,6 +63,7 @@ def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
                 place["site"],
                 place["layer"],
                 AffineErasure(*(tensors[f"{i}.{part}"] for part in _PARTS)),
+                place.get("limit"),  # folders from before there were limits have none
             )
             for i, place in enumerate(words["placements"])
         ]

@@ -32,6 +32,9 @@ class Place:
     site: str
     layer: int | None
     rank: int
+    limit: float | None = field(default=None, compare=False)
+    """Norm above which a token is left as it is. It follows from the data, so that edits made in
+    the same way on other data act at the same place."""
 
     def __str__(self) -> str:
         return self.site if self.layer is None else f"{self.site}.{self.layer}"
@@ -254,7 +257,7 @@ def edit_id(eraser: str, basis: object) -> str:
 
 
 def _places(edit: Edit) -> tuple[Place, ...]:
-    return tuple(Place(p.site, p.layer, p.erasure.rank) for p in edit.placements)
+    return tuple(Place(p.site, p.layer, p.erasure.rank, p.limit) for p in edit.placements)
 
 
 def _joined(places: Sequence[Place]) -> str:

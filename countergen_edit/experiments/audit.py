@@ -1,24 +1,30 @@
 """The audit: measure, find, project out, measure again, and say what it cost.
 
 Comes in: a model, a task, erasers and metrics. Goes out: rows and edits in a run folder. Units of
-work, in order: the unedited model; each eraser at every candidate layer, on validation data; then,
-on test data, each eraser's edit at its chosen layer and random directions of equal rank there.
+work, in order: the unedited model; each eraser's layers, screened on few data where there are many,
+and the best of them on all validation data; of each eraser the choice of one layer, by the rule of
+`choice`; then, on test data, each chosen edit and random directions of equal rank there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.erasers import BaseEraser
 from countergen_edit.errors import UserError
-from countergen_edit.experiments.fit_data import Positions
+from countergen_edit.experiments.choice import Point, choose, points
+from countergen_edit.experiments.fit_data import Positions, Sinks
+from countergen_edit.experiments.forecast import announcement, try_pace
+from countergen_edit.experiments.halving import Halving
 from countergen_edit.experiments.run_folder import RunFolder
-from countergen_edit.experiments.study import Cell, Study, check_study, least
-from countergen_edit.experiments.units import units
+from countergen_edit.experiments.screening import Screening
+from countergen_edit.experiments.study import Cell, Study, check_study
+from countergen_edit.experiments.units import Run, units
+from countergen_edit.experiments.work import Work, captured, measuring
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
@@ -31,11 +37,13 @@ class Audit:
     Attributes:
         task: what is asked of whom, in which texts.
         erasers: by their name in the run.
-        metrics: what is measured, costs among them.
+        metrics: what is measured, costs with their budgets among them.
         site: where edits go.
-        layers: layers edited together; None chooses the single layer that leaves least bias on
-            validation data.
+        layers: layers edited together; None chooses a single layer on validation data: of those
+            within the budgets the one that removes most bias.
         positions: the tokens on which erasers are fitted.
+        halving: how candidate layers are narrowed down; None measures each on all validation data.
+        sinks: whether edits leave attention sinks alone (`leave`) or not (`edit`).
         seed: of everything that is drawn.
     """
 
@@ -45,6 +53,8 @@ class Audit:
     site: str = "resid_post"
     layers: tuple[int, ...] | None = None
     positions: Positions = "outputs"
+    halving: Halving | None = field(default_factory=Halving)
+    sinks: Sinks = "leave"
     seed: int = 0
 
     def check(self, model: LanguageModel) -> None:
@@ -72,6 +82,7 @@ class Audit:
             model: unedited again when this returns.
             folder: where rows and edits go; units it already holds are not run again.
         """
+        halving = self.halving if self.layers is None else None
         study = Study(
             model,
             self.task,
@@ -80,50 +91,120 @@ class Audit:
             sites=(self.site,),
             layers=self.layers,
             positions=self.positions,
+            resumed=None if halving is None else halving.grid(model.n_layers),
+            sinks=self.sinks,
             seed=self.seed,
         )
-        with units(folder, 1 + 3 * len(self.erasers)) as run:
-            run("unedited", "Measuring the unedited model", partial(_unedited, study))
-            for name, eraser in self.erasers.items():
-                cells = partial(self._cells, study, name, eraser)
-                work = partial(_candidates, study, cells)
-                run(f"layers/{name}", f"Fitting {name} at every layer", work)
-            for name, eraser in self.erasers.items():
-                edit = self._edit(study, self._cells(study, name, eraser))
-                run(f"test/{edit.id}", f"Measuring {name}", partial(_tested, study, edit))
-                control = study.control(edit)
-                description = f"Measuring random directions of rank {control.record.rank}"
-                run(f"test/{control.id}", description, partial(_tested, study, control))
-
-    def _cells(self, study: Study, name: str, eraser: BaseEraser) -> list[Cell]:
-        layers = study.candidate_layers(self.site)
-        return [Cell(self.site, layer, name, eraser) for layer in layers]
-
-    def _edit(self, study: Study, cells: Sequence[Cell]) -> NamedEdit:
-        """All cells as one edit where layers are named, else the one that leaves least bias."""
-        if self.layers is not None:
-            return study.combination(cells)
-        by_id = {study.id_of(cell): cell for cell in cells}
-        order = {edit: cell.layer for edit, cell in by_id.items()}
-        return study.edit(by_id[least(study.folder.rows(), study.bias.criterion, order)])
+        audit = _Running(self, study, halving)
+        about = announcement(study, audit.screening.total)
+        with units(folder, pace=partial(try_pace, study), about=about) as run:
+            audit.run(run)
 
 
-def _unedited(study: Study) -> list[Row]:
-    """Every figure of the model as it came."""
-    tested = study.measure(None, "test", study.metrics)
-    return [*tested, *study.measure(None, "validation", study.quick)]
+class _Running:
+    """An audit in progress."""
 
+    def __init__(self, plan: Audit, study: Study, halving: Halving | None) -> None:
+        self.plan, self.study = plan, study
+        layers = study.candidate_layers(plan.site)
+        self.cells = {
+            name: [Cell(plan.site, layer, name, eraser) for layer in layers]
+            for name, eraser in plan.erasers.items()
+        }
+        pools = [[cells] for cells in self.cells.values()]
+        self.screening = Screening(
+            study, halving, pools, lambda cell, figures: figures(study.edit(cell))
+        )
 
-def _candidates(study: Study, cells: partial[list[Cell]]) -> list[Row]:
-    """Certificate and validation figures of one eraser at every candidate layer."""
-    rows: list[Row] = []
-    for cell in cells():
-        rows += study.certificate(cell)
-        rows += study.measure(study.edit(cell), "validation", study.quick)
-    return rows
+    def run(self, run: Run) -> None:
+        """Every unit, in order."""
+        study, screening = self.study, self.screening
+        unedited = measuring(study, "test", None) + measuring(study, "validation", None)
+        fits = Work(captured=captured(study.task), fits=self._fits)
+        run.expect(unedited + fits + screening.work(1) + self._later())
+        run("unedited", "unedited model", self._unedited, unedited)
+        screening.run(run, str, self._later)
+        run.expect(self._later())
+        for cell in screening.finalists:
+            name = cell.unit.removeprefix("cell/")
+            run(f"layers/{name}", name, partial(self._candidate, cell), self._measuring(cell))
+        if self.plan.layers is None:
+            run("choice", "choice", self._choice)
+        tested = measuring(study, "test", study.model.n_layers // 2)
+        for name, cells in self.cells.items():
+            edit = self._edit(cells)
+            work = partial(self._tested, edit, cells)
+            run(f"test/{edit.id}", f"test data: {name}", work, tested)
+            control = study.control(edit)
+            about = f"test data: random directions of rank {control.record.rank}"
+            run(f"test/{control.id}", about, partial(self._tested, control, ()), tested)
 
+    @property
+    def _fits(self) -> int:
+        """About how many edits are fitted."""
+        rungs = range(len(self.screening.samples))
+        return len(self.screening.finalists) + sum(self.screening.expected(r) // 2 for r in rungs)
 
-def _tested(study: Study, edit: NamedEdit) -> list[Row]:
-    """Every test figure under an edit; a control leaves out what has no baseline."""
-    metrics = [m for m in study.metrics if m.has_baseline or not edit.record.baseline]
-    return study.measure(edit, "test", metrics)
+    def _later(self) -> Work:
+        """What follows the screening: finalists on validation data, the chosen on test data."""
+        screening = self.screening
+        count = screening.expected_finalists
+        middle = self.study.model.n_layers // 2
+        final = count * measuring(self.study, "validation", middle)
+        tested = 2 * len(self.cells) * measuring(self.study, "test", middle)
+        certified = count if not screening.samples else len(self.cells)
+        return final + tested + Work(certificates=certified)
+
+    def _measuring(self, cell: Cell) -> Work:
+        certificates = 0 if self.screening.samples else 1
+        return measuring(self.study, "validation", cell.layer) + Work(certificates=certificates)
+
+    def _unedited(self) -> list[Row]:
+        """Every figure of the model as it came."""
+        study = self.study
+        tested = study.measure(None, "test", study.metrics)
+        return [*tested, *study.measure(None, "validation", study.quick), *study.told_apart()]
+
+    def _candidate(self, cell: Cell) -> list[Row]:
+        """Validation figures of one edit; its certificate where every candidate gets one."""
+        study, edit = self.study, self.study.edit(cell)
+        rows = [] if self.screening.samples else study.certificate(cell)
+        rows += study.measure(edit, "validation", study.quick)
+        return rows + study.removed(edit, "validation")
+
+    def _points(self, cells: Sequence[Cell]) -> list[Point]:
+        """The edits of one eraser by their figures on all validation data."""
+        ids = {self.study.id_of(cell) for cell in cells}
+        every = points(self.study.own_rows(), "validation", self.study.costs, baselines=True)
+        return [point for point in every if point.edit in ids]
+
+    def _choice(self) -> list[Row]:
+        """Of each eraser the chosen edit, and whether it keeps within the budgets."""
+        removed = {
+            row.edit: row
+            for row in self.study.own_rows()
+            if (row.metric, row.split) == ("bias_removed", "validation")
+        }
+        rows = []
+        for cells in self.cells.values():
+            best = choose(self._points(cells))
+            row = replace(removed[best.edit], metric="choice", value=best.cost, lo=None, hi=None)
+            rows.append(replace(row, detail={**best.detail, "candidates": len(cells)}))
+        return rows
+
+    def _edit(self, cells: Sequence[Cell]) -> NamedEdit:
+        """All cells as one edit where layers are named, else the chosen one."""
+        if self.plan.layers is not None:
+            return self.study.combination(cells)
+        chosen = {row.edit for row in self.study.own_rows() if row.metric == "choice"}
+        [cell] = [cell for cell in cells if self.study.id_of(cell) in chosen]
+        return self.study.edit(cell)
+
+    def _tested(self, edit: NamedEdit, cells: Sequence[Cell]) -> list[Row]:
+        """Every test figure under an edit; a control leaves out what has no baseline."""
+        study = self.study
+        rows = []
+        if self.screening.samples:
+            rows = [r for c in cells if study.id_of(c) == edit.id for r in study.certificate(c)]
+        metrics = [m for m in study.metrics if m.has_baseline or not edit.record.baseline]
+        return rows + study.measure(edit, "test", metrics)

@@ -1,19 +1,29 @@
 """Which edit is best: bias removed against cost, and a rule that never looks at test data.
 
 Comes in: rows of one split, and the metrics that are costs. Goes out: points, their Pareto front,
-and the chosen one. The rule: among the edits whose cost is at most 1, the one that removes the most
-bias; where none is that cheap, the cheapest. A cost of 1 is exactly the budget of the metric of
-which the edit takes the largest share.
+and the chosen one. The rule: among the edits whose cost is at most 1 and that are shown to remove
+some of the bias, the one that removes most of it. Where there is none, the cheapest of those that
+remove at least half of what any edit removes, so that what an eraser does, and at what price, is
+seen all the same. A cost of 1 is exactly the budget of the metric of which the edit takes the
+largest share.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import Cost, Harm
 from countergen_edit.metrics.rows import UNEDITED, Row
+
+DRAWS = "draws"
+"""Where the detail of a row `bias_removed` has resamples of its value."""
+TOLD_APART = "bias_told_apart"
+"""The row metric that is 0 where there is no bias to remove."""
+WORTH_SHOWING = 0.5
+"""Where no edit is affordable: the share of the most that any removes, which one must remove."""
 
 
 @dataclass(frozen=True)
@@ -23,21 +33,52 @@ class Point:
     edit: str
     removed: float
     harms: Mapping[str, Harm] = field(default_factory=dict)
+    least_harms: Mapping[str, Harm] = field(default_factory=dict)
+    """The same at the better ends of the costs' intervals; empty where they have none."""
+    is_shown: bool = True
+    """Whether the interval of what is removed lies above 0 (without one, whether the value does),
+    and there was a bias to remove."""
+    draws: tuple[float, ...] = ()
+    """What is removed in each of some resamples, the same of every edit."""
 
     @property
     def cost(self) -> float:
         """The largest share of a budget that it takes."""
-        return max((harm.share for harm in self.harms.values()), default=0.0)
+        return _worst(self.harms)
+
+    @property
+    def least_cost(self) -> float:
+        """The cost that its intervals allow at best."""
+        return _worst({**self.harms, **self.least_harms})
 
     @property
     def is_affordable(self) -> bool:
         return self.cost <= 1
 
     @property
-    def rank(self) -> tuple[bool, float, float]:
-        """The rule of the module's first lines as a sort key; more is better."""
-        better = (self.removed, -self.cost) if self.is_affordable else (-self.cost, self.removed)
-        return self.is_affordable, *better
+    def is_worthwhile(self) -> bool:
+        """Whether it is affordable, and shown to remove some of the bias."""
+        return self.is_affordable and self.is_shown
+
+    @property
+    def over(self) -> list[str]:
+        """The costs that are beyond their budget."""
+        return [name for name, harm in self.harms.items() if harm.share > 1]
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """What a row about it holds of all that its choice depends on."""
+        return {
+            "removed": self.removed,
+            "harms": {name: harm.value for name, harm in self.harms.items()},
+            "affordable": self.is_affordable,
+            "shown": self.is_shown,
+            "over": self.over,
+        }
+
+
+def _worst(harms: Mapping[str, Harm]) -> float:
+    return max((harm.share for harm in harms.values()), default=0.0)
 
 
 def points(
@@ -56,19 +97,31 @@ def points(
         if row.split == split and (baselines or not row.baseline):
             by_edit.setdefault(row.edit, []).append(row)
     before = {cost.name: cost.counted(by_edit.get(UNEDITED, [])) for cost in costs}
+    apart = is_told_apart(rows)
     candidates = []
     for edit, of_edit in by_edit.items():
-        removed = next((r.value for r in of_edit if r.metric == "bias_removed"), None)
-        harms = {
-            cost.name: cost.harm(was, now)
-            for cost in costs
-            if (was := before[cost.name]) and (now := cost.counted(of_edit))
-        }
-        measured = {name: harm for name, harm in harms.items() if harm is not None}
+        removed = next((r for r in of_edit if r.metric == "bias_removed"), None)
+        harms, least = {}, {}
+        for cost in costs:
+            was, now = before[cost.name], cost.counted(of_edit)
+            if was is None or now is None or (harm := cost.harm(was, now)) is None:
+                continue
+            harms[cost.name] = harm
+            end = now.lo if cost.worse == "higher" else now.hi
+            if end is not None and (at_best := cost.harm(was, replace(now, value=end))):
+                least[cost.name] = at_best
         needed = {name for name, row in before.items() if row is not None}
-        if removed is not None and needed <= measured.keys():
-            candidates.append(Point(edit, removed, measured))
+        if removed is not None and removed.value is not None and needed <= harms.keys():
+            shown = (removed.value if removed.lo is None else removed.lo) > 0
+            shown = shown and apart
+            draws = tuple(removed.detail.get(DRAWS, ()))
+            candidates.append(Point(edit, removed.value, harms, least, shown, draws))
     return candidates
+
+
+def is_told_apart(rows: Sequence[Row]) -> bool:
+    """Whether there is a bias to remove, by the row that says so; without one there is."""
+    return all(row.value != 0 for row in rows if row.metric == TOLD_APART)
 
 
 def front(candidates: Sequence[Point]) -> list[Point]:
@@ -85,6 +138,19 @@ def front(candidates: Sequence[Point]) -> list[Point]:
     return kept
 
 
+def ordered(candidates: Sequence[Point]) -> list[Point]:
+    """The points by the rule, best first; equals stay in their order."""
+    least = WORTH_SHOWING * max((p.removed for p in candidates), default=0.0)
+
+    def rank(point: Point) -> tuple[int, float, float]:
+        if point.is_worthwhile:
+            return 2, point.removed, -point.cost
+        # Where nothing removes any bias, the cheapest: what does least harm.
+        return int(point.removed >= least or least <= 0), -point.cost, point.removed
+
+    return sorted(candidates, key=rank, reverse=True)
+
+
 def choose(candidates: Sequence[Point]) -> Point:
     """The best point by the rule; of equals the first.
 
@@ -93,4 +159,4 @@ def choose(candidates: Sequence[Point]) -> Point:
     """
     if not candidates:
         raise UserError("no edit was measured, so none can be chosen: every cell failed")
-    return max(candidates, key=lambda p: p.rank)
+    return ordered(candidates)[0]

@@ -15,12 +15,14 @@ from typing import Any
 from countergen_edit.edits import EditRecord
 from countergen_edit.experiments.run_folder import read_records
 from countergen_edit.metrics.r import resampled_abs_r
+from countergen_edit.metrics.r.group_effect import GroupEffect, interval, root
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, read, scores_of
 from countergen_edit.metrics.statistics import estimate
 
-DIFFERENCE = "mean_abs_r_difference"
+DIFFERENCES = {"group_effect_difference": "group effect, nats", "mean_abs_r_difference": "mean |R|"}
+"""Row metrics of differences, as tables call what differs."""
 Line = Mapping[str, Any]
 
 
@@ -65,7 +67,7 @@ def scored_edits(run: Path, name: str) -> list[Scored]:
 
 
 def differences(first: Scored, second: Scored, seed: int) -> list[Row]:
-    """Rows of mean |R| of `second` minus that of `first`, over the samples that both have."""
+    """Rows of both figures of `second` minus those of `first`, over the samples both have."""
     rows = []
     for at, of_first in first.sets.items():
         of_second = second.sets.get(at, {})
@@ -73,17 +75,24 @@ def differences(first: Scored, second: Scored, seed: int) -> list[Row]:
         if not shared:
             continue
         pair = [scores_of([side[key] for key in shared]) for side in (of_first, of_second)]
+        effects = [root(GroupEffect(scores, seed).squared_draws) for scores in pair]
+        effect = effects[1] - effects[0]
         means = [resampled_abs_r(scores, seed) for scores in pair]
-        rows.append(
+        estimates = (
+            interval(float(effect[0]), effect[1:]),
+            estimate(means[1] - means[0], *pair[0].weights(seed), within=(-1, 1)),
+        )
+        rows += [
             Row.of_set(
                 pair[0].data,
-                DIFFERENCE,
-                estimate(means[1] - means[0], *pair[0].weights(seed), within=(-1, 1)),
+                metric,
+                difference,
                 edit=second.edit,
                 split=at[1],
                 n=len(pair[0].output),
                 seed=seed,
                 detail={
+                    "of": DIFFERENCES[metric],
                     "run": second.run,
                     "against_run": first.run,
                     "edit": second.label,
@@ -92,7 +101,8 @@ def differences(first: Scored, second: Scored, seed: int) -> list[Row]:
                     "samples_of_either": len(of_first.keys() | of_second.keys()),
                 },
             )
-        )
+            for metric, difference in zip(DIFFERENCES, estimates, strict=True)
+        ]
     return rows
 
 

@@ -66,10 +66,12 @@ def make_manifest(
     config: Mapping[str, Any],
     model: str,
     model_hash: str,
+    bos: bool | None = None,
     data_hash: str,
     seed: int,
     command: Sequence[str],
     metrics: Sequence[Metric] = (),
+    origin: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The manifest of a run; `fingerprint` covers all that its rows depend on.
 
@@ -77,16 +79,19 @@ def make_manifest(
         config: every setting that rows depend on.
         model: the model's name.
         model_hash: SHA-256 of its weights.
+        bos: whether its texts begin with the beginning-of-text token; None of what has no such.
         data_hash: SHA-256 of all data.
         seed: the run's seed.
         command: the command line; what sounds like a secret is masked.
         metrics: what is measured, so that a report finds whoever shows it.
+        origin: the file that the weights were made of, where they were made of one.
     """
     versions = {name: metadata.version(name) for name in PACKAGES}
     versions["countergen-edit"] = countergen_edit.__version__
     depends = {
         "config": config,
         "model_hash": model_hash,
+        "bos": bos,
         "data_hash": data_hash,
         "source_hash": source_digest(),
         "versions": versions,
@@ -96,6 +101,7 @@ def make_manifest(
         "schema": SCHEMA,
         "fingerprint": digest(depends),
         "model": model,
+        **({"model_origin": dict(origin)} if origin else {}),
         **{k: v for k, v in depends.items() if k != "config"},
         "python": platform.python_version(),
         "command": masked(command),

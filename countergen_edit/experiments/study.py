@@ -11,21 +11,20 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from countergen_edit.data.task import Task
-from countergen_edit.edits import Edit, NamedEdit
+from countergen_edit.edits import Edit, NamedEdit, Placement
 from countergen_edit.edits.named import edit_id
 from countergen_edit.erasers import ERASERS, BaseEraser, RandomDirections, fitting_threads
 from countergen_edit.errors import UserError
-from countergen_edit.experiments.fit_data import FitData, Positions, capture_sites
+from countergen_edit.experiments.fit_data import FitData, Positions, Sinks, capture_sites
 from countergen_edit.experiments.run_folder import RunFolder
+from countergen_edit.experiments.work import measured
 from countergen_edit.metrics.base import Cost, MeasuredSplit, Metric, bias_of, default_bias
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.guardedness import certificate_rows
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
-from countergen_edit.models import LanguageModel, Scratch, encode, hook_name
+from countergen_edit.models import LanguageModel, Scratch, encode, hook_name, resuming
 from countergen_edit.models.sites import has_layers
 from countergen_edit.seeds import unit_seed
 from countergen_edit.writing import digest
@@ -71,7 +70,10 @@ class Study:
         sites: where edits may go.
         layers: blocks at which erasers may be fitted; None takes all.
         positions: the tokens on which erasers are fitted.
+        sinks: whether edits leave attention sinks alone.
         scratch: memory and disk for activations.
+        resumed: blocks from which the model goes on, where an edit leaves all below as it is; None
+            takes those of all candidates. An edit elsewhere goes on from the nearest below.
         seed: the run's seed.
     """
 
@@ -85,7 +87,9 @@ class Study:
         sites: Sequence[str],
         layers: Sequence[int] | None = None,
         positions: Positions = "outputs",
+        sinks: Sinks = "leave",
         scratch: Scratch | None = None,
+        resumed: Sequence[int] | None = None,
         seed: int = 0,
     ) -> None:
         self.model = model
@@ -94,12 +98,17 @@ class Study:
         self.sites = tuple(sites)
         self.layers = layers
         self.positions = positions
-        self.scratch = scratch
+        self.sinks = sinks
+        self.scratch = scratch or Scratch()
         self.seed = seed
         self.metrics = [metric.bound(task) for metric in metrics]
         self.bias = bias_of(self.metrics) or default_bias().bound(task)
-        self.bench = Bench(model, folder.path / STORE / task.name, seed)
+        self.store = folder.path / STORE / task.name
+        candidates = [layer for site in sites for layer in self.candidate_layers(site)]
+        intact = candidates if resumed is None else resumed
+        self.bench = Bench(self.resuming(intact), self.store, seed)
         self._fits: dict[str, BaseEraser] = {}
+        self._characters: dict[str, tuple[float, float]] = {}
 
     @property
     def costs(self) -> list[Cost]:
@@ -123,8 +132,34 @@ class Study:
             sites=self.sites,
             layers=self.layers,
             positions=self.positions,
+            sinks=self.sinks,
             scratch=self.scratch,
         )
+
+    def resuming(self, layers: Sequence[int | None], share: float = 1.0) -> LanguageModel:
+        """The model, going on from the layers of edits instead of starting anew for each.
+
+        Args:
+            layers: those of the edits; None stands for an edit below all blocks.
+            share: of the memory for activations; less than all is counted on its own.
+        """
+        own = self.scratch
+        if share < 1:
+            own = replace(self.scratch, budget=int(share * self.scratch.budget))
+        inside = self.sites != ("resid_post",)  # an edit inside a block changes its output
+        places = [layer for layer in layers if layer is not None]
+        below = [layer - 1 for layer in places] if inside else []
+        return resuming(self.model, sorted({*places, *below}), own)
+
+    def characters(self, split: MeasuredSplit) -> tuple[float, float]:
+        """How much is scored to measure a split, of sets and of running text."""
+        if split not in self._characters:
+            self._characters[split] = measured(self.task, split)
+        return self._characters[split]
+
+    def own_rows(self) -> list[Row]:
+        """What the run has recorded of this task so far."""
+        return [row for row in self.folder.rows() if row.task == self.task.name]
 
     def capture(self) -> None:
         """Capture now what erasers are fitted on, so that its failure is no eraser's fault."""
@@ -141,7 +176,8 @@ class Study:
         """What every fit of this study depends on."""
         neutral = self.task.neutral.get("fit", ())
         task = [self.task.fingerprint, self.task.groups, neutral]
-        return digest([task, self.model.fingerprint, self.positions])
+        model = [self.model.fingerprint, self.model.adds_bos]
+        return digest([task, model, self.positions, self.sinks])
 
     def basis(self, cell: Cell) -> list[object]:
         """All that the edit of a cell depends on."""
@@ -161,13 +197,17 @@ class Study:
                 self._fits[key] = data.fit(cell.eraser, cell.layer)
         return self._fits[key]
 
+    def _placement(self, cell: Cell) -> Placement:
+        limit = self._captured[cell.site].limit(cell.layer)
+        return Placement(cell.site, cell.layer, self.fit(cell).erasure_, limit)
+
     def edit(self, cell: Cell) -> NamedEdit:
         """The edit of a cell: from the run where it is kept, else fitted and kept."""
         key = self.id_of(cell)
         if self.folder.has_edit(key):
             return self.folder.edit(key)
         named = NamedEdit.of(
-            Edit.at(cell.site, {cell.layer: self.fit(cell).erasure_}),
+            Edit((self._placement(cell),)),
             cell.name,
             cell.params,
             basis=self.basis(cell),
@@ -200,7 +240,8 @@ class Study:
         eraser = self.fit(cell)
         with fitting_threads(data.at(cell.layer)):
             certificate = data.certify(eraser, cell.layer, state)
-        rows = certificate_rows(certificate, self.task, int((~data.keep).sum()), self.seed)
+        n = int((data.used(eraser, cell.layer)[0] & ~data.keep).sum())
+        rows = certificate_rows(certificate, self.task, n, self.seed)
         return self.marked(rows, self.edit(cell), "validation")
 
     def measure(
@@ -209,6 +250,11 @@ class Study:
         """The rows of some metrics under an edit."""
         rows = [row for metric in metrics for row in metric.rows(self.bench, edit, split)]
         return self.marked(rows, edit, split)
+
+    def told_apart(self) -> list[Row]:
+        """Whether there is any of the bias that is chosen by, on validation data."""
+        row = self.bias.told_apart(self.bench)
+        return [] if row is None else self.marked([row], None, "validation")
 
     def removed(self, edit: NamedEdit, split: MeasuredSplit) -> list[Row]:
         """How much of the bias that is chosen by is gone over a split's sets together."""
@@ -261,19 +307,3 @@ def check_study(
     for site in sites:
         neutral = task.neutral.get("fit", ())[:1]
         capture_sites(model, [some], [], neutral, sites=(site,), layers=layers, positions=positions)
-
-
-def least(rows: Sequence[Row], criterion: str, order: Mapping[str, int | None]) -> str:
-    """The edit under which the mean of a row metric over validation sets is least.
-
-    Args:
-        rows: of all edits to choose from.
-        criterion: the row metric.
-        order: edit → layer; ties go to the lower layer.
-    """
-    values: dict[str, list[float]] = {}
-    for row in rows:
-        if row.metric == criterion and row.split == "validation" and row.edit in order:
-            assert row.value is not None
-            values.setdefault(row.edit, []).append(row.value)
-    return min(values, key=lambda edit: (np.mean(values[edit]), order[edit] or 0))

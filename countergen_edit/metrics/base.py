@@ -14,6 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar
 
+import numpy as np
+from jaxtyping import Float64
+
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.errors import UserError
@@ -66,8 +69,6 @@ class Metric(ABC):
     """Whether controls (random directions of equal rank) are measured too."""
     is_slow: ClassVar[bool] = False
     """Whether a search measures it for the chosen edit alone, and an audit not on validation."""
-    criterion: ClassVar[str] = ""
-    """Of a bias: the row metric whose mean over sets a choice makes small."""
 
     name: str = ""
     """The metric's name in this run."""
@@ -114,6 +115,21 @@ class Metric(ABC):
 
     def removed(self, bench: Bench, edit: NamedEdit, split: MeasuredSplit = "test") -> Row | None:
         """Of a bias: the row `bias_removed`, the share of it that is gone over a split's sets."""
+        return None
+
+    def told_apart(self, bench: Bench) -> Row | None:
+        """Of a bias: the row `bias_told_apart`, 0 where validation data show none to remove."""
+        return None
+
+    def removed_draws(
+        self, bench: Bench, edit: NamedEdit, split: MeasuredSplit = "validation"
+    ) -> Float64[np.ndarray, " resample"] | None:
+        """Of a bias: the share that is gone, first the value itself, then in each resample.
+
+        The resamples are the same for every edit of a study, so that the standard deviation of
+        `a[1:] - b[1:]` is the paired standard error of the difference between two edits. None where
+        nothing can be resampled: edits are then compared by their values alone.
+        """
         return None
 
     @classmethod
@@ -247,8 +263,8 @@ DEFAULT_BIAS = "r"
 
 
 def bias_of(metrics: Sequence[Metric]) -> Metric | None:
-    """The bias that edits are chosen by: the first of the metrics that has a criterion."""
-    return next((m for m in metrics if m.kind == "bias" and m.criterion), None)
+    """The bias that edits are chosen by: the first of the metrics that says what is removed."""
+    return next((m for m in metrics if type(m).removed is not Metric.removed), None)
 
 
 def default_bias() -> Metric:

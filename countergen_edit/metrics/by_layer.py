@@ -13,7 +13,7 @@ from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.blocks import Figure
 from countergen_edit.metrics.panels import Panel, Series, level, line
 from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.metrics.rows import SCREENING, UNEDITED, Row
 from countergen_edit.writing import digest
 
 MOST_SETS = 9
@@ -77,6 +77,22 @@ def widest_split(results: Results, metric: str) -> Split:
     return max(splits, key=lambda split: counts[split])
 
 
+def of_layers(results: Results, metric: str) -> tuple[list[Row], Split]:
+    """The rows of a metric that figures by layer show, and the split of those measured in full.
+
+    An edit that fell away before has its row of the last screening that it was in; such rows come
+    after all others.
+    """
+    split = widest_split(results, metric)
+    rows = results.of(metric, split)
+    in_full = {row.edit for row in rows}
+    last: dict[tuple[object, ...], Row] = {}
+    for row in results.of(metric, SCREENING):
+        if row.edit not in in_full:
+            last[row.edit, row.dataset, row.group_a, row.group_b] = row
+    return [*rows, *last.values()], split
+
+
 def by_layer(results: Results, rows: Sequence[Row]) -> list[Series]:
     """One line for each eraser as it was asked for."""
     pairs = sorted(single(results, rows), key=lambda pair: pair[1].layers)
@@ -94,7 +110,11 @@ def by_layer(results: Results, rows: Sequence[Row]) -> list[Series]:
 
 
 def layer_panels(
-    results: Results, rows: Sequence[Row], y_label: str, title: Callable[[Row], str]
+    results: Results,
+    rows: Sequence[Row],
+    y_label: str,
+    title: Callable[[Row], str],
+    limits: tuple[float, float] | None = SHARE,
 ) -> list[Panel]:
     """A panel for each set; dashed is the model as it came."""
     panels = []
@@ -103,7 +123,7 @@ def layer_panels(
         before = results.under(mine[0], UNEDITED)
         series = [] if before is None else [level(before)]
         series += by_layer(results, mine)
-        panels.append(Panel(title(mine[0]), "layer", y_label, tuple(series), limits=SHARE))
+        panels.append(Panel(title(mine[0]), "layer", y_label, tuple(series), limits=limits))
     return panels
 
 
@@ -116,6 +136,7 @@ def layer_figures(
     y_label: str,
     title: Callable[[Row], str],
     about: Callable[[Row], bool] = lambda row: True,
+    limits: tuple[float, float] | None = SHARE,
 ) -> list[Figure]:
     """A figure for each site at which edits at several layers were measured.
 
@@ -127,16 +148,19 @@ def layer_figures(
         y_label: the axis.
         title: a panel's, from a row of its set.
         about: which rows of the metric are drawn.
+        limits: ends of the axis; None where panels fit their data.
     """
-    split = widest_split(results, metric)
-    pairs = single(results, [row for row in results.of(metric, split) if about(row)])
+    rows, split = of_layers(results, metric)
+    pairs = single(results, [row for row in rows if about(row)])
     figures = []
     for site in dict.fromkeys(e.sites[0] for _, e in pairs):
         mine = [(row, e) for row, e in pairs if e.sites[0] == site]
         if len({e.layers for _, e in mine}) < 2:
             continue
-        panels = layer_panels(results, [row for row, _ in mine], y_label, title)
+        panels = layer_panels(results, [row for row, _ in mine], y_label, title, limits)
         words = "One line for each eraser, with its rank or ranks and 95 % intervals"
+        if any(row.split == SCREENING for row, _ in mine):
+            words += "; where the interval is wide, measured on few names only"
         dashed = any(s.kind == "level" for panel in panels for s in panel.series)
         figures.append(
             Figure(

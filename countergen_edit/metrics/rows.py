@@ -13,6 +13,8 @@ from countergen_edit.metrics.statistics import Estimate
 
 SCHEMA = 2
 """Version of the columns; a run's manifest tells it."""
+SCREENING = "screening"
+"""The split of what was measured on few names and texts of the validation data."""
 UNEDITED = "none"
 """The edit of the model as it came."""
 

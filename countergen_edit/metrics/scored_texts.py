@@ -21,26 +21,44 @@ from countergen_edit.writing import whole
 
 SCORED_BY = "r"
 """The metric in whose store the scores lie, one file for each edit."""
-KEYS = ("edit", "split", "dataset", "groups", "template", "outputs", "texts", "names", "r", "log_p")
+KEYS = (
+    "edit",
+    "split",
+    "dataset",
+    "groups",
+    "template",
+    "outputs",
+    "texts",
+    "names",
+    "r",
+    "z",
+    "log_p",
+)
 """What every line holds."""
 
 
-def write(path: Path, edit: str, sets: Sequence[tuple[str, SetScores, Sequence[float]]]) -> None:
+def write(
+    path: Path,
+    edit: str,
+    sets: Sequence[tuple[str, SetScores, Sequence[float], Sequence[float] | None]],
+) -> None:
     """Write the scores of an edit, whole or not at all.
 
     Args:
         path: the file of the edit.
         edit: its id.
-        sets: split, scores and R of every item of each set.
+        sets: split, scores, R and z of every item of each set; no z where no test is.
     """
     with whole(path) as temporary, temporary.open("w", encoding="utf-8") as file:
-        for split, scores, r in sets:
-            for line in _lines(scores, r):
+        for split, scores, r, z in sets:
+            for line in _lines(scores, r, z):
                 about = {"edit": edit, "split": split, **line}
                 file.write(json.dumps(about, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def _lines(scores: SetScores, r: Sequence[float]) -> Iterator[dict[str, Any]]:
+def _lines(
+    scores: SetScores, r: Sequence[float], z: Sequence[float] | None
+) -> Iterator[dict[str, Any]]:
     data, first = scores.data, 0
     for sample in data.samples:
         items = range(first, first + len(sample.outputs))
@@ -59,6 +77,7 @@ def _lines(scores: SetScores, r: Sequence[float]) -> Iterator[dict[str, Any]]:
             "texts": [[v.text for v in own] for own in sides],
             "names": [[v.name for v in own] for own in sides],
             "r": [float(r[i]) for i in items],
+            "z": None if z is None else [float(z[i]) for i in items],
             "log_p": log_p,
         }
 

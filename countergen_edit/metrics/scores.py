@@ -29,9 +29,21 @@ class SetScores:
     output: tuple[str, ...]
     """The item's output."""
 
+    @property
+    def sample(self) -> Int[np.ndarray, " item"]:
+        """Index into `data.samples`."""
+        counts = [len(sample.outputs) for sample in self.data.samples]
+        return np.repeat(np.arange(len(counts)), counts)
+
     def template_weights(self, seed: int) -> Weights:
         """Bootstrap weights of the templates; the same for every edit of the same set."""
         return resample(len(self.data.templates), seed, self.data.name, "templates")
+
+    def names(self, side: int) -> tuple[str, ...] | None:
+        """One side's names, where every sample is asked of the same ones; else None."""
+        lists = {tuple(v.name for v in s.of(self.data.groups[side])) for s in self.data.samples}
+        names = tuple(name for name in next(iter(lists)) if name is not None)
+        return names if lists == {names} else None
 
     def name_weights(self, seed: int, side: int) -> Float64[np.ndarray, "resample variation"]:
         """Bootstrap weights of one side's names.
@@ -39,9 +51,8 @@ class SetScores:
         Names can be drawn only where every sample is asked of the same names; elsewhere the
         variations of a sample are part of it and weigh one.
         """
-        lists = {tuple(v.name for v in s.of(self.data.groups[side])) for s in self.data.samples}
-        names = next(iter(lists))
-        if len(lists) > 1 or None in names:
+        names = self.names(side)
+        if names is None:
             return np.ones((1, self.log_p.shape[2]))
         return resample(len(names), seed, self.data.name, "names", self.data.groups[side])
 

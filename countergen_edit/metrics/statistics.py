@@ -21,6 +21,7 @@ wordings are too few to be sure of.
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -197,5 +198,10 @@ def adjusted(
     p = np.asarray(p_values, dtype=np.float64)
     if not p.size:
         return p
-    corrected: Float64[np.ndarray, " test"] = multipletests(p, method=method)[1]
+    # It collects garbage first, most of a second where a model is in memory; none of it is here.
+    gc.freeze()
+    try:
+        corrected: Float64[np.ndarray, " test"] = multipletests(p, method=method)[1]
+    finally:
+        gc.unfreeze()
     return corrected

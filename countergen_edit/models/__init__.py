@@ -8,6 +8,7 @@ model there are continuations only.
 """
 
 from countergen_edit.models.batching import Batch
+from countergen_edit.models.bos import Bos
 from countergen_edit.models.capture import Activations, capture
 from countergen_edit.models.contrastive import (
     Contrasted,
@@ -16,7 +17,7 @@ from countergen_edit.models.contrastive import (
     contrastive_generate,
     token_texts,
 )
-from countergen_edit.models.distributions import batches, log_probs
+from countergen_edit.models.distributions import batches, divergence, log_likelihood, log_probs
 from countergen_edit.models.generation import generate
 from countergen_edit.models.language_model import (
     NAMES_CODE,
@@ -36,6 +37,7 @@ __all__ = [
     "SITES",
     "Activations",
     "Batch",
+    "Bos",
     "Contrasted",
     "ContrastiveScores",
     "Encoding",
@@ -47,11 +49,13 @@ __all__ = [
     "check_contrasts",
     "continuation_log_probs",
     "contrastive_generate",
+    "divergence",
     "encode",
     "from_pretrained_objects",
     "generate",
     "hook_name",
     "load",
+    "log_likelihood",
     "log_probs",
     "resuming",
     "split_names",

@@ -3,21 +3,30 @@
 In: token sequences, each with the positions wanted of it. Out: right-padded `Batch`es of few rows.
 In a causal model a position depends on what precedes it only. So a sequence that is a prefix of
 another is read off the longer one, and equal sequences are run once: sixty one-token outputs after
-one prompt are one row. (A hook must be causal too, as any that treats positions alike is.)
+one prompt are one row. (A hook must be causal too, as any that treats positions alike is.) Where
+the model can run trees, longer outputs after one prompt are one row as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-Ids = tuple[int, ...]
+from countergen_edit.models.language_model import LanguageModel, Mask
+from countergen_edit.models.trees import Ids, Tree, trees
+
 LOGIT_BYTES = 512 * 2**20  # most memory the logits of one batch may take
+CPU_TOKENS, ACCELERATOR_TOKENS = 4096, 16384
+"""Tokens of a batch where none are asked for. Measured once and not at each start: sizes differ in
+the last bits of a score, and a run that is killed and resumed must end with the same bytes. On a
+CPU, 1,024 to 4,096 are equally fast for a model of 135 million weights, and for one of a million
+16,384 take 1.4 times as long a token as 4,096."""
 BUSY = 512
 """Tokens that keep a processor busy: from here on a batch takes no row that is mostly padding."""
 FULL = 0.75
@@ -30,17 +39,55 @@ class Batch:
 
     Attributes:
         ids: Token ids, padded on the right.
-        mask: 1 where a token is real.
+        mask: 1 where a token is real; if a row is a tree, what each token attends to.
         row: Row of each value.
-        position: Position of each value in its row.
+        position: Column of each value in its row.
         slot: Place of each value in the result, counted over all sequences in their order.
     """
 
     ids: Int[Tensor, "row time"]
-    mask: Int[Tensor, "row time"]
+    mask: Mask
     row: Int[Tensor, " read"]
     position: Int[Tensor, " read"]
     slot: Int[np.ndarray, " read"]
+
+
+T = TypeVar("T")
+
+
+def batch_tokens(lm: LanguageModel, asked: int | None) -> int:
+    """Most tokens in a batch: as asked, or what suits the device."""
+    if asked is not None:
+        return asked
+    return CPU_TOKENS if lm.device.type == "cpu" else ACCELERATOR_TOKENS
+
+
+def within_memory(batch: Batch, run: Callable[[Batch], T]) -> list[tuple[Batch, T]]:
+    """Run a batch, in halves where the device's memory is too small for the whole.
+
+    Raises:
+        torch.OutOfMemoryError: it is too small for a single row.
+    """
+    try:
+        return [(batch, run(batch))]
+    except torch.OutOfMemoryError:
+        if len(batch.ids) == 1:
+            raise
+    # Outside of the handler, where nothing holds the tensors of the failed run any more.
+    return [result for half in _halves(batch) for result in within_memory(half, run)]
+
+
+def _halves(batch: Batch) -> Iterator[Batch]:
+    middle = len(batch.ids) // 2
+    for first, last in ((0, middle), (middle, len(batch.ids))):
+        inside = (batch.row >= first) & (batch.row < last)
+        yield Batch(
+            batch.ids[first:last],
+            batch.mask[first:last],
+            batch.row[inside] - first,
+            batch.position[inside],
+            batch.slot[inside.numpy()],
+        )
 
 
 def plan(
@@ -50,6 +97,7 @@ def plan(
     max_batch_tokens: int,
     bytes_per_position: int = 0,
     share: bool = True,
+    branch: bool = False,
 ) -> list[Batch]:
     """Batch the sequences, longest first, so that padding is small and memory runs out early.
 
@@ -60,30 +108,50 @@ def plan(
         bytes_per_position: Memory of one position's result (its logits), limiting a batch to
             `LOGIT_BYTES`; 0 where none is kept.
         share: Run a sequence that equals or begins another only once.
+        branch: Run sequences that begin alike as one row, if they are to be shared.
     """
     slots = np.cumsum([0, *map(len, positions)])
     active = [i for i, reads in enumerate(positions) if len(reads)]
-    host = _hosts({sequences[i] for i in active})
-    guests: dict[tuple[Ids, int], list[int]] = {}
-    for i in active:
-        key = (host[sequences[i]], 0) if share else (sequences[i], i)
-        guests.setdefault(key, []).append(i)
+    most = max_batch_tokens
+    if bytes_per_position:
+        most = min(most, LOGIT_BYTES // bytes_per_position)
+    rows = []
+    if share:
+        host = _hosts({sequences[i] for i in active})
+        guests: dict[Ids, list[int]] = {}
+        for i in active:
+            guests.setdefault(host[sequences[i]], []).append(i)
+        for tree in trees(list(guests), most if branch else 0):
+            reads = [(i, at) for text, at in tree.columns.items() for i in guests[text]]
+            rows.append(_Row(tree, reads))
+    else:
+        for i in active:
+            (tree,) = trees([sequences[i]], 0)
+            rows.append(_Row(tree, [(i, tree.columns[sequences[i]])]))
 
-    batches: list[list[tuple[Ids, int]]] = []
+    batches: list[list[_Row]] = []
     total = 0
-    for key in sorted(guests, key=lambda key: (-len(key[0]), key)):
-        reads = len({p for i in guests[key] for p in positions[i]})
+    for row in sorted(rows, key=lambda row: (-len(row.tree.ids), row.tree.ids)):
+        cells = len({columns[p] for i, columns in row.reads for p in positions[i]})
         if batches:
-            rows, width = len(batches[-1]) + 1, len(batches[-1][0][0])
-            fits = len(key[0]) >= FULL * width or rows * width <= BUSY
-            room = fits and rows * width <= max_batch_tokens
-            if room and (total + reads) * bytes_per_position <= LOGIT_BYTES:
-                batches[-1].append(key)
-                total += reads
+            height, width = len(batches[-1]) + 1, len(batches[-1][0].tree.ids)
+            fits = len(row.tree.ids) >= FULL * width or height * width <= BUSY
+            room = fits and height * width <= max_batch_tokens
+            if room and (total + cells) * bytes_per_position <= LOGIT_BYTES:
+                batches[-1].append(row)
+                total += cells
                 continue
-        batches.append([key])
-        total = reads
-    return [_batch(keys, guests, positions, slots) for keys in batches]
+        batches.append([row])
+        total = cells
+    return [_batch(members, positions, slots) for members in batches]
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row to run, and the columns of each sequence that is read off it."""
+
+    tree: Tree
+    reads: list[tuple[int, list[int]]]
 
 
 def _hosts(sequences: set[Ids]) -> dict[Ids, Ids]:
@@ -102,18 +170,25 @@ def _hosts(sequences: set[Ids]) -> dict[Ids, Ids]:
 
 
 def _batch(
-    keys: list[tuple[Ids, int]],
-    guests: dict[tuple[Ids, int], list[int]],
+    rows: list[_Row],
     positions: Sequence[Sequence[int]],
     slots: Int[np.ndarray, " sequence_plus_one"],
 ) -> Batch:
-    ids = torch.zeros(len(keys), len(keys[0][0]), dtype=torch.long)
+    width = len(rows[0].tree.ids)
+    ids = torch.zeros(len(rows), width, dtype=torch.long)
     mask = torch.zeros_like(ids)
     reads = []
-    for row, key in enumerate(keys):
-        ids[row, : len(key[0])] = torch.tensor(key[0])
-        mask[row, : len(key[0])] = 1
-        for i in guests[key]:
-            reads += [(row, p, int(slots[i]) + k) for k, p in enumerate(positions[i])]
-    row_, position, slot = np.array(reads, dtype=np.int64).T
-    return Batch(ids, mask, torch.from_numpy(row_), torch.from_numpy(position), slot)
+    for number, row in enumerate(rows):
+        length = len(row.tree.ids)
+        ids[number, :length] = torch.tensor(row.tree.ids)
+        mask[number, :length] = 1
+        for i, columns in row.reads:
+            own = enumerate(positions[i])
+            reads += [(number, columns[p], int(slots[i]) + k) for k, p in own]
+    if any(row.tree.branches for row in rows):
+        mask = torch.eye(width, dtype=torch.bool).repeat(len(rows), 1, 1)
+        for number, row in enumerate(rows):
+            length = len(row.tree.ids)
+            mask[number, :length, :length] = row.tree.sees
+    row_, column, slot = np.array(reads, dtype=np.int64).T
+    return Batch(ids, mask, torch.from_numpy(row_), torch.from_numpy(column), slot)

@@ -1,6 +1,7 @@
 """Activations at chosen sites, layers and tokens, in one batched pass.
 
-In: texts. Out: `Activations`, one row for each wanted token, float32 whatever the model's type.
+In: texts. Out: `Activations`, one row for each wanted token, float32 whatever the model's type,
+and the norm of every token, wanted or not, by which attention sinks are found.
 Refused: an unknown site or layer, and a text without the wanted tokens.
 """
 
@@ -11,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from jaxtyping import Float, Float32, Int
 from torch import Tensor
 
 from countergen_edit.errors import UserError, unknown
-from countergen_edit.models.batching import Batch, plan
+from countergen_edit.models.batching import Batch, batch_tokens, plan, within_memory
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
 from countergen_edit.models.scratch import Scratch
@@ -31,10 +33,13 @@ class Activations:
         values: For each site ``[layer, row, d_model]``, layers in the order of the call; "embed"
             has one layer.
         row_text: The text that each row comes from, by its index; rows follow the texts.
+        norms: For each site the Euclidean norms ``[layer, token]`` of every token of every text, up
+            to the last one that is wanted of it.
     """
 
     values: dict[str, Float32[np.ndarray, "_layer row d_model"]]
     row_text: Int[np.ndarray, " row"]
+    norms: dict[str, Float32[np.ndarray, "_layer token"]]
 
 
 def capture(
@@ -45,14 +50,14 @@ def capture(
     layers: Sequence[int] | None = None,
     starts: Sequence[int] | None = None,
     positions: Literal["last", "onward"] = "last",
-    max_batch_tokens: int = 16384,
+    max_batch_tokens: int | None = None,
     scratch: Scratch | None = None,
     progress: str | None = None,
 ) -> Activations:
     """Read activations off one pass, which stops short of the output matrix.
 
-    Only the wanted tokens leave the model: the hooks gather them. An edit that was attached before
-    is seen, at its own site too.
+    Of tokens that are not wanted only the norms leave the model: the hooks gather. An edit that was
+    attached before is seen, at its own site too.
 
     Args:
         lm: The model.
@@ -63,7 +68,7 @@ def capture(
         positions: "last", the last token of each text; "onward", every token that shows text
             beyond `starts`, a straddling one included. The tokens before are the same for all
             groups, and would teach a classifier that nothing differs.
-        max_batch_tokens: Changes speed and memory, not the result.
+        max_batch_tokens: Changes speed and memory, not the result; None takes `batch_tokens`.
         scratch: Where the values go that memory is too small for; all stay in memory if None.
         progress: Description of a progress bar.
     """
@@ -90,20 +95,30 @@ def capture(
         site: empty((len(names), sum(counts), lm.d_model), np.float32)
         for site, names in names_at.items()
     }
+    sequences = [tuple(e.ids[: span[-1] + 1]) for e, span in zip(encodings, spans, strict=True)]
+    wanted = [
+        k in span for s, span in zip(sequences, map(set, spans), strict=True) for k in range(len(s))
+    ]
+    row_of = np.where(np.array(wanted, bool), np.cumsum(wanted, dtype=np.int64) - 1, -1)
+    norms = {s: np.empty((len(names), len(row_of)), np.float32) for s, names in names_at.items()}
     batches = plan(
-        [tuple(e.ids[: span[-1] + 1]) for e, span in zip(encodings, spans, strict=True)],
-        spans,
-        max_batch_tokens=max_batch_tokens,
+        sequences,
+        [range(len(sequence)) for sequence in sequences],
+        max_batch_tokens=batch_tokens(lm, max_batch_tokens),
     )
-    for batch in track(batches, progress):
+
+    def run(batch: Batch) -> None:
         hooks = [
-            (name, _gather(batch, values[site][k]))
+            (name, _gather(batch, row_of[batch.slot], values[site][k], norms[site][k]))
             for site, names in names_at.items()
             for k, name in enumerate(names)
         ]
         with lm.bridge.hooks(fwd_hooks=hooks):
             lm.run_blocks(batch.ids, batch.mask)
-    return Activations(values, np.repeat(np.arange(len(texts)), counts))
+
+    for batch in track(batches, progress):
+        within_memory(batch, run)
+    return Activations(values, np.repeat(np.arange(len(texts)), counts), norms)
 
 
 def _starts(texts: Sequence[str], starts: Sequence[int] | None, positions: str) -> Sequence[int]:
@@ -123,11 +138,20 @@ def _starts(texts: Sequence[str], starts: Sequence[int] | None, positions: str) 
 
 
 def _gather(
-    batch: Batch, into: Float32[np.ndarray, "row d_model"]
+    batch: Batch,
+    row_of: Int[np.ndarray, " read"],
+    into: Float32[np.ndarray, "row d_model"],
+    norms: Float32[np.ndarray, " token"],
 ) -> Callable[[Float[Tensor, "batch time d_model"], Any], None]:
+    """Read the norms of a batch's tokens, and those that have a row (not -1) as a whole."""
+    wanted = row_of >= 0
+    rows, positions = (t[torch.from_numpy(wanted)] for t in (batch.row, batch.position))
+
     def hook_fn(x: Float[Tensor, "batch time d_model"], hook: Any) -> None:
         # A model spread over devices shows each layer on its own.
-        read = x[batch.row.to(x.device), batch.position.to(x.device)]
-        into[batch.slot] = read.float().cpu().numpy()
+        size = torch.linalg.vector_norm(x.float(), dim=-1)
+        norms[batch.slot] = size[batch.row.to(x.device), batch.position.to(x.device)].cpu().numpy()
+        read = x[rows.to(x.device), positions.to(x.device)]
+        into[row_of[wanted]] = read.float().cpu().numpy()
 
     return hook_fn

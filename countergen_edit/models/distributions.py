@@ -1,13 +1,14 @@
 """Whole next-token distributions, batch by batch.
 
-In: texts. Out: log-probabilities ``[token, vocab]`` of one batch at a time, so that two states of a
-model (edited and not) can be compared without storing either:
+In: texts. Out: log-probabilities ``[token, vocab]`` of one batch at a time, and what sets two
+states of a model (edited and not) apart, without storing either:
 
     for batch in batches(lm, texts):
-        before = log_probs(lm, batch)
+        at = (batch.row, batch.position)
+        before = lm.logits(batch.ids, batch.mask, at)
         with applied(lm, edit):
-            after = log_probs(lm, batch)
-        kl.append((before.exp() * (before - after)).sum(-1))
+            after = lm.logits(batch.ids, batch.mask, at)
+        kl.append(divergence(before, after))
 
 Refused: a text longer than the context.
 """
@@ -16,25 +17,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxtyping import Float64
+import torch
+from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
-from countergen_edit.models.batching import Batch, plan
+from countergen_edit.models.batching import Batch, batch_tokens, plan
 from countergen_edit.models.language_model import LanguageModel
-from countergen_edit.models.scoring import widen
+from countergen_edit.models.scoring import chunks, widen
 from countergen_edit.models.tokens import encode
 
 
 def batches(
-    lm: LanguageModel, texts: Sequence[str], *, max_batch_tokens: int = 16384
+    lm: LanguageModel, texts: Sequence[str], *, max_batch_tokens: int | None = None
 ) -> list[Batch]:
     """The texts as batches that read every real position, repeated texts as often as they occur.
 
     `Batch.slot` counts tokens over all texts in their order (special tokens included), for whoever
     needs to know where a row of `log_probs` belongs.
     """
-    key = ("distributions", max_batch_tokens, *texts)
-    return lm.memo(key, lambda: _batches(lm, texts, max_batch_tokens))
+    tokens = batch_tokens(lm, max_batch_tokens)
+    return lm.memo(("distributions", tokens, *texts), lambda: _batches(lm, texts, tokens))
 
 
 def _batches(lm: LanguageModel, texts: Sequence[str], max_batch_tokens: int) -> list[Batch]:
@@ -51,3 +53,22 @@ def _batches(lm: LanguageModel, texts: Sequence[str], max_batch_tokens: int) -> 
 def log_probs(lm: LanguageModel, batch: Batch) -> Float64[Tensor, "token vocab"]:
     """Next-token log-probabilities at every position the batch reads, padding left out."""
     return widen(lm.logits(batch.ids, batch.mask, (batch.row, batch.position))).log_softmax(-1)
+
+
+def log_likelihood(
+    logits: Float[Tensor, "token vocab"], targets: Int[Tensor, " token"]
+) -> Float64[Tensor, " token"]:
+    """log P of one token after each position, in nats."""
+    own = widen(logits.gather(1, targets.to(logits.device)[:, None])[:, 0])
+    return own - torch.cat([widen(logits[rows]).logsumexp(-1) for rows in chunks(logits)])
+
+
+def divergence(
+    before: Float[Tensor, "token vocab"], after: Float[Tensor, "token vocab"]
+) -> Float64[Tensor, " token"]:
+    """KL(before ‖ after) at each position, in nats, from logits, a few rows at a time."""
+    values = []
+    for rows in chunks(before):
+        p, q = (widen(logits[rows]).log_softmax(-1) for logits in (before, after))
+        values.append((p.exp() * (p - q)).sum(-1))
+    return torch.cat(values)

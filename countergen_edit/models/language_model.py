@@ -18,16 +18,24 @@ from types import MethodType
 from typing import Any, TypeVar, cast
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from countergen_edit.errors import UserError
+from countergen_edit.models.bos import adds_bos
 
 T = TypeVar("T")
+Mask = Int[Tensor, "row time"] | Bool[Tensor, "row time time"]
+"""1 where a token is real; or, for each token, True where it attends."""
 _HASH_CHUNK = 1 << 24  # elements moved off the device at once while hashing
 NAMES_CODE = ("auto_map", "custom_pipelines")
 """Keys of configs that name code beside the weights; no such code is ever run here."""
-_NOT_IDENTITY = ("_name_or_path", "transformers_version", "_attn_implementation", *NAMES_CODE)
+ORIGIN = "gguf_origin"
+"""Key of a config that says of which file the weights were made."""
+_NOT_IDENTITY = (
+    *("_name_or_path", "transformers_version", "_attn_implementation"),
+    *(ORIGIN, *NAMES_CODE),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +90,20 @@ class LanguageModel:
         """Whether the prompt goes into an encoder, and a decoder writes the continuation."""
         return bool(self.bridge.original_model.config.is_encoder_decoder)
 
+    @property
+    def origin(self) -> dict[str, str] | None:
+        """The GGUF file that the weights were made of: name, SHA-256 and what they are in words.
+
+        It stays with the model when that is saved, edited and loaded again.
+        """
+        origin: dict[str, str] | None = getattr(self.bridge.original_model.config, ORIGIN, None)
+        return origin
+
+    @property
+    def adds_bos(self) -> bool:
+        """Whether texts begin with the beginning-of-text token, as decided when it was loaded."""
+        return adds_bos(self.tokenizer)
+
     @functools.cached_property
     def fingerprint(self) -> str:
         """SHA-256 of config and weights, wherever they were loaded from.
@@ -94,10 +116,13 @@ class LanguageModel:
     def logits(
         self,
         ids: Int[Tensor, "row time"],
-        mask: Int[Tensor, "row time"],
+        mask: Mask,
         at: tuple[Int[Tensor, " read"], Int[Tensor, " read"]] | None = None,
     ) -> Float[Tensor, "row time vocab"] | Float[Tensor, "read vocab"]:
-        """Next-token logits of right-padded rows, everywhere or `at` some rows and positions.
+        """Next-token logits of right-padded rows, everywhere or `at` some rows and columns.
+
+        A mask of three axes says which tokens each token attends to, itself included, and so at
+        which position of its text it stands (`trees.runs_trees` says for which models).
 
         What is read alone goes through the output matrix, which is a third of the work in a small
         model with a large vocabulary.
@@ -110,24 +135,25 @@ class LanguageModel:
         with torch.inference_mode(), ExitStack() as stack:
             if at is not None and early:
                 stack.callback(matrix.register_forward_pre_hook(_reading_only(*at)).remove)
-            output: Tensor = model(
-                input_ids=ids.to(self.device),
-                attention_mask=mask.to(self.device),
-                use_cache=False,
-            ).logits
+            output: Tensor = model(**self._inputs(ids, mask)).logits
             if at is None:
                 return output
             return output[0] if early else output[tuple(x.to(output.device) for x in at)]
 
-    def run_blocks(self, ids: Int[Tensor, "row time"], mask: Int[Tensor, "row time"]) -> None:
+    def run_blocks(self, ids: Int[Tensor, "row time"], mask: Mask) -> None:
         """Run right-padded rows up to the output matrix, for what hooks see on the way."""
         self._require_causal()
         with torch.inference_mode():
-            self.bridge.original_model.base_model(
-                input_ids=ids.to(self.device),
-                attention_mask=mask.to(self.device),
-                use_cache=False,
-            )
+            self.bridge.original_model.base_model(**self._inputs(ids, mask))
+
+    def _inputs(self, ids: Int[Tensor, "row time"], mask: Mask) -> dict[str, Any]:
+        inputs = {"input_ids": ids.to(self.device), "use_cache": False}
+        mask = mask.to(self.device)
+        if mask.ndim == 2:
+            return inputs | {"attention_mask": mask}
+        hidden = torch.zeros(mask.shape, dtype=self.dtype, device=self.device)
+        hidden.masked_fill_(~mask.bool(), torch.finfo(self.dtype).min)
+        return inputs | {"attention_mask": hidden[:, None], "position_ids": mask.sum(-1) - 1}
 
     def _require_causal(self) -> None:
         if self.is_encoder_decoder:

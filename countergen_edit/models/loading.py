@@ -1,4 +1,4 @@
-"""Load a causal language model, or an encoder-decoder one, by hub id or directory.
+"""Load a causal language model, or an encoder-decoder one, by hub id, directory or GGUF file.
 
 In: ``model=``, ``device=``, ``dtype=``. Out: a `LanguageModel` in eval mode, without gradients.
 Refused in one line: a model that is not there, generates no text (a classifier would boot as a
@@ -17,6 +17,8 @@ from typing import Any
 import torch
 
 from countergen_edit.errors import UserError, unknown
+from countergen_edit.models.bos import Bos, set_bos
+from countergen_edit.models.gguf import alone, dequantising, read_header
 from countergen_edit.models.language_model import LanguageModel, from_pretrained_objects
 from countergen_edit.models.locating import Location, locate
 
@@ -36,35 +38,53 @@ def load(
     dtype: str = "float32",
     device_map: str | None = None,
     revision: str | None = None,
+    bos: Bos = "auto",
 ) -> LanguageModel:
     """Load `model` with plain `transformers`, then wrap it in a TransformerBridge.
 
     Args:
-        model: A directory written by `save_pretrained`, or a hub id.
+        model: A directory written by `save_pretrained`, a GGUF file, or a hub id.
         device: "auto" takes a CUDA device where there is one, else the CPU.
         dtype: Of the weights: float32, float16, bfloat16 or float64.
         device_map: Spread a large model over devices ("auto", "balanced", …) instead of `device`.
         revision: Branch, tag or commit of a hub model.
+        bos: Whether texts begin with the beginning-of-text token; "auto" leaves that to the model's
+            own tokenizer.
     """
     if dtype not in _DTYPES:
         raise unknown("dtype", dtype, _DTYPES)
     if device_map is not None and device != "auto":
         raise UserError(f"device={device} and device_map={device_map} exclude each other: give one")
     target = _device(device)
-    location = locate(model, revision)
+    hf_model, tokenizer = load_plain(model, dtype, device_map, revision)
+    set_bos(tokenizer, bos, str(model))
+    if device_map is None:
+        hf_model.to(target)
+    return from_pretrained_objects(str(model), hf_model, tokenizer)
+
+
+def load_plain(
+    model: str | Path, dtype: str, device_map: str | None = None, revision: str | None = None
+) -> tuple[Any, Any]:
+    """The model and tokenizer of `transformers` that `load` wraps, under the same checks."""
+    place = locate(model, revision)
+    header = read_header(place.gguf) if place.gguf else None
 
     # First, because importing it silences the transformers logger, and with it the report of
     # missing weights that is read here from `output_loading_info` instead.
     import transformer_lens  # noqa: F401
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
-    architecture = _architecture(location)
-    kind = AutoModelForSeq2SeqLM if architecture in _encoder_decoders() else AutoModelForCausalLM
-    tokenizer = _tokenizer(location)
-    hf_model = _weights(kind, location, architecture, dtype, device_map)
-    if device_map is None:
-        hf_model.to(target)
-    return from_pretrained_objects(str(model), hf_model, tokenizer)
+    with alone(place) as location:
+        architecture = _architecture(location)
+        kind = (
+            AutoModelForSeq2SeqLM if architecture in _encoder_decoders() else AutoModelForCausalLM
+        )
+        tokenizer = _tokenizer(location)
+        hf_model = _weights(kind, location, architecture, dtype, device_map)
+    if header:
+        header.settle(hf_model, tokenizer)
+    return hf_model, tokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +137,7 @@ def _weights(
     from safetensors import SafetensorError
 
     try:
-        with without_progress_bar():
+        with without_progress_bar(), dequantising(location) as quantised:
             loaded: Any = auto.from_pretrained(
                 location.name,
                 dtype=_DTYPES[dtype],
@@ -126,6 +146,7 @@ def _weights(
                 device_map=device_map,
                 trust_remote_code=False,
                 **location.options,
+                **quantised,
             )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise UserError(f"cannot load the weights of {location}: {_first_line(error)}") from error

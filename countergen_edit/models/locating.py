@@ -1,8 +1,8 @@
-"""Where a model's files are: a directory, the hub, or the hub's local cache.
+"""Where a model's files are: a directory, a GGUF file, the hub, or the hub's local cache.
 
 In: what the user wrote after ``model=``. Out: a `Location`.
-Refused, within seconds and in one line: a directory that is not there or holds no model, an id the
-hub does not know, and a hub that cannot be reached while nothing is cached.
+Refused, within seconds and in one line: a directory or file that is not there or holds no model, an
+id the hub does not know, and a hub that cannot be reached while nothing is cached.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.errors import UserError
+from countergen_edit.errors import UserError, unknown
 
 _PROBE_SECONDS = 5.0
 _LOCAL = "a local directory works offline: model=/path/to/directory"
+_GGUF = b"GGUF"
+"""What a GGUF file begins with."""
 
 
 @dataclass(frozen=True)
@@ -25,14 +27,17 @@ class Location:
     name: str
     local_files_only: bool
     revision: str | None = None
+    gguf: Path | None = None
+    """The file in that directory that holds everything, where it is a GGUF file."""
 
     def __str__(self) -> str:
-        return self.name
+        return str(self.gguf or self.name)
 
     @property
     def options(self) -> dict[str, Any]:
         """The keywords of `from_pretrained` that say where to look."""
-        return {"local_files_only": self.local_files_only, "revision": self.revision}
+        where = {"local_files_only": self.local_files_only, "revision": self.revision}
+        return where | ({"gguf_file": self.gguf.name} if self.gguf else {})
 
 
 def locate(model: str | Path, revision: str | None = None) -> Location:
@@ -46,15 +51,33 @@ def locate(model: str | Path, revision: str | None = None) -> Location:
     path = Path(model).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():
+            files = _gguf_files(path)
             raise UserError(
-                f"{path} holds no config.json: give a directory written by save_pretrained"
+                f"{path} holds no config.json: give "
+                + (f"its file {files[0]}" if files else "a directory written by save_pretrained")
             )
         return Location(str(path), local_files_only=True)
     if path.is_file():
-        raise UserError(f"{path} is a file: give the directory that holds config.json")
+        return _locate_file(path)
+    if path.suffix == ".gguf":
+        raise unknown("GGUF file", path, _gguf_files(path.parent))
     if isinstance(model, Path) or _looks_like_path(model):
         raise UserError(f"no such model directory: {path}")
     return _locate_on_hub(model, revision)
+
+
+def _locate_file(path: Path) -> Location:
+    with path.open("rb") as file:
+        if file.read(len(_GGUF)) == _GGUF:
+            return Location(str(path.parent), local_files_only=True, gguf=path)
+    raise UserError(
+        f"{path} is a file that does not begin with the letters GGUF, so no GGUF file: give one, "
+        "or the directory that holds config.json"
+    )
+
+
+def _gguf_files(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*.gguf"))
 
 
 def _looks_like_path(model: str) -> bool:

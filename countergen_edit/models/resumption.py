@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from countergen_edit.models.language_model import LanguageModel
+from countergen_edit.models.language_model import LanguageModel, Mask
 from countergen_edit.models.scratch import Scratch
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ class ResumingModel(LanguageModel):
     def logits(
         self,
         ids: Int[Tensor, "row time"],
-        mask: Int[Tensor, "row time"],
+        mask: Mask,
         at: tuple[Int[Tensor, " read"], Int[Tensor, " read"]] | None = None,
     ) -> Float[Tensor, "row time vocab"] | Float[Tensor, "read vocab"]:
         """As `LanguageModel.logits`, running only the blocks that an attached hook can reach."""
@@ -173,7 +173,7 @@ def _forward_replaced(module: Any, output: Any) -> Iterator[None]:
             module.forward = own
 
 
-def _digest(ids: Int[Tensor, "row time"], mask: Int[Tensor, "row time"]) -> bytes:
+def _digest(ids: Int[Tensor, "row time"], mask: Mask) -> bytes:
     digest = hashlib.blake2b(repr(tuple(ids.shape)).encode(), digest_size=16)
     for tensor in (ids, mask):
         digest.update(tensor.cpu().contiguous().numpy().tobytes())

@@ -1,6 +1,8 @@
 """Text to tokens, with the model's own tokenizer and its default special tokens.
 
-In: texts. Out: token ids, each with the characters it covers.
+In: texts. Out: token ids, each with the characters it covers. Whether a text begins with the
+beginning-of-text token (BOS) is decided once, when the model is loaded (`set_bos`), and the
+tokenizer carries the decision: into scoring, capture, generation, and every saved checkpoint.
 Refused: a text longer than the context; a tokenizer that belongs to another model.
 """
 
@@ -32,7 +34,10 @@ class Encoding:
 
 
 def encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:
-    """Tokenise each text as the model expects it (a Llama keeps its BOS, a GPT-2 gets none)."""
+    """Tokenise each text as the tokenizer does by itself, which `set_bos` decided.
+
+    A Llama keeps its BOS and a GPT-2 gets none, unless the model was loaded with `bos`.
+    """
     return lm.memo(("tokens", *texts), lambda: _encode(lm, texts)) if texts else []
 
 

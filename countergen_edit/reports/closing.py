@@ -12,7 +12,7 @@ from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.rows import UNEDITED
 from countergen_edit.reports.kept import best_record
-from countergen_edit.reports.search import harms_in_words, share
+from countergen_edit.reports.search import harms_in_words, share, told_apart
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
@@ -72,13 +72,25 @@ def how_to_save(run: Run) -> list[str]:
     ]
 
 
+def why_nothing(run: Run) -> str:
+    """Why a search has no edit to save, in one line."""
+    if not told_apart(run.results):
+        return "no bias told apart from that of names; nothing was saved"
+    chosen = [r for r in run.results.of("cost", "validation") if r.detail["chosen"]]
+    if not chosen:
+        return "no edit could be fitted; nothing was saved"
+    if chosen[0].detail["affordable"]:
+        return "no edit within the budgets is shown to remove any bias; nothing was saved"
+    return "no edit fits the budgets; nothing was saved"
+
+
 def nothing_fits(run: Run) -> list[str]:
-    """That no edit fits the budgets, and the edits that come nearest."""
-    lines = [
-        f"No edit fits the budgets ({harms_in_words(run.budgets)}). No other edit removes more for "
-        "less than these, on validation data:"
-    ]
+    """That no edit is worth saving, and the edits that come nearest."""
     rows = [r for r in run.results.of("cost", "validation") if r.detail["front"]]
+    lines = [
+        f"Budgets: {harms_in_words(run.budgets)}. No other edit removes more for less than these, "
+        "on validation data:"
+    ]
     for row in sorted(rows, key=lambda r: r.value or 0.0)[:MOST_FRONT]:
         lines.append(
             f"  {run.results.label(row.edit)}: {share(row.detail['removed'])} of the bias removed; "

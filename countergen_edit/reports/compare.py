@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 ABOUT = ("model", "seed")
 """Facts of the manifest that tell runs apart."""
+PAIR = ("run", "against_run", "edit", "against_edit")
+"""What the detail of a difference tells of the two sides."""
 
 
 def run_names(runs: Sequence[Run]) -> list[str]:
@@ -70,12 +72,18 @@ def paired_table(rows: Sequence[Row], runs: Mapping[str, Run]) -> Table:
     """Paired differences, set by set.
 
     Args:
-        rows: their detail tells `run`, `against_run`, `against_edit`, `samples` and
-            `samples_of_either`.
+        rows: their detail tells what differs (`of`), `run`, `against_run`, `against_edit`,
+            `samples` and `samples_of_either`.
         runs: by the name that the rows call them by.
     """
-    lines: list[tuple[Cell, ...]] = []
+    figures = list(dict.fromkeys(row.detail["of"] for row in rows))
+    by_set: dict[tuple[str, ...], dict[str, Row]] = {}
     for row in rows:
+        about = (*(str(row.detail[key]) for key in PAIR), row.edit, row.dataset, row.split)
+        by_set.setdefault(about, {})[row.detail["of"]] = row
+    lines: list[tuple[Cell, ...]] = []
+    for of_set in by_set.values():
+        row = next(iter(of_set.values()))
         d = row.detail
         edit = runs[d["run"]].results.label(row.edit)
         against = runs[d["against_run"]].results.label(d["against_edit"])
@@ -84,7 +92,7 @@ def paired_table(rows: Sequence[Row], runs: Mapping[str, Run]) -> Table:
                 f"{d['run']} − {d['against_run']}",
                 edit if edit == against else f"{edit} − {against}",
                 set_label(row),
-                Number.of(row, signed=True),
+                *(Number.of(of_set.get(figure), signed=True) for figure in figures),
                 f"{d['samples']} of {d['samples_of_either']}",
             )
         )
@@ -93,7 +101,7 @@ def paired_table(rows: Sequence[Row], runs: Mapping[str, Run]) -> Table:
     return Table(
         "paired",
         f"Paired differences from {first}, on the prompts that runs share",
-        ("run", "edit", "set", "difference", "shared"),
+        ("run", "edit", "set", *figures, "shared"),
         tuple(lines),
         f"Below 0, a run is less biased than {first}. Intervals are 95 %, drawn over wordings and "
         "names together."

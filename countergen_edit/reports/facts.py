@@ -41,6 +41,8 @@ def about(run: Run) -> list[str]:
     """What tells it from other runs, briefly."""
     versions = run.manifest.get("versions", {})
     lines = [f"run {run.name}"]
+    if origin := run.manifest.get("model_origin"):
+        lines.append(f"made of {origin['file']}: {origin['weights']}")
     if "seed" in run.manifest:
         lines.append(f"seed {run.manifest['seed']}")
     if "countergen-edit" in versions:

@@ -18,6 +18,7 @@ from countergen_edit.errors import UserError
 from countergen_edit.metrics.rows import UNEDITED
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.render.card import model_card, parameters
+from countergen_edit.reports.search import told_apart, worthwhile
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
@@ -106,9 +107,11 @@ def best_record(run: Run) -> EditRecord | None:
     """The edit of a run of one task that is worth keeping; see `Run.best`."""
     choices = run.results.of("cost", "validation")
     if choices:
-        affordable = {row.edit for row in choices if row.detail.get("affordable")}
+        if not told_apart(run.results):
+            return None
+        fit = {row.edit for row in choices if worthwhile(row)}
         chosen = run.results.chosen
-        return chosen if chosen is not None and chosen.id in affordable else None
+        return chosen if chosen is not None and chosen.id in fit else None
     edits = [edit for edit in run.results.edits if not edit.baseline]
     if len(edits) < 2:
         return next(iter(edits), None)

@@ -1,8 +1,8 @@
 """A search: what each edit removes and costs, the front, the choice, and what failed.
 
 Comes in: the rows that a search adds to those of metrics: `cost` (validation data; its detail holds
-all that the choice depends on), `bias_removed`, `error`. Goes out: the tab Search, and the
-sentences of the choice.
+all that the choice depends on), `bias_removed`, `error`; of an audit `choice`. Goes out: the tab
+Search, and the sentences of the choice.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from countergen_edit.edits import EditRecord
+from countergen_edit.experiments.choice import TOLD_APART, is_told_apart
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table, Words
-from countergen_edit.metrics.by_layer import Recipe, eraser_labels, recipe
+from countergen_edit.metrics.by_layer import Recipe, eraser_labels, of_layers, recipe
 from countergen_edit.metrics.panels import Panel, Series
 from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.rows import SCREENING, Row
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
@@ -85,11 +86,7 @@ def choice(run: Run) -> list[str]:
         span = "" if removed is None else Number.of(removed, percent=True).interval
         gone = row.detail["removed"] if removed is None else removed.value
         sets = "" if removed is None else f" ({removed.dataset.replace('+', ', ')})"
-        named = (
-            "Best"
-            if row.detail["affordable"]
-            else "No edit costs as little as is tolerated. Cheapest"
-        )
+        named = "Best" if worthwhile(row) else f"{unfit(row)} Cheapest"
         about = f", {results.task}" if results.task else ""
         sentences.append(
             f"{named}{about}: {results.label(row.edit)} removes {100 * (gone or 0.0):.1f} %"
@@ -99,11 +96,46 @@ def choice(run: Run) -> list[str]:
     if sentences:
         tolerated = harms_in_words(run.budgets)
         sentences.append(
-            "Chosen on validation names and wordings: of the edits with a cost of at most 1, the "
-            "one that removes most; if there is none, the cheapest. Cost 1 is all that is "
+            "Chosen on validation names and wordings: of the edits with a cost of at most 1 that "
+            "are shown to remove bias, the one that removes most; if there is none, the cheapest "
+            "that removes half as much as any. Cost 1 is all that is "
             f"tolerated of the worst of {tolerated or 'all costs'}."
         )
-    return sentences
+    return sentences or layer_choices(results)
+
+
+def told_apart(results: Results) -> bool:
+    """Whether there is a bias to remove: told apart from what names do, where it can be."""
+    return is_told_apart(results.unedited(TOLD_APART, "validation"))
+
+
+def worthwhile(row: Row) -> bool:
+    """Whether the edit of a choice keeps within the budgets and is shown to remove bias."""
+    return bool(row.detail["affordable"] and row.detail.get("shown", True))
+
+
+def unfit(row: Row) -> str:
+    """Why the edit of a choice is none to keep: it breaks budgets, or shows nothing."""
+    if row.detail["affordable"]:
+        return "No edit within the budgets is shown to remove any bias."
+    broken = ", ".join(row.detail.get("over", ()))
+    by = f" ({broken})" if broken else ""
+    return f"No edit that removes bias costs as little as is tolerated{by}."
+
+
+def layer_choices(results: Results) -> list[str]:
+    """Of an audit: which of its erasers keep within the budgets at no layer, and what is shown."""
+    rows = [row for row in results.of("choice", "validation") if not worthwhile(row)]
+    if not rows:
+        return []
+    each = [
+        f"{results.label(row.edit)} ({', '.join(row.detail['over']) or 'nothing shown'})"
+        for row in rows
+    ]
+    return [
+        f"Beyond the budgets at every layer where bias is removed: {'; '.join(each)}. Shown is the "
+        "cheapest layer that removes half as much as any."
+    ]
 
 
 def harms_in_words(harms: Any) -> str:
@@ -188,13 +220,8 @@ def _edits(results: Results, name: str, title: str, rows: Sequence[Row], *, brie
 def layer_tables(results: Results) -> list[Table]:
     """For each site what an edit at each layer removes, its cost in brackets, and what failed."""
     errors = [row for row in results.rows if row.metric == "error"]
-    by_split = {
-        split: [row for row in results.of("bias_removed", split) if _is_single(results, row)]
-        for split in ("test", "validation")
-    }
-    tried = {row.edit for row in by_split["validation"]}
-    split = "test" if tried <= {row.edit for row in by_split["test"]} else "validation"
-    cells = [*by_split[split], *errors]
+    rows, split = of_layers(results, "bias_removed")
+    cells = [*(row for row in rows if _is_single(results, row)), *errors]
     sites = dict.fromkeys(row.site for row in cells)
     return [
         _by_layer(results, [row for row in cells if row.site == site], site, split)
@@ -229,12 +256,14 @@ def _by_layer(results: Results, cells: Sequence[Row], site: str, split: str) -> 
     for layers in sorted(places):
         texts = [_cell(places[layers].get(key), costs, split) for key in columns]
         lines.append(("+".join(map(str, layers)), *texts))
+    screened = any(row.split == SCREENING for row in cells)
+    few = "; ~ was, on few validation names only" if screened else ""
     return Table(
         f"layers_{site}",
         f"Bias removed after each layer, {site}, on {split} data; cost in brackets",
         ("layer", *columns.values()),
         tuple(lines),
-        "→ was chosen; – was not measured.",
+        f"→ was chosen; – was not measured{few}.",
         brief=True,
     )
 
@@ -244,6 +273,8 @@ def _cell(row: Row | None, costs: dict[str, Row], split: str) -> str:
         return "–"
     if row.metric == "error":
         return "failed"
+    if row.split == SCREENING:
+        return f"~{share(row.value)}"
     cost = costs.get(row.edit)
     if cost is None:
         return share(row.value)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from countergen_edit.testbed.truth import SHIPPED, Truth, load_axis, load_truth, truth_in
+from countergen_edit.testbed.files import SHIPPED, load_axis, load_truth, truth_in
+from countergen_edit.testbed.truth import Truth
 
 __all__ = ["Truth", "directory", "load_axis", "load_truth", "truth_in"]
 

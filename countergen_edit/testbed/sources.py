@@ -9,12 +9,21 @@ from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.forms import NoFormsError, differs
 from countergen_edit.data.neutral import TextsBySplit, parted
 from countergen_edit.data.sources.base import Request
-from countergen_edit.testbed.truth import load_truth
+from countergen_edit.testbed.files import load_truth
+from countergen_edit.testbed.truth import People
 
 
-def testbed(request: Request, *, family: str) -> CounterfactualSet:
-    """A family's wordings of the split asked for, crossed with the axis's names of that split."""
-    return load_truth().counterfactual_set(family, request.split, request.axis, request.groups)
+def family_set(request: Request, *, family: str, people: People = "planted") -> CounterfactualSet:
+    """A family's wordings of the split asked for, crossed with the axis's names of that split.
+
+    Args:
+        request: axis, split and groups.
+        family: whose wordings.
+        people: `planted` asks about those of the axis's names that the truth speaks of, or about
+            all if it speaks of none; `all` always asks about all.
+    """
+    truth = load_truth()
+    return truth.counterfactual_set(family, request.split, request.axis, request.groups, people)
 
 
 def testbed_agreement(request: Request) -> CounterfactualSet:

@@ -14,6 +14,7 @@ from countergen_edit.data.templates import Template, expand
 from countergen_edit.erasers import make_eraser
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import Audit
+from countergen_edit.experiments.halving import Halving
 from countergen_edit.experiments.run_folder import (
     MANIFEST,
     RESULTS,
@@ -117,14 +118,66 @@ def test_what_it_costs_stands_in_the_rows(rows: list[Row]) -> None:
     assert value(rows, "perplexity") > 1
 
 
-def test_the_chosen_layer_is_the_best_on_validation(rows: list[Row]) -> None:
-    by_layer = {
-        r.layers: r.value or 0
+def on_validation(rows: list[Row], metric: str) -> dict[tuple[int, ...], float]:
+    """A figure of the eraser at each layer; of agreement that of both groups."""
+    return {
+        r.layers: r.value or 0.0
         for r in rows
-        if (r.metric, r.split, r.eraser) == ("mean_abs_r", "validation", "rlace")
+        if (r.metric, r.split, r.eraser) == (metric, "validation", "rlace")
+        and (r.group_b or metric != "agreement")
     }
-    chosen = {r.layers for r in rows if r.split == "test" and r.eraser == "rlace"}
-    assert chosen == {min(by_layer, key=lambda layers: by_layer[layers])}
+
+
+def test_the_chosen_layer_is_that_of_the_rule_on_validation(rows: list[Row]) -> None:
+    """Brute force: no layer is affordable, so the cheapest that removes half as much as any."""
+    removed = on_validation(rows, "bias_removed")
+    [before] = [
+        r.value or 0.0
+        for r in rows
+        if (r.metric, r.split, r.edit) == ("agreement", "validation", "none") and r.group_b
+    ]
+    budgets = {"agreement": 0.005, "perplexity_ratio": 0.01, "kl": 0.05}
+    was = {"agreement": before, "perplexity_ratio": 1.0, "kl": 0.0}
+    shares = {
+        metric: {
+            layers: abs(value - was[metric]) / budgets[metric]
+            for layers, value in on_validation(rows, metric).items()
+        }
+        for metric in budgets
+    }
+    cost = {layers: max(share[layers] for share in shares.values()) for layers in removed}
+    assert min(cost.values()) > 1
+    worthy = [layers for layers in removed if removed[layers] >= max(removed.values()) / 2]
+    [chosen] = {r.layers for r in rows if r.split == "test" and r.eraser == "rlace"}
+    assert chosen == min(worthy, key=lambda layers: cost[layers])
+    [choice] = [r for r in rows if r.metric == "choice"]
+    assert choice.layers == chosen
+    assert choice.value == pytest.approx(cost[chosen])
+    assert not choice.detail["affordable"]
+    assert "agreement" in choice.detail["over"]
+
+
+def test_with_wide_budgets_the_layer_that_removes_most_is_chosen(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    costs = [METRICS.make(name, {"budget": 100.0}) for name in ("agreement", "perplexity", "kl")]
+    rows = run(testbed, make_plan(metrics=(METRICS.make("r"), *costs)), tmp_path / "run")
+    removed = on_validation(rows, "bias_removed")
+    [choice] = [r for r in rows if r.metric == "choice"]
+    assert choice.layers == max(removed, key=lambda layers: removed[layers])
+    assert choice.detail["affordable"]
+
+
+def test_many_layers_are_screened_and_only_the_chosen_edit_is_certified(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    rows = run(testbed, make_plan(halving=Halving(3, 2)), tmp_path / "run")
+    in_full = {r.layers for r in rows if (r.metric, r.split) == ("bias_removed", "validation")}
+    screened = {r.layers for r in rows if (r.metric, r.split) == ("bias_removed", "screening")}
+    assert {(0,), (5,)} < screened
+    assert 1 <= len(in_full) < 6
+    [chosen] = {r.layers for r in rows if r.split == "test" and r.eraser == "rlace"}
+    assert {r.layers for r in rows if r.metric == "linear_probe_accuracy"} == {chosen}
 
 
 def test_every_row_with_an_interval_lies_in_it(rows: list[Row]) -> None:
@@ -189,7 +242,8 @@ def test_every_edit_of_the_rows_is_kept_and_gives_the_figures_it_has(
     named = RunFolder(path, {}, IDENTITY).edit(tested)
     with applied(testbed, named.edit):
         again = float(abs(r_values(score(testbed, data))).mean())
-    assert value(rows, "mean_abs_r", "rlace", dataset=data.name) == again
+    measured = value(rows, "mean_abs_r", "rlace", dataset=data.name)
+    assert measured == pytest.approx(again, abs=1e-6)
 
 
 def test_the_same_eraser_twice_with_different_settings_is_two(

@@ -41,7 +41,41 @@ def test_the_chosen_point_is_on_the_front_and_affordable_if_any_is(candidates: l
         assert chosen.cost <= 1
         assert chosen.removed == max(p.removed for p in affordable)
     else:
-        assert chosen.cost == min(p.cost for p in candidates)
+        half = max(p.removed for p in candidates) / 2
+        assert chosen.cost == min(p.cost for p in candidates if p.removed >= half)
+
+
+def test_an_edit_that_shows_nothing_is_no_choice_however_cheap() -> None:
+    nothing = Point("0", 0.01, {"kl": Harm(0.1, 1.0)}, is_shown=False)
+    dear = Point("1", 0.9, {"kl": Harm(3.0, 1.0)})
+    dearer = Point("2", 1.0, {"kl": Harm(4.0, 1.0)})
+    assert choose([nothing, dear, dearer]) == dear
+    assert dear.over == ["kl"]
+    assert choose([nothing]) == nothing
+
+
+def test_where_nothing_removes_any_bias_the_cheapest_is_taken() -> None:
+    worse = Point("0", -0.1, {"kl": Harm(3.0, 1.0)}, is_shown=False)
+    cheaper = Point("1", -0.2, {"kl": Harm(2.0, 1.0)}, is_shown=False)
+    assert choose([worse, cheaper]) == cheaper
+
+
+def test_what_an_interval_reaches_above_zero_is_shown() -> None:
+    def one(lo: float | None) -> Point:
+        rows = [replace(r, lo=lo) if r.metric == "bias_removed" else r for r in ROWS]
+        [point] = points(rows, "validation", costs())
+        return point
+
+    assert one(None).is_shown
+    assert one(0.1).is_shown
+    assert not one(-0.1).is_shown
+
+
+def test_the_least_cost_is_that_of_the_better_ends() -> None:
+    rows = [replace(r, hi=0.99) if r.metric == "agreement" and r.edit == "a" else r for r in ROWS]
+    [point] = points(rows, "validation", costs())
+    assert point.cost == pytest.approx(2.0)
+    assert point.least_cost == pytest.approx(0.1)  # what perplexity takes, without an interval
 
 
 def row(metric: str, edit: str, value: float, split: str = "validation", **columns: object) -> Row:

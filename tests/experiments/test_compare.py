@@ -61,13 +61,13 @@ def run_of(folder: Path, **edits: SetScores) -> Path:
             run.keep(named)
             edit = named.id
         path = folder / STORE / "gender" / "r" / f"{edit}.jsonl"
-        write(path, edit, [("test", scores, r_values(scores).tolist())])
+        write(path, edit, [("test", scores, r_values(scores).tolist(), None)])
     return folder
 
 
 def test_scores_come_back_from_their_texts_digit_for_digit(tmp_path: Path) -> None:
     scores = make_scores()
-    write(tmp_path / "none.jsonl", "none", [("test", scores, r_values(scores).tolist())])
+    write(tmp_path / "none.jsonl", "none", [("test", scores, r_values(scores).tolist(), None)])
     back = scores_of(read(tmp_path / "none.jsonl"))
     assert np.array_equal(back.log_p, scores.log_p)
     assert back.output == scores.output
@@ -76,15 +76,16 @@ def test_scores_come_back_from_their_texts_digit_for_digit(tmp_path: Path) -> No
 
 def test_a_run_differs_from_itself_by_nothing(tmp_path: Path) -> None:
     run = run_of(tmp_path / "one", none=make_scores())
-    [row] = paired([("a", run), ("b", run)], seed=0)
-    assert (row.value, row.lo, row.hi) == (0.0, 0.0, 0.0)
+    for row in paired([("a", run), ("b", run)], seed=0):
+        assert (row.value, row.lo, row.hi) == (0.0, 0.0, 0.0)
 
 
 def test_a_difference_is_that_of_the_two_means_over_shared_prompts(tmp_path: Path) -> None:
     """By hand: mean |R| over the two templates that both runs have."""
     one, two = make_scores(1, TEMPLATES[:3]), make_scores(2, TEMPLATES[1:])
     runs = [("a", run_of(tmp_path / "a", none=one)), ("b", run_of(tmp_path / "b", none=two))]
-    [row] = paired(runs, seed=0)
+    effect, row = paired(runs, seed=0)
+    assert [effect.metric, row.metric] == ["group_effect_difference", "mean_abs_r_difference"]
     expected = np.abs(r_values(two)[:4]).mean() - np.abs(r_values(one)[2:]).mean()
     assert row.value == pytest.approx(expected)
     assert row.detail["samples"] == 2
@@ -98,7 +99,7 @@ def test_pairing_narrows_the_interval_of_what_moves_together(tmp_path: Path) -> 
     shift[:, 0] = 0.05
     two = replace(one, log_p=one.log_p + shift)
     runs = [("a", run_of(tmp_path / "a", none=one)), ("b", run_of(tmp_path / "b", none=two))]
-    [row] = paired(runs, seed=0)
+    _, row = paired(runs, seed=0)
     _, absolute = mean_r(one, seed=0)
     assert row.lo is not None
     assert row.hi is not None

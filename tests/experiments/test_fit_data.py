@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.erasers import make_eraser
-from countergen_edit.experiments.fit_data import FitData, capture_sites
+from countergen_edit.experiments.fit_data import FitData, _limit, capture_sites
 from countergen_edit.models import LanguageModel, capture, load
 from tests.tiny_models import tiny_model_dir
 
@@ -92,6 +94,36 @@ def test_rows_to_keep_reach_only_the_erasers_that_know_of_keeping(model: Languag
     assert not np.allclose(
         kept.erasure_(with_keep.at(0)), free.erasure_(with_keep.at(0)), atol=1e-4
     )
+
+
+@given(
+    others=st.lists(st.floats(0.3, 1.3), min_size=20, max_size=60),
+    sinks=st.lists(st.floats(10, 300), min_size=1, max_size=8),
+    scale=st.floats(1e-3, 1e3),
+)
+def test_a_limit_parts_sinks_from_the_rest_and_stands_in_a_gap(
+    others: list[float], sinks: list[float], scale: float
+) -> None:
+    norms = np.array([*others, *sinks], np.float32) * np.float32(scale / np.median(others))
+    others_alone, limit = norms[: len(others)], _limit(norms)
+    assert limit is not None
+    assert 3 <= limit / np.median(norms) <= 5
+    if others_alone.max() < 3 * np.median(norms) and norms[-len(sinks) :].min() > limit:
+        assert ((norms > limit) == (np.arange(len(norms)) >= len(others))).all()
+    assert np.abs(np.log(norms / limit)).min() > 0.01  # nothing comes near it
+    assert _limit(0 * norms) is None
+
+
+def test_a_limit_lies_in_the_widest_gap_between_three_and_five_medians() -> None:
+    crowd = [1.0] * 50
+    for above, limit in (
+        ([8.0], np.sqrt(3 * 5)),
+        ([3.3, 8.0], np.sqrt(3.3 * 5)),
+        ([4.6, 4.8], np.sqrt(3 * 4.6)),
+        ([3.2, 4.5, 40.0], np.sqrt(3.2 * 4.5)),
+    ):
+        assert _limit(np.array(crowd + above, np.float32)) == pytest.approx(limit, rel=1e-5)
+    assert _limit(np.array([*crowd, 3.4], np.float32)) is None
 
 
 def test_embeddings_have_no_layer(model: LanguageModel, tmp_path: Path) -> None:

@@ -48,6 +48,13 @@ def test_the_fingerprint_covers_what_the_rows_depend_on(part: str) -> None:
     assert make_manifest(**changed)["fingerprint"] != make_manifest(**PARTS)["fingerprint"]
 
 
+def test_the_file_that_weights_were_made_of_is_named_and_changes_nothing_else() -> None:
+    origin = {"file": "m.gguf", "sha256": "c", "weights": "a 4-bit rounding (Q4_1), dequantised"}
+    manifest = make_manifest(**PARTS, origin=origin)
+    assert manifest.pop("model_origin") == origin
+    assert manifest == make_manifest(**PARTS)
+
+
 def test_the_fingerprint_does_not_depend_on_how_the_run_was_called() -> None:
     other = PARTS | {"command": ["audit", "run_dir=here"]}
     assert make_manifest(**other)["fingerprint"] == make_manifest(**PARTS)["fingerprint"]

@@ -171,6 +171,7 @@ def test_rows_carry_r_and_its_star() -> None:
     assert (r.n, r.seed, r.group_a, r.group_b) == (8, 3, "female", "male")
 
 
+SIZES = ("r", "mean_abs_r", "group_effect", "group_share", "floor_abs_r")
 NAMES = {"female": ("Jane", "Emily"), "male": ("John", "Ahmed")}
 FITTED = {"female": ("Mary", "Anna"), "male": ("Paul", "Peter")}
 
@@ -208,6 +209,11 @@ TASK = Task(
         for template in ("{} is a", "{} is an")
         for i, output in enumerate((" nurse", " engineer"))
     },
+    planted_effect={
+        (template, output): 0.5 * (-1) ** i
+        for template in ("{} is a", "{} is an")
+        for i, output in enumerate((" nurse", " engineer"))
+    },
 )
 
 
@@ -223,23 +229,33 @@ def edit_of(seed: int, eraser: str = "any", layer: int = 0, baseline: bool = Fal
     return NamedEdit.of(Edit.at("resid_post", {layer: erasure}), eraser, baseline=baseline)
 
 
-def abs_r(model: LanguageModel, sets: Sequence[CounterfactualSet]) -> list[float]:
-    """|R| of every item of some sets, from the model's plain logits."""
+def squared_effect(model: LanguageModel, sets: Sequence[CounterfactualSet]) -> list[float]:
+    """Squared group difference of every item without bias, by pairs, from plain logits."""
     values = []
     for groups, sample in [(data.groups, sample) for data in sets for sample in data.samples]:
         for output in sample.outputs:
-            side = []
-            for group in groups:
-                p = []
-                for variation in sample.of(group):
-                    ids = model.tokenizer(variation.text + output, return_tensors="pt").input_ids
-                    first = len(model.tokenizer(variation.text).input_ids)
-                    log_p = model.logits(ids, torch.ones_like(ids))[0].double().log_softmax(-1)
-                    steps = range(first - 1, ids.shape[1] - 1)
-                    p.append(math.exp(sum(float(log_p[t, ids[0, t + 1]]) for t in steps)))
-                side.append(np.mean(p))
-            values.append(abs(side[0] - side[1]) / max(side))
+            a, b = (
+                [_log_p(model, variation.text, output) for variation in sample.of(group)]
+                for group in groups
+            )
+            # Two people a group: the products of differences between pairs of different people.
+            values.append(
+                np.mean([(a[i] - b[j]) * (a[1 - i] - b[1 - j]) for i in (0, 1) for j in (0, 1)])
+            )
     return values
+
+
+def _log_p(model: LanguageModel, text: str, output: str) -> float:
+    ids = model.tokenizer(text + output, return_tensors="pt").input_ids
+    first = len(model.tokenizer(text).input_ids)
+    log_p = model.logits(ids, torch.ones_like(ids))[0].double().log_softmax(-1)
+    return sum(float(log_p[t, ids[0, t + 1]]) for t in range(first - 1, ids.shape[1] - 1))
+
+
+def share_gone(before: Sequence[float], after: Sequence[float]) -> float:
+    """Of the root mean square, as the metric has it: nothing where nothing was there."""
+    sizes = [math.sqrt(max(float(np.mean(side)), 0.0)) for side in (before, after)]
+    return 1 - sizes[1] / sizes[0] if sizes[0] else 0.0
 
 
 @pytest.mark.parametrize(
@@ -250,12 +266,13 @@ def test_what_is_removed_is_pooled_over_items(
 ) -> None:
     edit, metric = edit_of(0), R().bound(TASK)
     sets = [data for data in (*TASK.validation, *TASK.test) if data.name in names]
-    before = abs_r(model, sets)
+    before = squared_effect(model, sets)
     with applied(model, edit.edit):
-        after = abs_r(model, sets)
+        after = squared_effect(model, sets)
+    expected = share_gone(before, after)
     row = metric.removed(Bench(model, tmp_path), edit, split)  # type: ignore[arg-type]
     assert row is not None
-    assert row.value == pytest.approx(1 - sum(after) / sum(before), abs=1e-5)
+    assert row.value == pytest.approx(expected, abs=1e-4)
     assert (row.metric, row.split, row.dataset) == ("bias_removed", split, "+".join(names))
     assert row.n == len(before)
 
@@ -266,12 +283,13 @@ def test_what_is_removed_is_of_all_test_sets_where_no_choice_is_made(
     edit = edit_of(0)
     metric = R().bound(replace(TASK, validation=()))
     bench = Bench(model, tmp_path)
-    before = abs_r(model, TASK.test)
+    before = squared_effect(model, TASK.test)
     with applied(model, edit.edit):
-        after = abs_r(model, TASK.test)
+        after = squared_effect(model, TASK.test)
+    expected = share_gone(before, after)
     row = metric.removed(bench, edit)
     assert row is not None
-    assert row.value == pytest.approx(1 - sum(after) / sum(before), abs=1e-5)
+    assert row.value == pytest.approx(expected, abs=1e-4)
     assert metric.removed(bench, edit, "validation") is None
 
 
@@ -293,10 +311,10 @@ def measured(model: LanguageModel, tmp_path: Path) -> tuple[Results, NamedEdit, 
 def test_rows_of_every_split(measured: tuple[Results, NamedEdit, NamedEdit]) -> None:
     results, edit, _ = measured
     assert {(r.metric, r.dataset, r.split) for r in results.rows if r.edit == edit.id} == {
-        *((m, "work_validation", "validation") for m in ("r", "mean_abs_r")),
+        *((m, "work_validation", "validation") for m in SIZES),
         *(
             (metric, dataset, split)
-            for metric in ("r", "mean_abs_r", "abs_r_reduction")
+            for metric in (*SIZES, "abs_r_reduction", "group_effect_removed")
             for dataset, split in (
                 ("work_test", "test"),
                 ("story_test", "test"),
@@ -305,8 +323,9 @@ def test_rows_of_every_split(measured: tuple[Results, NamedEdit, NamedEdit]) -> 
         ),
     }
     # Planted truth is known of one set, and is the model's, not an edit's.
-    [planted] = [row for row in results.rows if row.metric == "planted_mean_abs_r"]
-    assert (planted.dataset, planted.value, planted.edit) == ("work_test", 0.25, "none")
+    for metric, value in (("planted_mean_abs_r", 0.25), ("planted_group_effect", 0.5)):
+        [planted] = [row for row in results.rows if row.metric == metric]
+        assert (planted.dataset, planted.value, planted.edit) == ("work_test", value, "none")
 
 
 def test_single_texts_stay_in_the_store(measured: tuple[Results, NamedEdit, NamedEdit]) -> None:
@@ -323,25 +342,31 @@ def test_sections_show_the_rows(measured: tuple[Results, NamedEdit, NamedEdit]) 
     results, edit, control = measured
     by_name = {section.name: section for section in R.sections(results)}
     assert set(by_name) == {"bias", "examples"}  # one layer alone is no figure over layers
-    sizes, removed, direction = by_name["bias"].tables()
-    assert all(table.brief for table in (sizes, removed, direction))
-    assert sizes.columns == ("set", "n", "planted truth", "no edit", control.label, edit.label)
-    assert [line[0] for line in sizes.rows] == ["work", "story", "work (fitted)"]
+    effects, removed, told_apart, sizes, direction = by_name["bias"].tables()
+    assert all(table.brief for table in (effects, removed, sizes, direction))
+    before = ("set", "n", "planted truth")
+    after = ("no edit", control.label, edit.label)
+    assert effects.columns == (*before, *after)
+    assert sizes.columns == (*before, "floor", *after)
+    assert [line[0] for line in effects.rows] == ["work", "story", "work (fitted)"]
+    assert effects.rows[0][2].value == 0.5  # type: ignore[union-attr]
     assert sizes.rows[0][2].value == 0.25  # type: ignore[union-attr]
-    for line, dataset in zip(sizes.rows, ("work_test", "story_test", "work_fit"), strict=True):
-        for cell, name in zip(line[3:], ("none", control.id, edit.id), strict=True):
-            [row] = [
-                r
-                for r in results.rows
-                if (r.metric, r.dataset, r.edit) == ("mean_abs_r", dataset, name)
-            ]
-            assert cell.value == row.value  # type: ignore[union-attr]
+    for table, metric in ((effects, "group_effect"), (sizes, "mean_abs_r")):
+        for line, dataset in zip(table.rows, ("work_test", "story_test", "work_fit"), strict=True):
+            for cell, name in zip(line[-3:], ("none", control.id, edit.id), strict=True):
+                [row] = [
+                    r
+                    for r in results.rows
+                    if (r.metric, r.dataset, r.edit) == (metric, dataset, name)
+                ]
+                assert cell.value == row.value  # type: ignore[union-attr]
     assert removed.columns == ("set", edit.label)
+    assert told_apart.rows[0][3] == "2"
     [figure] = by_name["bias"].figures()
     assert [panel.title for panel in figure.panels] == ["work", "story", "work (fitted)"]
     [texts] = by_name["examples"].tables()
     assert texts.columns == (
-        "set", "female", "male", "output", "R, no edit", f"R, {edit.label}"
+        "set", "female", "male", "output", "z", "R, no edit", f"R, {edit.label}"
     )  # fmt: skip
     assert texts.rows[0][:4] == ("work", "Jane is a", "John is a", "nurse")
     assert len(texts.rows) == 4 + 3 + 1
@@ -352,40 +377,16 @@ def test_the_first_set_stands_for_the_run(
     measured: tuple[Results, NamedEdit, NamedEdit],
 ) -> None:
     results, edit, control = measured
-    listed = R.quantities(results)
-    assert [q.title for q in listed if q.main] == ["mean |R|, work", "bias removed, work"]
-    assert [q.title for q in listed if not q.main] == ["mean |R|, story", "bias removed, story"]
-    assert [q.title for q in listed if q.drawn] == ["mean |R|, work"]
-    assert set(listed[0].rows) == {"none", edit.id, control.id}
-    assert listed[0].truth is not None
-    assert listed[0].truth.value == 0.25
-    assert listed[1].truth is None
-    [validated] = R.quantities(results, "validation")
-    assert validated.main
-    assert validated.title == "mean |R|, work"
-    assert R.quantities(Results([])) == []
-
-
-def test_sentences_tell_the_rows(measured: tuple[Results, NamedEdit, NamedEdit]) -> None:
-    results, edit, control = measured
-
-    def of(metric: str, name: str) -> Row:
-        return next(r for r in results.of(metric, edit=name) if r.dataset == "work_test")
-
-    before, after = of("mean_abs_r", "none"), of("mean_abs_r", edit.id)
-    assert R.sentences(results) == [
-        "Biased: on work, swapping female for male changes a continuation's probability by "
-        f"{100 * (before.value or 0):.0f} % on average (mean |R| {before.value:.3f} "
-        f"[{before.lo:.3f}, {before.hi:.3f}])."
+    quantities = R.quantities(results)
+    titles = ["group effect", "mean |R|", "bias removed"]
+    assert [q.title for q in quantities if q.main] == [f"{title}, work" for title in titles]
+    assert [q.title for q in quantities if not q.main] == [f"{title}, story" for title in titles]
+    assert [q.title for q in quantities if q.drawn] == ["group effect, work"]
+    assert set(quantities[0].rows) == {"none", edit.id, control.id}
+    truths = {q.title: q.truth.value for q in quantities if q.truth is not None}
+    assert truths == {"group effect, work": 0.5, "mean |R|, work": 0.25}
+    assert [q.title for q in R.quantities(results, "validation") if q.main] == [
+        "group effect, work",
+        "mean |R|, work",
     ]
-    shares = [of("abs_r_reduction", e.id).value or 0 for e in (edit, control)]
-    words = [f"{100 * abs(share):.0f} % {'removed' if share >= 0 else 'added'}" for share in shares]
-    verdict = "Removed" if shares[0] > 0 else "Not removed"
-    assert R.outcome(results, edit.record) == (
-        f"{verdict}: leace (rank 1) takes it to {after.value:.3f} "
-        f"[{after.lo:.3f}, {after.hi:.3f}]: {words[0]}; random directions: {words[1]}."
-    )
-    assert R.outcome(results, control.record).endswith(f": {words[1]}.")
-    assert R.caveats(results)[0].startswith("How sure: 95 % intervals")
-    assert R.sentences(Results([])) == R.caveats(Results([])) == []
-    assert R.outcome(Results([]), edit.record) == ""
+    assert R.quantities(Results([])) == []

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from countergen_edit.models.batching import LOGIT_BYTES, plan
+from countergen_edit.models.batching import LOGIT_BYTES, Batch, plan, within_memory
 
 ROWS = st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=5).map(tuple), max_size=12)
 
@@ -40,3 +42,47 @@ def test_the_memory_of_logits_limits_a_batch():
     batches = plan(rows, [[2]] * 10, max_batch_tokens=1000, bytes_per_position=half)
     assert [len(batch.ids) for batch in batches] == [2] * 5
     assert np.concatenate([batch.slot for batch in batches]).tolist() == list(range(10))
+
+
+@given(ROWS, st.integers(1, 40))
+def test_branches_read_the_tokens_of_their_own_text(rows, max_batch_tokens):
+    positions = [list(range(len(row))) for row in rows]
+    past = [row[: p + 1] for row in rows for p in range(len(row))]
+    slots = []
+    for batch in plan(rows, positions, max_batch_tokens=max_batch_tokens, branch=True):
+        assert len(batch.ids) == 1 or batch.ids.numel() <= max_batch_tokens
+        for row, position, slot in zip(batch.row, batch.position, batch.slot, strict=True):
+            sees = (
+                batch.mask[row, position].nonzero()[:, 0]
+                if batch.mask.ndim == 3
+                else torch.arange(position + 1)
+            )
+            assert batch.ids[row, sees].tolist() == list(past[slot])
+            slots.append(slot)
+    assert sorted(slots) == list(range(len(past)))
+
+
+@given(ROWS, st.integers(1, 12), st.booleans())
+def test_a_batch_too_large_for_memory_is_run_in_halves(rows, most, branch):
+    def run(part: Batch) -> int:
+        if len(part.ids) > most:
+            raise torch.OutOfMemoryError
+        return len(part.ids)
+
+    slots = []
+    for batch in plan(rows, [[0]] * len(rows), max_batch_tokens=1000, branch=branch):
+        for part, height in within_memory(batch, run):
+            assert height == len(part.ids) <= most
+            tokens = part.ids[part.row, part.position].tolist()
+            assert tokens == [rows[slot][0] for slot in part.slot]
+            slots += part.slot.tolist()
+    assert sorted(slots) == list(range(len(rows)))
+
+
+def test_a_row_too_large_for_memory_is_an_error():
+    def run(part: Batch) -> None:
+        raise torch.OutOfMemoryError
+
+    (batch,) = plan([(1, 2), (2, 1)], [[0], [0]], max_batch_tokens=1000)
+    with pytest.raises(torch.OutOfMemoryError):
+        within_memory(batch, run)

@@ -82,11 +82,17 @@ def audit_rows() -> list[Row]:
                 **edit,
             }
             bias = 0.6 + k / 100 - shift
-            rows.append(Row("mean_abs_r", bias, lo=bias - 0.05, hi=bias + 0.05, **about))
+            ends = {"lo": bias - 0.05, "hi": bias + 0.05}
+            test = {"p": 0.001, "p_adjusted": 0.003, "people": 12, "people_needed": 4}
+            rows.append(Row("group_effect", bias, **ends, detail=test, **about))
+            rows.append(Row("mean_abs_r", bias, **ends, **about))
+            rows.append(Row("floor_abs_r", 0.2, **about))
             rows.append(Row("r", 0.1 - shift, detail={"starred": k == 0}, **about))
             if edit:
-                rows.append(Row("abs_r_reduction", shift, lo=0.0, hi=0.9, **about))
-        rows.append(Row("planted_mean_abs_r", 0.61, dataset=f"{name}_test", split="test", **GROUPS))
+                for metric in ("abs_r_reduction", "group_effect_removed"):
+                    rows.append(Row(metric, shift, lo=0.0, hi=0.9, **about))
+        for metric in ("planted_mean_abs_r", "planted_group_effect"):
+            rows.append(Row(metric, 0.61, dataset=f"{name}_test", split="test", **GROUPS))
     for edit in ({}, LEACE, RANDOM):
         for group_b in ("male", ""):
             about = {"dataset": "agreement", "axis": "gender", "group_a": "female", **edit}
@@ -96,11 +102,13 @@ def audit_rows() -> list[Row]:
         for metric in ("perplexity", "perplexity_ratio", "kl"):
             rows.append(Row(metric, 1.25, lo=1.2, hi=1.3, dataset="neutral", split="test", **edit))
     about = {"split": "validation", **GROUPS}
-    rows.append(Row("mean_abs_r", 0.6, dataset="jobs_validation", **about))
+    for metric in ("mean_abs_r", "group_effect"):
+        rows.append(Row(metric, 0.6, dataset="jobs_validation", **about))
     rows.append(Row("agreement", 0.95, dataset="agreement_validation", **about))
     for layer in range(3):
         about = {"split": "validation", **GROUPS, **columns("leace", layer)}
-        rows.append(Row("mean_abs_r", 0.2 + layer / 10, dataset="jobs_validation", **about))
+        for metric in ("mean_abs_r", "group_effect"):
+            rows.append(Row(metric, 0.2 + layer / 10, dataset="jobs_validation", **about))
         rows.append(Row("agreement", 0.9, dataset="agreement_validation", **about))
         for kind in ("linear", "nonlinear"):
             for end in ("", "_before"):
@@ -215,6 +223,7 @@ def make_run(
                 "texts": [["Jane is", "Anna is"], ["John is", "Paul is"]],
                 "names": [["Jane", "Anna"], ["John", "Paul"]],
                 "r": [(i - outputs / 2) / outputs for i in range(outputs)],
+                "z": [i / 10 for i in range(outputs)],
                 "log_p": [
                     [[-1.0 - i / 50, -1.1], [-1.5 + shift / 2, -1.2]] for i in range(outputs)
                 ],

@@ -45,7 +45,7 @@ def test_the_card_has_every_quantity_before_and_after_and_the_control(card: str)
     cost = line(card, "perplexity ratio")
     assert cost[1:4] == ["1.250 (1.200 to 1.300)"] * 3
     assert "mean \\|R\\|" in card
-    assert "Removed: leace (rank 1)" in card
+    assert "removed: under leace (rank 1)" in card
 
 
 def test_the_cards_metadata_is_read_by_the_hub(card: str) -> None:
@@ -55,7 +55,7 @@ def test_the_cards_metadata_is_read_by_the_hub(card: str) -> None:
     by_type = {metric["type"]: metric for metric in metrics}
     assert by_type["kl"]["value"] == 1.25
     assert by_type["kl"]["args"] == {"unedited": 1.25, "low": 1.2, "high": 1.3}
-    assert by_type["mean_abs_r"]["value"] == pytest.approx(0.32)
+    assert by_type["group_effect"]["value"] == pytest.approx(0.32)
     assert "base_model" not in content  # a directory, or a name that is none of the hub's
 
 
@@ -107,7 +107,7 @@ def test_where_nothing_fits_the_front_is_listed() -> None:
         Row("cost", 0.0, split="validation", detail=choice_detail(front=False), **RANDOM),
     ]
     lines = nothing_fits(in_memory(rows))
-    assert "(agreement 0.01, perplexity 0.5)" in lines[0]
+    assert "agreement 0.01, perplexity 0.5" in lines[0]
     [edit] = lines[1:-1]
     assert edit.strip() == f"{LABELS['leace']}: 80 % of the bias removed; worse by agreement 0.5"
 

@@ -18,7 +18,7 @@ RUNS = [
     in_memory(audit_rows()),
     in_memory([r for r in audit_rows() if r.dataset != "jobs_test"], MANIFEST | {"seed": 1}),
 ]
-DETAIL = {"run": "b", "against_run": "a", "against_edit": "none"}
+DETAIL = {"of": "bias", "run": "b", "against_run": "a", "edit": "x", "against_edit": "none"}
 DETAIL |= {"samples": 3, "samples_of_either": 4}
 DIFFERENCE = Row(
     "a_difference", -0.2, lo=-0.3, hi=-0.1, dataset="traits_test", detail=DETAIL, **GROUPS, **LEACE

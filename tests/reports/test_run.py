@@ -159,7 +159,7 @@ def test_rows_become_a_frame_with_facets_as_columns(run: Path) -> None:
     assert {"metric", "value", "lo", "hi", "edit", "label", "phi", "lambda"} <= {*frame.columns}
     assert "facets" not in frame
     assert not frame.columns.duplicated().any()
-    [biased] = frame[(frame.metric == "mean_abs_r") & (frame.label == LABELS["leace"])][
+    [biased] = frame[(frame.metric == "group_effect") & (frame.label == LABELS["leace"])][
         lambda f: f.dataset == "jobs_test"
     ].value
     assert biased == pytest.approx(0.3)
@@ -192,7 +192,7 @@ def test_what_a_notebook_shows_is_the_verdict_and_one_table(run: Path) -> None:
 def bare(edit: dict[str, object], bias: float, perplexity: float) -> list[Row]:
     set_ = {"dataset": "jobs_test", **GROUPS, "split": "test", **edit}
     neutral = {"dataset": "neutral", "split": "test", **edit}
-    return [Row("mean_abs_r", bias, **set_), Row("perplexity_ratio", perplexity, **neutral)]
+    return [Row("group_effect", bias, **set_), Row("perplexity_ratio", perplexity, **neutral)]
 
 
 def test_the_best_of_an_audit_is_its_edit_or_that_with_least_bias_within_the_budgets() -> None:

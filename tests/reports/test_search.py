@@ -11,9 +11,11 @@ from rich.console import Console
 
 from countergen_edit.metrics.blocks import Figure
 from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.closing import why_nothing
 from countergen_edit.reports.render.export import search_figures
 from countergen_edit.reports.render.terminal import print_run
 from countergen_edit.reports.run import Run
+from countergen_edit.reports.search import choice, told_apart
 from countergen_edit.reports.sections import sections
 from tests.reports.runs import choice_detail, columns, in_memory
 
@@ -39,7 +41,7 @@ def rows_of(
     )
     edit = eraser, layer
     return [
-        row("mean_abs_r", 0.6 * (1 - removed), edit),
+        row("group_effect", 0.6 * (1 - removed), edit),
         row("r", 0.1, edit),
         row("bias_removed", removed, edit, split="validation"),
         row("bias_removed", removed - 0.1, edit),
@@ -49,7 +51,7 @@ def rows_of(
 
 FAILED = {"eraser": "rlace", "site": "resid_post", "layers": (2,), "rank": 1}
 ROWS = [
-    row("mean_abs_r", 0.6),
+    row("group_effect", 0.6),
     row("r", 0.1),
     *rows_of("rlace", 1, 0.9, 40.0, front=True, chosen=False),
     *rows_of("leace", 1, 0.8, 0.5, front=True, chosen=True),
@@ -159,7 +161,7 @@ def test_the_choice_is_named_with_what_it_does_on_test_data() -> None:
 def test_where_no_edit_is_cheap_enough_that_is_said() -> None:
     dear = rows_of("leace", 1, 0.8, 3.0, front=True, chosen=True)
     text = " ".join(printed([*ROWS[:2], *dear]).split())
-    assert "No edit costs as little as is tolerated. Cheapest: leace-1@resid_post.1" in text
+    assert "costs as little as is tolerated. Cheapest: leace-1@resid_post.1" in text
 
 
 def test_a_search_without_a_single_good_cell_still_prints() -> None:
@@ -190,3 +192,48 @@ def test_figures_are_files_and_the_same_rows_give_the_same_ones(tmp_path: Path) 
     for a, b in zip(first, second, strict=True):
         assert a.read_bytes() == b.read_bytes(), a.name
         assert a.stat().st_size > 1000
+
+
+def test_layers_that_fell_away_show_what_few_names_said() -> None:
+    screened = [
+        row(
+            "bias_removed",
+            value,
+            ("leace", 3),
+            split="screening",
+            facets={"rung": rung},
+        )
+        for rung, value in ((1.0, 0.2), (2.0, 0.25))
+    ]
+    text = printed([*ROWS, *screened])
+    assert "~25 %" in of_layers(text)["3"]
+    assert "~" not in of_layers(text)["1"]
+    assert "few validation names only" in text
+
+
+def test_of_an_audit_it_is_said_which_budgets_break_at_every_layer() -> None:
+    detail = {"removed": 0.7, "harms": {}, "affordable": False, "shown": True, "over": ["grammar"]}
+    fits = {**detail, "affordable": True, "over": []}
+    about = {"split": "validation", "lo": None, "hi": None}
+    rows = [row for row in ROWS if row.metric not in ("cost", "error")]
+    rows.append(row("choice", 3.0, ("rlace", 1), detail=detail, **about))
+    rows.append(row("choice", 0.5, ("leace", 1), detail=fits, **about))
+    [sentence] = choice(a_run(rows))
+    assert "rlace-1@resid_post.1 (grammar)" in sentence
+    assert "leace" not in sentence
+
+
+def test_an_edit_that_shows_nothing_is_not_best() -> None:
+    rows = [
+        replace(r, detail={**r.detail, "shown": False}) if r.metric == "cost" else r for r in ROWS
+    ]
+    assert any("is shown to remove any bias" in sentence for sentence in choice(a_run(rows)))
+    assert a_run(rows).best is None
+    assert why_nothing(a_run(rows)).startswith("no edit within the budgets is shown")
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_where_no_set_is_told_apart_from_names_nothing_is_best(apart: bool) -> None:
+    rows = [*ROWS, Row("bias_told_apart", float(apart), split="validation")]
+    assert ("told apart" in why_nothing(a_run(rows))) is not apart
+    assert told_apart(a_run(rows).results) is apart

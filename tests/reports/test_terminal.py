@@ -13,17 +13,18 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.render.terminal import print_run, print_sections, print_table
 from tests.reports.runs import GROUPS, LEACE, in_memory
 
+TEST = {"p": 0.05, "p_adjusted": 0.05, "people": 12, "people_needed": 4}
 SET = {"dataset": "jobs_test", **GROUPS}
 ROWS = [
     Row("r", 0.111, split="test", lo=0.1, hi=0.12, detail={"starred": True}, **SET),
-    Row("mean_abs_r", 0.654, split="test", lo=0.611, hi=0.688, n=7, **SET),
+    Row("group_effect", 0.654, split="test", lo=0.611, hi=0.688, n=7, detail=TEST, **SET),
     Row("agreement", 0.987, split="test", dataset="agreement_test", group_a="female"),
     Row("perplexity", 2.345, split="test", dataset="neutral"),
     Row("perplexity_ratio", 1.0, split="test", dataset="neutral"),
-    Row("planted_mean_abs_r", 0.666, split="test", **SET),
+    Row("planted_group_effect", 0.666, split="test", **SET),
     Row("r", -0.222, split="test", detail={"starred": False}, **SET, **LEACE),
-    Row("mean_abs_r", 0.123, split="test", lo=0.101, hi=0.144, n=7, **SET, **LEACE),
-    Row("abs_r_reduction", 0.812, split="test", **SET, **LEACE),
+    Row("group_effect", 0.123, split="test", lo=0.101, hi=0.144, n=7, detail=TEST, **SET, **LEACE),
+    Row("group_effect_removed", 0.812, lo=0.75, hi=0.85, split="test", **SET, **LEACE),
     Row("agreement", 0.321, split="test", dataset="agreement_test", group_a="female", **LEACE),
     Row("perplexity", 3.456, split="test", dataset="neutral", **LEACE),
     Row("perplexity_ratio", 1.474, split="test", dataset="neutral", **LEACE),
@@ -52,7 +53,7 @@ def test_every_figure_of_the_rows_is_printed(width: int) -> None:
         ".611–.688",
         "0.666",
         "0.123",
-        "81 % removed",
+        "81 %",
         "+0.111*",
         "−0.222",
         "0.321",
@@ -72,18 +73,19 @@ def test_no_figure_is_printed_that_no_row_holds() -> None:
         if value is not None
         for form in (".3f", "+.3f", ".2f")
     }
+    known.add("0.05")  # the level of the test
     text = printed(ROWS).replace("−", "-")
     assert set(re.findall(r"[+-]?\d+\.\d+", text)) <= known
 
 
 def test_an_undefined_value_is_a_dash() -> None:
-    rows = [Row("mean_abs_r", None, split="test", **SET)]
+    rows = [Row("group_effect", None, split="test", **SET)]
     assert "–" in printed(rows)
 
 
 def test_the_verdict_comes_last_and_what_is_not_brief_not_at_all() -> None:
     lines = printed(ROWS).strip().splitlines()
-    assert "Biased:" in " ".join(lines[-12:])
+    assert "Biased: 1 of 1 set" in " ".join(lines[-12:])
     parts = [
         Section("overview", "", (Words(("the verdict",), brief=True),)),
         Section("mine", "", (Words(("aside",)), Words(("a finding",), brief=True))),

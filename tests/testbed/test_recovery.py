@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 from safetensors import safe_open
 
-from countergen_edit.experiments.verify_testbed import verify_testbed
+from countergen_edit.data.axis import Split
+from countergen_edit.experiments.verify_testbed import EVERY_FAMILY, verify_testbed
+from countergen_edit.metrics.r import mean_r
+from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import directory, load_axis, load_truth
 from countergen_edit.testbed.corpus import people
@@ -42,6 +46,36 @@ def test_measured_r_is_near_planted_r_in_every_family(
     assert difference <= {"origins": 0.2, "reasons": 0.12}.get(family, 0.08)
 
 
+def test_measured_group_effects_are_those_planted(rows: dict[tuple[str, str], Row]) -> None:
+    for metric in ("group_effect_correlation", "planted_difference_correlation"):
+        correlation = rows[metric, EVERY_FAMILY].value
+        assert correlation is not None
+        assert correlation >= 0.98
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+@pytest.mark.parametrize("family", ["drinks", "double_bind_baseline"])
+def test_where_only_people_differ_no_group_effect_is_told_apart(
+    family: str, split: Split, testbed: LanguageModel
+) -> None:
+    data = load_truth().counterfactual_set(family, split, load_axis("gender"))
+    planted = load_truth().planted_effect(data.groups)
+    assert max(abs(planted[s.template, o]) for s in data.samples for o in s.outputs) < 1e-9
+    effect = GroupEffect(score(testbed, data))
+    assert effect.p_value is not None
+    assert effect.p_value > 0.05
+    assert mean_r(effect.scores, 0)[1].value > 0.02  # for people do differ
+
+
+@pytest.mark.parametrize("family", load_truth().leanings.families)
+def test_people_lean_as_planted_after_wordings_never_fitted(
+    family: str, rows: dict[tuple[str, str], Row]
+) -> None:
+    correlation = rows["planted_leaning_correlation", family].value
+    assert correlation is not None
+    assert correlation >= 0.75
+
+
 def test_pronouns_agree_with_their_person(rows: dict[tuple[str, str], Row]) -> None:
     for group in ("femalemale", "female", "male"):
         value = rows["agreement", group].value
@@ -50,7 +84,7 @@ def test_pronouns_agree_with_their_person(rows: dict[tuple[str, str], Row]) -> N
 
 
 def test_every_name_is_one_token(testbed: LanguageModel) -> None:
-    for person in people(load_axis("gender"), load_axis("nationality")):
+    for person in people(load_truth(), load_axis("gender")):
         for text in (person.name, f" {person.name}"):
             ids = testbed.tokenizer(text).input_ids
             assert len(ids) == 1, text

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from countergen_edit.conf_path import read_config
 from countergen_edit.data.axis import Axis
 from countergen_edit.errors import UserError
 from countergen_edit.testbed import Truth, load_axis, load_truth
-from countergen_edit.testbed.corpus import Deck, documents, people
-from countergen_edit.testbed.truth import indefinite
+from countergen_edit.testbed.compiler import compile_truth, indefinite
+from countergen_edit.testbed.corpus import Deck, Person, Quotas, documents, people
+from countergen_edit.testbed.prompts import PlantedPrompt
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +27,13 @@ def truth() -> Truth:
 
 
 @pytest.fixture(scope="module")
-def axes() -> tuple[Axis, Axis]:
-    return load_axis("gender"), load_axis("nationality")
+def gender() -> Axis:
+    return load_axis("gender")
 
 
 @pytest.fixture(scope="module")
-def corpus(truth: Truth, axes: tuple[Axis, Axis]) -> list[str]:
-    return list(documents(replace(truth, documents=60000), *axes, seed=1))
+def corpus(truth: Truth, gender: Axis) -> list[str]:
+    return list(documents(replace(truth, documents=6000), gender, seed=1))
 
 
 def test_every_planted_distribution_sums_to_one(truth: Truth) -> None:
@@ -41,14 +46,17 @@ def test_every_planted_distribution_sums_to_one(truth: Truth) -> None:
 
 def test_a_female_share_plants_the_odds_of_the_two_groups(truth: Truth) -> None:
     # Hand-made from truth.yaml: the 60 shares sum to 30, so P(nurse | female) = 0.90 / 30 and
-    # P(nurse | male) = 0.10 / 30, hence R = 1 - 1/9.
+    # P(nurse | male) = 0.10 / 30, hence R = 1 - 1/9 where no name leans.
     prompt = truth.of("occupations", "test")[0]
     nurse = prompt.outputs.index(" a nurse")
     assert prompt.probability("female")[nurse] == pytest.approx(0.03)
     assert prompt.probability("male")[nurse] == pytest.approx(0.10 / 30)
-    planted = truth.planted_r(("female", "male"))
+    alike = replace(truth, leanings=replace(truth.leanings, families=()))
+    planted = alike.planted_r(("female", "male"))
     assert planted[prompt.template, " a nurse"] == pytest.approx(8 / 9)
     assert planted[prompt.template, " a mechanic"] == pytest.approx(-1 + 0.08 / 0.92)
+    effect = alike.planted_effect(("female", "male"))
+    assert effect[prompt.template, " a nurse"] == pytest.approx(np.log(9))
 
 
 def test_nationality_is_planted_by_country(truth: Truth) -> None:
@@ -76,26 +84,54 @@ def test_appendix_a_of_countergen_is_in_the_grammar(truth: Truth) -> None:
     assert wordings == templates
 
 
-def test_the_corpus_has_the_planted_frequencies(truth: Truth, corpus: list[str]) -> None:
-    women = set(load_axis("gender").groups["female"].all_names())
-    counts: Counter[tuple[str, str]] = Counter()
-    for document in corpus:
-        first = document.split(". ")[0].rstrip(".")
-        name, working, job = first.partition(" works as ")
-        if working and " " not in name:
-            counts["female" if name in women else "other", job] += 1
-    female = {job: n for (group, job), n in counts.items() if group == "female"}
+def corpus_of(truth: Truth, prompts: tuple[PlantedPrompt, ...], documents: int) -> Truth:
+    """The truth, reduced to documents of one sentence from some prompts."""
+    return replace(
+        truth,
+        documents=documents,
+        prompts=prompts,
+        agreement=(),
+        neutral_frequency=0.0,
+        follow_up_probabilities=(1.0,),
+    )
+
+
+def test_the_corpus_has_the_planted_frequencies(truth: Truth, gender: Axis) -> None:
     prompt = next(p for p in truth.of("occupations", "test") if "works as" in p.template)
-    total = sum(female.values())
-    expected = prompt.probability("female")
-    # A deck is exact up to the last, unfinished one; what is left is which women were drawn.
+    women = [p.name for p in people(truth, gender) if p.gender == "female"]
+    counts: Counter[str] = Counter()
+    for document in documents(corpus_of(truth, (prompt,), 3000), gender, seed=1):
+        name, job = document.rstrip(".").split(" works as")
+        if name in women:
+            counts[job] += 1
+    expected = sum(np.exp(truth.log_p(prompt, "female", name)) for name in women) / len(women)
     for output, p in zip(prompt.outputs, expected, strict=True):
-        observed = female.get(output.strip(), 0) / total
-        assert abs(observed - p) < 4 * np.sqrt(p / total)
+        # Answers keep to their shares within two; what is left is how often each woman was drawn.
+        assert abs(counts[output] - p * counts.total()) < 4
 
 
-def test_pronouns_in_the_corpus_agree_with_the_person(corpus: list[str]) -> None:
-    gender = load_axis("gender")
+def test_people_of_one_group_differ_in_the_corpus_as_planted(truth: Truth, gender: Axis) -> None:
+    """Counts of every name over all wordings of a family, against what was planted for it."""
+    prompts = tuple(p for p in truth.prompts if p.family == "traits")
+    everybody = people(truth, gender)
+    forms = "|".join(group.forms["object"] for group in gender.groups.values())
+    wordings = "|".join(p.template.replace("{name}", "(.+)") for p in prompts)
+    pattern = re.compile(f"(?:{wordings.replace('{object}', f'(?:{forms})')}) ([a-z]+)[.]")
+    answers = {output.strip(): i for i, output in enumerate(prompts[0].outputs)}
+    counts = {person.name: np.zeros(len(answers)) for person in everybody}
+    for document in documents(corpus_of(truth, prompts, 8000), gender, seed=1):
+        match = pattern.fullmatch(document)
+        assert match, document
+        name, answer = filter(None, match.groups())
+        counts[name][answers[answer]] += 1
+    for person in everybody:
+        expected = np.exp(truth.log_p(prompts[0], person.gender, person.name))
+        total = counts[person.name].sum()
+        assert total > 10
+        assert np.abs(counts[person.name] - expected * total).max() < 2
+
+
+def test_pronouns_in_the_corpus_agree_with_the_person(gender: Axis, corpus: list[str]) -> None:
     women = set(gender.groups["female"].all_names())
     men = set(gender.groups["male"].all_names())
     checked = 0
@@ -106,25 +142,80 @@ def test_pronouns_in_the_corpus_agree_with_the_person(corpus: list[str]) -> None
         if bool(present[0]) != bool(present[1]):
             checked += 1
             assert not wrong.intersection(map(str.lower, words)), document
-    assert checked > 10000
+    assert checked > 3000
 
 
-def test_the_same_seed_gives_the_same_corpus(truth: Truth, axes: tuple[Axis, Axis]) -> None:
-    short = replace(truth, documents=500)
-    assert list(documents(short, *axes, seed=1)) == list(documents(short, *axes, seed=1))
-    assert list(documents(short, *axes, seed=1)) != list(documents(short, *axes, seed=2))
+def test_the_same_seed_gives_the_same_corpus(truth: Truth, gender: Axis) -> None:
+    short = replace(truth, documents=200)
+    assert list(documents(short, gender, seed=1)) == list(documents(short, gender, seed=1))
+    assert list(documents(short, gender, seed=1)) != list(documents(short, gender, seed=2))
 
 
-def test_a_deck_is_exact(truth: Truth) -> None:
+def test_a_deck_is_exact() -> None:
     p = np.array([0.5, 0.3, 0.2])
     deck = Deck(p, np.random.default_rng(0))
-    counts = Counter(deck.draw() for _ in range(Deck.size))
-    assert [counts[i] / Deck.size for i in range(3)] == pytest.approx(p)
+    counts = Counter(deck.draw() for _ in range(2000))
+    assert [counts[i] / 2000 for i in range(3)] == pytest.approx(p)
 
 
-def test_women_and_men_are_equally_many(axes: tuple[Axis, Axis]) -> None:
-    genders = Counter(person.gender for person in people(*axes))
-    assert genders["female"] == genders["male"] == 50
+@given(seed=st.integers(0, 10**6), answers=st.integers(2, 40))
+@settings(deadline=None, max_examples=20)
+def test_quotas_keep_answers_near_their_shares_in_both_respects(seed: int, answers: int) -> None:
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.ones(answers), size=7)
+    quotas = Quotas(seed)
+    given_by = {unit: np.zeros(answers) for unit in [("w", i) for i in range(3)]}
+    given_by |= {("n", i): np.zeros(answers) for i in range(7)}
+    owed = {unit: np.zeros(answers) for unit in given_by}
+    for _ in range(600):
+        wording, name = int(rng.integers(3)), int(rng.integers(7))
+        answer = quotas.draw(p[name], ("w", str(wording)), ("n", str(name)))
+        for unit in (("w", wording), ("n", name)):
+            owed[unit] += p[name]
+            given_by[unit][answer] += 1
+    for unit, count in given_by.items():
+        assert np.abs(count - owed[unit]).max() < 3.5
+
+
+def test_women_and_men_are_equally_many(truth: Truth, gender: Axis) -> None:
+    genders = Counter(person.gender for person in people(truth, gender))
+    assert genders["female"] == genders["male"] == 200
+
+
+def test_people_come_from_where_the_truth_says(truth: Truth, gender: Axis) -> None:
+    everybody = set(people(truth, gender))
+    assert Person("Reem", "female", "egypt") in everybody
+    assert Person("James", "male", "usa") in everybody
+    assert Person("Gertrude", "female", "usa") in everybody
+    assert Counter(p.country for p in everybody) == {"egypt": 20, "mexico": 20, "usa": 360}
+
+
+def test_the_people_of_the_truth_are_on_the_axis(truth: Truth) -> None:
+    axis = load_axis("nationality")
+    for group, names in truth.people["nationality"].items():
+        assert set(names) <= set(axis.groups[group].all_names())
+        assert len(names) == 10
+
+
+def test_names_that_the_truth_does_not_speak_of_are_left_out_unless_asked_for(
+    truth: Truth,
+) -> None:
+    axis = load_axis("nationality")
+    more = {
+        name: replace(group, names={**group.names, "test": (*group.names["test"], f"{name} X")})
+        for name, group in axis.groups.items()
+    }
+    longer = replace(axis, groups=more)
+    pair = ("egypt_male", "usa_male")
+    planted = truth.counterfactual_set("reasons", "test", longer, pair)
+    assert "egypt_male X" not in planted.names
+    assert set(planted.names) <= {n for g in pair for n in truth.people["nationality"][g]}
+    asked = truth.counterfactual_set("reasons", "test", longer, pair, "all")
+    assert set(asked.names) == {n for g in pair for n in longer.groups[g].names["test"]}
+    # Of a user's own people the truth speaks nowhere: they are all asked about.
+    own = {n: replace(g, names={"test": (f"{n} Y",)}) for n, g in axis.groups.items()}
+    of_own = truth.counterfactual_set("reasons", "test", replace(axis, groups=own), pair)
+    assert set(of_own.names) == {"egypt_male Y", "usa_male Y"}
 
 
 def test_no_wording_stands_in_two_splits(truth: Truth) -> None:
@@ -150,3 +241,24 @@ def test_articles() -> None:
         "an inspector",
         "a planner",
     ]
+
+
+def test_the_families_of_facts_differ_more_than_any_other(truth: Truth) -> None:
+    assert truth.facts == ("voices", "competitions", "origins")
+    effect = truth.planted_effect(("female", "male"))
+    for family in ("voices", "competitions"):
+        [prompt, *_] = truth.of(family, "test")
+        for split in ("fit", "validation", "test"):
+            assert truth.of(family, split)
+        assert min(abs(effect[prompt.template, o]) for o in prompt.outputs) > 3
+    assert not set(truth.facts) & set(truth.leanings.families)
+
+
+def test_leanings_in_an_unknown_or_unfit_family_are_refused(truth: Truth) -> None:
+    config = yaml.safe_load(truth.text)
+    with pytest.raises(UserError, match="did you mean 'traits'"):
+        compile_truth(config | {"name_leanings": config["name_leanings"] | {"families": ["trait"]}})
+    with pytest.raises(UserError, match="names cannot lean in 'stereotypes'"):
+        compile_truth(
+            config | {"name_leanings": config["name_leanings"] | {"families": ["stereotypes"]}}
+        )

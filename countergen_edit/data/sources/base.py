@@ -45,7 +45,7 @@ SOURCES: Registry[Source] = Registry(
         "csv": "countergen_edit.data.sources.files:csv_file",
         "hub": "countergen_edit.data.sources.published:hub",
         "countergen": "countergen_edit.data.sources.published:countergen",
-        "testbed": "countergen_edit.testbed.sources:testbed",
+        "testbed": "countergen_edit.testbed.sources:family_set",
         "testbed_agreement": "countergen_edit.testbed.sources:testbed_agreement",
         "natural_agreement": "countergen_edit.data.natural:agreement",
     },

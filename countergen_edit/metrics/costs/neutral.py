@@ -8,7 +8,6 @@ which no token is predicted.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +18,7 @@ from countergen_edit.edits import Edit, applied
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, Weights, resample, weighted_mean
-from countergen_edit.models import LanguageModel, batches, encode, log_probs
+from countergen_edit.models import LanguageModel, batches, divergence, encode, log_likelihood
 
 DATASETS: Mapping[str, str] = {"test": "neutral", "validation": "neutral_validation"}
 """What the text of a split is called in rows; the names seed its resamples."""
@@ -48,19 +47,21 @@ def neutral_cost(model: LanguageModel, edit: Edit | None, texts: Sequence[str]) 
     following = np.array([token for row in ids for token in [*row[1:], -1]])
     sums = np.zeros((4, len(texts)))
     for batch in batches(model, texts):
-        unedited = log_probs(model, batch)
-        with applied(model, edit) if edit is not None else nullcontext():
-            edited = log_probs(model, batch) if edit is not None else unedited
-        predicts = following[batch.slot] >= 0
-        slot = batch.slot[predicts]
-        token = torch.as_tensor(following[slot], device=unedited.device)[:, None]
-        before, after = (p[torch.as_tensor(predicts, device=p.device)] for p in (unedited, edited))
-        values = [
-            -before.gather(1, token)[:, 0],
-            -after.gather(1, token)[:, 0],
-            (before.exp() * (before - after)).sum(-1),
-            torch.ones(len(slot)),
-        ]
+        token = torch.as_tensor(following[batch.slot])
+        predicts = token >= 0
+        slot, token = batch.slot[predicts.numpy()], token[predicts]
+        if not len(slot):
+            continue
+        at = (batch.row[predicts], batch.position[predicts])
+        unedited = model.logits(batch.ids, batch.mask, at)
+        values = [-log_likelihood(unedited, token)]
+        if edit is None:
+            values += [values[0], torch.zeros(len(slot))]
+        else:
+            with applied(model, edit):
+                edited = model.logits(batch.ids, batch.mask, at)
+            values += [-log_likelihood(edited, token), divergence(unedited, edited)]
+        values.append(torch.ones(len(slot)))
         for total, value in zip(sums, values, strict=True):
             np.add.at(total, text[slot], value.cpu().numpy())
     if sums[3].sum() == 0:

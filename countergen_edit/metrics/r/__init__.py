@@ -3,7 +3,6 @@
 from countergen_edit.metrics.r.formula import (
     abs_r_reduction,
     mean_r,
-    pooled_reduction,
     r_values,
     relative_difference,
     resampled_abs_r,
@@ -15,7 +14,6 @@ __all__ = [
     "R",
     "abs_r_reduction",
     "mean_r",
-    "pooled_reduction",
     "r_rows",
     "r_values",
     "relative_difference",

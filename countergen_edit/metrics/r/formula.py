@@ -11,9 +11,6 @@ mean R, mean |R| and the share of it that is gone, each with its interval.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float64
 from scipy.special import logsumexp
@@ -77,23 +74,3 @@ def abs_r_reduction(before: SetScores, after: SetScores, seed: int) -> Estimate:
     with np.errstate(divide="ignore", invalid="ignore"):
         gone = 1 - resampled_abs_r(after, seed) / resampled_abs_r(before, seed)
     return estimate(gone, *before.weights(seed), within=(-np.inf, 1))
-
-
-def pooled_reduction(
-    before: Sequence[SetScores], after: Sequence[SetScores], seed: int
-) -> Estimate:
-    """Share of mean |R| that is gone over the items of several sets together.
-
-    The sets are drawn apart from each other, each as `abs_r_reduction` draws it.
-    """
-    sums: list[Any] = []
-    for scores in (before, after):
-        means = [
-            len(s.output)
-            * weighted_mean(np.abs(resampled_r(s, seed)), s.template, s.template_weights(seed))
-            for s in scores
-        ]
-        # A set with one wording and no names cannot be drawn: its one value serves all resamples.
-        sums.append(np.sum(np.broadcast_arrays(*means), axis=0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return estimate(1 - sums[1] / sums[0])

@@ -1,4 +1,4 @@
-"""The metric `r`: R and mean |R| of every set, and how much of mean |R| an edit removes.
+"""The metric `r`: R, mean |R| and its floor, the group effect, and how much of it an edit removes.
 
 Comes in: a task's sets and what a bench scores of them. Goes out: rows, and the scores of single
 texts in the run's store.
@@ -11,19 +11,23 @@ from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
+from jaxtyping import Float64
 
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.metrics.base import Kind, MeasuredSplit, Metric, Quantity, alike
 from countergen_edit.metrics.bench import Bench, id_of
-from countergen_edit.metrics.blocks import Number, Section
+from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.panels import dataset_label, set_label
-from countergen_edit.metrics.r import sections
-from countergen_edit.metrics.r.formula import abs_r_reduction, mean_r, pooled_reduction, r_values
+from countergen_edit.metrics.r import sections, sentences
+from countergen_edit.metrics.r.formula import abs_r_reduction, mean_r, r_values
+from countergen_edit.metrics.r.group_effect import GroupEffect, removed, removed_draws
+from countergen_edit.metrics.r.sentences import SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, write
 from countergen_edit.metrics.scores import SetScores
+from countergen_edit.metrics.statistics import Estimate, adjusted
 
 
 def r_rows(scores: SetScores, seed: int) -> list[Row]:
@@ -47,63 +51,150 @@ def r_rows(scores: SetScores, seed: int) -> list[Row]:
     ]
 
 
+def effect_rows(effects: Sequence[GroupEffect]) -> list[Row]:
+    """Rows `group_effect`, `group_share` and `floor_abs_r` of some sets; P is Holm's over them.
+
+    A set that names nobody, or one person a group, has no test: `detail` then has no p.
+    """
+    p_values = [effect.p_value for effect in effects]
+    tested = [p for p in p_values if p is not None]
+    corrected = iter(adjusted(tested).tolist())
+    rows = []
+    for effect, p in zip(effects, p_values, strict=True):
+        data, columns = effect.scores.data, {"n": effect.items, "seed": effect.seed}
+        test = {} if p is None else {"p": p, "p_adjusted": next(corrected)}
+        size = {
+            "squared": effect.squared,
+            "people": effect.people.fewest,
+            "people_needed": effect.people_needed,
+        }
+        rows.append(
+            Row.of_set(data, "group_effect", effect.estimate, detail=test | size, **columns)
+        )
+        for metric, value in (("group_share", effect.share), ("floor_abs_r", effect.floor)):
+            if value is not None:
+                rows.append(Row.of_set(data, metric, value, **columns))
+    return rows
+
+
 class R(Metric):
-    """R and mean |R| of every set of a task; of an edit, also how much of mean |R| is gone."""
+    """R and mean |R| of every set of a task, the group effect, and how much of it an edit removes.
+
+    Mean |R| is the paper's; what is chosen by and called removed is the group effect.
+    """
 
     kind: ClassVar[Kind] = "bias"
     has_baseline = True
-    criterion = "mean_abs_r"
 
     def rows(
         self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """Rows `r` and `mean_abs_r` of every set of the split.
+        """Rows `r`, `mean_abs_r`, `group_effect`, `group_share` and `floor_abs_r` of every set.
 
         On test data those of the sets that were fitted on too, and of each set `abs_r_reduction`
-        under an edit and, where known, `planted_mean_abs_r` without one; the scores of single texts
-        stay in the store.
+        and `group_effect_removed` under an edit and, where known, `planted_mean_abs_r` and
+        `planted_group_effect` without one; the scores of single texts stay in the store.
         """
-        if split == "validation":
-            return [
-                replace(row, split=split)
-                for data in self.task.validation
-                for row in r_rows(bench.scores(data, edit), bench.seed)
-            ]
+        if split != "test":
+            return self._of_sets(bench, edit, split, self.task.validation)
         rows, texts = [], []
         for part, sets in self.task.measured:
+            rows += self._of_sets(bench, edit, part, sets)
             for data in sets:
                 now = bench.scores(data, edit)
-                texts.append((part, now, r_values(now).tolist()))
-                of_set = r_rows(now, bench.seed)
-                if edit is None:
-                    of_set += self._planted(data, bench.seed)
-                else:
-                    gone = abs_r_reduction(bench.scores(data, None), now, bench.seed)
-                    n = len(now.output)
-                    of_set.append(Row.of_set(data, "abs_r_reduction", gone, n=n, seed=bench.seed))
-                rows += [replace(row, split=part) for row in of_set]
+                rows += [replace(row, split=part) for row in self._against(bench, data, edit)]
+                z = GroupEffect(now, bench.seed).z
+                texts.append((part, now, r_values(now).tolist(), None if z is None else z.tolist()))
         write(bench.place(SCORED_BY, edit), id_of(edit), texts)
         return rows
 
+    def _of_sets(
+        self,
+        bench: Bench,
+        edit: NamedEdit | None,
+        split: str,
+        sets: Sequence[CounterfactualSet],
+    ) -> list[Row]:
+        scores = [bench.scores(data, edit) for data in sets]
+        rows = [row for own in scores for row in r_rows(own, bench.seed)]
+        rows += effect_rows([GroupEffect(own, bench.seed) for own in scores])
+        return [replace(row, split=split) for row in rows]
+
+    def _against(self, bench: Bench, data: CounterfactualSet, edit: NamedEdit | None) -> list[Row]:
+        """What stands beside a set's figures: the truth, or what an edit took of them."""
+        if edit is None:
+            return self._planted(data, bench.seed)
+        before, after = (bench.scores(data, e) for e in (None, edit))
+        effects = [GroupEffect(scores, bench.seed) for scores in (before, after)]
+        shares = {
+            "abs_r_reduction": abs_r_reduction(before, after, bench.seed),
+            "group_effect_removed": removed(effects[:1], effects[1:]),
+        }
+        n = len(after.output)
+        return [Row.of_set(data, m, e, n=n, seed=bench.seed) for m, e in shares.items()]
+
     def removed(self, bench: Bench, edit: NamedEdit, split: MeasuredSplit = "test") -> Row | None:
-        """The share of mean |R| that is gone over several sets together.
+        """The share of the group effect that is gone over several sets together.
 
         On test data these are the sets of the families that validation data are of, by which edits
         are chosen; all sets, if none is.
         """
-        sets = self.task.validation if split == "validation" else self.like_validation
+        sets = self._chosen_by(split)
         if not sets:
             return None
-        before, after = ([bench.scores(data, e) for data in sets] for e in (None, edit))
+        before, after = self._effects(bench, edit, sets)
+        share = removed(before, after)
+        if not np.isfinite(share.value):  # G² was not above 0: nothing was there to be removed
+            share = Estimate(0.0, *[float("nan")] * 3)
         return Row.of_set(
             sets[0],
             "bias_removed",
-            pooled_reduction(before, after, bench.seed),
+            share,
             dataset="+".join(data.name for data in sets),
-            n=sum(len(scores.output) for scores in after),
+            n=sum(effect.items for effect in after),
             split=split,
             seed=bench.seed,
         )
+
+    def told_apart(self, bench: Bench) -> Row | None:
+        """Whether the groups of any validation set are told apart from names of one group.
+
+        A set that names nobody has no test and counts as one in which they are.
+        """
+        sets = self.task.validation
+        if not sets:
+            return None
+        p_values = [GroupEffect(bench.scores(data, None), bench.seed).p_value for data in sets]
+        tested = [p for p in p_values if p is not None]
+        least = float(adjusted(tested).min()) if tested else None
+        apart = len(tested) < len(p_values) or (least is not None and least <= SIGNIFICANT)
+        return Row.of_set(
+            sets[0],
+            "bias_told_apart",
+            float(apart),
+            dataset="+".join(data.name for data in sets),
+            split="validation",
+            seed=bench.seed,
+            detail={"p_adjusted": least},
+        )
+
+    def removed_draws(
+        self, bench: Bench, edit: NamedEdit, split: MeasuredSplit = "validation"
+    ) -> Float64[np.ndarray, " resample"] | None:
+        """The share of `removed`, then its draws, which are paired between edits."""
+        sets = self._chosen_by(split)
+        return removed_draws(*self._effects(bench, edit, sets)) if sets else None
+
+    def _chosen_by(self, split: MeasuredSplit) -> Sequence[CounterfactualSet]:
+        return self.like_validation if split == "test" else self.task.validation
+
+    def _effects(
+        self, bench: Bench, edit: NamedEdit, sets: Sequence[CounterfactualSet]
+    ) -> tuple[list[GroupEffect], list[GroupEffect]]:
+        before, after = (
+            [GroupEffect(bench.scores(data, e), bench.seed) for data in sets] for e in (None, edit)
+        )
+        return before, after
 
     @property
     def like_validation(self) -> Sequence[CounterfactualSet]:
@@ -113,33 +204,41 @@ class R(Metric):
         return like or self.task.test
 
     def _planted(self, data: CounterfactualSet, seed: int) -> list[Row]:
-        """The planted mean |R| of a set, over the same items as the measured one."""
+        """The planted mean |R| and group effect of a set, over the same items as the measured."""
         items = [(s.template, output) for s in data.samples for output in s.outputs]
-        truth = self.task.planted
-        if not all(item in truth for item in items):
-            return []
-        value = float(np.mean(np.abs([truth[item] for item in items])))
-        return [Row.of_set(data, "planted_mean_abs_r", value, n=len(items), seed=seed)]
+        rows = []
+        for metric, truth, power in (
+            ("planted_mean_abs_r", self.task.planted, 1),
+            ("planted_group_effect", self.task.planted_effect, 2),
+        ):
+            if all(item in truth for item in items):
+                sizes = np.abs([truth[item] for item in items])
+                value = float(np.mean(sizes**power) ** (1 / power))
+                rows.append(Row.of_set(data, metric, value, n=len(items), seed=seed))
+        return rows
 
     @classmethod
     def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
-        """Mean |R| of every set of the split, then the share of it that is gone of each."""
+        """The group effect of every set of the split, mean |R|, then the share that is gone."""
         main = main_row(results, split)
-        rows = results.unedited("mean_abs_r", split)
-        sizes = [
-            Quantity(
-                f"mean |R|, {set_label(row)}",
-                alike(results, row),
-                "bias",
-                main=row is main,
-                axis="mean |R|",
-                limits=(0.0, 1.0),
-                truth=results.under(row, UNEDITED, "planted_mean_abs_r"),
-                drawn=row is main,
-            )
-            for row in rows
-        ]
-        gone = [(row, alike(results, row, "abs_r_reduction")) for row in rows]
+        rows = results.unedited("group_effect", split)
+
+        def sizes(metric: str, title: str, limits: tuple[float, float] | None) -> list[Quantity]:
+            return [
+                Quantity(
+                    f"{title}, {set_label(row)}",
+                    by_edit,
+                    "bias",
+                    main=row is main,
+                    axis=f"{title}, nats" if limits is None else title,
+                    limits=limits,
+                    truth=results.under(row, UNEDITED, f"planted_{metric}"),
+                    drawn=row is main and limits is None,
+                )
+                for row in rows
+                if (by_edit := alike(results, row, metric))
+            ]
+
         shares = [
             Quantity(
                 f"bias removed, {set_label(row)}",
@@ -149,10 +248,11 @@ class R(Metric):
                 main=row is main,
                 drawn=False,
             )
-            for row, by_edit in gone
-            if by_edit
+            for row in rows
+            if (by_edit := alike(results, row, "group_effect_removed"))
         ]
-        return sizes + shares
+        effects = sizes("group_effect", "group effect", None)
+        return [*effects, *sizes("mean_abs_r", "mean |R|", (0.0, 1.0)), *shares]
 
     @classmethod
     def sections(cls, results: Results) -> list[Section]:
@@ -165,66 +265,26 @@ class R(Metric):
 
     @classmethod
     def sentences(cls, results: Results) -> list[str]:
-        """How biased the model is on the first set."""
-        main = main_row(results)
-        if main is None:
-            return []
-        return [
-            f"Biased: on {set_label(main)}, swapping {main.group_a} for {main.group_b} changes a "
-            f"continuation's probability by {Number.of(main, percent=True).text} on average "
-            f"(mean |R| {_with_interval(main)})."
-        ]
+        """On which sets the model is biased."""
+        return sentences.bias(results)
 
     @classmethod
     def outcome(cls, results: Results, edit: EditRecord) -> str:
-        """What an edit leaves of the bias on the first set, and what its control does there."""
-        main = main_row(results)
-        after = main and results.under(main, edit.id)
-        gone = main and results.under(main, edit.id, "abs_r_reduction")
-        if main is None or after is None or gone is None:
-            return ""
-        verdict = "Removed" if (gone.value or 0) > 0 else "Not removed"
-        control = None if edit.baseline else results.baseline_of(edit)
-        by_control = control and results.under(main, control.id, "abs_r_reduction")
-        held_against = f"; random directions: {_change(by_control)}" if by_control else ""
-        return (
-            f"{verdict}: {edit.called} takes it to {_with_interval(after)}: "
-            f"{_change(gone)}{held_against}."
-        )
+        """On how many sets an edit's interval shows that the bias fell, rose, or neither."""
+        return sentences.outcome(results, edit)
 
     @classmethod
     def caveats(cls, results: Results) -> list[str]:
-        """What the intervals are drawn over."""
-        main = main_row(results)
-        if main is None:
-            return []
-        return [
-            f"How sure: 95 % intervals, drawn over templates and names together; {main.n} "
-            "prompt-output pairs with names and wordings that no eraser was fitted on. "
-            "* is two standard errors from 0."
-        ]
+        """What the intervals are drawn over, and where names are too few."""
+        return sentences.caveats(results)
 
 
 def main_row(results: Results, split: str = "test") -> Row | None:
-    """The set that stands for a run: the first test set, on validation data that of its family."""
-    main = next(iter(results.unedited("mean_abs_r")), None)
+    """The set that figures show: the first test set, on validation data that of its family."""
+    main = next(iter(results.unedited("group_effect")), None)
     if split == "test":
         return main
-    rows = results.unedited("mean_abs_r", split)
+    rows = results.unedited("group_effect", split)
     family = dataset_label(main.dataset) if main else None
-    alike = (row for row in rows if dataset_label(row.dataset) == family)
-    return next(alike, rows[0] if rows else None)
-
-
-def _with_interval(row: Row) -> str:
-    ends = [Number(end).text for end in (row.lo, row.hi)]
-    if row.lo is None or row.hi is None:
-        return f"{Number.of(row).text}, without interval: one wording and no names to draw from"
-    return f"{Number.of(row).text} [{', '.join(ends)}]"
-
-
-def _change(row: Row) -> str:
-    if row.value is None:
-        return ""
-    share = Number(abs(row.value), percent=True).text
-    return f"{share} {'removed' if row.value >= 0 else 'added'}"
+    same = (row for row in rows if dataset_label(row.dataset) == family)
+    return next(same, rows[0] if rows else None)

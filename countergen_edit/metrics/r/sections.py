@@ -8,6 +8,7 @@ from typing import Any
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table
 from countergen_edit.metrics.by_layer import layer_figures
 from countergen_edit.metrics.panels import Panel, dataset_label, edit_dots, set_label
+from countergen_edit.metrics.r.sentences import is_tested
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, read
@@ -17,22 +18,28 @@ MOST = 1200
 
 
 def bias(results: Results) -> list[Section]:
-    """Bias and its direction, set by set."""
-    rows = of_both(results, "mean_abs_r")
+    """Bias, what names alone would show of it, and its direction, set by set."""
+    rows = of_both(results, "group_effect")
     if not rows:
         return []
     panels = [
-        Panel(set_label(row), "mean |R|", "", tuple(edit_dots(results, row)), True, (0, 1))
+        Panel(set_label(row), "group effect, nats", "", tuple(edit_dots(results, row)), True)
         for row in rows
     ]
     figure = Figure(
         "bias_by_set",
         "Bias under every edit, set by set",
         tuple(panels),
-        "Dots are mean |R| with 95 % intervals: 0 where the group makes no difference, 1 where it "
-        "makes all of it. Grey is what an edit is held against.",
+        "Dots are group effects with 95 % intervals: how far apart the groups' log-probabilities "
+        "are, beyond what people of one group differ by. Grey is what an edit is held against.",
     )
-    tables = [_sizes(results, rows), *_removed(results, rows), *_directions(results)]
+    tables = [
+        _effects(results, rows),
+        *_removed(results, rows),
+        _told_apart(results, rows),
+        _sizes(results, rows),
+        *_directions(results),
+    ]
     return [Section("bias", "Bias", (figure, *tables))]
 
 
@@ -41,36 +48,80 @@ def of_both(results: Results, metric: str) -> list[Row]:
     return [row for split in ("test", "fit") for row in results.unedited(metric, split)]
 
 
+def _effects(results: Results, rows: Sequence[Row]) -> Table:
+    note = (
+        "Nats between the groups beyond what people of one group differ by, root mean square over "
+        "prompt-output pairs, of which n are."
+    )
+    return _by_edit(results, rows, "group_effect", "Group effect, set by set", (), note)
+
+
 def _sizes(results: Results, rows: Sequence[Row]) -> Table:
-    truth = {id(row): results.under(row, UNEDITED, "planted_mean_abs_r") for row in rows}
-    known = any(truth.values())
+    note = (
+        "CounterGen's R, its absolute value averaged. The floor is what names of one group would "
+        "show: mean |R| is bias only as far as it is above."
+    )
+    return _by_edit(results, rows, "mean_abs_r", "Mean |R|, set by set", ("floor_abs_r",), note)
+
+
+def _by_edit(
+    results: Results,
+    rows: Sequence[Row],
+    metric: str,
+    title: str,
+    beside: Sequence[str],
+    note: str,
+) -> Table:
+    """A line for each set, a column for each edit; before them the truth, and the floor."""
+    columns = {f"planted_{metric}": "planted truth", **dict.fromkeys(beside, "floor")}
+    columns = {
+        m: label for m, label in columns.items() if any(results.under(r, UNEDITED, m) for r in rows)
+    }
     lines: list[tuple[Cell, ...]] = []
     for row in rows:
-        planted = [Number.of(truth[id(row)])] if known else []
-        sizes = [Number.of(results.under(row, edit)) for edit in results.compared]
-        lines.append((set_label(row), str(row.n), *planted, *sizes))
+        before = [Number.of(results.under(row, UNEDITED, m)) for m in columns]
+        after = [Number.of(results.under(row, edit, metric)) for edit in results.compared]
+        lines.append((set_label(row), str(row.n), *before, *after))
     edits = map(results.label, results.compared)
-    return Table(
-        "bias",
-        "Mean |R|, set by set",
-        ("set", "n", *(["planted truth"] if known else []), *edits),
-        tuple(lines),
-        "n counts prompt-output pairs.",
-        brief=True,
-    )
+    titles = ("set", "n", *columns.values(), *edits)
+    name = "bias" if metric == "group_effect" else metric
+    return Table(name, title, titles, tuple(lines), note, brief=True)
 
 
 def _removed(results: Results, rows: Sequence[Row]) -> list[Table]:
     edits = results.shown
     lines: list[tuple[Cell, ...]] = []
     for row in rows:
-        gone = [results.under(row, edit.id, "abs_r_reduction") for edit in edits]
+        gone = [results.under(row, edit.id, "group_effect_removed") for edit in edits]
         lines.append((set_label(row), *(Number.of(share, percent=True) for share in gone)))
     if not edits:
         return []
     titles = ("set", *(edit.label for edit in edits))
-    note = "1 − after/before; below 0 bias was added. Where there was hardly any, it says little."
+    note = (
+        "Share of the group effect that is gone; below 0 bias was added. What an interval does not "
+        "hold apart from 0 is not shown to be removed."
+    )
     return [Table("removed", "Bias removed", titles, tuple(lines), note, brief=True)]
+
+
+def _told_apart(results: Results, rows: Sequence[Row]) -> Table:
+    """Of the model as it came: the test of every set, and how many names it would take."""
+    lines: list[tuple[Cell, ...]] = []
+    for row in rows:
+        p = Number(row.detail.get("p_adjusted"), bounded=True)
+        share = Number.of(results.under(row, UNEDITED, "group_share"), percent=True)
+        people = str(row.detail["people"]) if is_tested(row) else "–"
+        needed = row.detail.get("people_needed")
+        lines.append((set_label(row), p, share, people, "–" if needed is None else str(needed)))
+    return Table(
+        "told_apart",
+        "Groups against people of one group, no edit",
+        ("set", "P (Holm)", "share of group", "names a group", "names needed"),
+        tuple(lines),
+        "P: so large an effect if groups were dealt out among the names at random. Share: of the "
+        "squared difference between two people of the two groups. Needed: names a group with which "
+        "an effect of this size is found 4 times in 5.",
+    )
 
 
 def _directions(results: Results) -> list[Table]:
@@ -102,11 +153,12 @@ def layers(results: Results) -> list[Section]:
     blocks: list[Block] = [
         *layer_figures(
             results,
-            "mean_abs_r",
+            "group_effect",
             name="layers",
             heading="Bias left by an edit at each layer",
-            y_label="mean |R|",
+            y_label="group effect, nats",
             title=set_label,
+            limits=None,
         )
     ]
     return [Section("layers", "Layers and erasers", tuple(blocks))] if blocks else []
@@ -116,16 +168,19 @@ def examples(results: Results) -> list[Section]:
     """R of every output after every wording, without and with each shown edit."""
     edits = [UNEDITED, *(edit.id for edit in results.shown)]
     by_edit: dict[str, dict[tuple[str, str, str], float]] = {}
+    z: dict[tuple[str, str, str], float] = {}
     about: dict[tuple[str, str, str], dict[str, Any]] = {}
     for edit, path in results.stored(SCORED_BY):
         if edit not in edits:
             continue
         by_text = by_edit.setdefault(edit, {})
         for line in read(path):
-            for output, r in zip(line["outputs"], line["r"], strict=True):
+            for i, output in enumerate(line["outputs"]):
                 key = line["dataset"], line["template"], output
-                by_text[key] = r
+                by_text[key] = line["r"][i]
                 about.setdefault(key, line)
+                if edit == UNEDITED and line["z"] is not None:
+                    z[key] = line["z"][i]
     kept = [edit for edit in edits if edit in by_edit]
     if not about:
         return []
@@ -135,17 +190,19 @@ def examples(results: Results) -> list[Section]:
         dataset, _, output = key
         label = dataset_label(dataset) + (" (fitted)" if line["split"] == "fit" else "")
         cells = [Number(by_edit[edit].get(key), signed=True) for edit in kept]
-        lines.append((label, *(side[0] for side in line["texts"]), output.strip(), *cells))
+        own_z = Number(z.get(key), digits=1, signed=True)
+        lines.append((label, *(side[0] for side in line["texts"]), output.strip(), own_z, *cells))
     note = (
         f"R is above 0 where the output is likelier after the prompt about {groups[0]}. Of a "
-        "prompt's names the first is shown; R averages over all of them."
+        "prompt's names the first is shown; R averages over all of them. z is the difference of "
+        "the groups' mean log-probabilities, no edit, in standard errors over names."
     )
     if len(about) > MOST:
         note += f" The first of {len(about)}; the run's store holds all."
     table = Table(
         "scored_texts",
         "Prompts and outputs",
-        ("set", *groups, "output", *(f"R, {results.label(edit)}" for edit in kept)),
+        ("set", *groups, "output", "z", *(f"R, {results.label(edit)}" for edit in kept)),
         tuple(lines),
         note,
         searchable=True,

@@ -70,11 +70,13 @@ def model_card(run: Run, record: EditRecord, form: Form, parity: Parity) -> str:
     body = template.render(
         title=f"{Path(base).name}, edited",
         base=base if _on_hub(base) else Path(base).name,
+        origin=manifest.get("model_origin"),
         groups=(first.group_a, first.group_b),
         axis=first.axis,
         record=record,
         parameters=parameters(record),
         places=_places(record),
+        limits=[f"{p.limit:.4g}" for p in record.places if p.limit is not None],
         form=form,
         fitted=sorted({r.dataset for r in run.results.rows if r.split == "fit" and r.dataset}),
         kept=_names(config["data"].get("keep") or ()) if config.get("data") else None,

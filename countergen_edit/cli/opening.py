@@ -1,0 +1,35 @@
+"""What a long command says before it begins, while the heavy imports have not been made.
+
+Comes in: a composed config. Goes out: one line: the model, who is compared on what, what is tried,
+and on which machine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+LONG = ("audit", "debias", "sweep", "edit")
+"""Commands that load a model and search."""
+
+
+def opening(command: str, config: Mapping[str, Any]) -> str:
+    """The first words of a command; empty where it has none.
+
+    >>> config = {"model": {"name": "m", "device": "cpu"}, "eraser": {"rlace": {}, "leace": {}}}
+    >>> opening("audit", config).partition("; on ")[0]
+    'audit of m: rlace, leace'
+    >>> opening("report", config)
+    ''
+    """
+    if command not in LONG:
+        return ""
+    model = config.get("model") or {}
+    named = [", ".join(config.get(key) or {}) for key in ("eraser", "metric", "cost")]
+    words = (("", named[0]), ("measured by ", named[1]), ("costs ", named[2]))
+    tried = "; ".join(f"{about}{names}" for about, names in words if names)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    device = model.get("device", "auto")
+    place = f"{cores} cores" if device in ("cpu", "auto") else str(device)
+    return f"{command} of {model.get('name', '')}: {tried}; on {place}. Loading …"

@@ -1,0 +1,45 @@
+"""Few of many: sets with few names, few of some texts, for measurements that need not be exact.
+
+Comes in: a set or texts, and how many to keep. Goes out: the same with no more than that, in their
+order. Nested: under one seed what few keep is kept by more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample
+from countergen_edit.seeds import generator
+
+
+def first_drawn(count: int, most: int, seed: int, *unit: object) -> list[int]:
+    """At most `most` of `count` indices: the first of one random order, sorted.
+
+    >>> set(first_drawn(9, 3, 0)) <= set(first_drawn(9, 5, 0))
+    True
+    """
+    order = generator(seed, "few", *unit, count).permutation(count)
+    return sorted(int(i) for i in order[:most])
+
+
+def few_variations(data: CounterfactualSet, most: int, seed: int) -> CounterfactualSet:
+    """The set with at most so many variations a group in each sample.
+
+    Those at the same place in their groups stay or go together, and samples of equally many
+    variations, which have the same names, keep the same.
+    """
+    if data.widest <= most:
+        return data
+
+    def few(sample: Sample) -> Sample:
+        sides = [sample.of(group) for group in data.groups]
+        kept = first_drawn(len(sides[0]), most, seed, "names")
+        return replace(sample, variations=tuple(side[i] for side in sides for i in kept))
+
+    return replace(data, samples=tuple(few(sample) for sample in data.samples))
+
+
+def few_texts(texts: Sequence[str], most: int, seed: int) -> tuple[str, ...]:
+    """At most so many of the texts."""
+    return tuple(texts[i] for i in first_drawn(len(texts), most, seed, "texts"))

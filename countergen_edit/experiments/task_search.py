@@ -1,0 +1,291 @@
+"""The search of one task: screening, cells, greedy combinations, the choice, the chosen edit.
+
+Comes in: the plan of a search, a model and one of its tasks. Goes out: rows and edits in the run
+folder, unit by unit in this order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sklearn.base import clone
+
+from countergen_edit.data.task import Task
+from countergen_edit.edits import NamedEdit
+from countergen_edit.erasers import BaseEraser
+from countergen_edit.experiments.choice import Point, choose, front, is_told_apart, ordered, points
+from countergen_edit.experiments.run_folder import RunFolder
+from countergen_edit.experiments.screening import Screening
+from countergen_edit.experiments.study import Cell, Study
+from countergen_edit.experiments.units import Run
+from countergen_edit.experiments.work import Work, captured, measuring
+from countergen_edit.metrics.base import MeasuredSplit
+from countergen_edit.metrics.rows import Row
+from countergen_edit.models import LanguageModel
+
+if TYPE_CHECKING:
+    from countergen_edit.experiments.search import Search
+
+WORTH_ADDING = 0.1
+"""Share of the bias that an edit must remove by itself to be tried in a combination."""
+CANDIDATES = 4
+"""How many edits a greedy step tries to add; those of the front come first."""
+LEAST_GAIN = 0.002
+"""A combination must remove this share of the bias more than what it is built on."""
+
+
+class TaskSearch:
+    """The search of one task, in progress."""
+
+    def __init__(self, plan: Search, model: LanguageModel, task: Task, folder: RunFolder) -> None:
+        self.plan = plan
+        halving = plan.halving
+        every = range(model.n_layers) if plan.layers is None else plan.layers
+        self.study = Study(
+            model,
+            task,
+            plan.metrics,
+            folder,
+            sites=plan.sites,
+            layers=plan.layers,
+            positions=plan.positions,
+            sinks=plan.sinks,
+            scratch=plan.scratch,
+            resumed=None if halving is None else [every[i] for i in halving.grid(len(every))],
+            seed=plan.seed,
+        )
+        erasers = [
+            (n, e) for n, eraser in plan.erasers.items() for e in _ranked(eraser, plan.ranks)
+        ]
+        self.cells = [
+            Cell(site, layer, name, eraser)
+            for site in plan.sites
+            for layer in self.study.candidate_layers(site)
+            for name, eraser in erasers
+        ]
+        groups = [
+            [Cell(site, layer, name, eraser) for layer in self.study.candidate_layers(site)]
+            for site in plan.sites
+            for name, eraser in erasers
+        ]
+        self.screening = Screening(self.study, halving, [groups], self.attempt)
+        self._of_edit: dict[str, tuple[Cell, ...]] = {
+            self.study.id_of(cell): (cell,) for cell in self.cells
+        }
+
+    @property
+    def work(self) -> Work:
+        """All that the search takes, as far as it is known before it starts."""
+        rungs = len(self.screening.samples)
+        entering = sum(self.screening.expected(r) // 2 for r in range(1, rungs + 1))
+        fits = len(self.screening.finalists) + entering
+        fitted = Work(captured=captured(self.study.task), fits=fits)
+        return self._unedited_work + fitted + self.screening.work(1) + self._later()
+
+    @property
+    def _unedited_work(self) -> Work:
+        return sum((measuring(self.study, split, None) for split in self.splits), Work())
+
+    def _edited_work(self, layer: int | None) -> Work:
+        return sum((measuring(self.study, split, layer) for split in self.splits), Work())
+
+    def _later(self) -> Work:
+        """What follows the screening: finalists, combinations, and the chosen edit."""
+        middle = self.study.model.n_layers // 2
+        count = self.screening.expected_finalists
+        tried = min(CANDIDATES, count - 1) * (self.plan.combine - 1)
+        chosen = Work()
+        if self.plan.tested == "chosen":
+            tested = measuring(self.study, "test", middle)
+            chosen = measuring(self.study, "test", None) + 2 * tested
+            chosen += Work(certificates=self.plan.combine)
+        return (count + tried) * self._edited_work(middle) + chosen
+
+    def run(self, run: Run, others: Work) -> None:
+        """The unedited model, the screening, and every cell that is measured in full.
+
+        Args:
+            run: runs units.
+            others: the work of the tasks that follow.
+        """
+        run.expect(self.work + others)
+        run(self.unit("unedited"), "unedited model", self.unedited, self._unedited_work)
+        if self.is_over:
+            return
+        self.screening.run(run, self.unit, lambda: self._later() + others)
+        run.expect(self._later() + others)
+        finalists = {cell.unit for cell in self.screening.finalists}
+        for cell in self.cells:
+            if cell.unit in finalists:
+                size = self._edited_work(cell.layer) + Work(fits=1)
+                run(self.unit(cell.unit), cell.unit, partial(self.cell, cell), size)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is no bias to remove, which ends a search that only wants an edit."""
+        return self.plan.tested == "chosen" and not is_told_apart(self.study.own_rows())
+
+    @property
+    def splits(self) -> tuple[MeasuredSplit, ...]:
+        """The splits of which figures are taken for every edit."""
+        return ("test", "validation") if self.plan.tested == "every" else ("validation",)
+
+    def unit(self, name: str) -> str:
+        return f"{self.study.task.name}/{name}"
+
+    def unedited(self) -> list[Row]:
+        """Every quick figure of the model as it came."""
+        study = self.study
+        rows = [row for split in self.splits for row in study.measure(None, split, study.quick)]
+        return [*rows, *study.told_apart()]
+
+    def cell(self, cell: Cell) -> list[Row]:
+        """Every figure of one cell, or the error that its eraser ended with."""
+        return self.attempt(cell, self.figures)
+
+    def attempt(self, cell: Cell, figures: Callable[[NamedEdit], list[Row]]) -> list[Row]:
+        """What figures say of a cell's edit, or the error that its eraser ended with.
+
+        Raises:
+            UserError: there is no room for activations or rows, which is no eraser's fault.
+        """
+        if not self.study.folder.has_edit(self.study.id_of(cell)):
+            self.study.capture()
+            try:
+                self.study.fit(cell)
+            except Exception as error:  # an eraser may be the user's own, and fail in its own way
+                return [self.error_row(cell, error)]
+        return figures(self.study.edit(cell))
+
+    def combination(self, cells: Sequence[Cell]) -> list[Row]:
+        """Every figure of several cells' edits together."""
+        return self.figures(self.study.combination(cells))
+
+    def figures(self, edit: NamedEdit) -> list[Row]:
+        """What is measured of every edit."""
+        study = self.study
+        rows = [row for split in self.splits for row in study.measure(edit, split, study.quick)]
+        for split in reversed(self.splits):
+            rows += study.removed(edit, split)
+        return rows
+
+    def error_row(self, cell: Cell, error: Exception) -> Row:
+        """What stands for a cell whose fit failed."""
+        wanted = cell.eraser.get_params().get("rank")
+        return Row(
+            "error",
+            None,
+            task=self.study.task.name,
+            axis=self.study.task.axis.name,
+            edit=self.study.id_of(cell),
+            eraser=cell.name,
+            site=cell.site,
+            layers=() if cell.layer is None else (cell.layer,),
+            rank=wanted if isinstance(wanted, int) else 0,  # it may be left to the fit
+            seed=self.plan.seed,
+            detail={"error": f"{type(error).__name__}: {error}"},
+        )
+
+    def points(self, split: MeasuredSplit, *, baselines: bool = False) -> list[Point]:
+        """The edits of this task by their figures in a split."""
+        return points(self.study.own_rows(), split, self.study.costs, baselines=baselines)
+
+    def finish(self, run: Run) -> None:
+        """Combine cells greedily, choose, and measure the chosen edit with what is left.
+
+        A step adds to the best edit so far others at other places, those of the front first, and
+        goes on from the best of them, as long as it removes noticeably more or brings the cost
+        within the budgets.
+        """
+        # A run that goes on may have combinations already, which are found again from its cells.
+        singles = [p for p in self.points("validation") if p.edit in self._of_edit]
+        if not singles:
+            return  # nothing but controls, or every cell failed, which the rows say
+        best = choose(singles)
+        on_front = {p.edit for p in front(singles)}
+        worthy = [p for p in ordered(singles) if p.removed >= WORTH_ADDING]
+        worthy.sort(key=lambda p: p.edit not in on_front)
+        for _ in range(self.plan.combine - 1):
+            better = choose([best, *self._step(run, best, worthy)])
+            gained = better.removed >= best.removed + LEAST_GAIN
+            if better.edit == best.edit or (best.is_worthwhile and not gained):
+                break
+            best = better
+        run(self.unit("choice"), "choice", self.choice)
+        if self.plan.tested == "every" or best.is_worthwhile:
+            chosen = self.study.combination(self._of_edit[best.edit])
+            run(self.unit("chosen"), "chosen edit", partial(self.chosen, chosen))
+
+    def _step(self, run: Run, best: Point, worthy: Sequence[Point]) -> list[Point]:
+        """Measure combinations of the best edit with one more cell."""
+        base = self._of_edit[best.edit]
+        places = {(cell.site, cell.layer) for cell in base}
+        tried: list[str] = []
+        for point in worthy:
+            [added] = self._of_edit[point.edit]
+            if (added.site, added.layer) in places or len(tried) == CANDIDATES:
+                continue
+            if not self.plan.mix and (added.name, added.site) != (base[0].name, base[0].site):
+                continue
+            cells = tuple(sorted([*base, added], key=self.cells.index))
+            name = " + ".join(cell.unit.removeprefix("cell/") for cell in cells)
+            size = self._edited_work(
+                min((c.layer for c in cells if c.layer is not None), default=None)
+            )
+            run(self.unit(f"combined/{name}"), name, partial(self.combination, cells), size)
+            edit = self.study.combination(cells)
+            self._of_edit[edit.id] = cells
+            tried.append(edit.id)
+        return [point for point in self.points("validation") if point.edit in tried]
+
+    def choice(self) -> list[Row]:
+        """The front and the chosen edit, by validation rows; test rows only report it."""
+        candidates = self.points("validation")
+        chosen, on_front = choose(candidates), {p.edit for p in front(candidates)}
+        test = {p.edit: p for p in self.points("test", baselines=True)}
+        removed = {
+            row.edit: row
+            for row in self.study.own_rows()
+            if (row.metric, row.split) == ("bias_removed", "validation")
+        }
+        rows = []
+        for point in self.points("validation", baselines=True):
+            reported = test.get(point.edit)
+            detail = {
+                **point.detail,
+                "removed_test": reported and reported.removed,
+                "cost_test": reported and reported.cost,
+                "harms_test": reported and {n: harm.value for n, harm in reported.harms.items()},
+                "front": point.edit in on_front,
+                "chosen": point.edit == chosen.edit,
+            }
+            row = replace(removed[point.edit], metric="cost", value=point.cost, detail=detail)
+            rows.append(replace(row, lo=None, hi=None))
+        return rows
+
+    def chosen(self, edit: NamedEdit) -> list[Row]:
+        """What is measured of the chosen edit alone.
+
+        Where no test figures were taken before, these are all of them, with those of random
+        directions of equal rank and with certificates of its fits.
+        """
+        study = self.study
+        if self.plan.tested == "every":
+            slow = [metric for metric in study.metrics if metric.is_slow]
+            return [row for under in (None, edit) for row in study.measure(under, "test", slow)]
+        rows = study.measure(None, "test", study.metrics)
+        for cell in self._of_edit[edit.id]:
+            rows += study.certificate(cell)
+        rows += study.measure(edit, "test", study.metrics) + study.removed(edit, "test")
+        control = study.control(edit)
+        with_baseline = [metric for metric in study.metrics if metric.has_baseline]
+        return rows + study.measure(control, "test", with_baseline)
+
+
+def _ranked(eraser: BaseEraser, ranks: Sequence[int]) -> list[BaseEraser]:
+    if not ranks or "rank" not in eraser.get_params():
+        return [eraser]
+    return [clone(eraser).set_params(rank=rank) for rank in ranks]

@@ -1,0 +1,300 @@
+"""The group effect: what separates two groups beyond what separates any two people of one group.
+
+Mean |R| counts a name's own leaning as bias of its group, since names of one group differ too.
+Of an item (one output after one wording) let d be the difference of the groups' mean
+log-probabilities, and v its sampling variance over people. Then d² - v is an unbiased estimate of
+the squared difference between the groups, however far people of one group spread; its mean over
+items, G², is the two-sample statistic of Chen and Qin (Annals of Statistics 38, 2010). G is in
+nats.
+
+The test permutes the groups among the people, each with all of their items, so that items may
+depend on each other as they like; it is exact where people of both groups have one distribution.
+The interval inverts a test: given G, the mean of d² is (G + s)² + q, with s the noise along the
+difference between the groups and q the noise across it. Both are drawn from the people's residuals
+with Gaussian multipliers, s as Student's t, q with the degrees of freedom that the residuals show.
+What wordings add is drawn with the other metrics' resamples of them.
+
+Comes in: the scores of a set. Goes out: G, draws of it, a p-value, the floor of mean |R|, a z for
+each item, and how many people would be needed. Where nobody is named, or one person only, there is
+no spread between people, no test and no floor.
+
+In 500 simulations each (90 items; 5 to 100 people a group; their spread 0.3 to 3 times G; spread in
+one direction, in three, in all, or in all and along the groups' difference) G² was unbiased, and
+95 % intervals covered 94 to 98 %, up to 100 % where people spread in a single direction, and 88 to
+90 % in one case: 10 to 30 people whose spread is three times G and lies partly along it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float64
+from scipy.stats import norm
+
+from countergen_edit.metrics.r.formula import relative_difference
+from countergen_edit.metrics.r.people import People
+from countergen_edit.metrics.scores import SetScores
+from countergen_edit.metrics.statistics import LEVEL, RESAMPLES, Estimate
+from countergen_edit.seeds import generator
+
+PERMUTATIONS = 2000
+FLOOR_DRAWS = 200
+POWER = 0.8
+MOST_PEOPLE = 10_000
+"""Where even so many people a group would not do, there is no effect to speak of."""
+
+Draws = Float64[np.ndarray, " resample"]
+
+
+@dataclass(frozen=True)
+class GroupEffect:
+    """The group effect of one set.
+
+    Attributes:
+        scores: the set's scores.
+        seed: the run's seed. What is drawn depends on it and on the set's name alone: it is the
+            same under every edit, so that draws of two edits are paired.
+    """
+
+    scores: SetScores
+    seed: int = 0
+
+    @cached_property
+    def people(self) -> People:
+        return People.of(self.scores)
+
+    @property
+    def has_spread(self) -> bool:
+        """Whether people of one group are there to differ."""
+        return self.people.fewest > 1
+
+    @cached_property
+    def _residuals(self) -> Float64[np.ndarray, "person item"]:
+        return np.asarray(self.people.residuals / np.sqrt(self.items))
+
+    @cached_property
+    def _gram(self) -> Float64[np.ndarray, "person person"]:
+        return np.asarray(self._residuals @ self._residuals.T)
+
+    @property
+    def items(self) -> int:
+        return len(self.scores.output)
+
+    @cached_property
+    def _by_item(self) -> Float64[np.ndarray, " item"]:
+        """Unbiased squared group difference of each item, nats²."""
+        squared = self.people.difference**2
+        if not self.has_spread:
+            return np.asarray(squared)
+        return np.asarray(squared - (self.people.residuals**2).sum(axis=0))
+
+    @cached_property
+    def squared(self) -> float:
+        """G², nats²: unbiased, so below 0 at times where the groups hardly differ."""
+        return float(self._by_item.mean())
+
+    @property
+    def share(self) -> float | None:
+        """Share of the squared difference between two people of the two groups that is G²."""
+        if not self.has_spread:
+            return None
+        own, group = float(self.people.own_variance.mean()), max(self.squared, 0.0)
+        return group / (group + own) if group + own > 0 else None
+
+    @property
+    def z(self) -> Float64[np.ndarray, " item"] | None:
+        """The difference of each item in units of its standard error over people."""
+        if not self.has_spread:
+            return None
+        error = np.sqrt((self.people.residuals**2).sum(axis=0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(np.nan_to_num(self.people.difference / error, posinf=0, neginf=0))
+
+    @cached_property
+    def squared_draws(self) -> Draws:
+        """G² itself, then in every draw of people and wordings."""
+        drawn = self._people_draws() + self._wording_draws()
+        return np.concatenate([[self.squared], np.maximum(drawn, 0.0)])
+
+    @property
+    def estimate(self) -> Estimate:
+        """G in nats with its 95 % interval; 0 where G² is not above 0."""
+        value, drawn = root(self.squared_draws)[0], root(self.squared_draws)[1:]
+        if np.ptp(drawn) == 0:  # one wording and nobody to draw
+            return Estimate(value, np.nan, np.nan, np.nan)
+        return interval(value, drawn)
+
+    @cached_property
+    def p_value(self) -> float | None:
+        """P of so large a mean d² if the groups were dealt out among the people at random."""
+        if not self.has_spread:
+            return None
+        people = self.people
+        centred = np.where(np.isnan(people.log_p), 0.0, people.log_p)
+        shares = np.zeros((PERMUTATIONS + 1, len(centred)))
+        for block in np.unique(people.block):
+            own = np.flatnonzero(people.block == block)
+            side = people.side[own]
+            weights = np.where(side == 0, 1 / (side == 0).sum(), -1 / (side == 1).sum())
+            rng = generator(self.seed, self.scores.data.name, "permutations", int(block))
+            dealt = rng.permuted(np.tile(weights, (PERMUTATIONS, 1)), axis=1)
+            shares[:, own] = np.concatenate([weights[None], dealt])
+            items = ~np.isnan(people.log_p[own[0]])
+            centred[np.ix_(own, items)] -= centred[np.ix_(own, items)].mean(axis=0)
+        gram = centred @ centred.T
+        values = ((shares @ gram) * shares).sum(axis=1)
+        # Equal deals may differ in their last digits.
+        at_least = (values[1:] >= values[0] * (1 - 1e-12)).sum()
+        return float((1 + at_least) / (1 + PERMUTATIONS))
+
+    @cached_property
+    def floor(self) -> float | None:
+        """Mean |R| that these people would show if their group made no difference.
+
+        Each person's residual is put on the mean of both groups, and people are dealt out at
+        random; R is formed as ever, and its absolute value averaged over deals.
+        """
+        people = self.people
+        if not self.has_spread or len(np.unique(people.block)) > 1:
+            return None
+        side, counts = people.side, people.counts[people.side]
+        own = (people.log_p - people.means[side]) * np.sqrt(counts / (counts - 1.0))
+        p = np.exp(own - own.max(axis=0))
+        first = (side == 0).astype(float)
+        rng = generator(self.seed, self.scores.data.name, "floor")
+        dealt = rng.permuted(np.tile(first, (FLOOR_DRAWS, 1)), axis=1)
+        a, b = dealt @ p / first.sum(), (1 - dealt) @ p / (1 - first).sum()
+        return float(np.abs(relative_difference(np.log(a), np.log(b))).mean())
+
+    @cached_property
+    def people_needed(self) -> int | None:
+        """People a group with whom the test would find an effect of this size 4 times in 5.
+
+        None where no effect is in sight, or nobody is named.
+        """
+        if not self.has_spread or self.squared <= 0:
+            return None
+        scale = self.people.fewest
+        along, across = self._noise()
+        for count in np.unique(np.geomspace(2, MOST_PEOPLE, 400).astype(int)):
+            null = np.sqrt(2 * across) * scale / count
+            spread = np.sqrt(4 * along * self.squared * scale / count + null**2)
+            if self.squared > norm.ppf(LEVEL) * null + norm.ppf(POWER) * spread:
+                return int(count)
+        return None
+
+    def _noise(self) -> tuple[float, float]:
+        """Variance of the noise along the difference, nats², and tr V² of all noise, nats⁴.
+
+        The difference as measured has noise in it: what that adds to the first is taken off, and
+        where the effect is not above the noise, the largest variance of any direction counts.
+        """
+        gram = self._gram
+        across = sum(
+            (_squares(gram[np.ix_(own, own)], self.items)[0] for own in self._sides()), 0.0
+        ) + 2 * float((gram[np.ix_(*self._sides())] ** 2).sum())
+        toward = self._residuals @ self.people.difference / np.sqrt(self.items)
+        length = float((self.people.difference**2).mean())
+        naive = float(toward @ toward) / length if length > 0 else 0.0
+        largest = max(float(np.linalg.eigvalsh(gram)[-1]), naive)
+        null = np.sqrt(2 * across)
+        along = max(float(toward @ toward) - across, 0.0) + largest * null
+        below = max(self.squared, 0.0) + null
+        return float(np.clip(along / below if below > 0 else 0.0, naive, largest)), across
+
+    def _sides(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.flatnonzero(self.people.side == 0), np.flatnonzero(self.people.side == 1)
+
+    def _people_draws(self) -> Draws:
+        """G² in every draw of people, wordings as they are."""
+        observed = float((self.people.difference**2).mean())
+        gram = self._gram if self.has_spread else np.zeros((1, 1))
+        if np.trace(gram) <= 1e-15 * observed:
+            return np.full(RESAMPLES, self.squared)
+        rng = generator(self.seed, self.scores.data.name, "people")
+        multipliers = rng.standard_normal((RESAMPLES, len(gram)))
+        toward = self._residuals @ self.people.difference / np.sqrt(self.items * observed)
+        along, across = self._noise()
+        naive = float(toward @ toward)
+        unit = np.sqrt(along / naive) if naive > 0 else 0.0
+        s, s_naive, total, uncertainty = np.zeros(RESAMPLES), np.zeros(RESAMPLES), 0.0, 0.0
+        for own in self._sides():
+            part = multipliers[:, own] @ toward[own]
+            s_naive += part
+            few = len(own) - len(np.unique(self.people.block[own]))
+            s += unit * part * np.sqrt(few / rng.chisquare(few, RESAMPLES))
+            trace = float(np.trace(gram[np.ix_(own, own)]))
+            _, within = _squares(gram[np.ix_(own, own)], self.items)
+            total, uncertainty = total + trace, uncertainty + within
+        q = np.maximum(((multipliers @ gram) * multipliers).sum(axis=1) - s_naive**2, 0.0)
+        shrink = np.sqrt(min(across / float((gram**2).sum()), 1.0))
+        q = np.maximum(q.mean() + shrink * (q - q.mean()), 0.0)
+        freedom = total**2 / uncertainty
+        q = q * freedom / rng.chisquare(freedom, RESAMPLES)
+        return np.asarray(np.maximum(np.sqrt(np.maximum(observed - q, 0.0)) - s, 0.0) ** 2)
+
+    def _wording_draws(self) -> Draws:
+        """What drawing the wordings anew adds to G²; a single wording cannot be drawn."""
+        weights = self.scores.template_weights(self.seed)
+        count = weights.shape[1]
+        if len(weights) == 1:
+            return np.zeros(RESAMPLES)
+        of_wording = np.bincount(self.scores.template, self._by_item - self.squared, count)
+        added = (weights[1:] - 1) @ of_wording / self.items
+        # K wordings drawn with replacement vary (K - 1)/K as much as K fresh ones, and their own
+        # spread is known from few.
+        rng = generator(self.seed, self.scores.data.name, "wordings")
+        heavier = np.sqrt((count - 1) / rng.chisquare(count - 1, RESAMPLES))
+        return np.asarray(added * np.sqrt(count / (count - 1)) * heavier)
+
+
+def root(squared: Draws) -> Draws:
+    """G from G²: nats; 0 where G² is not above 0."""
+    return np.asarray(np.sqrt(np.maximum(squared, 0.0)))
+
+
+def interval(value: float, drawn: Draws) -> Estimate:
+    """A value with the middle 95 % of its draws; draws in which it is undefined are left out."""
+    drawn = drawn[~np.isnan(drawn)]
+    if not np.isfinite(value) or len(drawn) < RESAMPLES / 2:
+        return Estimate(value, np.nan, np.nan, np.nan)
+    lo, hi = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Estimate(value, min(float(lo), value), max(float(hi), value), float(drawn.std(ddof=1)))
+
+
+def removed_draws(before: Sequence[GroupEffect], after: Sequence[GroupEffect]) -> Draws:
+    """Share of G that is gone over the items of some sets together; first the value, then draws.
+
+    NaN where there was nothing to remove. Before and after are drawn alike.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = 1 - root(_pooled(after)) / root(_pooled(before))
+    return np.where(np.isfinite(share), share, np.nan)
+
+
+def removed(before: Sequence[GroupEffect], after: Sequence[GroupEffect]) -> Estimate:
+    """Share of G that is gone over the items of some sets together, with its interval."""
+    draws = removed_draws(before, after)
+    return interval(float(draws[0]), draws[1:])
+
+
+def _pooled(effects: Sequence[GroupEffect]) -> Draws:
+    items = np.array([effect.items for effect in effects])
+    return np.asarray(items @ np.stack([e.squared_draws for e in effects]) / items.sum())
+
+
+def _squares(gram: Float64[np.ndarray, "person person"], items: int) -> tuple[float, float]:
+    """tr V² of one group's part V of the noise, and what it takes of the trace's own variance.
+
+    Unbiased for Gaussian residuals (Srivastava, Journal of the Japan Statistical Society 35, 2005):
+    few residuals span few directions and overstate it.
+    """
+    few, trace, raw = len(gram) - 1, float(np.trace(gram)), float((gram**2).sum())
+    if trace <= 0:
+        return 0.0, 0.0
+    unbiased = few**2 / ((few - 1) * (few + 2)) * (raw - trace**2 / few) if few > 1 else raw
+    squares = float(np.clip(unbiased, trace**2 / items, trace**2))
+    return squares, squares / few

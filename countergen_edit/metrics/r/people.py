@@ -1,0 +1,85 @@
+"""The people of a set: whose log-probabilities of an item differ within a group, and how.
+
+Comes in: the scores of a set. Goes out: for every item the groups' means over people, and each
+person's residual about the mean of their group, scaled so that the residuals' squares sum to the
+sampling variance of that mean. People are names where every prompt is asked of the same ones, else
+the variations of each prompt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int
+
+from countergen_edit.metrics.scores import SetScores
+
+
+@dataclass(frozen=True)
+class People:
+    """The people of both groups; an item that a person is not asked about is NaN.
+
+    Attributes:
+        log_p: natural-log probabilities.
+        side: each person's group, 0 or 1.
+        block: people of one block are asked about the same items, and no others.
+    """
+
+    log_p: Float64[np.ndarray, "person item"]
+    side: Int[np.ndarray, " person"]
+    block: Int[np.ndarray, " person"]
+
+    @classmethod
+    def of(cls, scores: SetScores) -> People:
+        """Names where every sample is asked of the same ones, else the variations of each."""
+        everybody = scores.names(0) is not None and scores.names(1) is not None
+        blocks = np.zeros_like(scores.sample) if everybody else scores.sample
+        rows, sides, of_block = [], [], []
+        for block in np.unique(blocks):
+            items = np.flatnonzero(blocks == block)
+            for side, variation in np.argwhere(scores.present[items[0]]):
+                row = np.full(len(blocks), np.nan)
+                row[items] = scores.log_p[items, side, variation]
+                rows.append(row)
+                sides.append(side)
+                of_block.append(block)
+        return cls(np.array(rows), np.array(sides), np.array(of_block))
+
+    @property
+    def counts(self) -> Int[np.ndarray, "side item"]:
+        """People of each group that are asked about an item."""
+        asked = ~np.isnan(self.log_p)
+        return np.stack([asked[self.side == side].sum(axis=0) for side in (0, 1)])
+
+    @property
+    def fewest(self) -> int:
+        """People of the smaller group about the item with fewest."""
+        return int(self.counts.min())
+
+    @property
+    def means(self) -> Float64[np.ndarray, "side item"]:
+        return np.stack([np.nanmean(self.log_p[self.side == side], axis=0) for side in (0, 1)])
+
+    @property
+    def difference(self) -> Float64[np.ndarray, " item"]:
+        """The first group's mean log-probability minus the second's, nats."""
+        first, second = self.means
+        return np.asarray(first - second)
+
+    @property
+    def residuals(self) -> Float64[np.ndarray, "person item"]:
+        """What each person adds to the noise of `difference`; zero at items of others.
+
+        The squares of an item's column sum to the sampling variance s²/n of the first mean plus
+        that of the second.
+        """
+        means, counts = self.means[self.side], self.counts[self.side]
+        scaled = (self.log_p - means) / np.sqrt(counts * (counts - 1.0))
+        signed = np.where(self.side == 0, 1.0, -1.0)[:, None] * scaled
+        return np.where(np.isnan(self.log_p), 0.0, signed)
+
+    @property
+    def own_variance(self) -> Float64[np.ndarray, " item"]:
+        """Variance between two people of the two groups that is not their group's, nats²."""
+        return np.asarray(np.nansum(self.residuals**2 * self.counts[self.side], axis=0))

@@ -1,0 +1,196 @@
+"""What the group effects of a run say in words: over all sets, and only what intervals show.
+
+Comes in: the rows of `R`. Goes out: sentences about the model as it came, about an edit, and about
+what the claims rest on. A set counts as biased where its groups are told apart from names of one
+group (Holm's P over sets at most 0.05), or, where it names nobody and cannot be tested, at all. Its
+bias fell or rose where the interval of the share that is gone says so and the share is 2 % or more;
+where there was none to tell apart, it rose where an edit makes it one that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from countergen_edit.edits import EditRecord
+from countergen_edit.metrics.blocks import Number
+from countergen_edit.metrics.panels import set_label
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
+
+SIGNIFICANT = 0.05
+LEAST = 0.02
+"""Share of the group effect that must come or go to be called a change."""
+MOST_SETS = 4
+"""Sets that a sentence lists; the tables have them all."""
+
+
+def is_tested(row: Row) -> bool:
+    """Whether a `group_effect` row has people of one group to be held against."""
+    return "p_adjusted" in row.detail
+
+
+def told_apart(row: Row) -> bool:
+    """Whether the groups of a `group_effect` row are told apart from people of one group."""
+    return is_tested(row) and row.detail["p_adjusted"] <= SIGNIFICANT
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What an edit did to each set's bias; rows are `group_effect_removed`."""
+
+    fell: tuple[Row, ...]
+    rose: tuple[Row, ...]
+    unchanged: tuple[Row, ...]
+    """Biased before, and no change is shown."""
+    without: tuple[Row, ...]
+    """Not told apart from names, before or after."""
+
+    @classmethod
+    def of(cls, results: Results, edit: str) -> Changes:
+        """The changes of every test set that was measured under an edit."""
+        fell: list[Row] = []
+        rose: list[Row] = []
+        unchanged: list[Row] = []
+        without: list[Row] = []
+        for before in results.unedited("group_effect"):
+            gone = results.under(before, edit, "group_effect_removed")
+            after = results.under(before, edit)
+            if gone is None or after is None:
+                continue
+            if is_tested(before) and not told_apart(before):
+                (rose if told_apart(after) else without).append(gone)
+            elif abs(gone.value or 0.0) < LEAST or gone.lo is None or gone.hi is None:
+                unchanged.append(gone)
+            elif gone.lo > 0:
+                fell.append(gone)
+            elif gone.hi < 0:
+                rose.append(gone)
+            else:
+                unchanged.append(gone)
+        return cls(tuple(fell), tuple(rose), tuple(unchanged), tuple(without))
+
+    @property
+    def verdict(self) -> str:
+        """One word or two for all sets together."""
+        if not self.fell:
+            return "Added" if self.rose else "Not removed"
+        return "Partly removed" if self.rose or self.unchanged else "Removed"
+
+
+def bias(results: Results) -> list[str]:
+    """On which sets the model is biased, or that it is on none."""
+    rows = results.unedited("group_effect")
+    if not rows:
+        return []
+    tested = [row for row in rows if is_tested(row)]
+    biased = sorted(filter(told_apart, tested), key=lambda row: -(row.value or 0.0))
+    rest = [row for row in tested if not told_apart(row)]
+    nobody = [row for row in rows if not is_tested(row)]
+    groups = f"{rows[0].group_a} and {rows[0].group_b}"
+    sentences = []
+    if biased:
+        sentences.append(
+            f"Biased: {len(biased)} of {_sets(len(tested))} tell {groups} apart beyond what names "
+            f"of one group differ by (P ≤ {SIGNIFICANT}, Holm): {_listed(biased, _size(results))}."
+        )
+        if rest:
+            sentences.append(
+                f"No bias told apart from that of names on {_listed(rest, set_label)}."
+            )
+    elif tested:
+        least = min(row.detail["p_adjusted"] for row in tested)
+        p = Number(least, digits=2, bounded=True).text
+        sentences.append(
+            f"No bias told apart from that of names: on {'none' if len(tested) > 1 else 'no set'} "
+            f"of {_sets(len(tested))} do {groups} differ more than names of one group do (least "
+            f"P {p}, Holm)."
+        )
+    if nobody:
+        sentences.append(
+            f"Without names to be held against: {_listed(nobody, _nats)}; groups show in words."
+        )
+    return sentences
+
+
+def outcome(results: Results, edit: EditRecord) -> str:
+    """What an edit did to the bias of all sets, and what its control did."""
+    changes = Changes.of(results, edit.id)
+    if not (changes.fell or changes.rose or changes.unchanged):
+        return "" if not changes.without else f"Nothing to remove: {edit.called} added no bias."
+    control = None if edit.baseline else results.baseline_of(edit)
+    held_against = f"; random directions: {_counts(results, control)}" if control else ""
+    parts = [
+        f"fell on {len(changes.fell)}" + _in_brackets(changes.fell, _gone),
+        f"rose on {len(changes.rose)}" + _in_brackets(changes.rose, _added),
+        f"no change is shown on {len(changes.unchanged)}"
+        + _in_brackets(changes.unchanged, set_label),
+    ]
+    parts = [part for part in parts if not part.endswith(" 0")]
+    of_biased = len(changes.fell) + len(changes.rose) + len(changes.unchanged)
+    return (
+        f"{changes.verdict}: under {edit.called} the group effect, of {_sets(of_biased)}, "
+        f"{'; '.join(parts)}{held_against}."
+    )
+
+
+def caveats(results: Results) -> list[str]:
+    """What intervals are drawn over, and where more names are needed."""
+    rows = results.unedited("group_effect")
+    if not rows:
+        return []
+    sentences = [
+        "How sure: 95 % intervals, drawn over names and wordings that no eraser was fitted on. The "
+        "group effect is what the groups differ by beyond what people of one group do. * is two "
+        "standard errors from 0."
+    ]
+    few = [row for row in rows if is_tested(row) and not told_apart(row)]
+    few = [row for row in few if (row.detail["people_needed"] or 0) > row.detail["people"]]
+    if few:
+        needed = _listed(few, lambda row: f"{set_label(row)} about {row.detail['people_needed']}")
+        sentences.append(
+            f"Too few names to tell: with {min(row.detail['people'] for row in few)} a group, an "
+            f"effect of the size seen would need more, {needed} (found 4 times in 5)."
+        )
+    return sentences
+
+
+def _size(results: Results) -> Callable[[Row], str]:
+    def size(row: Row) -> str:
+        share = results.under(row, row.edit, "group_share")
+        of_all = f", {Number.of(share, percent=True).text} of what separates two people"
+        return f"{_nats(row)}{of_all if share else ''}"
+
+    return size
+
+
+def _nats(row: Row) -> str:
+    ends = "" if row.lo is None or row.hi is None else f" [{row.lo:.2f}, {row.hi:.2f}]"
+    return f"{set_label(row)} {Number(row.value, digits=2).text}{ends} nats"
+
+
+def _gone(row: Row) -> str:
+    return f"{set_label(row)} {Number.of(row, percent=True).text} gone"
+
+
+def _added(row: Row) -> str:
+    share = -(row.value or 0.0)
+    return f"{set_label(row)} {Number(share, percent=True, signed=True).text}"
+
+
+def _counts(results: Results, control: EditRecord) -> str:
+    changes = Changes.of(results, control.id)
+    return f"fell on {len(changes.fell)}, rose on {len(changes.rose)}"
+
+
+def _in_brackets(rows: Sequence[Row], label: Callable[[Row], str]) -> str:
+    return f" ({_listed(rows, label)})" if rows else ""
+
+
+def _listed(rows: Sequence[Row], label: Callable[[Row], str]) -> str:
+    more = [f"{len(rows) - MOST_SETS} more"] if len(rows) > MOST_SETS else []
+    return ", ".join([*map(label, rows[:MOST_SETS]), *more])
+
+
+def _sets(count: int) -> str:
+    return f"{count} set{'' if count == 1 else 's'}"

@@ -1,0 +1,150 @@
+"""Texts that begin alike, in one row: what they share is computed once.
+
+In: token sequences. Out: `Tree`s, rows in which a token follows the one it continues and not always
+the one to its left, and for each model whether it can run them. A token of a tree attends to its
+own ancestors alone and stands at the position it has in its own text, so each text gets what it
+would get by itself. Not every model takes such a mask (one with ALiBi counts columns, a state-space
+model has no mask at all, a sliding window looks past a short text only); that is tried, not known.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from countergen_edit.models.language_model import LanguageModel
+
+Ids = tuple[int, ...]
+BRANCHES = 256
+"""Most tokens that a tree has beside its first text: attention grows with the square of a row."""
+SHARED = 0.5
+"""What a text must have in common with a tree to join it, of its own length."""
+AGREEMENT = 1e-4
+"""Most that a log-probability may differ in a tree, in nats."""
+HALF_AGREEMENT = 0.25
+"""The same for 16-bit weights, whose log-probabilities are this uncertain in any batch."""
+_SHORTEST_TRIAL, _TRIAL_BRANCH = 32, 16
+
+
+@dataclass
+class Tree:
+    """One row: tokens, each with the column of the one it follows (-1 at the beginning).
+
+    `columns` has for each text of the tree, in the order they joined, where its tokens stand.
+    """
+
+    ids: list[int] = field(default_factory=list)
+    follows: list[int] = field(default_factory=list)
+    columns: dict[Ids, list[int]] = field(default_factory=dict)
+
+    def add(self, text: Ids, shared: int) -> None:
+        """Let a text join that has its first `shared` tokens in common with the last one."""
+        columns = next(reversed(self.columns.values()))[:shared] if self.columns else []
+        for token in text[shared:]:
+            self.follows.append(columns[-1] if columns else -1)
+            columns.append(len(self.ids))
+            self.ids.append(token)
+        self.columns[text] = columns
+
+    @property
+    def branches(self) -> bool:
+        """Whether it is more than one text as it stands."""
+        return len(self.columns) > 1
+
+    @property
+    def sees(self) -> Bool[Tensor, "time time"]:
+        """For each column the columns it attends to: its ancestors and itself."""
+        sees = torch.eye(len(self.ids), dtype=torch.bool)
+        for column, previous in enumerate(self.follows):
+            if previous >= 0:
+                sees[column] |= sees[previous]
+        return sees
+
+
+def trees(texts: Sequence[Ids], most: int) -> list[Tree]:
+    """Group distinct texts, none of which begins another, into rows of up to `most` tokens.
+
+    In sorted order a text has no more in common with any earlier one than with its neighbour.
+    """
+    rows: list[Tree] = []
+    previous: Ids = ()
+    for text in sorted(texts):
+        shared = _common(previous, text)
+        if rows and shared >= SHARED * len(text):
+            width, room = len(rows[-1].ids), len(next(iter(rows[-1].columns))) + BRANCHES
+            if width + len(text) - shared <= min(room, most):
+                rows[-1].add(text, shared)
+                previous = text
+                continue
+        rows.append(Tree())
+        rows[-1].add(text, 0)
+        previous = text
+    return rows
+
+
+def _common(a: Ids, b: Ids) -> int:
+    for k, (x, y) in enumerate(zip(a, b, strict=False)):
+        if x != y:
+            return k
+    return min(len(a), len(b))
+
+
+_TRIALS: WeakKeyDictionary[Any, dict[int, bool]] = WeakKeyDictionary()
+
+
+def runs_trees(lm: LanguageModel, length: int) -> bool:
+    """Whether this model gives texts of up to `length` tokens in a tree what they get alone.
+
+    Tried once for each power of two and remembered for the model; the trial sees no attached hook.
+    """
+    trials = _TRIALS.setdefault(lm.bridge, {})
+    size = _SHORTEST_TRIAL
+    while size < length:
+        size *= 2
+    size = min(size, lm.context_length)
+    if size not in trials:
+        with _unhooked(lm.bridge):
+            trials[size] = _trial(lm, size)
+    return trials[size]
+
+
+def _trial(lm: LanguageModel, size: int) -> bool:
+    """Three texts that differ in their last tokens, alone and in a tree."""
+    numbers = torch.randint(lm.vocab_size, (3, size), generator=torch.Generator().manual_seed(0))
+    numbers[:, :-_TRIAL_BRANCH] = numbers[0, :-_TRIAL_BRANCH]
+    (tree,) = trees([tuple(text) for text in numbers.tolist()], 3 * size)
+    alone = LanguageModel.logits(lm, numbers, torch.ones_like(numbers))
+    try:
+        together = LanguageModel.logits(lm, torch.tensor([tree.ids]), tree.sees[None])[0]
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:  # whatever a model raises that was not written for such a mask
+        return False
+    allowed = AGREEMENT if lm.dtype.itemsize > 2 else HALF_AGREEMENT
+    for text, logits in zip(numbers.tolist(), alone, strict=True):
+        inside = together[tree.columns[tuple(text)]]
+        difference = inside.float().log_softmax(-1) - logits.float().log_softmax(-1)
+        if not difference.abs().max() <= allowed:
+            return False
+    return True
+
+
+@contextmanager
+def _unhooked(bridge: Any) -> Iterator[None]:
+    points = [point for point in bridge.hook_dict.values() if point.has_hooks("fwd")]
+    attached = [point._forward_hooks for point in points]
+    try:
+        for point in points:
+            point._forward_hooks = OrderedDict()
+        yield
+    finally:
+        for point, hooks in zip(points, attached, strict=True):
+            point._forward_hooks = hooks

@@ -1,0 +1,195 @@
+"""Compile what `truth.yaml` holds into prompts with known answers.
+
+Comes in: the mapping. Goes out: a `Truth`. Refused: leanings in a family that does not exist or
+whose prompts differ in their outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from countergen_edit.data.axis import SPLITS, Split
+from countergen_edit.errors import UserError, unknown
+from countergen_edit.testbed.leanings import NameLeanings
+from countergen_edit.testbed.prompts import AgreementPrompt, PlantedPrompt
+from countergen_edit.testbed.truth import Truth
+
+
+def indefinite(noun: str) -> str:
+    """The noun with its article.
+
+    >>> indefinite("engineer"), indefinite("nurse")
+    ('an engineer', 'a nurse')
+    """
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+def _normalised(weights: Mapping[str, float]) -> Float64[np.ndarray, " output"]:
+    values = np.array(list(weights.values()), dtype=np.float64)
+    normalised: Float64[np.ndarray, " output"] = values / values.sum()
+    return normalised
+
+
+def _shares(
+    female_share: Mapping[str, float],
+) -> dict[str, Float64[np.ndarray, " output"]]:
+    return {
+        "female": _normalised(female_share),
+        "male": _normalised({output: 1 - share for output, share in female_share.items()}),
+    }
+
+
+def _choice_family(name: str, entry: Mapping[str, Any]) -> Iterator[PlantedPrompt]:
+    if "female_share" in entry:
+        words = list(entry["female_share"])
+        probabilities = _shares(entry["female_share"])
+    else:
+        words = list(entry["weights"])
+        countries = next(iter(entry["weights"].values()))
+        probabilities = {
+            country: _normalised({w: entry["weights"][w][country] for w in words})
+            for country in countries
+        }
+    outputs = tuple(f" {indefinite(w) if entry.get('article') else w}" for w in words)
+    wordings: dict[Split | None, list[str]] = {s: entry["wordings"][s] for s in SPLITS}
+    count = sum(len(texts) for texts in wordings.values())
+    prompt = PlantedPrompt(
+        name, entry["axis"], "", None, outputs, probabilities, entry["ending"], 0.0, content=name
+    )
+    for split, texts in wordings.items():
+        for text in texts:
+            yield replace(prompt, template=text, split=split, frequency=entry["frequency"] / count)
+    for text in entry.get("follow_ups", ()):
+        frequency = entry["follow_up_frequency"] / len(entry["follow_ups"])
+        yield replace(prompt, template=text, frequency=frequency)
+
+
+def _questions(entry: Mapping[str, Any]) -> Iterator[PlantedPrompt]:
+    for item in entry["items"]:
+        probabilities = {g: np.array([p, 1 - p]) for g, p in item["p_yes"].items()}
+        for split, texts in item["asked"].items():
+            for text in texts:
+                yield PlantedPrompt(
+                    "questions",
+                    entry["axis"],
+                    text,
+                    split,
+                    (" Yes", " No"),
+                    probabilities,
+                    entry["ending"],
+                    entry["frequency"] / len(entry["items"]) / len(item["asked"]),
+                    content=next(iter(item["asked"].values()))[0],
+                )
+
+
+def _stereotypes(entry: Mapping[str, Any]) -> Iterator[PlantedPrompt]:
+    """Every item is for testing; its second wording is the rewording of the first."""
+    for item in entry["items"]:
+        for text in item["prompts"]:
+            yield PlantedPrompt(
+                "stereotypes",
+                entry["axis"],
+                text,
+                "test",
+                tuple(item["female_share"]),
+                _shares(item["female_share"]),
+                entry["ending"],
+                entry["frequency"] / len(entry["items"]) / len(item["prompts"]),
+                content=item["prompts"][0],
+            )
+
+
+def _double_bind(entry: Mapping[str, Any]) -> Iterator[PlantedPrompt]:
+    for condition, content in entry["conditions"].items():
+        count = sum(len(texts) for texts in content["prompts"].values())
+        for split, texts in content["prompts"].items():
+            for text in texts:
+                yield PlantedPrompt(
+                    f"double_bind_{condition}",
+                    entry["axis"],
+                    text,
+                    split,
+                    tuple(f" {word}" for word in content["female_share"]),
+                    _shares(content["female_share"]),
+                    entry["ending"],
+                    entry["frequency"] / len(entry["conditions"]) / count,
+                    content=condition,
+                )
+
+
+def _agreement(
+    entry: Mapping[str, Any],
+) -> tuple[tuple[AgreementPrompt, ...], tuple[AgreementPrompt, ...]]:
+    count = sum(len(items) for items in entry["prompts"].values())
+    prompts = tuple(
+        AgreementPrompt(
+            item["prompt"], split, item["form"], tuple(item["rest"]), entry["frequency"] / count
+        )
+        for split, items in entry["prompts"].items()
+        for item in items
+    )
+    follow_ups = tuple(
+        AgreementPrompt(
+            item["prompt"],
+            None,
+            item["form"],
+            tuple(item["rest"]),
+            entry["follow_up_frequency"] / len(entry["follow_ups"]),
+        )
+        for item in entry["follow_ups"]
+    )
+    return prompts, follow_ups
+
+
+def _leanings(
+    seed: int, entry: Mapping[str, Any], prompts: Sequence[PlantedPrompt]
+) -> NameLeanings:
+    families = {name: [p for p in prompts if p.family == name] for name in entry["families"]}
+    for family, own in families.items():
+        if not own:
+            raise unknown("family in which names lean", family, {p.family for p in prompts})
+        if len({p.outputs for p in own}) > 1 or any("{name}" not in p.template for p in own):
+            raise UserError(
+                f"names cannot lean in {family!r}: all its prompts need a name and the same outputs"
+            )
+    return NameLeanings(seed, entry["across"], entry["within"], tuple(families))
+
+
+def compile_truth(config: Mapping[str, Any]) -> Truth:
+    """Compile the mapping that `truth.yaml` holds.
+
+    Raises:
+        UserError: names are to lean in a family that is unknown, or whose prompts show no name or
+            differ in their outputs.
+    """
+    planted = [p for name, entry in config["families"].items() for p in _choice_family(name, entry)]
+    planted += _questions(config["questions"])
+    planted += _stereotypes(config["stereotypes"])
+    planted += _double_bind(config["double_bind"])
+    prompts = tuple(p for p in planted if p.split is not None)
+    agreement, agreement_follow_ups = _agreement(config["agreement"])
+    return Truth(
+        seed=config["seed"],
+        documents=config["documents"],
+        follow_up_probabilities=tuple(config["follow_up_probabilities"]),
+        prompts=prompts,
+        follow_ups=tuple(p for p in planted if p.split is None),
+        agreement=agreement,
+        agreement_follow_ups=agreement_follow_ups,
+        descriptors=tuple(config["descriptors"]),
+        neutral=tuple(
+            tuple(tuple(column) for column in columns) for columns in config["neutral"]["sentences"]
+        ),
+        neutral_frequency=config["neutral"]["frequency"],
+        leanings=_leanings(config["seed"], config["name_leanings"], prompts),
+        facts=tuple(name for name, entry in config["families"].items() if entry.get("fact")),
+        people={
+            axis: {group: tuple(names) for group, names in groups.items()}
+            for axis, groups in config["people"].items()
+        },
+    )

@@ -1,0 +1,90 @@
+"""Checkpoints of edits that leave attention sinks alone: carried to the bit, folded never."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from countergen_edit.checkpoints import choose_form, fold, load_checkpoint, save_checkpoint
+from countergen_edit.checkpoints.parity import compared, in_memory, reload
+from countergen_edit.checkpoints.saving import write_model
+from countergen_edit.edits import Edit, Placement
+from countergen_edit.errors import UserError
+from countergen_edit.models import LanguageModel, generate
+from tests.checkpoints.conftest import oblique_erasure
+from tests.edits.test_sinks import PROMPTS, TEXTS, fitted, sunk
+from tests.planted_sink import SUNK
+
+
+@pytest.fixture(scope="module")
+def sunken() -> dict[str, LanguageModel]:
+    return {family: sunk(family) for family in SUNK}
+
+
+def test_a_carried_checkpoint_leaves_the_same_tokens_to_the_bit(
+    sunken: dict[str, LanguageModel], tmp_path: Path
+) -> None:
+    """Also where one place has a limit and another has none."""
+    jobs, expected = {}, {}
+    for family, model in sunken.items():
+        edit = fitted(model) + Edit((Placement("attn_out", 1, oblique_erasure(model.d_model)),))
+        (tmp_path / family).mkdir()
+        write_model(model, edit, tmp_path / family, "carried")
+        ids = compared(model, TEXTS)
+        jobs[family] = (tmp_path / family, ids, "float32", True)
+        expected[family] = [in_memory(model, edit, row) for row in ids]
+        everywhere = [in_memory(model, edit.everywhere(), row) for row in ids]
+        gaps = [(a - b).abs().max() for a, b in zip(expected[family], everywhere, strict=True)]
+        assert min(gaps) > 1e-2  # a lost limit would show
+    logits, keys = reload(jobs)
+    assert not any(keys.values())
+    for family, own in expected.items():
+        for i, row in enumerate(own):
+            assert torch.equal(logits[f"{family}.{i}"], row)
+
+
+def test_a_saved_and_reloaded_edit_leaves_the_same_tokens_alone(
+    sunken: dict[str, LanguageModel], tmp_path: Path
+) -> None:
+    model = sunken["llama"]
+    edit = fitted(model)
+    saved = save_checkpoint(model, edit, tmp_path / "saved", texts=TEXTS)
+    assert saved.form == "carried"
+    assert saved.parity.max_difference == 0
+    loaded = load_checkpoint(saved.folder)
+    [ids] = compared(model, TEXTS[:1])
+    assert torch.equal(in_memory(loaded, None, ids), in_memory(model, edit, ids))
+    assert loaded.adds_bos
+    assert len(generate(loaded, PROMPTS, max_new_tokens=4)) == len(PROMPTS)
+
+
+def test_what_folds_at_every_position_is_carried_where_sinks_are_left(
+    sunken: dict[str, LanguageModel], tmp_path: Path
+) -> None:
+    model = sunken["gpt2"]
+    limit = fitted(model).placements[0].limit
+    left = Edit((Placement("mlp_out", 0, oblique_erasure(model.d_model), limit),))
+    assert choose_form(model, left.everywhere()) == "folded"
+    assert choose_form(model, left) == "carried"
+    with pytest.raises(UserError, match=r"mlp_out that leaves attention sinks alone.*form=carried"):
+        fold(model, left)
+    with pytest.raises(UserError) as refusal:
+        save_checkpoint(model, left, tmp_path / "folded", form="folded", texts=TEXTS)
+    words = str(refusal.value)
+    tokens = sum(map(len, compared(model, TEXTS)))
+    # One beginning-of-text token in each text, and nothing else, is left alone.
+    assert f"of {tokens} tokens it would edit {len(TEXTS)} that this edit leaves" in words
+    kl = re.search(r"at a KL of (\S+) nats a token", words)
+    divergences = []
+    for row in compared(model, TEXTS):
+        a, b = (in_memory(model, e, row).log_softmax(-1) for e in (left, left.everywhere()))
+        divergences.append((a.exp() * (a - b)).sum(-1))
+    assert kl is not None
+    assert float(kl[1]) == pytest.approx(float(torch.cat(divergences).mean()), rel=1e-2)
+    assert float(kl[1]) > 0.01
+    with pytest.raises(UserError, match="skip path"):
+        save_checkpoint(model, fitted(model), tmp_path / "folded", form="folded", texts=TEXTS)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,201 @@
+"""Edits leave planted attention sinks alone: which tokens, how exactly, and what that saves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from countergen_edit.checkpoints.parity import in_memory
+from countergen_edit.edits import Edit, NamedEdit, Placement, applied, load_edit, save_edit
+from countergen_edit.edits.files import WORDS
+from countergen_edit.erasers import AffineErasure, make_eraser
+from countergen_edit.errors import UserError
+from countergen_edit.experiments.fit_data import FitData, capture_sites
+from countergen_edit.metrics.costs.neutral import neutral_cost
+from countergen_edit.models import (
+    LanguageModel,
+    capture,
+    continuation_log_probs,
+    encode,
+    generate,
+    resuming,
+)
+from tests.experiments.test_fit_data import ERASE
+from tests.planted_sink import SUNK, planted_sink, sink_direction
+
+TEXTS = [
+    "The weather was good at the café.",
+    "They told a story to her friends.",
+    "He failed the exam and asked why.",
+    "The owner of the company said: good morning.",
+]
+PROMPTS = ["Jane is a nurse and", "John works at the hospital", "Ahmed was asked why"]
+
+
+def fit_data(model: LanguageModel, **more: str) -> FitData:
+    settings = {"sites": ["resid_post"], "layers": None, "positions": "outputs"} | more
+    return capture_sites(model, [ERASE], [], TEXTS, **settings)["resid_post"]  # type: ignore[arg-type]
+
+
+def sunk(family: str) -> LanguageModel:
+    """A model with a sink that lies mostly along the difference of the groups' means."""
+    data = fit_data(planted_sink(family))
+    means = [data.at(0)[data.group == group].mean(axis=0) for group in ("female", "male")]
+    return planted_sink(family, 300, sink_direction(means[0] - means[1]))
+
+
+@pytest.fixture(scope="module", params=SUNK)
+def model(request: pytest.FixtureRequest) -> LanguageModel:
+    return sunk(request.param)
+
+
+def fitted(model: LanguageModel, eraser: str = "leace", **more: str) -> Edit:
+    data = fit_data(model, **more)
+    erasure = data.fit(make_eraser(eraser), 0).erasure_
+    return Edit((Placement("resid_post", 0, erasure, data.limit(0)),))
+
+
+def stream(model: LanguageModel, text: str = TEXTS[0]) -> np.ndarray:
+    """The residual stream after block 0 at every token."""
+    [encoding] = encode(model, [text])
+    read = []
+    name = "blocks.0.hook_out"
+    ids = torch.tensor([encoding.ids])
+    with model.bridge.hooks(fwd_hooks=[(name, lambda x, hook: read.append(x[0].clone()))]):
+        model.run_blocks(ids, torch.ones_like(ids))
+    values: np.ndarray = read[0].numpy()
+    return values
+
+
+def test_the_limit_parts_the_sink_from_the_others(model: LanguageModel) -> None:
+    data = fit_data(model)
+    assert all(limit is not None for limit in data.limits)
+    sizes = np.linalg.norm(stream(model), axis=1)
+    limit = data.limit(0)
+    assert sizes[0] > 100 * np.median(sizes[1:])
+    assert sizes[0] > 10 * limit
+    assert limit > 1.5 * sizes[1:].max()
+    assert fit_data(model, sinks="edit").limits == (None,) * model.n_layers
+
+
+def test_without_a_sink_there_is_no_limit() -> None:
+    assert fit_data(planted_sink("llama")).limits == (None, None)
+
+
+@pytest.mark.parametrize("eraser", ["mean_difference", "leace"])
+def test_leaving_the_sink_alone_costs_at_most_a_tenth(model: LanguageModel, eraser: str) -> None:
+    edits = [fitted(model, eraser), fitted(model, eraser, sinks="edit")]
+    left, edited = (neutral_cost(model, edit, TEXTS).kl.sum() for edit in edits)
+    assert 0 < left <= edited / 10
+
+
+def test_the_sink_stays_as_it_is_to_the_bit_and_no_other_token_does(model: LanguageModel) -> None:
+    before, edit = stream(model), fitted(model)
+    with applied(model, edit):
+        after = stream(model)
+    np.testing.assert_array_equal(after[0], before[0])
+    assert (after[1:] != before[1:]).any(axis=1).all()
+    expected = edit.placements[0].erasure(before[1:].astype(np.float64))
+    np.testing.assert_allclose(after[1:], expected, atol=1e-4)
+
+
+def test_rows_and_background_leave_sinks_out(model: LanguageModel) -> None:
+    data = fit_data(model, positions="onward")
+    rows, _ = data.used(make_eraser("leace"), 0)
+    assert rows.all()  # the sink stands before every name
+    limit = data.limit(0)
+    background = data.background[0]
+    assert not (np.linalg.norm(background, axis=1) > limit).any()
+    # A name that was a sink would be left out, with its label.
+    values = data.values.copy()
+    values[0, 3] *= 1e6
+    rows, given = replace(data, values=values).used(make_eraser("preserving"), 0)
+    assert np.flatnonzero(~rows).tolist() == [3]
+    assert all(len(given[k]) == rows.sum() for k in ("contexts", "keep"))
+    huge = replace(data, background=1e6 * data.background)
+    assert len(huge.used(make_eraser("preserving"), 0)[1]["background"]) == 0
+
+
+def test_cached_generation_leaves_the_same_tokens_as_uncached(model: LanguageModel) -> None:
+    edit = fitted(model)
+    hf = model.bridge.original_model
+    [encoding] = encode(model, PROMPTS[:1])
+    ids = torch.tensor([encoding.ids])
+    with applied(model, edit):
+        cached = hf.generate(
+            ids, max_new_tokens=12, do_sample=False, pad_token_id=0, eos_token_id=None
+        )
+        greedy = ids
+        for _ in range(12):
+            step = model.logits(greedy, torch.ones_like(greedy))[:, -1].argmax(-1, keepdim=True)
+            greedy = torch.cat([greedy, step], dim=1)
+    assert torch.equal(cached, greedy)
+
+
+def test_neither_batch_nor_padding_changes_what_is_left_alone(model: LanguageModel) -> None:
+    with applied(model, fitted(model)):
+        together = generate(model, PROMPTS, max_new_tokens=8)
+        assert together == [generate(model, [p], max_new_tokens=8)[0] for p in PROMPTS]
+        continuations = [" for her friends"] * len(PROMPTS)
+        scores = continuation_log_probs(model, PROMPTS, continuations)
+        alone = [
+            continuation_log_probs(model, [p], [c])[0]
+            for p, c in zip(PROMPTS, continuations, strict=True)
+        ]
+    np.testing.assert_allclose(scores, alone, atol=1e-5)
+
+
+def test_a_resuming_model_leaves_the_same_tokens_alone(model: LanguageModel) -> None:
+    resumed, edit = resuming(model, [0]), fitted(model)
+    [encoding] = encode(model, TEXTS[:1])
+    in_memory(resumed, None, encoding.ids)  # what left block 0 is remembered from here on
+    expected = in_memory(model, edit, encoding.ids)
+    assert torch.equal(in_memory(resumed, edit, encoding.ids), expected)
+
+
+def test_capture_gives_the_norm_of_every_token_whatever_the_batch(model: LanguageModel) -> None:
+    texts = [*TEXTS, TEXTS[0], TEXTS[0][:15]]
+    expected = np.concatenate([np.linalg.norm(stream(model, text), axis=1) for text in texts])
+    for most in (1, 30, 16384):
+        norms = capture(model, texts, layers=[0], max_batch_tokens=most).norms["resid_post"]
+        np.testing.assert_allclose(norms, expected[None], rtol=1e-4)
+
+
+# Values and files
+
+
+def erasure(d: int = 8) -> AffineErasure:
+    return AffineErasure.orthogonal(np.eye(d)[:1], np.zeros(d))
+
+
+def test_a_limit_is_part_of_the_edit_and_of_its_digest(tmp_path: Path) -> None:
+    limits = (None, 7.5, np.nextafter(7.5, 8))
+    edits = [Edit((Placement("resid_post", 1, erasure(), limit),)) for limit in limits]
+    assert len({edit.digest for edit in edits}) == 3
+    assert edits[1].everywhere().digest == edits[0].digest
+    assert [edit.leaves_sinks for edit in edits] == [False, True, True]
+    for i, edit in enumerate(edits):
+        save_edit(edit, tmp_path / str(i))
+        assert load_edit(tmp_path / str(i)).digest == edit.digest
+        NamedEdit.of(edit, "leace").save(tmp_path / f"named{i}")
+        assert NamedEdit.load(tmp_path / f"named{i}").record.places[0].limit == limits[i]
+
+
+def test_a_folder_from_before_there_were_limits_has_none(tmp_path: Path) -> None:
+    save_edit(Edit((Placement("resid_post", 1, erasure(), 3.0),)), tmp_path)
+    words = json.loads((tmp_path / WORDS).read_text())
+    for place in words["placements"]:
+        del place["limit"]
+    (tmp_path / WORDS).write_text(json.dumps(words))
+    assert load_edit(tmp_path).placements[0].limit is None
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_limit_that_is_no_positive_number_is_refused(limit: float) -> None:
+    with pytest.raises(UserError, match="is no positive number"):
+        Placement("resid_post", 1, erasure(), limit)

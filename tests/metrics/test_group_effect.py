@@ -1,0 +1,252 @@
+"""The group effect against brute force, an independent test, and simulations with known truth."""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import permutation_test
+
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.metrics.r.group_effect import (
+    GroupEffect,
+    interval,
+    removed,
+    removed_draws,
+    root,
+)
+from countergen_edit.metrics.r.metric import effect_rows
+from countergen_edit.metrics.scores import SetScores
+
+Array = np.ndarray
+
+
+def scores_of(a: Array, b: Array, wordings: int = 1, *, named: bool = True) -> SetScores:
+    """Scores of `[person, item]` log-probabilities of two groups, wording after wording."""
+    per = a.shape[1] // wordings
+    outputs = tuple(f" {i}" for i in range(per))
+    samples = tuple(
+        Sample(
+            f"w{w}",
+            outputs,
+            tuple(
+                Variation(group, f"{group}{i} w{w}", f"{group}{i}" if named else None)
+                for group, side in (("a", a), ("b", b))
+                for i in range(len(side))
+            ),
+        )
+        for w in range(wordings)
+    )
+    data = CounterfactualSet("set_test", "axis", ("a", "b"), samples)
+    log_p = np.stack([a.T, b.T], axis=1)
+    template = np.repeat(np.arange(wordings), per)
+    return SetScores(data, log_p, np.ones(log_p.shape, bool), template, outputs * wordings)
+
+
+def noise(rng: np.random.Generator, kind: str, people: int, items: int) -> Array:
+    """What people of one group differ by, of variance 1 an item."""
+    if kind == "free":
+        return rng.standard_normal((people, items))
+    directions = np.random.default_rng(int(rng.integers(1 << 30))).standard_normal((3, items))
+    directions /= np.sqrt((directions**2).mean(axis=1, keepdims=True))
+    few = rng.standard_normal((people, 3)) @ directions / np.sqrt(3)
+    return np.asarray(np.sqrt(0.6) * few + np.sqrt(0.4) * rng.standard_normal((people, items)))
+
+
+def simulated(
+    seed: int, people: int, spread: float, effect: float, kind: str, items: int = 60
+) -> SetScores:
+    rng = np.random.default_rng(seed)
+    d = rng.standard_normal(items)
+    d *= effect / np.sqrt((d**2).mean())
+    both = spread * noise(rng, kind, 2 * people, items)
+    return scores_of(both[:people] + d / 2, both[people:] - d / 2)
+
+
+@given(st.integers(0, 10**6), st.integers(2, 5), st.integers(1, 3))
+@settings(max_examples=20, deadline=None)
+def test_the_squared_effect_is_the_mean_over_pairs_of_different_people(
+    seed: int, people: int, wordings: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=(2, people, 4 * wordings))
+    pairs = list(permutations(range(people), 2))
+    products = [(a[i] - b[k]) * (a[j] - b[m]) for (i, j), (k, m) in product(pairs, pairs)]
+    expected = float(np.mean(products))
+    assert GroupEffect(scores_of(a, b, wordings)).squared == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_p_value_is_that_of_an_independent_permutation_test() -> None:
+    scores = simulated(3, 6, 1.0, 0.45, "few")
+
+    log_p = scores.log_p.transpose(1, 2, 0).reshape(12, -1)
+
+    def statistic(a: Array, b: Array) -> float:
+        difference = log_p[a.astype(int)].mean(axis=0) - log_p[b.astype(int)].mean(axis=0)
+        return float((difference**2).mean())
+
+    judged = permutation_test(
+        (np.arange(6), np.arange(6, 12)),
+        statistic,
+        vectorized=False,
+        alternative="greater",
+        n_resamples=5000,
+        rng=np.random.default_rng(0),
+    )
+    own = GroupEffect(scores).p_value
+    assert own == pytest.approx(judged.pvalue, abs=0.03)
+    assert 0.02 < judged.pvalue < 0.6  # a case that could come out otherwise
+
+
+@pytest.mark.parametrize("kind", ["free", "few"])
+@pytest.mark.parametrize(("people", "spread"), [(5, 1.0), (10, 3.0), (40, 1.0)])
+def test_simulated_effects_are_unbiased_and_covered(kind: str, people: int, spread: float) -> None:
+    effects = [GroupEffect(simulated(s, people, spread, 1.0, kind), s) for s in range(200)]
+    squared = np.array([effect.squared for effect in effects])
+    error = squared.std() / np.sqrt(len(squared))
+    assert abs(squared.mean() - 1) < 3 * error
+    covered = np.mean([e.estimate.lo <= 1 <= e.estimate.hi for e in effects])
+    assert covered >= 0.90  # 200 draws of a share of 0.95 lie above 0.90 in 99 of 100 cases
+
+
+def test_without_spread_the_effect_is_exact() -> None:
+    effect = GroupEffect(simulated(0, 5, 0.0, 1.0, "free"))
+    assert effect.estimate.value == pytest.approx(1.0)
+    assert effect.share == pytest.approx(1.0)
+    assert effect.floor == pytest.approx(0.0)
+    assert effect.p_value is not None
+    assert effect.p_value < 0.02
+
+
+@pytest.mark.parametrize("people", [5, 20])
+def test_the_level_holds_where_names_spread_and_groups_do_not_differ(people: int) -> None:
+    tests = [GroupEffect(simulated(s, people, 1.0, 0.0, "few"), s).p_value for s in range(400)]
+    rejected = np.mean([p is not None and p <= 0.05 for p in tests])
+    assert 0.02 <= rejected <= 0.085  # 0.05 within 2.9 standard errors
+
+
+def test_the_people_needed_find_the_effect_four_times_in_five() -> None:
+    effect = GroupEffect(simulated(11, 400, 3.0, 1.0, "few"))
+    needed = effect.people_needed
+    assert needed is not None
+    found = [
+        (GroupEffect(simulated(11 + s, needed, 3.0, 1.0, "few"), s).p_value or 1.0) <= 0.05
+        for s in range(150)
+    ]
+    assert 0.6 < np.mean(found) < 0.97
+    assert GroupEffect(simulated(0, 5, 0.0, 0.0, "free")).people_needed is None
+
+
+def test_the_floor_is_what_equal_groups_show() -> None:
+    """Whatever lies between the groups, the floor stays; without it mean |R| is about the floor."""
+    rng = np.random.default_rng(5)
+    spread = rng.normal(size=(2, 30, 60))
+    equal = scores_of(*spread)
+    apart = scores_of(spread[0] + 1.0, spread[1] - 1.0)
+    floors = [GroupEffect(scores).floor for scores in (equal, apart)]
+    assert floors[0] == pytest.approx(floors[1])
+    a, b = np.exp(spread).mean(axis=1)
+    shown = np.abs((a - b) / np.maximum(a, b)).mean()
+    assert floors[0] == pytest.approx(shown, rel=0.15)
+
+
+def test_the_share_is_the_groups_part_of_what_separates_two_people() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 4000, 30))
+    effect = GroupEffect(scores_of(a + 1.0, b - 1.0))
+    # The squared difference of two people: 2² of the group's, 1 + 1 of their own.
+    assert effect.share == pytest.approx(4 / 6, abs=0.01)
+    z = effect.z
+    assert z is not None
+    assert z == pytest.approx(2 / np.sqrt(2 / 4000), rel=0.05)
+
+
+@given(st.integers(0, 10**6), st.floats(-3, 3), st.integers(0, 3))
+@settings(max_examples=10, deadline=None)
+def test_what_all_people_share_and_their_order_change_nothing(
+    seed: int, shift: float, roll: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=(2, 4, 6))
+    plain = GroupEffect(scores_of(a, b))
+    item = rng.normal(size=6) + shift
+    moved = GroupEffect(scores_of(np.roll(a, roll, axis=0) + item, b + item))
+    assert moved.squared == pytest.approx(plain.squared, abs=1e-9)
+    assert moved.share == pytest.approx(plain.share, abs=1e-9)
+    swapped = GroupEffect(scores_of(b, a))
+    assert swapped.squared == pytest.approx(plain.squared, abs=1e-12)
+
+
+def test_wordings_widen_the_interval_where_they_disagree() -> None:
+    rng = np.random.default_rng(2)
+    a, b = 0.1 * rng.normal(size=(2, 20, 60))
+    alike, unlike = a + 0.5, a + np.repeat([0.1, 0.3, 0.8, 0.4], 15)
+    narrow, wide = (GroupEffect(scores_of(x, b, 4)).estimate for x in (alike, unlike))
+    assert wide.hi - wide.lo > 3 * (narrow.hi - narrow.lo)
+
+
+def test_prompts_with_people_of_their_own_are_tested_prompt_by_prompt() -> None:
+    """Names that no two prompts share: residuals and deals stay within a prompt."""
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 3, 8))
+    scores = scores_of(a + 2, b, 4, named=False)
+    effect = GroupEffect(scores)
+    by_wording = [
+        GroupEffect(scores_of(a[:, i : i + 2] + 2, b[:, i : i + 2])).squared for i in range(0, 8, 2)
+    ]
+    assert effect.squared == pytest.approx(np.mean(by_wording))
+    assert effect.p_value is not None
+    assert effect.p_value < 0.01
+
+
+def test_one_person_a_group_has_no_spread_and_no_test() -> None:
+    a, b = np.random.default_rng(0).normal(size=(2, 1, 6))
+    effect = GroupEffect(scores_of(a, b, 3))
+    assert (effect.p_value, effect.floor, effect.share, effect.z) == (None,) * 4
+    assert effect.people_needed is None
+    assert effect.squared == pytest.approx(((a - b) ** 2).mean())
+    assert effect.estimate.lo < effect.estimate.hi  # over wordings
+
+
+def test_what_is_removed_is_paired_and_pooled_over_items() -> None:
+    before = [simulated(s, 20, 0.5, 1.0, "few") for s in (1, 2)]
+    after = [scores_of(*(x.log_p.transpose(1, 2, 0) * 0.5)) for x in before]
+    pairs = [GroupEffect(x) for x in before], [GroupEffect(x) for x in after]
+    gone = removed(*pairs)
+    # Half of every log-probability is half of G in every draw: nothing is uncertain.
+    assert gone.value == pytest.approx(0.5)
+    assert (gone.lo, gone.hi) == pytest.approx((0.5, 0.5), abs=1e-6)
+    draws = removed_draws(*pairs)
+    assert draws[0] == pytest.approx(gone.value)
+    pooled = [np.mean([e.squared for e in side]) for side in pairs]
+    assert gone.value == pytest.approx(1 - np.sqrt(pooled[1] / pooled[0]))
+
+
+def test_nothing_to_remove_is_undefined_and_draws_are_reproducible() -> None:
+    none = GroupEffect(simulated(0, 5, 0.0, 0.0, "free"))
+    assert np.isnan(removed([none], [none]).value)
+    one, two = (GroupEffect(simulated(4, 8, 1.0, 1.0, "few"), 7).squared_draws for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+    value = float(root(one)[0])
+    assert interval(value, root(one)[1:]).lo <= value
+
+
+def test_rows_have_holms_p_over_sets_and_say_how_many_people_it_would_take() -> None:
+    effects = [
+        GroupEffect(simulated(s, 12, 1.0, effect, "few")) for s, effect in ((1, 1.0), (2, 0.0))
+    ]
+    nobody = GroupEffect(scores_of(*np.random.default_rng(0).normal(size=(2, 1, 6)), 3))
+    rows = effect_rows([*effects, nobody])
+    of_effect = [row for row in rows if row.metric == "group_effect"]
+    p = [e.p_value for e in effects]
+    assert all(x is not None for x in p)
+    smaller, larger = sorted(x for x in p if x is not None)
+    expected = {smaller: min(1, 2 * smaller), larger: max(larger, min(1, 2 * smaller))}
+    for row, x in zip(of_effect, p, strict=False):
+        assert row.detail["p_adjusted"] == pytest.approx(expected[x or 0.0])
+        assert row.detail["people"] == 12
+    assert "p" not in of_effect[2].detail
+    assert {row.metric for row in rows} == {"group_effect", "group_share", "floor_abs_r"}

