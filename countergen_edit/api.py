@@ -16,6 +16,7 @@ from typing import Any
 from countergen_edit import models
 from countergen_edit.checkpoints import is_checkpoint, load_checkpoint
 from countergen_edit.conf_path import config_of
+from countergen_edit.data.people import DRAWN
 from countergen_edit.data.task import Task
 from countergen_edit.describing import described, named, own_code
 from countergen_edit.erasers import ERASERS, BaseEraser
@@ -77,7 +78,7 @@ def task(
     name: str = "",
     *,
     texts: str | Path | Mapping[str, Any] = "testbed",
-    names: str | Path | Mapping[str, Any] = "default",
+    names: Mapping[str, Any] | None = DRAWN,
     seed: int = 0,
 ) -> Task:
     """What is asked of which people in which texts.
@@ -91,8 +92,8 @@ def task(
         texts: what agreement and harm to neutral text are measured on, and what is kept, where
             `data` does not say: `testbed`, or `natural`, which suits any other model; a YAML file,
             or what such a file holds.
-        names: how many names of each group are drawn: a name under `conf/names`, a YAML file, or
-            what such a file holds, such as `{"fit": 40, "few": 10, "validation": 12, "test": 24}`.
+        names: how many names of each group are drawn, by split; those of `few` for all but two of
+            the wordings of a fitting set; None takes all.
         seed: of the draw of names.
 
     Raises:
@@ -104,7 +105,7 @@ def task(
         groups=groups,
         name=name,
         texts=config_of("texts", texts),
-        names=config_of("names", names),
+        names=names,
         seed=seed,
     )
 

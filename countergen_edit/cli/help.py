@@ -138,19 +138,22 @@ BUDGET_WORDS = {"tolerance": "budget", "loss": "budget"}
 def nearest_setting(command: str, key: str) -> str:
     """The setting that a key most likely means: by words they share, then by letters.
 
+    Of settings that share as much, one that holds a plain value comes before one that does not.
+
     >>> nearest_setting("debias", "max_agreement_loss")
     'cost.agreement.budget'
     """
     groups = [choice.group for choice in choices_of(command)]
-    keys = [*(setting.key for setting in settings_of(command)), *groups]
+    settings = settings_of(command)
+    several = {setting.key for setting in settings if setting.default[:1] in ("{", "[")}
+    keys = [*(setting.key for setting in settings), *groups]
     meant = {BUDGET_WORDS.get(word, word) for word in _words(key)}
     frequency = Counter(word for known in keys for word in {*_words(known)})
 
-    def likeness(known: str) -> tuple[float, float]:
+    def likeness(known: str) -> tuple[float, bool, float]:
         shared = {*_words(known)} & meant  # the rarer a word, the more it says
-        return sum(1 / frequency[word] for word in shared), SequenceMatcher(
-            None, key, known
-        ).ratio()
+        says = sum(1 / frequency[word] for word in shared)
+        return says, known not in several, SequenceMatcher(None, key, known).ratio()
 
     return max(keys, key=likeness)
 

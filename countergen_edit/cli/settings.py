@@ -67,7 +67,7 @@ class StudySettings:
     data: Content
     texts: Content
     """What is measured and kept beside the bias, where data do not say."""
-    names: Content
+    names: Content | None
     """How many names of each group are drawn."""
     groups: tuple[str, str] | None
     eraser: Mapping[str, Content]
@@ -122,9 +122,7 @@ def study_settings(config: Content, without: Collection[str] = ()) -> StudySetti
     groups = config["groups"]
     if groups is not None and (not isinstance(groups, list) or len(groups) != 2):
         raise UserError(f"groups={groups!r}: name two groups, such as groups=[female,male]")
-    contents = {
-        group: config_of(group, config[group]) for group in ("axis", "data", "texts", "names")
-    }
+    contents = {group: config_of(group, config[group]) for group in ("axis", "data", "texts")}
     kept = {key: value for key, value in config.items() if key not in (*PLACES, *without)}
     metrics = config.get("metric") or {}
     if not metrics:
@@ -134,7 +132,7 @@ def study_settings(config: Content, without: Collection[str] = ()) -> StudySetti
         axis=contents["axis"],
         data=contents["data"],
         texts=contents["texts"],
-        names=contents["names"],
+        names=config["names"],
         groups=None if groups is None else (str(groups[0]), str(groups[1])),
         eraser=_by_name(config.get("eraser") or {}),
         measured=_by_name(metrics) | _by_name(config.get("cost") or {}),

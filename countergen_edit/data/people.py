@@ -11,7 +11,7 @@ wordings both have lives of their own, and all pairs of many of each would cost 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from countergen_edit.data.counterfactual import CounterfactualSet, Sample
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.seeds import generator
 
+DRAWN: Mapping[str, int] = {"fit": 40, "few": 10, "validation": 12, "test": 24}
+"""How many names of each group are drawn unless given: enough to tell a group from its people."""
 MANY_WORDINGS = 2
 """So many wordings of a fitting set are crossed with all drawn names."""
 
@@ -51,17 +53,20 @@ class People:
                 )
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], seed: int = 0) -> People:
-        """From the mapping that `conf/names/*.yaml` holds.
+    def from_config(cls, names: Any, seed: int = 0) -> People:
+        """As a command's `names` says; what it leaves out is as in `DRAWN`, None takes all.
 
         Raises:
             UserError: a key is unknown, or a number below one.
         """
-        keys = [field.name for field in fields(cls) if field.name != "seed"]
-        for key in config:
-            if key not in keys:
-                raise unknown("names setting", key, keys)
-        return cls(**config, seed=seed)
+        if names is None:
+            return cls(seed=seed)
+        if not isinstance(names, Mapping):
+            raise UserError(f"names={names!r}: write names={{test: 24}}, or null for all")
+        for key in names:
+            if key not in DRAWN:
+                raise unknown("names setting", key, DRAWN)
+        return cls(**{**DRAWN, **names}, seed=seed)
 
     def drawn(self, axis: Axis) -> Axis:
         """The axis with the names of each split that were drawn.

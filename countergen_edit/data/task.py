@@ -21,7 +21,7 @@ from countergen_edit.data.axis import SPLITS, Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.forms import NoFormsError
 from countergen_edit.data.neutral import from_config
-from countergen_edit.data.people import People
+from countergen_edit.data.people import DRAWN, People
 from countergen_edit.data.set_names import Given, told_apart
 from countergen_edit.data.sources import fingerprint, load_set
 from countergen_edit.data.splits import check_leakage
@@ -157,7 +157,7 @@ class Task:
         groups: Sequence[str] | None = None,
         name: str = "",
         texts: str | Mapping[str, Any] = "testbed",
-        names: str | Mapping[str, Any] = "default",
+        names: Mapping[str, Any] | None = DRAWN,
         seed: int = 0,
     ) -> Task:
         """The task that an axis config and a data config describe.
@@ -170,8 +170,7 @@ class Task:
             name: tells tasks of one run apart.
             texts: a file's name under `conf/texts`, or what such a file holds: agreement, neutral
                 text and sets to keep, where `data` does not say.
-            names: a file's name under `conf/names`, or what such a file holds: how many names of
-                each group are drawn.
+            names: how many names of each group are drawn, by split; None takes all.
             seed: of that draw.
 
         Raises:
@@ -191,7 +190,7 @@ class Task:
         if not own_keep:
             content["keep"] = text_content.get("keep")
         own = Axis.from_config(axis_config)
-        people = People.from_config(config_of("names", names), seed)
+        people = People.from_config(names, seed)
         a, b = (group.name for group in own.pair(groups))
         words = axis_config.get("substitution")
         substitution = Substitution.from_config(own, words) if words else None

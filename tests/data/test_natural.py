@@ -86,7 +86,8 @@ def test_a_task_refuses_neutral_text_of_two_splits() -> None:
 
 
 def agreement(task: Task) -> Mapping[str, Any]:
-    return {**task.agreement, "fit": task.keep[0]}
+    of = task.agreement
+    return {"fit": task.keep[0], "validation": of["validation"], "test": of["test"]}
 
 
 def test_gender_has_natural_wordings_of_many_forms_in_every_split() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from countergen_edit.conf_path import conf_dir, read_config
 from countergen_edit.data.axis import SPLITS, Axis, Group
-from countergen_edit.data.people import MANY_WORDINGS, People
+from countergen_edit.data.people import DRAWN, MANY_WORDINGS, People
 from countergen_edit.data.task import Task
 from countergen_edit.errors import UserError
 
@@ -99,7 +100,7 @@ def test_fitting_crosses_many_names_with_few_wordings_and_few_with_many() -> Non
 
 
 def test_appendix_a_keeps_its_ten_names_whatever_is_drawn() -> None:
-    for names in ("default", "all", {"fit": 3, "few": 1}):
+    for names in (DRAWN, None, {"fit": 3, "few": 1}):
         task = Task.from_config("gender", {"fit": ["appendix_a"], "test": TEST}, names=names)
         [data] = task.fit
         gender = read_config("axis", "gender")["groups"]
@@ -111,20 +112,28 @@ def test_appendix_a_keeps_its_ten_names_whatever_is_drawn() -> None:
 
 def test_texts_of_a_file_stay_whole() -> None:
     people = People(fit=2, few=1)
-    data = Task.from_config("nationality", {"fit": [wordings(4)], "test": TEST}, names="all").fit[0]
+    data = Task.from_config("nationality", {"fit": [wordings(4)], "test": TEST}, names=None).fit[0]
     assert people.thinned(data, NATIONALITY) == data
 
 
-@pytest.mark.parametrize("name", [path.stem for path in (conf_dir() / "names").glob("*.yaml")])
-def test_every_file_of_names_is_read(name: str) -> None:
-    assert isinstance(People.from_config(read_config("names", name)), People)
+@pytest.mark.parametrize("command", ["audit", "debias", "sweep", "edit"])
+def test_commands_draw_as_many_as_python(command: str) -> None:
+    config = yaml.safe_load((conf_dir() / f"{command}.yaml").read_text("utf-8"))
+    assert config["names"] == DRAWN
+    assert People.from_config({"test": 3}) == People(**{**DRAWN, "test": 3})
+    assert People.from_config(None, seed=2) == People(seed=2)
 
 
 @pytest.mark.parametrize(
     ("config", "message"),
-    [({"fit": 0}, r"names\.fit=0"), ({"tests": 4}, "did you mean 'test'"), ({"few": True}, "few")],
+    [
+        ({"fit": 0}, r"names\.fit=0"),
+        ({"tests": 4}, "did you mean 'test'"),
+        ({"few": True}, "few"),
+        (5, "names=5"),
+    ],
 )
-def test_mistakes_are_named(config: dict[str, Any], message: str) -> None:
+def test_mistakes_are_named(config: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
         People.from_config(config)
 

@@ -11,6 +11,7 @@ import pytest
 
 from countergen_edit.conf_path import conf_dir, read_config
 from countergen_edit.data.axis import Axis
+from countergen_edit.data.people import first_names
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.erasers import LEACE
@@ -58,7 +59,7 @@ def cid(about: Task | None = None, **settings: Any) -> Cid:
 @pytest.fixture(scope="module")
 def edit(testbed) -> NamedEdit:
     """Fitted on fitting names and wordings of the planted family, its layer chosen on others."""
-    axis, truth = load_axis("nationality"), load_truth()
+    axis, truth = first_names(load_axis("nationality"), 4), load_truth()
     fit = truth.counterfactual_set("reasons", "fit", axis, GROUPS)
     neutral = truth.neutral_texts()[::20]
     layers = tuple(range(testbed.n_layers))
@@ -66,7 +67,7 @@ def edit(testbed) -> NamedEdit:
         testbed, [fit], [], neutral, sites=("resid_post",), layers=layers, positions="last"
     ).values()
     wordings = [p.template for p in truth.of("reasons", "validation")]
-    held = template_set(axis, wordings, GROUPS, splits=("validation",))
+    held = template_set(axis, wordings, GROUPS, splits=("validation",), names=2)
     left = {}
     for layer in layers:
         candidate = Edit.at("resid_post", {layer: data.fit(LEACE(), layer).erasure_})
