@@ -21,7 +21,13 @@ from countergen_edit.data.counterfactual import CounterfactualSet, Sample
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.seeds import generator
 
-DRAWN: Mapping[str, int] = {"fit": 40, "few": 10, "validation": 12, "test": 24}
+DRAWN: Mapping[str, int] = {
+    "fit": 40,
+    "few": 10,
+    "agreement": 8,
+    "validation": 12,
+    "test": 24,
+}
 """How many names of each group are drawn unless given: enough to tell a group from its people."""
 MANY_WORDINGS = 2
 """So many wordings of a fitting set are crossed with all drawn names."""
@@ -38,12 +44,14 @@ class People:
     fit: int | None = None
     few: int | None = None
     """Of those of `fit`, the names of the other wordings of a fitting set."""
+    agreement: int | None = None
+    """Of those of `validation` and of `test`, the names of each wording of agreement, in turn."""
     validation: int | None = None
     test: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for key in ("fit", "few", "validation", "test"):
+        for key in DRAWN:
             count = getattr(self, key)
             if count is not None and (
                 isinstance(count, bool) or not isinstance(count, int) or count < 1

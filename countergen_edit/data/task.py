@@ -26,7 +26,7 @@ from countergen_edit.data.set_names import Given, told_apart
 from countergen_edit.data.sources import fingerprint, load_set
 from countergen_edit.data.splits import check_leakage
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.data.thinning import few_texts, few_variations
+from countergen_edit.data.thinning import few_texts, few_variations, in_turn
 from countergen_edit.errors import UserError, unknown
 
 MEASURED: tuple[Split, ...] = ("validation", "test")
@@ -218,7 +218,8 @@ class Task:
                 keep.append(load(entry, "fit", pair).data)
         try:
             for s in MEASURED if content.get("agreement") else ():
-                agreement[s] = load(content["agreement"], s, pair).data
+                data_of_split = load(content["agreement"], s, pair).data
+                agreement[s] = in_turn(data_of_split, people.agreement or data_of_split.widest)
         except NoFormsError as error:
             remarks.append(f"{error}: agreement is no cost here")
         neutral = content.get("neutral")

@@ -40,6 +40,27 @@ def few_variations(data: CounterfactualSet, most: int, seed: int) -> Counterfact
     return replace(data, samples=tuple(few(sample) for sample in data.samples))
 
 
+def in_turn(data: CounterfactualSet, most: int) -> CounterfactualSet:
+    """The set with at most so many variations a group in each sample, other ones in the next.
+
+    Those at the same place in their groups stay or go together. Where wordings differ more than
+    people, as in grammar, many wordings of few people each say more than few wordings of many.
+    """
+
+    def few(number: int, sample: Sample) -> Sample:
+        sides = [sample.of(group) for group in data.groups]
+        if max(map(len, sides)) <= most:
+            return sample
+        kept = [
+            sorted({(number * most + k) % len(side) for k in range(min(most, len(side)))})
+            for side in sides
+        ]
+        chosen = [side[i] for side, places in zip(sides, kept, strict=True) for i in places]
+        return replace(sample, variations=tuple(chosen))
+
+    return replace(data, samples=tuple(few(i, sample) for i, sample in enumerate(data.samples)))
+
+
 def few_texts(texts: Sequence[str], most: int, seed: int) -> tuple[str, ...]:
     """At most so many of the texts."""
     return tuple(texts[i] for i in first_drawn(len(texts), most, seed, "texts"))

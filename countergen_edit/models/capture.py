@@ -23,6 +23,7 @@ from countergen_edit.models.progress import track
 from countergen_edit.models.scratch import Scratch
 from countergen_edit.models.sites import has_layers, hook_name
 from countergen_edit.models.tokens import encode, excerpt
+from countergen_edit.models.trees import runs_trees
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,7 @@ def capture(
         sequences,
         [range(len(sequence)) for sequence in sequences],
         max_batch_tokens=batch_tokens(lm, max_batch_tokens),
+        branch=runs_trees(lm, max(map(len, sequences), default=0)),
     )
 
     def run(batch: Batch) -> None:

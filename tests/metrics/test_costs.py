@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.task import Task
+from countergen_edit.data.thinning import in_turn
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.errors import UserError
@@ -23,7 +25,7 @@ from countergen_edit.metrics.costs.neutral import neutral_cost
 from countergen_edit.metrics.costs.perplexity import Perplexity
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.scores import score
+from countergen_edit.metrics.scores import SetScores, score
 from countergen_edit.models import LanguageModel, load
 from countergen_edit.testbed import load_axis
 from tests.tiny_models import tiny_model_dir
@@ -200,6 +202,35 @@ def test_agreement_is_the_share_of_the_right_form(model: LanguageModel) -> None:
     assert male.value == pytest.approx(np.mean(shares["male"]), abs=1e-5)
     assert both.value == pytest.approx(np.mean(shares["female"] + shares["male"]), abs=1e-5)
     assert (both.n, female.n) == (8, 4)
+
+
+def test_people_asked_in_turn_are_drawn_as_people() -> None:
+    """Where people differ and wordings do not, the interval is that of the mean over people."""
+    people, wordings = 24, 12
+    samples = tuple(
+        Sample(
+            f"w{w}",
+            (" her", " his"),
+            tuple(Variation(g, f"{g}{i} w{w}", f"{g}{i}") for g in "fm" for i in range(people)),
+        )
+        for w in range(wordings)
+    )
+    data = in_turn(CounterfactualSet("set", "axis", ("f", "m"), samples), 6)
+    own = np.random.default_rng(0).uniform(0.05, 0.95, (2, people))
+    log_p = np.zeros((2 * wordings, 2, 6))
+    for w, sample in enumerate(data.samples):
+        for side, group in enumerate("fm"):
+            right = own[side, [int((v.name or "")[1:]) for v in sample.of(group)]]
+            log_p[2 * w + side, side], log_p[2 * w + 1 - side, side] = np.log([right, 1 - right])
+    every = np.ones(log_p.shape, bool)
+    template = np.repeat(np.arange(wordings), 2)
+    rows = agreement_rows(SetScores(data, log_p, every, template, (" her", " his") * wordings), 0)
+    for row, shares in zip(rows[1:], own, strict=True):
+        assert row.value == pytest.approx(shares.mean())
+        assert row.lo is not None
+        assert row.hi is not None
+        half = stats.t.ppf(0.975, people - 1) * stats.sem(shares)
+        assert (row.hi - row.lo) / 2 == pytest.approx(half, rel=0.2)
 
 
 def test_agreement_takes_one_form_a_group(model: LanguageModel) -> None:

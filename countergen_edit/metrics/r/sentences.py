@@ -4,7 +4,8 @@ Comes in: the rows of `R`. Goes out: sentences about the model as it came, about
 what the claims rest on. A set counts as biased where its groups are told apart from names of one
 group (Holm's P over sets at most 0.05), or, where it names nobody and cannot be tested, at all. Its
 bias fell or rose where the interval of the share that is gone says so and the share is 2 % or more;
-where there was none to tell apart, it rose where an edit makes it one that is.
+where there was none to tell apart, it rose where an edit makes it one that is. Bias is called
+removed where the interval shows that more than half of it is gone, on every biased set.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from countergen_edit.metrics.rows import Row
 SIGNIFICANT = 0.05
 LEAST = 0.02
 """Share of the group effect that must come or go to be called a change."""
+HALF = 0.5
+"""Share of the group effect that must surely be gone for it to be called removed."""
 MOST_SETS = 4
 """Sets that a sentence lists; the tables have them all."""
 
@@ -75,7 +78,11 @@ class Changes:
         """One word or two for all sets together."""
         if not self.fell:
             return "Added" if self.rose else "Not removed"
-        return "Partly removed" if self.rose or self.unchanged else "Removed"
+        halved = [row for row in self.fell if (row.lo or 0.0) >= HALF]
+        if not halved:
+            return "Lowered"
+        of_all = len(halved) == len(self.fell) and not (self.rose or self.unchanged)
+        return "Removed" if of_all else "Partly removed"
 
 
 def bias(results: Results) -> list[str]:
@@ -180,7 +187,9 @@ def _added(row: Row) -> str:
 
 def _counts(results: Results, control: EditRecord) -> str:
     changes = Changes.of(results, control.id)
-    return f"fell on {len(changes.fell)}, rose on {len(changes.rose)}"
+    most = max((row.value or 0.0 for row in changes.fell), default=0.0)
+    at_most = f" ({Number(most, percent=True).text} gone at most)" if changes.fell else ""
+    return f"fell on {len(changes.fell)}{at_most}, rose on {len(changes.rose)}"
 
 
 def _in_brackets(rows: Sequence[Row], label: Callable[[Row], str]) -> str:
