@@ -15,13 +15,12 @@ M grows like 1/sin of the angle between them, which is therefore reported, and r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import solve_triangular
 from sklearn.covariance import ledoit_wolf_shrinkage
 
 from countergen_edit.erasers.affine import AffineErasure
@@ -38,9 +37,6 @@ GRID = (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0)
 """Amounts of shrinkage to choose from."""
 RANKS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Ranks to choose from, besides all."""
-
-CONFLICT = 1e-9
-"""Sine of an angle below which what must go lies within what must stay."""
 
 
 class PreservingEraser(BaseEraser):
@@ -193,8 +189,8 @@ class PreservingEraser(BaseEraser):
             out = np.concatenate([erase_fold, keep_fold])
             frame = solver.frame(demands.without(out), amount)
             test = demands.only(out)
-            for rank, left, right in solver.nested(frame, ranks):
-                values = scores[rank]
+            for rank, values in scores.items():
+                left, right, _ = solver.within(frame, rank)
                 remains = test.erase - left @ (right @ test.erase)
                 changed = left @ (right @ test.keep)
                 shares = [
@@ -257,22 +253,6 @@ class _Solver:
         sure = sines > 1e-15 * sines.max(initial=0.0)
         inverse = (turned[sure].T / sines[sure]) @ axes[:, sure].T
         return left, inverse * frame.whiten.T, angle
-
-    def nested(
-        self, frame: _Frame, ranks: Sequence[int | None]
-    ) -> Iterator[tuple[int | None, Float[np.ndarray, "r k"], Float[np.ndarray, "k r"]]]:
-        """Thin factors for several ranks: their directions are nested, and one QR serves all."""
-        rest = frame.A - frame.B @ (frame.B.T @ frame.A)
-        axes, turned = np.linalg.qr(rest)
-        surely = np.abs(np.diagonal(turned)).min(initial=1.0) > CONFLICT
-        for rank in ranks:
-            if self.options.keep_within > 0 or not surely:
-                left, right, _ = self.within(frame, rank)
-            else:
-                k = frame.A[:, :rank].shape[1]
-                left = frame.sigma[:, None] * frame.A[:, :k]
-                right = solve_triangular(turned[:k, :k], axes[:, :k].T) * frame.whiten.T
-            yield rank, left, right
 
     def _reading(
         self, A: Float[np.ndarray, "r k"], keep: Float[np.ndarray, "r c"]
