@@ -129,7 +129,7 @@ class Task:
         return max((data.widest for data in self.validation), default=0)
 
     def thinned(self, names: int, seed: int = 0) -> Task:
-        """The task with so few validation names a group, and as small a share of neutral texts.
+        """The task with so few validation names a group, and as small a share of all else.
 
         What is fitted on and what is tested stay as they are. Few names are among more of them, so
         that measurements on samples that grow build on each other; the draw is the seed's.
@@ -138,7 +138,9 @@ class Task:
         texts = self.neutral.get("validation", ())
         agreement, neutral = dict(self.agreement), dict(self.neutral)
         if "validation" in agreement:
-            agreement["validation"] = few_variations(agreement["validation"], names, seed)
+            every = agreement["validation"]
+            few = max(1, round(share * every.widest))
+            agreement["validation"] = few_variations(every, few, seed)
         if texts:
             neutral["validation"] = few_texts(texts, math.ceil(share * len(texts)), seed)
         return replace(

@@ -23,7 +23,7 @@ from countergen_edit.erasers.solvers.cvxpy_reference import (
     preserving_cvxpy,
 )
 from countergen_edit.erasers.solvers.fantope import fantope_projection
-from countergen_edit.erasers.threads import fitting_threads
+from countergen_edit.erasers.threads import fitting_threads, side_by_side
 
 __all__ = [
     "ERASERS",
@@ -46,4 +46,5 @@ __all__ = [
     "fitting_threads",
     "make_eraser",
     "preserving_cvxpy",
+    "side_by_side",
 ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from sklearn.svm import SVC
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.labelled import LabelledRows, as_numpy, read_rows, require_classes
 from countergen_edit.erasers.solvers.logistic import fit_probe, label_entropy
+from countergen_edit.erasers.threads import side_by_side
 from countergen_edit.errors import UserError
 from countergen_edit.seeds import generator, unit_seed
 
@@ -131,7 +133,8 @@ def certify(
     guaranteed = gap <= COINCIDE and entropy - loss <= LOSS_GAP
     before, after = float(rows.X.var(axis=0).sum()), float(erased.X.var(axis=0).sum())
     if X_test is None:
-        trials = list(_folds(eraser, whole, mask, groups, fit_params or {}, random_state, n_folds))
+        folds = _folds(eraser, whole, mask, groups, fit_params or {}, random_state, n_folds)
+        trials = [trial.result() for trial in side_by_side(list(folds), whole.X)]
     else:
         trials = [Trial(erasure, rows, *_read_test(rows, X_test, z_test))]
     thin = [trial.thinned(max_nonlinear_rows, random_state) for trial in trials]
@@ -178,7 +181,8 @@ def _folds(
     fit_params: Mapping[str, Any],
     seed: int,
     n_folds: int,
-) -> Iterator[Trial]:
+) -> Iterator[Callable[[], Trial]]:
+    """What fits the eraser without a fold, for each."""
     n = len(rows.X)
     ids = np.arange(n) if groups is None else np.asarray(as_numpy(groups))
     if len(ids) != n:
@@ -191,14 +195,18 @@ def _folds(
         min(n_folds, smallest), shuffle=True, random_state=unit_seed(seed, "folds") % 2**32
     )
     anew = isinstance(eraser, BaseEstimator) and set(eraser.row_ids_) <= set(fit_params)
-    for train, test in folds.split(rows.X, rows.codes, ids):
+
+    def trial(train: Int[np.ndarray, " train"], test: Int[np.ndarray, " test"]) -> Trial:
         erasure = eraser.erasure_ if isinstance(eraser, BaseEstimator) else eraser
         if anew:
             here = {name: _of_rows(value, train, n) for name, value in fit_params.items()}
             refit = clone(eraser).fit(rows.X[train], rows.codes[train], **here)
             erasure = refit.erasure_
         train, test = train[probed[train]], test[probed[test]]
-        yield Trial(erasure, rows[train], rows.X[test], rows.codes[test])
+        return Trial(erasure, rows[train], rows.X[test], rows.codes[test])
+
+    for train, test in folds.split(rows.X, rows.codes, ids):
+        yield partial(trial, train, test)
 
 
 def _of_rows(value: Any, train: Int[np.ndarray, " train"], n: int) -> Any:
@@ -223,8 +231,8 @@ Guess = Callable[[LabelledRows, Float[np.ndarray, "test d"]], Int[np.ndarray, " 
 
 def _accuracy(trials: list[Trial], guess: Guess, *, erase: bool) -> float:
     """Share of all measured rows that a probe gets right, over the trials together."""
-    hits: list[np.ndarray] = []
-    for trial in trials:
+
+    def hits(trial: Trial) -> Bool[np.ndarray, " test"]:
         fit, X = trial.fit, trial.X
         if erase:
             fit, X = replace(fit, X=trial.erasure(fit.X)), trial.erasure(X)
@@ -232,8 +240,12 @@ def _accuracy(trials: list[Trial], guess: Guess, *, erase: bool) -> float:
         present, codes = np.unique(fit.codes, return_inverse=True)
         subset = replace(fit, codes=codes, classes=present)
         answer = guess(subset, X) if len(present) > 1 else np.zeros(len(X), dtype=int)
-        hits.append(present[answer] == trial.codes)
-    return float(np.concatenate(hits).mean()) if hits else float("nan")
+        return np.asarray(present[answer] == trial.codes)
+
+    if not trials:
+        return float("nan")
+    of_trials = side_by_side([partial(hits, trial) for trial in trials], trials[0].fit.X)
+    return float(np.concatenate([hit.result() for hit in of_trials]).mean())
 
 
 def _linear(fit: LabelledRows, X: Float[np.ndarray, "test d"]) -> Int[np.ndarray, " test"]:

@@ -1,16 +1,21 @@
-"""How many threads small matrices are worth."""
+"""How many threads small matrices are worth, and what the others do meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from typing import TypeVar
 
+import torch
 from jaxtyping import Float
 from numpy import ndarray
 from threadpoolctl import threadpool_limits
 
-SMALL = 2**21
-"""Entries of a matrix of rows up to which one thread is faster than two."""
+T = TypeVar("T")
+SMALL = 2**24
+"""Entries of a matrix of rows up to which one thread a fit is best: at 10,000 rows of 576, two take
+as long or longer than one."""
 
 
 @contextmanager
@@ -22,3 +27,21 @@ def fitting_threads(rows: Float[ndarray, "row d"]) -> Iterator[None]:
     """
     with threadpool_limits(1 if rows.size < SMALL else None, user_api="blas"):
         yield
+
+
+def side_by_side(
+    calls: Sequence[Callable[[], T]], rows: Float[ndarray, "row d"]
+) -> list[Future[T]]:
+    """Run calls that fit rows of this size: as many at once as there are threads, if small.
+
+    What a call raises is raised by its future's `result`.
+    """
+    workers = torch.get_num_threads() if rows.size < SMALL else 1
+    with fitting_threads(rows):
+        pool = ThreadPoolExecutor(max(1, min(workers, len(calls))))
+        try:
+            futures = [pool.submit(call) for call in calls]
+            wait(futures)
+            return futures
+        finally:  # whoever interrupts waits for what runs, not for what is queued
+            pool.shutdown(cancel_futures=True)

@@ -3,7 +3,7 @@
 Comes in: candidates by group (an eraser at one site), each group's in the order of its layers. Goes
 out: the finalists. Every group starts with a coarse grid of its layers, both ends included, which
 is measured on few names and texts. What is worse than the best beyond chance, or dearer than any
-budget, falls away; at most half stay; halfway between what stays and what was measured beside it
+budget, falls away; at most a third stay; halfway between what stays and what was measured beside it
 new candidates enter; the sample grows. On all validation data only the finalists are measured.
 
 Few layers are all finalists. What falls away is decided by recorded rows alone, so that a run that

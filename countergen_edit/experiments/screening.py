@@ -24,6 +24,8 @@ from countergen_edit.metrics.rows import SCREENING, Row
 
 KEPT_DRAWS = 200
 """Resamples that a row keeps: the spread of a difference is known from them to 5 %."""
+STAY = 3
+"""One in so many candidates of the first rung stays after it, and of those after the next."""
 RUNG = "rung"
 """The facet of screening rows."""
 Attempt = Callable[[Cell, Callable[[NamedEdit], list[Row]]], list[Row]]
@@ -120,6 +122,7 @@ class Screening:
         for number, names in enumerate(self.samples, start=1):
             run.expect(self.work(number) + later())
             cells = self.finalists
+            self.study.fit_ahead(cells)
             screen = Screen(self.study, number, names, [cell.layer for cell in cells])
             place = f"screening/{number}"
             about = f"rung {number}, {names} names"
@@ -136,8 +139,9 @@ class Screening:
                 )
             rows = [row for row in self.study.own_rows() if row.facets.get(RUNG) == number]
             for pool, first in zip(self.pools, self._first, strict=True):
-                self._narrow(pool, rows, max(1, first // 2**number))
+                self._narrow(pool, rows, max(1, first // STAY**number))
             self._narrowed = number
+        self.study.fit_ahead(self.finalists)
 
     def _narrow(self, pool: Sequence[Group], rows: Sequence[Row], most: int) -> None:
         """Keep the best of a pool, and let those halfway to what was measured beside them enter."""
@@ -169,7 +173,7 @@ class Screening:
 
     def expected(self, rung: int) -> int:
         """About how many candidates are left after a rung, those that enter among them."""
-        staying = sum(max(1, first // 2**rung) for first in self._first)
+        staying = sum(max(1, first // STAY**rung) for first in self._first)
         return min(int(2 * staying), self.total)
 
     @property

@@ -7,14 +7,21 @@ the run from that moment, and rows under them. Audits and searches are made of n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit, Placement
 from countergen_edit.edits.named import edit_id
-from countergen_edit.erasers import ERASERS, BaseEraser, RandomDirections, fitting_threads
+from countergen_edit.erasers import (
+    ERASERS,
+    BaseEraser,
+    RandomDirections,
+    fitting_threads,
+    side_by_side,
+)
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.fit_data import FitData, Positions, Sinks, capture_sites
 from countergen_edit.experiments.run_folder import RunFolder
@@ -107,7 +114,8 @@ class Study:
         candidates = [layer for site in sites for layer in self.candidate_layers(site)]
         intact = candidates if resumed is None else resumed
         self.bench = Bench(self.resuming(intact), self.store, seed)
-        self._fits: dict[str, BaseEraser] = {}
+        self._fits: dict[str, Future[BaseEraser]] = {}
+        self._ahead: Sequence[Cell] = ()
         self._characters: dict[str, tuple[float, float]] = {}
 
     @property
@@ -192,10 +200,23 @@ class Study:
         """The eraser of a cell, fitted; once in this process."""
         key = self.id_of(cell)
         if key not in self._fits:
+            ahead = {self.id_of(other): other for other in self._ahead}
+            missing = {k: c for k, c in ahead.items() if not self.folder.has_edit(k)}
+            wanted = {k: c for k, c in {key: cell, **missing}.items() if k not in self._fits}
             data = self._captured[cell.site]
-            with fitting_threads(data.at(cell.layer)):
-                self._fits[key] = data.fit(cell.eraser, cell.layer)
-        return self._fits[key]
+            calls = [
+                partial(self._captured[c.site].fit, c.eraser, c.layer) for c in wanted.values()
+            ]
+            futures = side_by_side(calls, data.at(cell.layer))
+            self._fits.update(zip(wanted, futures, strict=True))
+            for other in wanted.values():  # a kill from here on costs no fit
+                if self._fits[self.id_of(other)].exception() is None:
+                    self.edit(other)
+        return self._fits[key].result()
+
+    def fit_ahead(self, cells: Sequence[Cell]) -> None:
+        """Let these be fitted side by side as soon as the first of them is asked for."""
+        self._ahead = cells
 
     def _placement(self, cell: Cell) -> Placement:
         limit = self._captured[cell.site].limit(cell.layer)

@@ -52,6 +52,9 @@ def test_an_edit_that_shows_nothing_is_no_choice_however_cheap() -> None:
     assert choose([nothing, dear, dearer]) == dear
     assert dear.over == ["kl"]
     assert choose([nothing]) == nothing
+    # Nor does what is not shown say how much there is to remove.
+    wreck = Point("3", 3.0, {"kl": Harm(900.0, 1.0)}, is_shown=False)
+    assert choose([nothing, dear, dearer, wreck]) == dear
 
 
 def test_where_nothing_removes_any_bias_the_cheapest_is_taken() -> None:

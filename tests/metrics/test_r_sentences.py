@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -104,6 +105,15 @@ def test_names_alone_are_no_bias() -> None:
         "than names of one group do (least P 0.40, Holm)."
     )
     assert R.outcome(results, EDIT) == "Nothing to remove: leace (rank 1) added no bias."
+
+
+def test_an_interval_that_reaches_zero_is_said_of_a_set_that_its_names_tell_apart() -> None:
+    sure, unsure = effect("a", 0.001), replace(effect("b", 0.001), lo=0.004)
+    assert R.sentences(Results([sure, unsure]))[1] == (
+        "Wordings differ so much, on b, that others might show no bias: the interval, in which "
+        "they count, reaches 0."
+    )
+    assert len(R.sentences(Results([sure]))) == 1
 
 
 def test_a_set_that_names_nobody_is_said_to_be_without_test() -> None:

@@ -21,7 +21,9 @@ no spread between people, no test and no floor.
 In 500 simulations each (90 items; 5 to 100 people a group; their spread 0.3 to 3 times G; spread in
 one direction, in three, in all, or in all and along the groups' difference) G² was unbiased, and
 95 % intervals covered 94 to 98 %, up to 100 % where people spread in a single direction, and 88 to
-90 % in one case: 10 to 30 people whose spread is three times G and lies partly along it.
+90 % in one case: 10 to 30 people whose spread is three times G and lies partly along it. Over
+wordings, 2 to 16 of them, they cover 91 to 94 % where effects of wordings are spread evenly, and 85
+to 92 % where a few are much larger than the rest: what is rare is not seen in few.
 """
 
 from __future__ import annotations
@@ -237,7 +239,11 @@ class GroupEffect:
         return np.asarray(np.maximum(np.sqrt(np.maximum(observed - q, 0.0)) - s, 0.0) ** 2)
 
     def _wording_draws(self) -> Draws:
-        """What drawing the wordings anew adds to G²; a single wording cannot be drawn."""
+        """What drawing the wordings anew adds to G²; a single wording cannot be drawn.
+
+        Effects of wordings are never below 0 and few of them are large, so that where there is an
+        effect, draws below it are spread as its logarithm is, and those above it as its root.
+        """
         weights = self.scores.template_weights(self.seed)
         count = weights.shape[1]
         if len(weights) == 1:
@@ -248,7 +254,12 @@ class GroupEffect:
         # spread is known from few.
         rng = generator(self.seed, self.scores.data.name, "wordings")
         heavier = np.sqrt((count - 1) / rng.chisquare(count - 1, RESAMPLES))
-        return np.asarray(added * np.sqrt(count / (count - 1)) * heavier)
+        added *= np.sqrt(count / (count - 1))
+        scale = max(self.squared, float(added.std()))
+        if scale <= 0:
+            return np.zeros(RESAMPLES)
+        x = added * heavier / scale
+        return np.asarray(scale * np.where(x < 0, np.expm1(np.minimum(x, 0.0)), x + x**2 / 4))
 
 
 def root(squared: Draws) -> Draws:

@@ -101,6 +101,12 @@ def bias(results: Results) -> list[str]:
             f"Biased: {len(biased)} of {_sets(len(tested))} tell {groups} apart beyond what names "
             f"of one group differ by (P ≤ {SIGNIFICANT}, Holm): {_listed(biased, _size(results))}."
         )
+        unlike = [row for row in biased if row.lo is not None and round(row.lo, 2) <= 0]
+        if unlike:
+            sentences.append(
+                f"Wordings differ so much, on {_listed(unlike, set_label)}, that others might show "
+                "no bias: the interval, in which they count, reaches 0."
+            )
         if rest:
             sentences.append(
                 f"No bias told apart from that of names on {_listed(rest, set_label)}."
