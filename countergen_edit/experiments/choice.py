@@ -2,10 +2,11 @@
 
 Comes in: rows of one split, and the metrics that are costs. Goes out: points, their Pareto front,
 and the chosen one. The rule: among the edits whose cost is at most 1 and that are shown to remove
-some of the bias, the one that removes most of it. Where there is none, the cheapest of those shown
-to remove some and at least half of what any of these removes, so that what an eraser does, and at
-what price, is seen all the same; and where none is shown to remove any, the cheapest of all. A cost
-of 1 is exactly the budget of the metric of which the edit takes the largest share.
+some of the bias, the one that removes most of it. Where there is none, the cheapest of those that
+remove at least half of what any edit removes, so that what an eraser does, and at what price, is
+seen all the same; wrecks, which cost a hundred budgets (as a perplexity twice as high does), are no
+measure of it. A cost of 1 is exactly the budget of the metric of which the edit takes the largest
+share.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ TOLD_APART = "bias_told_apart"
 """The row metric that is 0 where there is no bias to remove."""
 WORTH_SHOWING = 0.5
 """Where no edit is affordable: the share of the most that any removes, which one must remove."""
+WRECK = 100.0
+"""Budgets that an edit costs, from which on what it removes is no use to anybody."""
 
 
 @dataclass(frozen=True)
@@ -140,12 +143,14 @@ def front(candidates: Sequence[Point]) -> list[Point]:
 
 def ordered(candidates: Sequence[Point]) -> list[Point]:
     """The points by the rule, best first; equals stay in their order."""
-    least = WORTH_SHOWING * max((p.removed for p in candidates if p.is_shown), default=0.0)
+    sound = [p for p in candidates if p.cost < WRECK] or candidates
+    least = WORTH_SHOWING * max((p.removed for p in sound), default=0.0)
 
     def rank(point: Point) -> tuple[int, float, float]:
         if point.is_worthwhile:
             return 2, point.removed, -point.cost
-        return int(point.is_shown and point.removed >= least), -point.cost, point.removed
+        # Where nothing removes any bias, the cheapest: what does least harm.
+        return int(point.removed >= least or least <= 0), -point.cost, point.removed
 
     return sorted(candidates, key=rank, reverse=True)
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from countergen_edit.models.language_model import LanguageModel, Mask
 from countergen_edit.models.trees import Ids, Tree, trees
 
-LOGIT_BYTES = 512 * 2**20  # most memory the logits of one batch may take
+LOGIT_BYTES = 256 * 2**20  # most memory the logits of one batch may take
 CPU_TOKENS, ACCELERATOR_TOKENS = 4096, 16384
 """Tokens of a batch where none are asked for. Measured once and not at each start: sizes differ in
 the last bits of a score, and a run that is killed and resumed must end with the same bytes. On a

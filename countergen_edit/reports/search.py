@@ -98,8 +98,8 @@ def choice(run: Run) -> list[str]:
         sentences.append(
             "Chosen on validation names and wordings: of the edits with a cost of at most 1 that "
             "are shown to remove bias, the one that removes most; if there is none, the cheapest "
-            "that removes half as much as any, or where none removes any, of all. Cost 1 is all "
-            f"that is tolerated of the worst of {tolerated or 'all costs'}."
+            "that removes half as much as any. Cost 1 is all that is "
+            f"tolerated of the worst of {tolerated or 'all costs'}."
         )
     return sentences or layer_choices(results)
 
@@ -126,23 +126,16 @@ def unfit(row: Row) -> str:
 def layer_choices(results: Results) -> list[str]:
     """Of an audit: which of its erasers keep within the budgets at no layer, and what is shown."""
     rows = [row for row in results.of("choice", "validation") if not worthwhile(row)]
-    dear = [
-        f"{results.label(row.edit)} ({', '.join(row.detail['over'])})"
+    if not rows:
+        return []
+    each = [
+        f"{results.label(row.edit)} ({', '.join(row.detail['over']) or 'nothing shown'})"
         for row in rows
-        if row.detail.get("shown", True)
     ]
-    idle = [results.label(row.edit) for row in rows if not row.detail.get("shown", True)]
-    sentences = []
-    if dear:
-        sentences.append(
-            f"Beyond the budgets at every layer where bias is removed: {'; '.join(dear)}. Shown is "
-            "the cheapest layer that removes half as much as any."
-        )
-    if idle:
-        sentences.append(
-            f"At no layer shown to remove bias: {'; '.join(idle)}. Shown is the cheapest layer."
-        )
-    return sentences
+    return [
+        f"No layer within the budgets is shown to remove bias: {'; '.join(each)}. Shown is the "
+        "cheapest layer that removes half as much as any."
+    ]
 
 
 def harms_in_words(harms: Any) -> str:

@@ -52,8 +52,8 @@ def test_an_edit_that_shows_nothing_is_no_choice_however_cheap() -> None:
     assert choose([nothing, dear, dearer]) == dear
     assert dear.over == ["kl"]
     assert choose([nothing]) == nothing
-    # Nor does what is not shown say how much there is to remove.
-    wreck = Point("3", 3.0, {"kl": Harm(900.0, 1.0)}, is_shown=False)
+    # Nor does a wreck say how much there is to remove.
+    wreck = Point("3", 3.0, {"kl": Harm(900.0, 1.0)})
     assert choose([nothing, dear, dearer, wreck]) == dear
 
 

@@ -94,6 +94,7 @@ def test_a_bias_that_an_edit_brings_about_rose() -> None:
     results = results_of({"a": 0.001, "b": 0.7}, {"a": FELL, "b": ROSE}, {"b": 0.01})
     changes = Changes.of(results, "e")
     assert [row.dataset for row in changes.rose] == ["b_test"]
+    assert "rose on 1 (b 1.00 → 1.00 nats)" in R.outcome(results, EDIT)
     assert changes.verdict == "Partly removed"
 
 

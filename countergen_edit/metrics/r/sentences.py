@@ -135,7 +135,7 @@ def outcome(results: Results, edit: EditRecord) -> str:
     held_against = f"; random directions: {_counts(results, control)}" if control else ""
     parts = [
         f"fell on {len(changes.fell)}" + _in_brackets(changes.fell, _gone),
-        f"rose on {len(changes.rose)}" + _in_brackets(changes.rose, _added),
+        f"rose on {len(changes.rose)}" + _in_brackets(changes.rose, _added(results, edit.id)),
         f"no change is shown on {len(changes.unchanged)}"
         + _in_brackets(changes.unchanged, set_label),
     ]
@@ -186,9 +186,19 @@ def _gone(row: Row) -> str:
     return f"{set_label(row)} {Number.of(row, percent=True).text} gone"
 
 
-def _added(row: Row) -> str:
-    share = -(row.value or 0.0)
-    return f"{set_label(row)} {Number(share, percent=True, signed=True).text}"
+def _added(results: Results, edit: str) -> Callable[[Row], str]:
+    """In nats where there was no bias, of which any share would be large."""
+    before = {row.dataset: row for row in results.unedited("group_effect")}
+
+    def added(row: Row) -> str:
+        was = before[row.dataset]
+        now = results.under(was, edit)
+        if now is not None and is_tested(was) and not told_apart(was):
+            ends = [Number(one.value, digits=2).text for one in (was, now)]
+            return f"{set_label(row)} {' → '.join(ends)} nats"
+        return f"{set_label(row)} {Number(-(row.value or 0.0), percent=True, signed=True).text}"
+
+    return added
 
 
 def _counts(results: Results, control: EditRecord) -> str:
