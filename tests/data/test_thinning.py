@@ -8,22 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.task import Task
 from countergen_edit.data.thinning import few_variations, in_turn
 from countergen_edit.errors import UserError
-
-
-def crossed(wordings: int, people: int) -> CounterfactualSet:
-    samples = tuple(
-        Sample(
-            f"w{w}",
-            (" her", " his"),
-            tuple(Variation(g, f"{g}{i} w{w}", f"{g}{i}") for g in "ab" for i in range(people)),
-        )
-        for w in range(wordings)
-    )
-    return CounterfactualSet("set", "axis", ("a", "b"), samples)
+from tests.crossed import crossed
 
 
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(1, 14))

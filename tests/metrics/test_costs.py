@@ -28,6 +28,7 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores, score
 from countergen_edit.models import LanguageModel, load
 from countergen_edit.testbed import load_axis
+from tests.crossed import crossed
 from tests.tiny_models import tiny_model_dir
 
 TEXTS = ["The hospital is at the café.", "John is an engineer.", "a b"]
@@ -207,19 +208,11 @@ def test_agreement_is_the_share_of_the_right_form(model: LanguageModel) -> None:
 def test_people_asked_in_turn_are_drawn_as_people() -> None:
     """Where people differ and wordings do not, the interval is that of the mean over people."""
     people, wordings = 24, 12
-    samples = tuple(
-        Sample(
-            f"w{w}",
-            (" her", " his"),
-            tuple(Variation(g, f"{g}{i} w{w}", f"{g}{i}") for g in "fm" for i in range(people)),
-        )
-        for w in range(wordings)
-    )
-    data = in_turn(CounterfactualSet("set", "axis", ("f", "m"), samples), 6)
+    data = in_turn(crossed(wordings, people), 6)
     own = np.random.default_rng(0).uniform(0.05, 0.95, (2, people))
     log_p = np.zeros((2 * wordings, 2, 6))
     for w, sample in enumerate(data.samples):
-        for side, group in enumerate("fm"):
+        for side, group in enumerate("ab"):
             right = own[side, [int((v.name or "")[1:]) for v in sample.of(group)]]
             log_p[2 * w + side, side], log_p[2 * w + 1 - side, side] = np.log([right, 1 - right])
     every = np.ones(log_p.shape, bool)
