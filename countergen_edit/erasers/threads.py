@@ -31,17 +31,18 @@ def fitting_threads(rows: Float[ndarray, "row d"]) -> Iterator[None]:
 
 def side_by_side(
     calls: Sequence[Callable[[], T]], rows: Float[ndarray, "row d"]
-) -> list[Future[T]]:
+) -> Iterator[Future[T]]:
     """Run calls that fit rows of this size: as many at once as there are threads, if small.
 
-    What a call raises is raised by its future's `result`.
+    Futures come in the order of the calls, each when it is done, so that what is done can be kept
+    while the rest runs. What a call raises is raised by its future's `result`.
     """
     workers = torch.get_num_threads() if rows.size < SMALL else 1
     with fitting_threads(rows):
         pool = ThreadPoolExecutor(max(1, min(workers, len(calls))))
         try:
-            futures = [pool.submit(call) for call in calls]
-            wait(futures)
-            return futures
+            for future in [pool.submit(call) for call in calls]:
+                wait([future])
+                yield future
         finally:  # whoever interrupts waits for what runs, not for what is queued
             pool.shutdown(cancel_futures=True)

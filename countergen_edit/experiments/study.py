@@ -207,11 +207,11 @@ class Study:
             calls = [
                 partial(self._captured[c.site].fit, c.eraser, c.layer) for c in wanted.values()
             ]
-            futures = side_by_side(calls, data.at(cell.layer))
-            self._fits.update(zip(wanted, futures, strict=True))
-            for other in wanted.values():  # a kill from here on costs no fit
-                if self._fits[self.id_of(other)].exception() is None:
-                    self.edit(other)
+            done = side_by_side(calls, data.at(cell.layer))
+            for (k, other), future in zip(wanted.items(), done, strict=True):
+                self._fits[k] = future
+                if future.exception() is None:
+                    self.edit(other)  # kept at once: a kill costs no fit that is done
         return self._fits[key].result()
 
     def fit_ahead(self, cells: Sequence[Cell]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from threading import Event
 
 import numpy as np
 import pytest
@@ -23,6 +25,15 @@ def test_fits_side_by_side_are_those_one_by_one() -> None:
         assert np.array_equal(one.erasure_.left, other.erasure_.left)
         assert np.array_equal(one.erasure_.right, other.erasure_.right)
         assert np.array_equal(one.erasure_.mean, other.erasure_.mean)
+
+
+@pytest.mark.parametrize("entries", [1, SMALL])
+def test_what_is_done_can_be_kept_while_the_rest_runs(entries: int) -> None:
+    kept = Event()
+    calls: list[Callable[[], bool]] = [lambda: True, lambda: kept.wait(10)]
+    for future in side_by_side(calls, np.broadcast_to(0.0, (entries, 1))):
+        assert future.result()  # the second ends once the first was kept
+        kept.set()
 
 
 @pytest.mark.parametrize("entries", [1, SMALL])
