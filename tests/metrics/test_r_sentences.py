@@ -111,8 +111,8 @@ def test_names_alone_are_no_bias() -> None:
 def test_an_interval_that_reaches_zero_is_said_of_a_set_that_its_names_tell_apart() -> None:
     sure, unsure = effect("a", 0.001), replace(effect("b", 0.001), lo=0.004)
     assert R.sentences(Results([sure, unsure]))[1] == (
-        "Wordings differ so much, on b, that others might show no bias: the interval, in which "
-        "they count, reaches 0."
+        "Told apart with these names and wordings, on b; with others there might be no bias: the "
+        "interval, which draws both, reaches 0."
     )
     assert len(R.sentences(Results([sure]))) == 1
 

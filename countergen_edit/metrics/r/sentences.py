@@ -104,8 +104,8 @@ def bias(results: Results) -> list[str]:
         unlike = [row for row in biased if row.lo is not None and round(row.lo, 2) <= 0]
         if unlike:
             sentences.append(
-                f"Wordings differ so much, on {_listed(unlike, set_label)}, that others might show "
-                "no bias: the interval, in which they count, reaches 0."
+                f"Told apart with these names and wordings, on {_listed(unlike, set_label)}; with "
+                "others there might be no bias: the interval, which draws both, reaches 0."
             )
         if rest:
             sentences.append(
