@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from countergen_edit.edits import EditRecord
-from countergen_edit.experiments.choice import TOLD_APART, is_told_apart
+from countergen_edit.experiments.choice import TOLD_APART, WRECK, is_told_apart
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table, Words
 from countergen_edit.metrics.by_layer import Recipe, eraser_labels, of_layers, recipe
 from countergen_edit.metrics.panels import Panel, Series
@@ -21,8 +21,6 @@ from countergen_edit.metrics.rows import SCREENING, Row
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
 
-MOST_COST = 100.0
-"""Costs beyond are drawn here: what is a hundred times too dear is too dear."""
 MOST_FRONT = 12
 """Most edits of the front that are listed."""
 
@@ -133,8 +131,8 @@ def layer_choices(results: Results) -> list[str]:
         for row in rows
     ]
     return [
-        f"No layer within the budgets is shown to remove bias: {'; '.join(each)}. Shown is the "
-        "cheapest layer that removes half as much as any."
+        "Of the layers measured on all validation data, none within the budgets is shown to "
+        f"remove bias: {'; '.join(each)}. Shown is the cheapest that removes half as much as any."
     ]
 
 
@@ -162,7 +160,7 @@ def _panel(results: Results, rows: Sequence[Row], split: str, ending: str) -> Pa
             paid = row.detail.get(f"cost{ending}") if ending else row.value
             gone = row.detail.get(f"removed{ending}")
             if paid is not None and gone is not None:
-                known.append((row, min(MOST_COST, float(paid)), float(gone)))
+                known.append((row, min(WRECK, float(paid)), float(gone)))
         tips = tuple(
             f"{results.label(row.edit)}: removed {gone:.3f}, cost {paid:.2f}"
             for row, paid, gone in known
