@@ -97,8 +97,8 @@ def test_the_bias_before_is_the_planted_one(rows: list[Row]) -> None:
     assert measured == pytest.approx(value(rows, "planted_mean_abs_r"), abs=0.05)
 
 
-def test_rlace_at_the_chosen_layer_removes_at_least_half(rows: list[Row]) -> None:
-    assert value(rows, "group_effect_removed", "rlace", dataset="occupations_test") >= 0.5
+def test_rlace_at_the_chosen_layer_removes_at_least_60_percent(rows: list[Row]) -> None:
+    assert value(rows, "group_effect_removed", "rlace", dataset="occupations_test") >= 0.6
 
 
 def test_random_directions_of_equal_rank_change_less_than_10_percent(rows: list[Row]) -> None:

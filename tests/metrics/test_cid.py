@@ -142,6 +142,10 @@ def test_after_a_fitted_edit_it_does_so_less(measured) -> None:
         )
 
     assert planted("leace") < planted("none")
+    # λ = 50 magnifies what few people leave of the direction; at less, nothing planted is left.
+    for group, country in zip(GROUPS, ("egypt", "usa"), strict=True):
+        for strength in (0.0, 10.0):
+            assert not texts(measured["leace"], group, strength) & planted_reasons(country)
 
 
 def test_the_summary_figure_falls_with_the_edit(measured) -> None:
