@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
+from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.base import Quantity
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table, Words
 from countergen_edit.metrics.panels import Panel, Series, dots
@@ -40,8 +41,7 @@ def overview(run: Run) -> Section | None:
     if panels := against_costs(run.results, quantities, on_test, controls):
         words = "Best is low, where no bias is left, at the costs of the model as it came."
         blocks.append(Figure("pareto", "Bias against cost, on test data", panels, words))
-    tried = [e for e in run.results.records.values() if single(e)]
-    erasers = by_eraser(tried)
+    erasers = by_eraser(as_tested(run.results))
     groups = {label: [e.id for e in edits] for label, edits in erasers.items()}
     controls = {label for label, edits in erasers.items() if edits[0].baseline}
     if panels := against_costs(run.results, run.quantities("validation"), groups, controls):
@@ -49,6 +49,16 @@ def overview(run: Run) -> Section | None:
         title = "Bias against cost, on validation data"
         blocks.append(Figure("pareto_validation", title, panels, words))
     return Section("overview", "Overview", tuple(blocks))
+
+
+def as_tested(results: Results) -> list[EditRecord]:
+    """Edits fitted as one, erasers in the order of test data: of one colour in both figures."""
+    tested = dict.fromkeys(
+        results.records[edit].eraser for edit in results.compared if edit in results.records
+    )
+    place = {eraser: i for i, eraser in enumerate(tested)}
+    tried = [record for record in results.records.values() if single(record)]
+    return sorted(tried, key=lambda record: place.get(record.eraser, len(place)))
 
 
 def side_by_side(results: Results, columns: Collection[Quantity]) -> Table:
