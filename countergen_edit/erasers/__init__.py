@@ -13,9 +13,11 @@ from countergen_edit.erasers.methods.leace import LEACE
 from countergen_edit.erasers.methods.mean_difference import MeanDifference
 from countergen_edit.erasers.methods.preserving import PreservingEraser
 from countergen_edit.erasers.methods.random_directions import RandomDirections
+from countergen_edit.erasers.methods.refined import Refined
 from countergen_edit.erasers.methods.rlace import RLACE
 from countergen_edit.erasers.methods.sal import SAL
 from countergen_edit.erasers.methods.sentence_debias import SentenceDebias
+from countergen_edit.erasers.objective import TERMS, Change, Objective
 from countergen_edit.erasers.routing import fit_metadata
 from countergen_edit.erasers.solvers.cvxpy_reference import (
     fantope_projection_cvxpy,
@@ -31,12 +33,16 @@ __all__ = [
     "LEACE",
     "RLACE",
     "SAL",
+    "TERMS",
     "AffineErasure",
     "BaseEraser",
     "Certificate",
+    "Change",
     "MeanDifference",
+    "Objective",
     "PreservingEraser",
     "RandomDirections",
+    "Refined",
     "SentenceDebias",
     "certify",
     "fantope_projection",

@@ -25,7 +25,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 
     A subclass gives its parameters in `__init__` and sets its result in `fit` with `_store`. What
     its `fit` takes beside rows and classes it requests in `__metadata_request__fit` (see
-    `erasers.routing`): `contexts`, `keep`, `background`, `pairs`, `sample_weight`.
+    `erasers.routing`): `contexts`, `keep`, `background`, `pairs`, `sample_weight`, `objective`.
     scikit-learn fixes the name `y` for what the papers, and this room's prose, call z.
 
     Attributes:
@@ -42,11 +42,18 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
     """Whether it is a control that real erasers are held against, and no choice may fall on."""
     no_guarantee_because: ClassVar[str | None] = None
     """Why fitting well gives this eraser no guarantee, as the end of a sentence."""
+    is_refitted: ClassVar[bool] = True
+    """Whether a certificate fits it anew without each fold; what takes long is probed as it is."""
 
     erasure_: AffineErasure
     classes_: np.ndarray
     rank_: int
     n_features_in_: int
+
+    @property
+    def draft(self) -> BaseEraser:
+        """What stands for it where many layers are tried on few data; itself, if it is quick."""
+        return self
 
     def fit(self, X: Any, y: Any) -> BaseEraser:
         """Fit to rows `X` `[row, d]` and their classes `y` `[row]`."""
@@ -97,6 +104,7 @@ ERASERS: Registry[type[BaseEraser]] = Registry(
         "mean_difference": "countergen_edit.erasers.methods.mean_difference:MeanDifference",
         "sentence_debias": "countergen_edit.erasers.methods.sentence_debias:SentenceDebias",
         "preserving": "countergen_edit.erasers.methods.preserving:PreservingEraser",
+        "refined": "countergen_edit.erasers.methods.refined:Refined",
         "random": "countergen_edit.erasers.methods.random_directions:RandomDirections",
     },
 )

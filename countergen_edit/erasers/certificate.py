@@ -194,7 +194,11 @@ def _folds(
     folds = StratifiedGroupKFold(
         min(n_folds, smallest), shuffle=True, random_state=unit_seed(seed, "folds") % 2**32
     )
-    anew = isinstance(eraser, BaseEstimator) and set(eraser.row_ids_) <= set(fit_params)
+    anew = (
+        isinstance(eraser, BaseEstimator)
+        and getattr(eraser, "is_refitted", True)
+        and set(eraser.row_ids_) <= set(fit_params)
+    )
 
     def trial(train: Int[np.ndarray, " train"], test: Int[np.ndarray, " test"]) -> Trial:
         erasure = eraser.erasure_ if isinstance(eraser, BaseEstimator) else eraser

@@ -17,8 +17,8 @@ nothing to leave alone, and no limit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -26,7 +26,7 @@ from jaxtyping import Bool, Float, Float32
 from sklearn.base import clone
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.erasers import BaseEraser, Certificate, certify
+from countergen_edit.erasers import BaseEraser, Certificate, Objective, certify
 from countergen_edit.erasers.routing import fit_metadata
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, Scratch, capture, encode
@@ -62,6 +62,8 @@ class FitData:
     limits: tuple[float | None, ...]
     """Of each layer, the norm above which a token is a sink; None where no token of the fitting
     texts is one, or where sinks are edited like other tokens."""
+    objective: Callable[[int | None], Objective] | None = field(default=None, compare=False)
+    """Of each layer, what maps are refined on; made for erasers that ask for it."""
 
     def limit(self, layer: int | None) -> float | None:
         """The norm above which an edit at a layer leaves a token as it is, if there is one."""
@@ -91,6 +93,8 @@ class FitData:
             "pairs": self.pair[rows],
             "background": background if limit is None else background[_within(background, limit)],
         }
+        if self.objective is not None and fit_metadata(eraser, {"objective": None}):
+            offered["objective"] = self.objective(layer)
         return rows, fit_metadata(eraser, offered)
 
     def fit(self, eraser: BaseEraser, layer: int | None) -> BaseEraser:
@@ -117,7 +121,7 @@ class FitData:
 
 
 @dataclass(frozen=True)
-class _Place:
+class Place:
     """A text whose activations are wanted, and what is known of it."""
 
     text: str
@@ -125,6 +129,15 @@ class _Place:
     pair: str
     variation: Variation
     keep: bool
+
+
+def places_by_context(model: LanguageModel, data: CounterfactualSet) -> dict[str, list[Place]]:
+    """Context → its texts, for every token of an output that is predicted somewhere."""
+    contexts: dict[str, list[Place]] = {}
+    for sample in data.samples:
+        for place in _places(model, data, sample, "outputs", keep=False):
+            contexts.setdefault(place.context, []).append(place)
+    return contexts
 
 
 def capture_sites(
@@ -221,7 +234,7 @@ def _within(
 
 def require_difference(
     values: Float[np.ndarray, "layer row d"],
-    of_row: Sequence[_Place],
+    of_row: Sequence[Place],
     site: str,
     positions: Positions,
 ) -> None:
@@ -243,13 +256,13 @@ def require_difference(
 
 def _places(
     model: LanguageModel, data: CounterfactualSet, sample: Sample, positions: Positions, keep: bool
-) -> list[_Place]:
+) -> list[Place]:
     variations = [(i, v) for group in data.groups for i, v in enumerate(sample.of(group))]
     beginnings = [[""]] * len(variations)
     if positions == "outputs":
         beginnings = _beginnings(model, [v.text for _, v in variations], sample.outputs)
     return [
-        _Place(v.text + beginning, context, f"{context} {i}", v, keep)
+        Place(v.text + beginning, context, f"{context} {i}", v, keep)
         for (i, v), own in zip(variations, beginnings, strict=True)
         for beginning in own
         for context in [f"{sample.template}{beginning}"]

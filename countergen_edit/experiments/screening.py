@@ -72,6 +72,11 @@ class Group:
     measured: set[int] = field(default_factory=set)
     current: list[int] = field(default_factory=list)
 
+    @property
+    def takes_long(self) -> bool:
+        """Whether drafts stand for its cells."""
+        return any(cell.draft is not cell for cell in self.cells)
+
 
 class Screening:
     """The halving of one study's candidates.
@@ -122,7 +127,7 @@ class Screening:
         for number, names in enumerate(self.samples, start=1):
             run.expect(self.work(number) + later())
             cells = self.finalists
-            self.study.fit_ahead(cells)
+            self.study.fit_ahead([cell.draft for cell in cells])
             screen = Screen(self.study, number, names, [cell.layer for cell in cells])
             place = f"screening/{number}"
             about = f"rung {number}, {names} names"
@@ -134,18 +139,21 @@ class Screening:
                 run(
                     unit(f"{place}/{name}"),
                     f"{about}: {name}",
-                    partial(self.attempt, cell, screen.figures),
+                    partial(self.attempt, cell.draft, screen.figures),
                     measuring(self.study, "validation", cell.layer, names),
                 )
             rows = [row for row in self.study.own_rows() if row.facets.get(RUNG) == number]
             for pool, first in zip(self.pools, self._first, strict=True):
-                self._narrow(pool, rows, max(1, first // STAY**number))
+                self._narrow(pool, rows, max(1, first // STAY**number), number)
             self._narrowed = number
         self.study.fit_ahead(self.finalists)
 
-    def _narrow(self, pool: Sequence[Group], rows: Sequence[Row], most: int) -> None:
-        """Keep the best of a pool, and let those halfway to what was measured beside them enter."""
-        ids = {self.study.id_of(g.cells[i]): (g, i) for g in pool for i in g.current}
+    def _narrow(self, pool: Sequence[Group], rows: Sequence[Row], most: int, rung: int) -> None:
+        """Keep the best of a pool, and let those halfway to what was measured beside them enter.
+
+        What takes long to fit is then fitted where its draft was best, and nowhere else.
+        """
+        ids = {self.study.id_of(g.cells[i].draft): (g, i) for g in pool for i in g.current}
         alone = all(cell.eraser.is_baseline for g in pool for cell in g.cells)
         candidates = points(rows, SCREENING, self.study.costs, baselines=alone)
         kept: list[Point] = survivors([p for p in candidates if p.edit in ids], most)
@@ -154,8 +162,11 @@ class Screening:
         for point in kept:
             group, i = ids[point.edit]
             group.current.append(i)
+        is_last = rung == len(self.samples)
         for group in pool:
             entering = between(group.measured, group.current)
+            if is_last and group.takes_long:
+                entering = []
             group.measured |= {*entering}
             group.current = sorted([*group.current, *entering])
 

@@ -18,17 +18,20 @@ from countergen_edit.edits.named import edit_id
 from countergen_edit.erasers import (
     ERASERS,
     BaseEraser,
+    Objective,
     RandomDirections,
     fitting_threads,
     side_by_side,
 )
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.fit_data import FitData, Positions, Sinks, capture_sites
+from countergen_edit.experiments.refinement import ModelObjective
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.work import measured
 from countergen_edit.metrics.base import Cost, MeasuredSplit, Metric, bias_of, default_bias
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.guardedness import certificate_rows
+from countergen_edit.metrics.refinement import refinement_rows
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, Scratch, encode, hook_name, resuming
@@ -51,6 +54,14 @@ class Cell:
     def params(self) -> dict[str, Any]:
         """The eraser's parameters that are not its defaults."""
         return changed_params(self.eraser)
+
+    @property
+    def draft(self) -> Cell:
+        """What stands for it where many layers are tried on few data."""
+        draft = self.eraser.draft
+        return (
+            self if draft is self.eraser else replace(self, name=f"{self.name}-start", eraser=draft)
+        )
 
     @property
     def unit(self) -> str:
@@ -132,7 +143,7 @@ class Study:
     @cached_property
     def _captured(self) -> dict[str, FitData]:
         """What erasers are fitted on, every site and layer from one pass."""
-        return capture_sites(
+        by_site = capture_sites(
             self.model,
             self.task.fit,
             self.task.keep,
@@ -143,6 +154,15 @@ class Study:
             sinks=self.sinks,
             scratch=self.scratch,
         )
+        return {
+            site: replace(data, objective=partial(self._objective, site, data))
+            for site, data in by_site.items()
+        }
+
+    def _objective(self, site: str, data: FitData, layer: int | None) -> Objective:
+        """What a map at a place is refined on."""
+        model = self.resuming([layer], share=0.25)
+        return ModelObjective(model, self.task, site, layer, data.limit(layer), self.seed)
 
     def resuming(self, layers: Sequence[int | None], share: float = 1.0) -> LanguageModel:
         """The model, going on from the layers of edits instead of starting anew for each.
@@ -255,7 +275,10 @@ class Study:
         return self.combination(cells)
 
     def certificate(self, cell: Cell) -> list[Row]:
-        """What probes still read of the group after a fit; folds never share a name."""
+        """What is known of a fit: what probes still read of the group, and how it was refined.
+
+        Folds of probes never share a name.
+        """
         data = self._captured[cell.site]
         state = unit_seed(self.seed, "certificate", cell.layer) % 2**32
         eraser = self.fit(cell)
@@ -263,6 +286,7 @@ class Study:
             certificate = data.certify(eraser, cell.layer, state)
         n = int((data.used(eraser, cell.layer)[0] & ~data.keep).sum())
         rows = certificate_rows(certificate, self.task, n, self.seed)
+        rows += refinement_rows(getattr(eraser, "curve_", ()), self.task, self.seed)
         return self.marked(rows, self.edit(cell), "validation")
 
     def measure(

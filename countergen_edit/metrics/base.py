@@ -254,6 +254,7 @@ METRICS: Registry[type[Metric]] = Registry(
         "perplexity": "countergen_edit.metrics.costs.perplexity:Perplexity",
         "kl": "countergen_edit.metrics.costs.kl:KL",
         "guardedness": "countergen_edit.metrics.guardedness:Guardedness",
+        "refinement": "countergen_edit.metrics.refinement:Refinement",
     },
 )
 """Every metric by its name in config; a user's own enters with `@METRICS.register("mine")`."""

@@ -127,12 +127,22 @@ class LanguageModel:
         What is read alone goes through the output matrix, which is a third of the work in a small
         model with a large vocabulary.
         """
+        with torch.inference_mode():
+            return self.differentiable_logits(ids, mask, at)
+
+    def differentiable_logits(
+        self,
+        ids: Int[Tensor, "row time"],
+        mask: Mask,
+        at: tuple[Int[Tensor, " read"], Int[Tensor, " read"]] | None = None,
+    ) -> Float[Tensor, "row time vocab"] | Float[Tensor, "read vocab"]:
+        """`logits` that carry the gradients of whatever hooks have that needs one."""
         self._require_causal()
         model = self.bridge.original_model
         matrix = model.get_output_embeddings()
         # Every causal model of transformers names its output matrix; one from elsewhere may not.
         early = at is not None and matrix is not None
-        with torch.inference_mode(), ExitStack() as stack:
+        with ExitStack() as stack:
             if at is not None and early:
                 stack.callback(matrix.register_forward_pre_hook(_reading_only(*at)).remove)
             output: Tensor = model(**self._inputs(ids, mask)).logits

@@ -63,13 +63,13 @@ class ResumingModel(LanguageModel):
     _states: dict[bytes, dict[int, _State]] = field(default_factory=dict, repr=False)
     _memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
-    def logits(
+    def differentiable_logits(
         self,
         ids: Int[Tensor, "row time"],
         mask: Mask,
         at: tuple[Int[Tensor, " read"], Int[Tensor, " read"]] | None = None,
     ) -> Float[Tensor, "row time vocab"] | Float[Tensor, "read vocab"]:
-        """As `LanguageModel.logits`, running only the blocks that an attached hook can reach."""
+        """As of a `LanguageModel`, running only the blocks that an attached hook can reach."""
         intact = last_intact_block(self)
         states = self._states.setdefault(_digest(ids, mask), {})
         resumed = max((b for b in states if b <= intact), default=None)
@@ -79,7 +79,7 @@ class ResumingModel(LanguageModel):
                 stack.enter_context(self._skipping(resumed, states[resumed]))
             for b in missing:
                 stack.enter_context(self._remembering(b, states))
-            return super().logits(ids, mask, at)
+            return super().differentiable_logits(ids, mask, at)
 
     def memo(self, key: Hashable, make: Callable[[], T]) -> T:
         """Tokens and batches of a text are made once, whatever is edited."""

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -121,9 +122,10 @@ def _trial(lm: LanguageModel, size: int) -> bool:
     numbers = torch.randint(lm.vocab_size, (3, size), generator=torch.Generator().manual_seed(0))
     numbers[:, :-_TRIAL_BRANCH] = numbers[0, :-_TRIAL_BRANCH]
     (tree,) = trees([tuple(text) for text in numbers.tolist()], 3 * size)
-    alone = LanguageModel.logits(lm, numbers, torch.ones_like(numbers))
+    run = torch.inference_mode()(partial(LanguageModel.differentiable_logits, lm))
+    alone = run(numbers, torch.ones_like(numbers))
     try:
-        together = LanguageModel.logits(lm, torch.tensor([tree.ids]), tree.sees[None])[0]
+        together = run(torch.tensor([tree.ids]), tree.sees[None])[0]
     except torch.OutOfMemoryError:
         raise
     except Exception:  # whatever a model raises that was not written for such a mask

@@ -20,6 +20,7 @@ from countergen_edit.erasers import (
     MeanDifference,
     PreservingEraser,
     RandomDirections,
+    Refined,
     SentenceDebias,
 )
 
@@ -49,6 +50,10 @@ TABLE = {
     "sentence_debias": Row(SentenceDebias(rank=1), lambda c: 1),
     "random": Row(RandomDirections(rank=3), lambda c: 3),
     "preserving": Row(PreservingEraser(), lambda c: c - 1, orthogonal=False, guaranteed=True),
+    # Without an objective it is the closed form that it starts from.
+    "refined": Row(
+        Refined("leace"), lambda c: c - 1, orthogonal=False, guaranteed=True, fixed="overall"
+    ),
 }
 
 

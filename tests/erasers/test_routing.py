@@ -29,6 +29,7 @@ OFFERED = {
     "pairs": np.arange(80) // 8,
     "background": np.random.default_rng(1).normal(size=(20, 6)),
     "sample_weight": np.linspace(0.5, 1.5, 80),
+    "objective": None,
 }
 PLAIN = ("self", "X", "y")
 
