@@ -9,7 +9,7 @@ Both speak of those rows only; what a probe finds on rows it was not fitted on i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.svm import SVC
 
+from countergen_edit.erasers.accuracy import interval
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.labelled import LabelledRows, as_numpy, read_rows, require_classes
 from countergen_edit.erasers.solvers.logistic import fit_probe, label_entropy
@@ -58,6 +59,8 @@ class Certificate:
             variance makes it negative.
         guaranteed: whether the theorem's condition holds on these rows.
         reason: why it does or does not, in one sentence.
+        intervals: of each accuracy that could be measured, by its name, the ends of Wilson's 95 %
+            interval, rows of one id counting for as much as they differ.
     """
 
     rank: int
@@ -73,6 +76,7 @@ class Certificate:
     variance_removed: float
     guaranteed: bool
     reason: str
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def certify(
@@ -136,23 +140,29 @@ def certify(
         folds = _folds(eraser, whole, mask, groups, fit_params or {}, random_state, n_folds)
         trials = [trial.result() for trial in side_by_side(list(folds), whole.X)]
     else:
-        trials = [Trial(erasure, rows, *_read_test(rows, X_test, z_test))]
+        test = _read_test(rows, X_test, z_test)
+        trials = [Trial(erasure, rows, *test, np.arange(len(test[1])))]
     thin = [trial.thinned(max_nonlinear_rows, random_state) for trial in trials]
     measured = np.concatenate([trial.codes for trial in trials]) if trials else rows.codes
+    ids = np.concatenate([trial.ids for trial in trials]) if trials else np.arange(0)
+    hits = {
+        f"{name}_accuracy_{when}": _hits(some, guess, erase=when == "after")
+        for name, some, guess in (("linear", trials, _linear), ("nonlinear", thin, _rbf))
+        for when in ("before", "after")
+    }
+    accuracies = {name: float(own.mean()) if own.size else np.nan for name, own in hits.items()}
     return Certificate(
         rank=erasure.rank,
         probe_loss=loss,
         label_entropy=entropy,
         class_mean_gap=gap,
-        linear_accuracy_before=_accuracy(trials, _linear, erase=False),
-        linear_accuracy_after=_accuracy(trials, _linear, erase=True),
-        nonlinear_accuracy_before=_accuracy(thin, _rbf, erase=False),
-        nonlinear_accuracy_after=_accuracy(thin, _rbf, erase=True),
+        **accuracies,
         nonlinear_rows=max((len(trial.fit.X) for trial in thin), default=0),
         majority_rate=float(np.bincount(measured).max() / len(measured)),
         variance_removed=1.0 - after / before if before else 0.0,
         guaranteed=guaranteed,
         reason=_reason(eraser, erasure.rank, len(rows.classes), gap, loss, entropy, guaranteed),
+        intervals={name: interval(own, ids) for name, own in hits.items() if own.size},
     )
 
 
@@ -164,6 +174,8 @@ class Trial:
     fit: LabelledRows
     X: Float[np.ndarray, "test d"]
     codes: Int[np.ndarray, " test"]
+    ids: Int[np.ndarray, " test"]
+    """Rows of one id depend on each other."""
 
     def thinned(self, most: int, seed: int) -> Trial:
         """The same with at most `most` rows to fit on."""
@@ -207,7 +219,7 @@ def _folds(
             refit = clone(eraser).fit(rows.X[train], rows.codes[train], **here)
             erasure = refit.erasure_
         train, test = train[probed[train]], test[probed[test]]
-        return Trial(erasure, rows[train], rows.X[test], rows.codes[test])
+        return Trial(erasure, rows[train], rows.X[test], rows.codes[test], ids[test])
 
     for train, test in folds.split(rows.X, rows.codes, ids):
         yield partial(trial, train, test)
@@ -233,8 +245,8 @@ def _read_test(
 Guess = Callable[[LabelledRows, Float[np.ndarray, "test d"]], Int[np.ndarray, " test"]]
 
 
-def _accuracy(trials: list[Trial], guess: Guess, *, erase: bool) -> float:
-    """Share of all measured rows that a probe gets right, over the trials together."""
+def _hits(trials: list[Trial], guess: Guess, *, erase: bool) -> Bool[np.ndarray, " measured"]:
+    """Which of all measured rows a probe gets right, of one trial after the other."""
 
     def hits(trial: Trial) -> Bool[np.ndarray, " test"]:
         fit, X = trial.fit, trial.X
@@ -247,9 +259,9 @@ def _accuracy(trials: list[Trial], guess: Guess, *, erase: bool) -> float:
         return np.asarray(present[answer] == trial.codes)
 
     if not trials:
-        return float("nan")
+        return np.zeros(0, dtype=bool)
     of_trials = side_by_side([partial(hits, trial) for trial in trials], trials[0].fit.X)
-    return float(np.concatenate([hit.result() for hit in of_trials]).mean())
+    return np.concatenate([hit.result() for hit in of_trials])
 
 
 def _linear(fit: LabelledRows, X: Float[np.ndarray, "test d"]) -> Int[np.ndarray, " test"]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.erasers import Certificate
+from countergen_edit.metrics import remains
 from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table
@@ -16,6 +17,7 @@ from countergen_edit.metrics.by_layer import SHARE, by_layer, single
 from countergen_edit.metrics.panels import Panel, line
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.statistics import Estimate
 
 PROBES = {"linear": "linear probe", "nonlinear": "non-linear probe"}
 
@@ -30,12 +32,13 @@ def certificate_rows(certificate: Certificate, task: Task, n: int, seed: int) ->
         seed: the run's seed.
     """
     values = {
-        "linear_probe_accuracy_before": certificate.linear_accuracy_before,
-        "linear_probe_accuracy": certificate.linear_accuracy_after,
-        "nonlinear_probe_accuracy_before": certificate.nonlinear_accuracy_before,
-        "nonlinear_probe_accuracy": certificate.nonlinear_accuracy_after,
-        "probe_majority_rate": certificate.majority_rate,
-        "variance_removed": certificate.variance_removed,
+        f"{kind}_probe_accuracy{end}": _of(certificate, f"{kind}_accuracy_{when}")
+        for kind in PROBES
+        for when, end in (("before", "_before"), ("after", ""))
+    }
+    values |= {
+        "probe_majority_rate": _of(certificate, "majority_rate"),
+        "variance_removed": _of(certificate, "variance_removed"),
     }
     detail = {"guaranteed": certificate.guaranteed, "reason": certificate.reason}
     return [
@@ -53,6 +56,12 @@ def certificate_rows(certificate: Certificate, task: Task, n: int, seed: int) ->
     ]
 
 
+def _of(certificate: Certificate, name: str) -> Estimate:
+    """A figure of a certificate, with its interval where it has one."""
+    nan = float("nan")
+    return Estimate(getattr(certificate, name), *certificate.intervals.get(name, (nan, nan)), nan)
+
+
 class Guardedness(Metric):
     """What certificates say; an experiment that fits an eraser records their rows."""
 
@@ -61,6 +70,11 @@ class Guardedness(Metric):
     ) -> list[Row]:
         """None: a certificate is made where an eraser is fitted, not where an edit is measured."""
         return []
+
+    @classmethod
+    def sentences(cls, results: Results) -> list[str]:
+        """What is still to be read at the place of each edit that is shown, and what that means."""
+        return remains.sentences(results)
 
     @classmethod
     def sections(cls, results: Results) -> list[Section]:
