@@ -37,7 +37,7 @@ from countergen_edit.writing import digest
 
 TESTBED = "testbed"
 """The name of the shipped model."""
-METRICS_UNLESS_GIVEN = ("r", "agreement", "perplexity", "kl")
+METRICS_UNLESS_GIVEN = ("r", "agreement", "perplexity", "kl", "spill_over")
 Erasers = Mapping[str, BaseEraser | str] | Sequence[BaseEraser | str] | BaseEraser | str
 Metrics = Mapping[str, Metric | str] | Sequence[Metric | str] | Metric | str
 """By names of the user's choice, in a row, or one; each an object or a registered name."""
@@ -89,9 +89,9 @@ def task(
             (`.jsonl`, `.csv`) on which the bias is measured.
         groups: the two groups; the axis's first two unless named.
         name: tells tasks of one run apart.
-        texts: what agreement and harm to neutral text are measured on, and what is kept, where
-            `data` does not say: `testbed`, or `natural`, which suits any other model; a YAML file,
-            or what such a file holds.
+        texts: what agreement, harm to neutral text and other axes are measured on, and what is
+            kept, where `data` does not say: `testbed`, or `natural`, which suits any other model; a
+            YAML file, or what such a file holds.
         names: how many names of each group are drawn, by split; those of `few` for all but two of
             the wordings of a fitting set; None takes all.
         seed: of the draw of names.
@@ -132,7 +132,8 @@ def audit(
         model: unedited again when this returns.
         task: what is asked of whom.
         erasers: what is compared: objects or names, by names of your choice where it is a mapping.
-        metrics: what is measured; R, agreement, perplexity and KL unless given.
+        metrics: what is measured; R, agreement, perplexity, KL and what is done to
+            other axes unless given.
         folder: where results go and from where a run continues; unless given, one under `runs`
             that is named after what the run depends on.
         site: where edits go.

@@ -30,7 +30,7 @@ from countergen_edit.data.thinning import few_texts, few_variations, in_turn
 from countergen_edit.errors import UserError, unknown
 
 MEASURED: tuple[Split, ...] = ("validation", "test")
-TEXTS = ("agreement", "neutral", "keep")
+TEXTS = ("agreement", "neutral", "keep", "other_axes")
 """What `texts` says unless a data config says otherwise."""
 KEYS = (*SPLITS, *TEXTS, "single_token_names")
 
@@ -40,7 +40,8 @@ class Task:
     """What is asked of which people in which texts.
 
     Raises:
-        UserError: a text is both fitted on and measured on.
+        UserError: a text is both fitted on and measured on, or an axis that is fitted on stands
+            among the others.
     """
 
     axis: Axis
@@ -57,6 +58,9 @@ class Task:
     """Prompts whose i-th output is the form that agrees with the i-th group, by split."""
     neutral: Mapping[Split, tuple[str, ...]] = field(default_factory=dict)
     """Running text about nobody, by split: erasers may weigh that of `fit`."""
+    other_axes: tuple[CounterfactualSet, ...] = ()
+    """Test sets of axes that nothing is fitted on: what an edit does to them is measured all the
+    same. Their names may be those of other sets, since another difference is measured."""
     planted: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(template, output) → planted R, where the truth is known."""
     planted_effect: Mapping[tuple[str, str], float] = field(default_factory=dict)
@@ -74,9 +78,20 @@ class Task:
         measured = (*self.validation, *self.test)
         check_leakage(self.fit, measured)
         check_leakage(self.keep, (*measured, *self.agreement.values()))
+        for data in self.other_axes:
+            if data.axis in self.own_axes:
+                raise UserError(
+                    f"set {data.name!r} of other_axes is about {data.axis!r}, which is fitted on: "
+                    f"name sets of axes other than {', '.join(sorted(self.own_axes))}"
+                )
         for a, b in combinations(self.neutral, 2):
             if both := set(self.neutral[a]) & set(self.neutral[b]):
                 raise UserError(f"neutral text {min(both)!r} stands in both {a!r} and {b!r}")
+
+    @property
+    def own_axes(self) -> frozenset[str]:
+        """The axes that are audited and fitted on."""
+        return frozenset({self.axis.name, *(data.axis for data in self.fit)})
 
     @property
     def measured(self) -> tuple[tuple[Split, tuple[CounterfactualSet, ...]], ...]:
@@ -90,9 +105,9 @@ class Task:
 
     @property
     def every_set(self) -> tuple[CounterfactualSet, ...]:
-        """All sets: fitted on, kept, measured, and those of agreement."""
+        """All sets: fitted on, kept, measured, those of agreement, and those of other axes."""
         measured = (*self.fit, *self.keep, *self.validation, *self.test)
-        return (*measured, *self.agreement.values())
+        return (*measured, *self.agreement.values(), *self.other_axes)
 
     @property
     def names(self) -> dict[Split, dict[str, list[str]]]:
@@ -171,7 +186,8 @@ class Task:
             groups: the two groups; the axis's first two unless named.
             name: tells tasks of one run apart.
             texts: a file's name under `conf/texts`, or what such a file holds: agreement, neutral
-                text and sets to keep, where `data` does not say.
+                text, sets to keep and sets of other axes, where `data` does not say. Of the other
+                axes those that are audited or fitted on are left out.
             names: how many names of each group are drawn, by split; None takes all.
             seed: of that draw.
 
@@ -204,7 +220,7 @@ class Task:
                 mapping = {**shared, **mapping}
                 data = load_set(mapping, own, substitution, split, people)
             else:
-                axis = Axis.from_config(read_config("axis", other))
+                axis = Axis.from_config(config_of("axis", other))
                 data = load_set(mapping, axis, None, split, people)
             path = mapping.get("path")
             named_after = path if isinstance(path, str) and not mapping.get("name") else None
@@ -224,6 +240,13 @@ class Task:
                 agreement[s] = in_turn(data_of_split, people.agreement or data_of_split.widest)
         except NoFormsError as error:
             remarks.append(f"{error}: agreement is no cost here")
+        own_axes = {own.name, *(data.axis for data in by_split["fit"])}
+        others = []
+        for entry in map(_entry, _entries(content, "other_axes")):
+            if entry.get("axis") is None:
+                raise UserError(f"a set of other_axes needs its 'axis'; this one has {[*entry]}")
+            if entry["axis"] not in own_axes:
+                others.append(load(entry, "test", {}))
         neutral = content.get("neutral")
         return cls(
             axis=own,
@@ -234,6 +257,7 @@ class Task:
             keep=tuple(keep),
             agreement=agreement,
             neutral=from_config(neutral) if neutral else {},
+            other_axes=tuple(o.data for o in told_apart(others) if o.data.axis not in own_axes),
             substitution=substitution,
             name=name,
             remarks=tuple(remarks),

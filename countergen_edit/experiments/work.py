@@ -82,9 +82,9 @@ def characters(sets: Iterable[CounterfactualSet]) -> float:
 def measured(task: Task, split: Split) -> tuple[float, float]:
     """Characters that are scored to measure a split, of sets and of running text.
 
-    Test figures are also of the sets that were fitted on.
+    Test figures are also of the sets that were fitted on, and of those of other axes.
     """
-    sets = [*task.sets(split), *(task.fit if split == "test" else ())]
+    sets = [*task.sets(split), *((*task.fit, *task.other_axes) if split == "test" else ())]
     agreement = task.agreement.get(split)
     texts = task.neutral.get(split, ())
     every = [*sets, *([agreement] if agreement else [])]

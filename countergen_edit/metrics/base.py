@@ -253,6 +253,7 @@ METRICS: Registry[type[Metric]] = Registry(
         "agreement": "countergen_edit.metrics.costs.agreement:Agreement",
         "perplexity": "countergen_edit.metrics.costs.perplexity:Perplexity",
         "kl": "countergen_edit.metrics.costs.kl:KL",
+        "spill_over": "countergen_edit.metrics.spill_over:SpillOver",
         "guardedness": "countergen_edit.metrics.guardedness:Guardedness",
         "refinement": "countergen_edit.metrics.refinement:Refinement",
     },

@@ -27,6 +27,7 @@ ORDER = (
     "bias",
     "layers",
     "costs",
+    "other_axes",
     "wordings",
     "fairpair",
     "cid",

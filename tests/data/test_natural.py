@@ -162,3 +162,31 @@ def test_the_testbed_has_its_own_texts_as_before() -> None:
         "test": "agreement_test",
     }
     assert task.neutral == from_config({"source": "testbed_neutral"})
+
+
+@pytest.mark.parametrize("name", ["gender", "nationality", "race", "religion", "age"])
+def test_stereotypes_are_natural_for_every_axis(name: str) -> None:
+    axis = {"source": "natural_stereotypes", "axis": name, "first_names": 8}
+    other = "race" if name == "gender" else "gender"
+    texts = {"other_axes": [axis]}
+    [data] = Task.from_config(other, {"test": TEST}, texts=texts).other_axes
+    assert len(data.templates) >= 6
+    assert all(len(set(sample.outputs)) == 8 for sample in data.samples)
+    assert data.widest == (8 if data.names else 1)
+    for template in data.templates:
+        assert not template.startswith("{")
+        assert not re.search(r"\b(he|she|him|her|his|hers)\b", template), template
+    # "a" is the article of every output that has one.
+    for sample in data.samples:
+        if sample.template.endswith(" a"):
+            assert not [output for output in sample.outputs if output[1] in "aeiou"]
+
+
+def test_an_axis_without_stereotypes_is_refused() -> None:
+    mine = {
+        "name": "eyes",
+        "groups": {g: {"names": {"test": [g.title()]}} for g in ("blue", "brown")},
+    }
+    data = {"test": [{"source": "natural_stereotypes"}]}
+    with pytest.raises(UserError, match="axis with natural stereotypes 'eyes'"):
+        Task.from_config(mine, data)

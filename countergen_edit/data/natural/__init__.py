@@ -1,8 +1,10 @@
-"""Natural English that ships with us: text about nobody, and wordings whose next word must agree.
+"""Natural English that ships with us: text about nobody, wordings whose next word must agree, and
+wordings in which people are stereotyped.
 
-Goes out: `neutral`, texts by split, their `openings`, and `agreement`, prompts by split for an axis
-that has the forms. Refused: an axis on which no wording shows an agreement (`NoFormsError`). Texts
-and wordings are our own.
+Goes out: `neutral`, texts by split, their `openings`, `agreement`, prompts by split for an axis
+that has the forms, and `stereotypes`, prompts of an axis that are only measured. Refused: an axis
+on which no wording shows an agreement (`NoFormsError`), one that has no stereotypes here. Texts and
+wordings are our own.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from countergen_edit.data.forms import NoFormsError, differs
 from countergen_edit.data.neutral import TextsBySplit, parted
 from countergen_edit.data.sources.base import Request
 from countergen_edit.data.templates import Template, expand, slot_names
+from countergen_edit.errors import unknown
 
 _HERE = Path(__file__).parent
 
@@ -46,7 +49,7 @@ def agreement(request: Request) -> CounterfactualSet:
     slots = {*a.forms, *({"name"} if a.names.get(request.split) else ())}
     templates = [
         Template(text, (f" {a.forms[form]}", f" {b.forms[form]}"))
-        for form, texts in _wordings()[request.split].items()
+        for form, texts in _read("agreement")[request.split].items()
         if differs(form, a, b)
         for text in texts
         if slot_names(text) <= slots
@@ -57,8 +60,26 @@ def agreement(request: Request) -> CounterfactualSet:
     return expand(name, templates, request.axis, request.split, request.groups)
 
 
+def stereotypes(request: Request) -> CounterfactualSet:
+    """Traits and jobs that people of an axis are said to have, the same wordings in every split.
+
+    Raises:
+        UserError: there are none for the axis.
+    """
+    axes = _read("stereotypes")
+    if request.axis.name not in axes:
+        raise unknown("axis with natural stereotypes", request.axis.name, axes)
+    templates = [
+        Template(wording, tuple(f" {output}" for output in kind["outputs"]))
+        for kind in axes[request.axis.name]
+        for wording in kind["wordings"]
+    ]
+    name = request.name or f"{request.axis.name}_stereotypes_{request.split}"
+    return expand(name, templates, request.axis, request.split, request.groups)
+
+
 @cache
-def _wordings() -> dict[str, Any]:
-    """Split → form → wordings."""
-    content: dict[str, Any] = yaml.safe_load((_HERE / "agreement.yaml").read_text("utf-8"))
+def _read(name: str) -> dict[str, Any]:
+    """One of our files: split → form → wordings, or axis → wordings with their outputs."""
+    content: dict[str, Any] = yaml.safe_load((_HERE / f"{name}.yaml").read_text("utf-8"))
     return content
