@@ -118,6 +118,22 @@ def audit_rows() -> list[Row]:
     return rows
 
 
+def other_axes_rows() -> list[Row]:
+    """What an audit records of an axis that it is not about."""
+    about: dict[str, Any] = {"dataset": "reasons_test", "axis": "nationality", "split": "test"}
+    about |= {"group_a": "egypt_male", "group_b": "usa_male", "n": 20}
+    rows = []
+    for edit in ({}, LEACE, RANDOM):
+        detail = {"p": 0.01, "p_adjusted": 0.02, "people": 4}
+        rows.append(Row("spill_over", 0.5, lo=0.4, hi=0.6, detail=detail, **about, **edit))
+        if edit:
+            test = {"p": 0.6, "p_adjusted": 0.6}
+            rows.append(
+                Row("spill_over_change", 0.0, lo=-0.1, hi=0.1, detail=test, **about, **edit)
+            )
+    return rows
+
+
 def text_rows() -> list[Row]:
     """What metrics that let a model write record, with texts that mean harm."""
     rows = []
@@ -204,7 +220,7 @@ def make_run(
     """A run folder with these rows and their edits, and with a store of single texts."""
     folder = RunFolder(path, {"seed": 0, "data": {"test": [HARM]}}, manifest)
     if rows is None:
-        rows = [*audit_rows(), *text_rows(), *classifier_rows(), *search_rows()]
+        rows = [*audit_rows(), *other_axes_rows(), *text_rows(), *classifier_rows(), *search_rows()]
     for edit in dict.fromkeys(row.edit for row in rows if row.edit in EDITS):
         folder.keep(EDITS[edit])
     folder.record("unit", [replace(row, unit="unit") for row in rows])
