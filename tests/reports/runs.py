@@ -120,17 +120,15 @@ def audit_rows() -> list[Row]:
 
 def other_axes_rows() -> list[Row]:
     """What an audit records of an axis that it is not about."""
-    about: dict[str, Any] = {"dataset": "reasons_test", "axis": "nationality", "split": "test"}
-    about |= {"group_a": "egypt_male", "group_b": "usa_male", "n": 20}
+    groups = {"axis": "nationality", "group_a": "egypt_male", "group_b": "usa_male"}
     rows = []
     for edit in ({}, LEACE, RANDOM):
-        detail = {"p": 0.01, "p_adjusted": 0.02, "people": 4}
-        rows.append(Row("spill_over", 0.5, lo=0.4, hi=0.6, detail=detail, **about, **edit))
+        about: dict[str, Any] = {"dataset": "reasons_test", "split": "test", **groups, **edit}
+        detail: dict[str, Any] = {"p": 0.01, "p_adjusted": 0.02, "people": 4}
+        rows.append(Row("spill_over", 0.5, lo=0.4, hi=0.6, n=20, detail=detail, **about))
         if edit:
             test = {"p": 0.6, "p_adjusted": 0.6}
-            rows.append(
-                Row("spill_over_change", 0.0, lo=-0.1, hi=0.1, detail=test, **about, **edit)
-            )
+            rows.append(Row("spill_over_change", 0.0, lo=-0.1, hi=0.1, n=20, detail=test, **about))
     return rows
 
 
