@@ -30,15 +30,15 @@ from countergen_edit.experiments.fit_data import places_by_context
 from countergen_edit.models import LanguageModel, encode, hook_name
 from countergen_edit.seeds import generator
 
-PEOPLE = 8
+PEOPLE = 6
 """Of each group in a context to erase."""
 KEPT_PEOPLE = 2
 """Of each group in a context to keep: its wordings differ more than its people."""
-DRAWN = {"erase": 5, "keep": 3, "neutral": 1}
+DRAWN = {"erase": 4, "keep": 2, "neutral": 1}
 """Portions of each kind in a step."""
-ROWS = 16
+ROWS = 12
 """Texts of a portion of contexts to keep."""
-TEXTS = 3
+TEXTS = 2
 """Texts of a portion of running text."""
 LONGEST = 64
 """Tokens of a running text."""
