@@ -100,6 +100,7 @@ ERASERS: Registry[type[BaseEraser]] = Registry(
         "inlp": "countergen_edit.erasers.methods.inlp:INLP",
         "rlace": "countergen_edit.erasers.methods.rlace:RLACE",
         "leace": "countergen_edit.erasers.methods.leace:LEACE",
+        "splince": "countergen_edit.erasers.methods.splince:SPLINCE",
         "sal": "countergen_edit.erasers.methods.sal:SAL",
         "mean_difference": "countergen_edit.erasers.methods.mean_difference:MeanDifference",
         "sentence_debias": "countergen_edit.erasers.methods.sentence_debias:SentenceDebias",
