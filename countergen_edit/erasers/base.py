@@ -25,7 +25,8 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 
     A subclass gives its parameters in `__init__` and sets its result in `fit` with `_store`. What
     its `fit` takes beside rows and classes it requests in `__metadata_request__fit` (see
-    `erasers.routing`): `contexts`, `keep`, `background`, `pairs`, `sample_weight`, `objective`.
+    `erasers.routing`): `contexts`, `keep`, `background`, `people`, `pairs`, `sample_weight`,
+    `objective`.
     scikit-learn fixes the name `y` for what the papers, and this room's prose, call z.
 
     Attributes:
