@@ -44,6 +44,7 @@ _WHERE = {
             "LEACE",
             "RLACE",
             "SAL",
+            "SPLINCE",
             "AffineErasure",
             "BaseEraser",
             "MeanDifference",

@@ -17,6 +17,7 @@ from countergen_edit.erasers.methods.refined import Refined
 from countergen_edit.erasers.methods.rlace import RLACE
 from countergen_edit.erasers.methods.sal import SAL
 from countergen_edit.erasers.methods.sentence_debias import SentenceDebias
+from countergen_edit.erasers.methods.splince import SPLINCE
 from countergen_edit.erasers.objective import TERMS, Change, Objective
 from countergen_edit.erasers.routing import fit_metadata
 from countergen_edit.erasers.solvers.cvxpy_reference import (
@@ -33,6 +34,7 @@ __all__ = [
     "LEACE",
     "RLACE",
     "SAL",
+    "SPLINCE",
     "TERMS",
     "AffineErasure",
     "BaseEraser",

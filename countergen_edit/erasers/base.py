@@ -25,7 +25,8 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 
     A subclass gives its parameters in `__init__` and sets its result in `fit` with `_store`. What
     its `fit` takes beside rows and classes it requests in `__metadata_request__fit` (see
-    `erasers.routing`): `contexts`, `keep`, `background`, `pairs`, `sample_weight`, `objective`.
+    `erasers.routing`): `contexts`, `keep`, `background`, `people`, `pairs`, `sample_weight`,
+    `objective`.
     scikit-learn fixes the name `y` for what the papers, and this room's prose, call z.
 
     Attributes:
@@ -100,6 +101,7 @@ ERASERS: Registry[type[BaseEraser]] = Registry(
         "inlp": "countergen_edit.erasers.methods.inlp:INLP",
         "rlace": "countergen_edit.erasers.methods.rlace:RLACE",
         "leace": "countergen_edit.erasers.methods.leace:LEACE",
+        "splince": "countergen_edit.erasers.methods.splince:SPLINCE",
         "sal": "countergen_edit.erasers.methods.sal:SAL",
         "mean_difference": "countergen_edit.erasers.methods.mean_difference:MeanDifference",
         "sentence_debias": "countergen_edit.erasers.methods.sentence_debias:SentenceDebias",

@@ -92,6 +92,7 @@ class FitData:
             "keep": self.keep[rows],
             "pairs": self.pair[rows],
             "background": background if limit is None else background[_within(background, limit)],
+            "people": self.name[rows],
         }
         if self.objective is not None and fit_metadata(eraser, {"objective": None}):
             offered["objective"] = self.objective(layer)

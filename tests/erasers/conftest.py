@@ -15,6 +15,7 @@ from countergen_edit.erasers import (
     LEACE,
     RLACE,
     SAL,
+    SPLINCE,
     AffineErasure,
     BaseEraser,
     MeanDifference,
@@ -45,6 +46,7 @@ TABLE = {
     "leace sample": Row(
         LEACE(shrinkage=0.0), lambda c: c - 1, orthogonal=False, guaranteed=True, fixed="overall"
     ),
+    "splince": Row(SPLINCE(), lambda c: c - 1, orthogonal=False, guaranteed=True, fixed="overall"),
     "sal": Row(SAL(), lambda c: c - 1, guaranteed=True),
     "mean_difference": Row(MeanDifference(), lambda c: c - 1, guaranteed=True),
     "sentence_debias": Row(SentenceDebias(rank=1), lambda c: 1),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from importlib import import_module
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +12,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from countergen_edit.erasers import LEACE, PreservingEraser, preserving_cvxpy
+from countergen_edit.erasers.demands import read_contexts
+from countergen_edit.erasers.held_out import folds
+from countergen_edit.erasers.labelled import read_rows
 from countergen_edit.errors import UserError
 
 
@@ -126,19 +132,20 @@ def test_boolean_keep_equals_ids_and_rank_truncates():
     assert low.rank_ == 2 < by_id.rank_
 
 
-def test_shrinkage_chosen_by_held_out_contexts_is_the_best_of_the_grid_there():
+def test_what_is_chosen_is_what_does_best_on_contexts_held_out():
     X, z, contexts = in_contexts(n_names=8, noise=1.0)
     keep = kept_ids(contexts)
-    eraser = PreservingEraser(shrinkage="cv").fit(X, z, contexts=contexts, keep=keep)
-    best = min(eraser.cv_scores_.values(), key=np.mean)
-    limit = best.mean() + best.std(ddof=1) / np.sqrt(len(best))
-    close = [amount for (_, amount), s in eraser.cv_scores_.items() if s.mean() <= limit]
-    assert eraser.shrinkage_ == max(close)
-    again = PreservingEraser(shrinkage="cv").fit(X, z, contexts=contexts, keep=keep)
-    assert again.shrinkage_ == eraser.shrinkage_
+    eraser = PreservingEraser(rank="cv", keep_strength="cv")
+    eraser.fit(X, z, contexts=contexts, keep=keep)
+    scores = {choice: s.mean() for choice, s in eraser.cv_scores_.items()}
+    rank, amount, strength = min(scores, key=scores.get)
+    assert (eraser.shrinkage_, eraser.keep_strength_) == (amount, strength)
+    again = PreservingEraser(rank=rank, shrinkage=amount, keep_strength=strength)
+    again.fit(X, z, contexts=contexts, keep=keep)
+    np.testing.assert_array_equal(again.erasure_.right, eraser.erasure_.right)
 
 
-def test_a_rank_chosen_by_held_out_contexts_is_the_smallest_that_is_as_good():
+def test_a_rank_chosen_by_held_out_contexts_leaves_noise_alone():
     """Contexts that agree in two directions; what else tells them apart is sampling noise."""
     rng = np.random.default_rng(1)
     shared, z = rng.normal(size=(2, 40)), np.tile([-1.0, 1.0], 30)
@@ -149,10 +156,161 @@ def test_a_rank_chosen_by_held_out_contexts_is_the_smallest_that_is_as_good():
     eraser = PreservingEraser(rank="cv").fit(
         np.vstack(X), np.tile(z, 10), contexts=np.repeat(np.arange(10), 60)
     )
-    best = min(eraser.cv_scores_.values(), key=np.mean)
-    limit = best.mean() + best.std(ddof=1) / np.sqrt(len(best))
     assert eraser.rank_ == 2
-    assert min(s.mean() for (rank, _), s in eraser.cv_scores_.items() if rank == 1) > limit
+
+
+def test_of_two_groups_demands_are_weighed_by_their_rows() -> None:
+    X, z, contexts = in_contexts(n_names=6)
+    some = np.flatnonzero(contexts == "keep 6")[2:]
+    few = np.concatenate([np.flatnonzero(contexts != "keep 6"), some])
+    found = read_contexts(read_rows(None, X[few], z[few]), contexts[few], kept_ids(contexts))
+    # 22 rows to keep: 4 f and 6 m of the one context, 6 and 6 of the other
+    expected = np.array([4, 6, 10, 6, 6, 12]) / 22
+    np.testing.assert_allclose(found.demands().keep_weight, expected)
+
+
+def soft_terms(X, eraser, found):
+    """Σ and B W Bᵀ, about the mean of the groups."""
+    centred = X - X.mean(axis=0)
+    B, w = found.demands().keep, found.demands().keep_weight
+    return centred.T @ centred / len(X), (B * w) @ B.T
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.7, 30.0])
+def test_a_price_on_what_is_kept_is_what_a_convex_solver_makes_of_it(strength: float) -> None:
+    cp = import_module("cvxpy")
+    X, z, contexts = in_contexts(n_names=20, d=7, erase=2, keep=2)
+    found = read_contexts(read_rows(None, X, z), contexts, kept_ids(contexts))
+    eraser = PreservingEraser(shrinkage=0.0, keep_strength=strength)
+    eraser.fit(X, z, contexts=contexts, keep=kept_ids(contexts))
+    sigma, kept = soft_terms(X, eraser, found)
+    root = np.linalg.cholesky(sigma + strength * kept)
+    A = found.demands().erase
+    M = cp.Variable((7, 7))
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(M @ root)), [M @ A == A])
+    problem.solve(solver="CLARABEL")
+    np.testing.assert_allclose(eraser.erasure_.left @ eraser.erasure_.right, M.value, atol=1e-5)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 0.1, 1.0]))
+def test_the_higher_the_price_the_less_of_what_is_kept_changes(seed: int, shrinkage: float) -> None:
+    X, z, contexts = in_contexts(n_names=10, d=12, seed=seed)
+    keep = kept_ids(contexts)
+    found = read_contexts(read_rows(None, X, z), contexts, keep)
+    changed, moved, maps = [], [], []
+    for strength in (0.0, 0.1, 1.0, 10.0, 1e3, 1e10, None):
+        eraser = PreservingEraser(shrinkage=shrinkage, keep_strength=strength)
+        erasure = eraser.fit(X, z, contexts=contexts, keep=keep).erasure_
+        M = erasure.left @ erasure.right
+        sigma, kept = soft_terms(X, eraser, found)
+        sphere = shrinkage * np.trace(sigma) / 12 * np.eye(12)
+        changed.append(np.trace(M @ kept @ M.T))
+        moved.append(np.trace(M @ ((1 - shrinkage) * sigma + sphere) @ M.T))
+        maps.append(M)
+        np.testing.assert_allclose(M @ found.demands().erase, found.demands().erase, atol=1e-7)
+    assert (np.diff(changed) <= 1e-9 * changed[0]).all()
+    assert (np.diff(moved) >= -1e-9 * moved[-1]).all()
+    assert changed[0] > 1e9 * abs(changed[-1])
+    np.testing.assert_allclose(maps[-2], maps[-1], atol=1e-5)
+
+
+def test_where_demands_conflict_a_price_resolves_them() -> None:
+    X, z, contexts = in_contexts(noise=0.0)
+    twin = contexts == "erase 0"
+    X, z = np.vstack([X, X[twin] + 0.5]), np.concatenate([z, z[twin]])
+    contexts = np.concatenate([contexts, np.full(twin.sum(), "keep twin")])
+    eraser = PreservingEraser(shrinkage=0.1, keep_strength=10.0)
+    after = eraser.fit(X, z, contexts=contexts, keep=kept_ids(contexts)).transform(X)
+    assert eraser.angle_ < 0.01
+    assert np.linalg.norm(differences(after, z, contexts)["erase 0"]) < 1e-7
+
+
+def by_hand(X, z, contexts, people, keep, i, eraser, choice):
+    """The three shares' sums of squares in one fold, of an eraser fitted anew without it."""
+    parts = folds(read_contexts(read_rows(None, X, z), contexts, keep), people, eraser.n_folds, 0)
+    rank, amount, strength = choice
+    every = X - X.mean(axis=0)
+    sigma = every.T @ every / len(X)
+    sphere = np.trace(sigma) / len(sigma) * np.eye(len(sigma))
+    shrunk = (1 - amount) * sigma + amount * sphere
+    A, B = parts[i].demands.erase, parts[i].demands.keep * np.sqrt(parts[i].demands.keep_weight)
+    values, axes = np.linalg.eigh(shrunk)
+    white = axes / np.sqrt(values) @ axes.T
+    left, size, _ = np.linalg.svd(white @ A, full_matrices=False)
+    A = np.linalg.inv(white) @ left[:, size > 1e-6 * size[0]][:, :rank]
+    inverse = np.linalg.inv(shrunk + (1e9 if strength is None else strength) * B @ B.T)
+    M = A @ np.linalg.solve(A.T @ inverse @ A, A.T @ inverse)
+    rest = np.eye(len(M)) - M
+    erase, keep_ = parts[i].erase, parts[i].keep
+    return (
+        np.trace(rest @ erase @ rest.T),
+        np.trace(M @ keep_ @ M.T),
+        np.trace(M @ sigma @ M.T) / np.trace(sigma),
+        np.trace(erase),
+        np.trace(keep_),
+    )
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_scores_are_the_three_shares_of_an_eraser_fitted_without_the_fold(known: bool) -> None:
+    X, z, contexts = in_contexts(n_names=12, d=24, keep=4, noise=1.0)
+    keep = kept_ids(contexts)
+    people = np.char.add(z, np.tile(np.arange(12), len(X) // 12).astype(str)) if known else None
+    eraser = PreservingEraser(rank="cv", keep_strength="cv", n_folds=4)
+    eraser.fit(X, z, contexts=contexts, keep=keep, people=people)
+    for choice in [(1, 0.1, None), (2, 1.0, 1.0), (None, 0.6, 100.0), (2, 1e-4, 0.0)]:
+        sums = np.array(
+            [by_hand(X, z, contexts, people, keep, i, eraser, choice) for i in range(4)]
+        )
+        whole = sums[:, 3:].mean(axis=0)
+        expected = sums[:, 0] / whole[0] + sums[:, 1] / whole[1] + sums[:, 2]
+        np.testing.assert_allclose(eraser.cv_scores_[choice], expected, rtol=1e-4)
+
+
+def test_folds_share_neither_contexts_nor_people() -> None:
+    """Each row says whose it is and where, so that means show who and what is in them."""
+    rng = np.random.default_rng(0)
+    people, contexts = np.tile(np.arange(20), 10), np.repeat(np.arange(10), 20)
+    z = people % 2
+    X = np.hstack([np.eye(20)[people], np.eye(10)[contexts]]) + 1e-9 * rng.normal(size=(200, 30))
+    found = read_contexts(read_rows(None, X, z), contexts, [8, 9])
+    found = replace(found, X=X)
+    made = folds(found, people, 5, 0)
+    assert len(made) == 5
+    for fold in made:
+        fitted = np.abs(np.hstack([fold.demands.erase, fold.demands.keep])).max(axis=1) > 1e-6
+        held_out = (np.abs(fold.erase) + np.abs(fold.keep)).max(axis=1) > 1e-6
+        assert fitted[:20].sum() == 16
+        assert held_out[:20].sum() == 4
+        assert not (fitted & held_out)[:20].any()
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10**6))
+def test_what_chance_adds_to_differences_held_out_is_taken_off(seed: int) -> None:
+    """Where the groups are alike the unbiased squares are as often below zero as above."""
+    rng = np.random.default_rng(seed)
+    contexts, z = np.repeat(np.arange(400), 6), np.tile([0, 0, 0, 1, 1, 1], 400)
+    rows = read_rows(None, rng.normal(size=(2400, 3)) * [1, 2, 3], z)
+    found = read_contexts(rows, contexts, [])
+    raw, unbiased = (found.differences(kept=False, unbiased=b) for b in (False, True))
+    # Each of 400 differences has 2 x 1/2 x 1/3 of a row's variance: 133 of each coordinate's.
+    np.testing.assert_allclose(np.diag(raw), 133 * np.array([1, 4, 9]), rtol=0.4)
+    assert (np.abs(np.diag(unbiased)) < 0.4 * np.diag(raw)).all()
+
+
+def test_people_of_whom_a_group_has_too_few_are_not_held_out() -> None:
+    X, z, contexts = in_contexts(n_names=5)
+    people = np.char.add(z, np.tile(np.arange(5), len(X) // 5).astype(str))
+    keep = kept_ids(contexts)
+    told, untold = (
+        PreservingEraser(rank="cv").fit(X, z, contexts=contexts, keep=keep, people=p)
+        for p in (people, None)
+    )
+    assert told.cv_scores_.keys() == untold.cv_scores_.keys()
+    for choice, scores in told.cv_scores_.items():
+        np.testing.assert_array_equal(scores, untold.cv_scores_[choice])
 
 
 def test_background_enters_the_covariance_and_nothing_else():

@@ -59,7 +59,7 @@ class LEACE(StreamingEraser):
         assert moments.scatter is not None
         n = float(moments.mass.sum())
         covariance = moments.scatter / n
-        amount = _amount(self.shrinkage, covariance, n)
+        amount = covariance_shrinkage(self.shrinkage, covariance, n)
         left = cross_covariance_span(moments)
         covariance = shrunk(covariance, amount) if amount else covariance
         solved = solve_covariance(covariance, left)
@@ -93,7 +93,14 @@ def solve_covariance(
     return np.asarray(vectors[:, safe] @ ((vectors[:, safe].T @ right) / values[safe, None]))
 
 
-def _amount(shrinkage: str | float, covariance: np.ndarray, n: float) -> float:
+def covariance_shrinkage(
+    shrinkage: str | float, covariance: Float[np.ndarray, "d d"], n: float
+) -> float:
+    """The amount that a setting means for the covariance of `n` rows.
+
+    Raises:
+        UserError: neither "optimal" nor a number from 0 to 1.
+    """
     if shrinkage == "optimal":
         return optimal_shrinkage(covariance, n)
     if isinstance(shrinkage, str) or not 0 <= shrinkage <= 1:

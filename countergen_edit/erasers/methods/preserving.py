@@ -1,4 +1,4 @@
-"""Erase the group difference in some contexts, and leave others exactly as they are.
+"""Erase the group difference in some contexts, and leave others as they are.
 
     min over M of  E‖M (x - m)‖²   subject to   M A = A,  M B = 0;      x ↦ x - M (x - m)
 
@@ -11,12 +11,13 @@ is measured, only on Σ. With Ã = Σ^(-1/2) A, B̃ likewise, and R = I - B̃ B�
 With B empty this is LEACE of the group differences; SPLINCE (2025, https://arxiv.org/abs/2506.10703)
 keeps a covariance in the same way. Where Ã comes close to the span of B̃ the two demands conflict:
 M grows like 1/sin of the angle between them, which is therefore reported, and refused when small.
+Instead of a demand, what is to be kept can have a price: `keep_strength`, `solvers.oblique`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,18 +26,20 @@ from sklearn.covariance import ledoit_wolf_shrinkage
 
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser
-from countergen_edit.erasers.demands import Demands, read_demands
+from countergen_edit.erasers.demands import Contexts, read_contexts
+from countergen_edit.erasers.held_out import Choice, folds, scores
 from countergen_edit.erasers.labelled import read_features, require_rank
 from countergen_edit.erasers.solvers.cvxpy_reference import preserving_cvxpy
 from countergen_edit.erasers.solvers.logistic import span_coordinates
-from countergen_edit.erasers.svd import thin_svd
+from countergen_edit.erasers.solvers.oblique import Frame, Metric
 from countergen_edit.errors import UserError
-from countergen_edit.seeds import generator
 
-GRID = (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0)
+GRID = (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 0.6, 1.0)
 """Amounts of shrinkage to choose from."""
 RANKS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Ranks to choose from, besides all."""
+STRENGTHS = (0.0, 1.0, 10.0, 100.0, None)
+"""Strengths to choose from; None keeps exactly."""
 
 
 class PreservingEraser(BaseEraser):
@@ -50,28 +53,35 @@ class PreservingEraser(BaseEraser):
             are noise and left alone. What they hold of a group difference stays.
         keep_tolerance: the same for B; 0 but for rounding keeps every demand exactly.
         shrinkage: of Σ towards a sphere: "ledoit_wolf", a number from 0 to 1, or "cv", which takes
-            from `GRID`. The choice is what, fitted without a fold of the contexts, leaves least of
-            the group differences there and changes least of what is to be kept; of all within one
-            standard error of that, the fewest directions and then the most shrinkage. With fewer
-            than three contexts to erase there are no folds: "cv" is "ledoit_wolf", and every rank.
+            from `GRID`. What "cv" chooses between, here and for `rank` and `keep_strength`, is
+            scored on contexts, and where `fit` is told of them people, that it was not fitted on
+            (`held_out`): what is left of differences, what is changed of those to be kept, and what
+            is changed of all else. It takes the best. With fewer than three contexts to erase there
+            are no folds: "cv" is "ledoit_wolf", every rank, and exact.
         min_angle: smallest angle, in radians and in the metric of Σ, between what must go and what
-            must stay.
-        keep_within: 0 keeps exactly. Above 0, ‖M b‖ ≤ keep_within ‖b‖ in the metric of Σ for every
-            b, which has no closed form and is solved by cvxpy: the remedy where demands conflict.
+            must stay, where that is to stay exactly.
+        keep_strength: None keeps exactly. A number λ from 0 makes it a price: E‖M (x - m)‖² plus
+            λ Σ_b w_b ‖M b‖² is least, with contexts weighed by their rows, so that what is to be
+            kept is 1 + λ times as dear to change as anything else. "cv" takes from `STRENGTHS`. On
+            a real model what is kept exactly here is not kept better elsewhere: 10 does as well,
+            and changes less of everything else.
+        keep_within: 0 leaves that as it is. Above 0, ‖M b‖ ≤ keep_within ‖b‖ in the metric of Σ for
+            every b, which has no closed form and is solved by cvxpy.
         n_folds: folds of contexts for "cv".
         random_state: seed of these folds.
 
     Attributes:
         angle_: smallest principal angle in radians; π/2 where nothing is to be kept.
         shrinkage_: the amount used.
-        cv_scores_: for "cv", the scores `[fold]` of each rank and amount: the share of the group
-            differences left, plus the share of what is kept that was changed, in contexts held out.
+        keep_strength_: the strength used; None for exactly.
+        cv_scores_: for "cv", of each (rank, shrinkage, strength) the score of each fold.
     """
 
     __metadata_request__fit: ClassVar[Mapping[str, bool]] = {
         "contexts": True,
         "keep": True,
         "background": True,
+        "people": True,
     }
     no_guarantee_because = "contexts that are kept keep their group difference"
 
@@ -83,6 +93,7 @@ class PreservingEraser(BaseEraser):
         keep_tolerance: float = 1e-10,
         shrinkage: str | float = "cv",
         min_angle: float = 0.01,
+        keep_strength: float | str | None = None,
         keep_within: float = 0.0,
         n_folds: int = 5,
         random_state: int = 0,
@@ -92,12 +103,20 @@ class PreservingEraser(BaseEraser):
         self.keep_tolerance = keep_tolerance
         self.shrinkage = shrinkage
         self.min_angle = min_angle
+        self.keep_strength = keep_strength
         self.keep_within = keep_within
         self.n_folds = n_folds
         self.random_state = random_state
 
     def fit(
-        self, X: Any, y: Any, *, contexts: Any = None, keep: Any = (), background: Any = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        contexts: Any = None,
+        keep: Any = (),
+        background: Any = None,
+        people: Any = None,
     ) -> PreservingEraser:
         """Fit to rows `X` `[row, d]`, classes `y` and the context of each row.
 
@@ -108,164 +127,98 @@ class PreservingEraser(BaseEraser):
             keep: the ids to be kept, or a boolean per row. All other contexts are erased.
             background: rows `[other, d]` without a class, of whatever else the map will meet. They
                 enter Σ only: directions in which they vary become dear to change.
+            people: an id per row of who is spoken of (a name), for "cv".
 
         Raises:
-            UserError: bad rows, labels, contexts or background, a `rank` or `shrinkage` that is
-                none, or a conflict: an angle below `min_angle`.
+            UserError: bad rows, labels, contexts, people or background, a `rank`, `shrinkage` or
+                `keep_strength` that is none, or a conflict: an angle below `min_angle`.
         """
         rows = self._read(X, y)
         self.row_ids_ = () if contexts is None else ("contexts", "keep")
         d = rows.X.shape[1]
-        if isinstance(self.rank, str) and self.rank != "cv":
-            raise UserError(f"rank = {self.rank!r}: use 'cv', a number, or None for all")
-        if isinstance(self.rank, int):
-            require_rank(self.rank, d)
-        mean = rows.balanced_mean
-        demands = read_demands(rows, contexts, keep)
+        self._check_settings(d)
+        mean, found = rows.balanced_mean, read_contexts(rows, contexts, keep)
         every = rows.X
         if background is not None:
             every = np.vstack([rows.X, read_features(self, background).astype(np.float64)])
         inside, basis = span_coordinates(every - mean)
-        if basis is not None:
-            demands = demands.along(basis)
         centred = inside - inside.mean(axis=0)
         variances, axes = np.linalg.eigh(centred.T @ centred / len(centred))
-        solver = _Solver(np.clip(variances, 0.0, None), d, self)
-        demands = demands.along(axes)
-        rank, self.shrinkage_ = self._choice(every, demands, solver)
-        left, right, self.angle_ = solver.solve(demands, rank, self.shrinkage_)
-        if self.angle_ < self.min_angle and self.keep_within == 0:
+        found = replace(found, X=inside[: len(rows.X)] @ axes)
+        metric = Metric(np.clip(variances, 0.0, None), d, self.tolerance, self.keep_tolerance)
+        others = inside[len(rows.X) :] if len(inside) > len(rows.X) else inside
+        rank, self.shrinkage_, self.keep_strength_ = self._choice(
+            every, found, people, metric, (others - others.mean(axis=0)) @ axes
+        )
+        frame = metric.frame(found.demands(), self.shrinkage_)
+        self.angle_ = frame.angle(rank)
+        exact = self.keep_strength_ is None and self.keep_within == 0
+        if exact and self.angle_ < self.min_angle:
             raise UserError(
                 f"what must go comes within {self.angle_:.2g} rad of what must stay (min_angle = "
-                f"{self.min_angle}): keep fewer contexts, or set keep_within above 0, or a rank"
+                f"{self.min_angle}): keep fewer contexts, or set keep_strength, or a rank"
             )
+        left, right = frame.factors(rank, self.keep_strength_)
+        if self.keep_within > 0 and frame.U.shape[1]:
+            right = self._reading(frame, found, rank)
         to_rows = axes if basis is None else basis @ axes
-        erasure = AffineErasure(to_rows @ left, right @ to_rows.T, mean)
-        self._store(erasure, rows.classes)
+        self._store(AffineErasure(to_rows @ left, right @ to_rows.T, mean), rows.classes)
         return self
 
-    def _choice(
-        self, X: Float[np.ndarray, "row d"], demands: Demands, solver: _Solver
-    ) -> tuple[int | None, float]:
-        """Rank (None for all) and shrinkage, as given or by cross-validation."""
-        folds = len(np.unique(demands.erase_context)) >= 3
-        fixed: int | None = None if isinstance(self.rank, str) else self.rank
-        ranks: list[int | None] = [fixed]
-        if self.rank == "cv" and folds:
-            ranks = [*(r for r in RANKS if r < demands.erase.shape[1]), None]
-        amounts = GRID if self.shrinkage == "cv" and folds else (self._amount(X),)
-        if len(ranks) * len(amounts) == 1:
-            return ranks[0], amounts[0]
-        scores = {amount: self._scores(demands, solver, ranks, amount) for amount in amounts}
-        self.cv_scores_ = {
-            (rank, amount): scores[amount][rank] for rank in ranks for amount in amounts
-        }
-        best = min(self.cv_scores_.values(), key=np.mean)
-        limit = best.mean() + best.std(ddof=1) / np.sqrt(len(best))
-        close = [choice for choice, scores in self.cv_scores_.items() if scores.mean() <= limit]
-        return min(close, key=lambda choice: (choice[0] or np.inf, -choice[1]))
-
-    def _amount(self, X: Float[np.ndarray, "row d"]) -> float:
-        choice = self.shrinkage
-        if choice in ("cv", "ledoit_wolf"):
-            return float(ledoit_wolf_shrinkage(X)) if X.shape[1] > 1 else 0.0
-        if isinstance(choice, str) or not 0 <= choice <= 1:
+    def _check_settings(self, d: int) -> None:
+        if isinstance(self.rank, str) and self.rank != "cv":
+            raise UserError(f"rank = {self.rank!r}: use 'cv', a number, or None for all")
+        if isinstance(self.rank, int):
+            require_rank(self.rank, d)
+        shrinkage, strength = self.shrinkage, self.keep_strength
+        named = shrinkage in ("cv", "ledoit_wolf")
+        if not named and (isinstance(shrinkage, str) or not 0 <= shrinkage <= 1):
             raise UserError(
-                f"shrinkage = {choice!r}: use 'cv', 'ledoit_wolf', or a number from 0 to 1"
+                f"shrinkage = {shrinkage!r}: use 'cv', 'ledoit_wolf', or a number from 0 to 1"
             )
-        return float(choice)
+        number = strength is None or (not isinstance(strength, str) and 0 <= strength < np.inf)
+        if strength != "cv" and not number:
+            raise UserError(
+                f"keep_strength = {strength!r}: use a number from 0, 'cv', or None to keep exactly"
+            )
 
-    def _scores(
-        self, demands: Demands, solver: _Solver, ranks: Sequence[int | None], amount: float
-    ) -> dict[int | None, Float[np.ndarray, " fold"]]:
-        """Of each rank, the share of A left plus that of B changed, in each fold held out."""
-        rng = generator(self.random_state, "folds of contexts")
-        sets = [
-            rng.permutation(np.unique(c)) for c in (demands.erase_context, demands.keep_context)
-        ]
-        parts = [np.array_split(s, min(self.n_folds, len(sets[0]))) for s in sets]
-        scores: dict[int | None, list[float]] = {rank: [] for rank in ranks}
-        for erase_fold, keep_fold in zip(*parts, strict=True):
-            out = np.concatenate([erase_fold, keep_fold])
-            frame = solver.frame(demands.without(out), amount)
-            test = demands.only(out)
-            for rank, values in scores.items():
-                left, right, _ = solver.within(frame, rank)
-                remains = test.erase - left @ (right @ test.erase)
-                changed = left @ (right @ test.keep)
-                shares = [
-                    float((part**2).sum() / max((whole**2).sum(), 1e-300))
-                    for part, whole in ((remains, test.erase), (changed, test.keep))
-                ]
-                values.append(sum(shares))
-        return {rank: np.array(values) for rank, values in scores.items()}
+    def _choice(
+        self,
+        every: Float[np.ndarray, "row d"],
+        found: Contexts,
+        people: Any,
+        metric: Metric,
+        others: Float[np.ndarray, "other r"],
+    ) -> Choice:
+        """Rank, shrinkage and strength, as given or by cross-validation."""
+        wanted = "cv" in (self.rank, self.shrinkage, self.keep_strength)
+        parts = folds(found, people, self.n_folds, self.random_state) if wanted else []
+        ranks: list[int | None] = [None if isinstance(self.rank, str) else self.rank]
+        if parts and self.rank == "cv":
+            most = len(parts[0].erase)
+            ranks = [*(r for r in RANKS if r < most), None]
+        to_choose = parts and self.shrinkage == "cv"
+        amounts: Sequence[float] = GRID if to_choose else (self._amount(every),)
+        strengths = [None if isinstance(self.keep_strength, str) else self.keep_strength]
+        if parts and self.keep_strength == "cv":
+            strengths = [*STRENGTHS]
+        choices = [(r, a, s) for r in ranks for a in amounts for s in strengths]
+        if len(choices) == 1:
+            return choices[0]
+        self.cv_scores_ = scores(
+            parts, metric, others.T @ others / len(others), ranks, amounts, strengths
+        )
+        return min(choices, key=lambda choice: float(self.cv_scores_[choice].mean()))
 
+    def _amount(self, every: Float[np.ndarray, "row d"]) -> float:
+        if isinstance(self.shrinkage, str):
+            return float(ledoit_wolf_shrinkage(every)) if every.shape[1] > 1 else 0.0
+        return float(self.shrinkage)
 
-@dataclass(frozen=True)
-class _Frame:
-    """Whitened demands at one amount of shrinkage, and what spans them."""
-
-    sigma: Float[np.ndarray, " r"]
-    whiten: Float[np.ndarray, "r 1"]
-    A: Float[np.ndarray, "r a"]
-    B: Float[np.ndarray, "r b"]
-    keep: Float[np.ndarray, "r c"]
-
-
-@dataclass(frozen=True)
-class _Solver:
-    """The closed form, in coordinates in which Σ is diagonal."""
-
-    variances: Float[np.ndarray, " r"]
-    d: int
-    options: PreservingEraser
-
-    def solve(
-        self, demands: Demands, rank: int | None, amount: float
-    ) -> tuple[Float[np.ndarray, "r k"], Float[np.ndarray, "k r"], float]:
-        """Thin factors of M, and the smallest angle between the two demands."""
-        return self.within(self.frame(demands, amount), rank)
-
-    def frame(self, demands: Demands, amount: float) -> _Frame:
-        """What does not depend on the rank, of which cross-validation tries several."""
-        options = self.options
-        sphere = float(self.variances.sum()) / self.d
-        sigma = np.sqrt((1.0 - amount) * self.variances + amount * sphere)
-        # A direction without variance cannot carry a demand: rounding must not whiten it to one.
-        varies = self.variances > self.variances.max(initial=0.0) * 1e-13
-        whiten = np.where(varies, 1.0 / np.where(varies, sigma, 1.0), 0.0)[:, None]
-        A = _span(whiten * demands.erase, options.tolerance)
-        B = _span(whiten * demands.keep, options.keep_tolerance)
-        return _Frame(sigma, whiten, A, B, whiten * demands.keep)
-
-    def within(
-        self, frame: _Frame, rank: int | None
-    ) -> tuple[Float[np.ndarray, "r k"], Float[np.ndarray, "k r"], float]:
-        """`solve`, of at most so many directions."""
-        A, B = frame.A[:, :rank], frame.B
-        rest = A - B @ (B.T @ A)
-        rest -= B @ (B.T @ rest)
-        axes, sines, turned = thin_svd(rest)
-        angle = float(np.arcsin(np.clip(sines.min(initial=1.0), 0.0, 1.0)))
-        left = frame.sigma[:, None] * A
-        if self.options.keep_within > 0 and B.shape[1]:
-            return left, self._reading(A, frame.keep) * frame.whiten.T, angle
-        sure = sines > 1e-15 * sines.max(initial=0.0)
-        inverse = (turned[sure].T / sines[sure]) @ axes[:, sure].T
-        return left, inverse * frame.whiten.T, angle
-
-    def _reading(
-        self, A: Float[np.ndarray, "r k"], keep: Float[np.ndarray, "r c"]
-    ) -> Float[np.ndarray, "k r"]:
+    def _reading(self, frame: Frame, found: Contexts, rank: int | None) -> Float[np.ndarray, "k r"]:
         # An optimal M reads only the span of both demands and writes only the span of A, so the
         # problem shrinks to their size before cvxpy sees it.
+        A, keep = frame.A[:, :rank], frame.whiten[:, None] * found.demands().keep
         both, _ = np.linalg.qr(np.hstack([A, keep]))
-        M = preserving_cvxpy(both.T @ A, both.T @ keep, keep_within=self.options.keep_within)
-        return np.asarray(A.T @ both @ M @ both.T)
-
-
-def _span(vectors: Float[np.ndarray, "r a"], tolerance: float) -> Float[np.ndarray, "r k"]:
-    """Orthonormal columns that span `vectors`, without those that are noise."""
-    left, size, _ = thin_svd(vectors)
-    signal = size > max(tolerance, 1e-12) * size.max(initial=0.0)
-    return np.asarray(left[:, signal])
+        M = preserving_cvxpy(both.T @ A, both.T @ keep, keep_within=self.keep_within)
+        return np.asarray(A.T @ both @ M @ both.T * frame.whiten)

@@ -69,6 +69,7 @@ class Refined(BaseEraser):
         "keep": True,
         "background": True,
         "pairs": True,
+        "people": True,
         "objective": True,
     }
     no_guarantee_because = "what the model says is made equal, not its activations"
@@ -122,6 +123,7 @@ class Refined(BaseEraser):
         keep: Any = None,
         background: Any = None,
         pairs: Any = None,
+        people: Any = None,
         objective: Objective | None = None,
     ) -> Refined:
         """Fit the closed form to rows `X` `[row, d]` of classes `y`, then refine it.
@@ -134,6 +136,7 @@ class Refined(BaseEraser):
                 them; Σ is of all rows.
             background: rows `[other, d]` of whatever else the map meets.
             pairs: an id per row, for closed forms that take it.
+            people: the same.
             objective: what the map is refined on.
 
         Raises:
@@ -146,12 +149,12 @@ class Refined(BaseEraser):
         rows = self._read(X, y)
         every = rows.X
         is_kept = np.zeros(len(every), bool) if keep is None else np.asarray(keep, bool)
-        offered = {"contexts": contexts, "keep": is_kept, "background": background, "pairs": pairs}
+        of_row = {"contexts": contexts, "keep": is_kept, "pairs": pairs, "people": people}
+        offered = {**of_row, "background": background}
         start = self.draft
         given = fit_metadata(start, {k: v for k, v in offered.items() if v is not None})
         used = np.ones(len(every), bool) if "keep" in given else ~is_kept
-        per_row = ("contexts", "keep", "pairs")
-        given = {k: np.asarray(v)[used] if k in per_row else v for k, v in given.items()}
+        given = {k: np.asarray(v)[used] if k in of_row else v for k, v in given.items()}
         start.fit(every[used], rows.classes[rows.codes][used], **given)
         self.row_ids_ = start.row_ids_
         self.start_ = start.erasure_
