@@ -156,7 +156,9 @@ def _fold_matrix(module: Any, erasure: AffineErasure | Shift) -> None:
         module.bias = nn.Parameter(bias.to(dtype), requires_grad=False)
 
 
-def _fold_embedding(module: nn.Embedding, erasure: AffineErasure | Shift, model: LanguageModel) -> None:
+def _fold_embedding(
+    module: nn.Embedding, erasure: AffineErasure | Shift, model: LanguageModel
+) -> None:
     # Watched, not assumed: some families multiply the rows by a constant on their way out.
     original = model.bridge.original_model.get_input_embeddings()
     with torch.inference_mode():

@@ -105,7 +105,7 @@ class Edit:
 
     @functools.cached_property
     def digest(self) -> str:
-        """SHA-256 of places, limits, tensors and words: equal edits have equal ones, others never."""
+        """SHA-256 of places, limits, tensors and words, by which equal edits are equal."""
         sha = hashlib.sha256()
         for place in self.placements:
             sha.update(repr((place.site, place.layer, place.limit)).encode())
