@@ -21,6 +21,8 @@ from countergen_edit.writing import as_json, digest, whole_folder
 RECORD = "record.json"
 COMBINED = "combination"
 """The eraser of an edit whose parts differ in eraser, parameters, site or task."""
+ASKING, TEMPLATE = "asking", "template"
+"""Kinds of what stands beside edits: a request, and the chat template it goes through, alone."""
 _LONGEST_STEM = 40
 """Characters of an eraser's name in an id: the name may be a path."""
 

@@ -55,8 +55,8 @@ def _of_task(run: Run) -> list[str]:
                 outcome = f"{outcome} Cost: {cost}."
                 paid.add(edit.id)
             sentences += [outcome] if outcome else []
-        for sentence, about in bias.beside(results):
-            costs = [(edit.label, costs_of(others, results, edit)) for edit in about]
+        for sentence, named in bias.beside(results):
+            costs = [(edit.label, costs_of(others, results, edit)) for edit in named]
             each = "; ".join(f"{label}: {cost}" for label, cost in costs if cost)
             sentences.append(f"{sentence} Cost: {each}." if each else sentence)
     sentences += choice(run)

@@ -17,6 +17,7 @@ from countergen_edit.conf_path import read_config
 from countergen_edit.data.axis import Group
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit
+from countergen_edit.edits.named import ASKING, TEMPLATE
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.experiments.beside.base import Beside, kept
 from countergen_edit.experiments.study import Study
@@ -24,8 +25,6 @@ from countergen_edit.experiments.work import Work, measuring
 from countergen_edit.models import LanguageModel, encode, preface_ids
 from countergen_edit.models.chat import before_reply, has_chat_template
 
-ASKING, TEMPLATE = "asking", "template"
-"""Kinds: with a request, and the chat template without one."""
 ALONE = "template alone"
 SLOTS = ("a", "b")
 

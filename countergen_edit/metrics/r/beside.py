@@ -8,14 +8,11 @@ the effect the intervals show to be gone; none is chosen.
 from __future__ import annotations
 
 from countergen_edit.edits import EditRecord
+from countergen_edit.edits.named import ASKING, TEMPLATE
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.panels import set_label
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-
-ASKING, TEMPLATE = "asking", "template"
-"""Kinds of `EditRecord.beside`: a request, and the chat template that it is put through, alone."""
-
 
 Told = tuple[str, tuple[EditRecord, ...]]
 """A sentence, and the edits whose costs belong to it."""
