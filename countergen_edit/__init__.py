@@ -54,6 +54,9 @@ _WHERE = {
         ),
         "countergen_edit.erasers",
     ),
+    "Asking": "countergen_edit.experiments.beside.asking",
+    "Steering": "countergen_edit.experiments.beside.steering",
+    "RandomMap": "countergen_edit.experiments.beside.random_map",
     "UserError": "countergen_edit.errors",
 }
 """Public name → the module that has it."""

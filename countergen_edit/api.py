@@ -22,6 +22,7 @@ from countergen_edit.describing import described, named, own_code
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import Audit
+from countergen_edit.experiments.beside import BESIDE, Beside
 from countergen_edit.experiments.fit_data import Positions, Sinks
 from countergen_edit.experiments.halving import Effort, plan_of
 from countergen_edit.experiments.manifest import make_manifest
@@ -40,6 +41,7 @@ TESTBED = "testbed"
 METRICS_UNLESS_GIVEN = ("r", "agreement", "perplexity", "kl", "spill_over")
 Erasers = Mapping[str, BaseEraser | str] | Sequence[BaseEraser | str] | BaseEraser | str
 Metrics = Mapping[str, Metric | str] | Sequence[Metric | str] | Metric | str
+Ways = Mapping[str, Beside | str] | Sequence[Beside | str] | Beside | str
 """By names of the user's choice, in a row, or one; each an object or a registered name."""
 
 
@@ -122,6 +124,7 @@ def audit(
     positions: Positions = "outputs",
     effort: Effort = "halving",
     sinks: Sinks = "leave",
+    beside: Ways = (),
     seed: int = 0,
     config: Mapping[str, Any] | None = None,
     command: Sequence[str] | None = None,
@@ -144,6 +147,7 @@ def audit(
             each on all.
         sinks: `leave` leaves attention sinks as they are, in fits and edits; `edit` edits every
             position, as published.
+        beside: what else is measured on test data: `asking`, `steering`, `random_map`, or objects.
         seed: of everything that is drawn.
         config: the settings that the run depends on, where they came from a command line.
         command: that command line.
@@ -162,6 +166,7 @@ def audit(
         plan_of(effort),
         sinks,
         seed,
+        named(beside, BESIDE),
     )
     plan.check(model)
     words = command or ("countergen_edit", "audit")
@@ -301,7 +306,8 @@ def _place(
     command: Sequence[str],
 ) -> _Place:
     """The folder of a run, named after what it depends on unless it has a name."""
-    code = own_code([*plan.erasers.values(), *plan.metrics])
+    ways = plan.beside.values() if isinstance(plan, Audit) else ()
+    code = own_code([*plan.erasers.values(), *plan.metrics, *ways])
     settings = dict(config or described(plan, without=("task", "tasks", "scratch")))
     settings |= {"own_code": code} if code else {}
     data = {t.name: digest([t.fingerprint, described(t.neutral)]) for t in tasks}

@@ -26,7 +26,7 @@ from countergen_edit.checkpoints.stock import (
     stock_classes,
     stock_model,
 )
-from countergen_edit.edits import Edit
+from countergen_edit.edits import Edit, Shift
 from countergen_edit.edits.edit import Placement
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.errors import UserError
@@ -127,12 +127,12 @@ def _require_unshared(plain: Any, name: str) -> None:
         )
 
 
-def _offset(erasure: AffineErasure) -> Float[np.ndarray, " d"]:
+def _offset(erasure: AffineErasure | Shift) -> Float[np.ndarray, " d"]:
     offset: Float[np.ndarray, " d"] = erasure.left @ erasure.offset
     return offset
 
 
-def _tensors(erasure: AffineErasure, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _tensors(erasure: AffineErasure | Shift, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     left, right, offset = (
         torch.tensor(a, dtype=torch.float64, device=like.device)
         for a in (erasure.left, erasure.right, _offset(erasure))
@@ -140,7 +140,7 @@ def _tensors(erasure: AffineErasure, like: Tensor) -> tuple[Tensor, Tensor, Tens
     return left, right, offset
 
 
-def _fold_matrix(module: Any, erasure: AffineErasure) -> None:
+def _fold_matrix(module: Any, erasure: AffineErasure | Shift) -> None:
     left, right, offset = _tensors(erasure, module.weight)
     # Conv1D keeps its matrix transposed, output last.
     transposed = not isinstance(module, nn.Linear)
@@ -156,7 +156,9 @@ def _fold_matrix(module: Any, erasure: AffineErasure) -> None:
         module.bias = nn.Parameter(bias.to(dtype), requires_grad=False)
 
 
-def _fold_embedding(module: nn.Embedding, erasure: AffineErasure, model: LanguageModel) -> None:
+def _fold_embedding(
+    module: nn.Embedding, erasure: AffineErasure | Shift, model: LanguageModel
+) -> None:
     # Watched, not assumed: some families multiply the rows by a constant on their way out.
     original = model.bridge.original_model.get_input_embeddings()
     with torch.inference_mode():

@@ -4,7 +4,8 @@ In: a model and an edit. Out: a folder with weights, tokenizer, card, the edit, 
 belong together. It appears under its name only when it is whole and the saved model, reloaded in a
 fresh process, gave the edited one's logits. Refused: a target that cannot be written or holds
 something else, too little space, an inexact fold, a fold of an edit that leaves attention sinks
-alone (with what it would cost). A folder that was there stays, whatever happens.
+alone (with what it would cost), words before a text and steering vectors, which stand in audits for
+comparison. A folder that was there stays, whatever happens.
 """
 
 from __future__ import annotations
@@ -96,6 +97,11 @@ def save_checkpoint(
             saved model is not exact.
     """
     check_target(directory, overwrite)
+    if not edit.is_erasure:
+        raise UserError(
+            "a checkpoint holds erasures, no words before a text and no steering vector: save an "
+            "edit of an eraser"
+        )
     with applied(model, edit):
         pass  # an edit of another width, or for a layer that is not there, is refused
     its_form = choose_form(model, edit, form)

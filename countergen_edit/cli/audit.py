@@ -13,7 +13,7 @@ from countergen_edit.cli.settings import command_line, effort, study_settings
 def run(config: Mapping[str, Any]) -> None:
     """Run, or finish, the audit that a composed config describes; print it and its folder."""
     settings = study_settings(config)
-    erasers, metrics = settings.erasers(), settings.metrics()
+    erasers, metrics, ways = settings.erasers(), settings.metrics(), settings.ways()
     thorough = effort(config["effort"])
     model = settings.model.load()
     audited = api.audit(
@@ -27,6 +27,7 @@ def run(config: Mapping[str, Any]) -> None:
         positions=settings.edit.positions,
         effort=thorough,
         sinks=settings.edit.sinks,
+        beside=ways,
         seed=settings.seed,
         config=settings.config,
         command=command_line("audit"),

@@ -163,7 +163,7 @@ def _compare(settings: CidSettings) -> None:
     edit = settings.edit
     model = settings.model.load()
 
-    def compare(title: str) -> None:
+    def compare(model: LanguageModel, title: str) -> None:
         table = comparison(
             model,
             (settings.prompts[0], settings.prompts[1]),
@@ -175,11 +175,11 @@ def _compare(settings: CidSettings) -> None:
         )
         print_table(table, console)
 
-    compare(settings.model.name)
+    compare(model, settings.model.name)
     if edit is not None:
         console.print()
-        with applied(model, edit.edit):
-            compare(f"{settings.model.name} under {settings.config['saved_edit']}")
+        with applied(model, edit.edit) as edited:
+            compare(edited, f"{settings.model.name} under {settings.config['saved_edit']}")
 
 
 def _audit(settings: CidSettings) -> None:

@@ -18,6 +18,7 @@ from countergen_edit.conf_path import config_of
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.errors import UserError, unknown
+from countergen_edit.experiments.beside import BESIDE, Beside
 from countergen_edit.experiments.fit_data import POSITIONS, SINKS, Positions, Sinks
 from countergen_edit.experiments.halving import EFFORTS, Effort
 from countergen_edit.metrics.base import METRICS, Metric
@@ -73,6 +74,8 @@ class StudySettings:
     eraser: Mapping[str, Content]
     measured: Mapping[str, Content]
     """Metrics, costs among them."""
+    beside: Mapping[str, Content]
+    """What is measured beside edits."""
     edit: EditSettings
     seed: int
     run_dir: str | None
@@ -102,6 +105,10 @@ class StudySettings:
     def metrics(self) -> dict[str, Metric]:
         """The metrics by their names in the run."""
         return {name: METRICS.make(name, settings) for name, settings in self.measured.items()}
+
+    def ways(self) -> dict[str, Beside]:
+        """What is measured beside edits, by its name in the run."""
+        return {name: BESIDE.make(name, settings) for name, settings in self.beside.items()}
 
 
 def study_settings(config: Content, without: Collection[str] = ()) -> StudySettings:
@@ -136,6 +143,7 @@ def study_settings(config: Content, without: Collection[str] = ()) -> StudySetti
         groups=None if groups is None else (str(groups[0]), str(groups[1])),
         eraser=_by_name(config.get("eraser") or {}),
         measured=_by_name(metrics) | _by_name(config.get("cost") or {}),
+        beside=_by_name(config.get("beside") or {}),
         edit=make_settings(EditSettings, "edit", edit),
         seed=integer("seed", config["seed"]),
         run_dir=config["run_dir"],

@@ -21,6 +21,7 @@ SEVERAL = {
     "eraser": "countergen_edit.erasers",
     "metric": "countergen_edit.metrics",
     "cost": "countergen_edit.metrics",
+    "beside": "countergen_edit.beside",
 }
 """Group of which several are chosen → entry-point group of names of one's own."""
 PATHS = (

@@ -3,6 +3,7 @@
 from countergen_edit.edits.edit import AttachedEdit, Edit, Placement, applied, attach
 from countergen_edit.edits.files import load_edit, save_edit
 from countergen_edit.edits.named import EditRecord, NamedEdit, Place, read_record
+from countergen_edit.edits.shift import Shift
 
 __all__ = [
     "AttachedEdit",
@@ -11,6 +12,7 @@ __all__ = [
     "NamedEdit",
     "Place",
     "Placement",
+    "Shift",
     "applied",
     "attach",
     "load_edit",

@@ -2,9 +2,10 @@
 
 Comes in: affine maps from the erasers room. Goes out: a model that scores and generates like any
 other. The edit of CounterGen, section 3.4, π(x) = x - Σ_k ⟨x - m, d_k⟩ d_k after layer L at every
-position, is one `Placement` at `resid_post`; with a limit it leaves attention sinks alone. Refused:
-an unknown site or layer, an erasure of another width than the model's, two placements at one site
-and layer, a limit that is no positive number.
+position, is one `Placement` at `resid_post`; with a limit it leaves attention sinks alone. An edit
+may put words before every text as well, or instead. Refused: an unknown site or layer, an erasure
+of another width than the model's, two placements at one site and layer, a limit that is no positive
+number, words in an edit that is attached for good or added to another with words.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from countergen_edit.edits.shift import Shift
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.errors import UserError
-from countergen_edit.models import LanguageModel, hook_name
+from countergen_edit.models import LanguageModel, hook_name, preface_ids
 
 
 @dataclass(frozen=True)
 class Placement:
-    """One erasure at one site; `layer` is None at `embed`, which has no layer.
+    """One erasure or shift at one site; `layer` is None at `embed`, which has no layer.
 
     A token whose activation there has a Euclidean norm above `limit` is left as it is; None edits
     every position. Such tokens are attention sinks (Xiao et al. 2024, arXiv 2309.17453; Sun et al.
@@ -42,7 +44,7 @@ class Placement:
 
     site: str
     layer: int | None
-    erasure: AffineErasure
+    erasure: AffineErasure | Shift
     limit: float | None = None
 
     def __post_init__(self) -> None:
@@ -59,6 +61,8 @@ class Edit:
     """Erasures that act together, in the order in which the forward pass meets them."""
 
     placements: tuple[Placement, ...]
+    preface: str = ""
+    """Words that stand before every text, special tokens written out; empty for none."""
 
     def __post_init__(self) -> None:
         places = [(p.site, p.layer) for p in self.placements]
@@ -75,7 +79,9 @@ class Edit:
         return cls(tuple(Placement(site, layer, e) for layer, e in erasures.items()))
 
     def __add__(self, other: Edit) -> Edit:
-        return Edit(self.placements + other.placements)
+        if self.preface and other.preface:
+            raise UserError("two edits that put words before a text are not one: choose one")
+        return Edit(self.placements + other.placements, self.preface or other.preface)
 
     @property
     def rank(self) -> int:
@@ -89,18 +95,33 @@ class Edit:
 
     def everywhere(self) -> Edit:
         """The same erasures at every position."""
-        return Edit(tuple(replace(p, limit=None) for p in self.placements))
+        return replace(self, placements=tuple(replace(p, limit=None) for p in self.placements))
+
+    @property
+    def is_erasure(self) -> bool:
+        """Whether it erases and does nothing else: what a checkpoint can hold."""
+        erases = all(isinstance(place.erasure, AffineErasure) for place in self.placements)
+        return erases and not self.preface
 
     @functools.cached_property
     def digest(self) -> str:
-        """SHA-256 of its places, limits and tensors: equal edits have equal ones, others never."""
+        """SHA-256 of places, limits, tensors and words, by which equal edits are equal."""
         sha = hashlib.sha256()
         for place in self.placements:
             sha.update(repr((place.site, place.layer, place.limit)).encode())
-            for part in (place.erasure.left, place.erasure.right, place.erasure.mean):
+            for part in tensors(place).values():
                 sha.update(repr((part.shape, str(part.dtype))).encode())
                 sha.update(np.ascontiguousarray(part).tobytes())
+        if self.preface:
+            sha.update(repr(("preface", self.preface)).encode())
         return sha.hexdigest()
+
+
+def tensors(place: Placement) -> dict[str, np.ndarray]:
+    """All that a placement's map is made of, by the names that files have it under."""
+    if isinstance(place.erasure, Shift):
+        return {"vector": place.erasure.vector}
+    return {part: getattr(place.erasure, part) for part in ("left", "right", "mean")}
 
 
 class AttachedEdit:
@@ -120,8 +141,15 @@ def attach(model: LanguageModel, edit: Edit) -> AttachedEdit:
     It acts in scoring, in cached generation and in the original Hugging Face model's `generate`.
 
     Raises:
-        UserError: a site or layer is unknown, or the widths of edit and model differ.
+        UserError: a site or layer is unknown, the widths of edit and model differ, or the edit puts
+            words before a text, which no hook does.
     """
+    if edit.preface:
+        raise UserError("an edit that puts words before a text acts in `applied` alone")
+    return _attached(model, edit)
+
+
+def _attached(model: LanguageModel, edit: Edit) -> AttachedEdit:
     hooks = _hooks(model, edit)
     stack = ExitStack()
     stack.enter_context(model.bridge.hooks(fwd_hooks=hooks))
@@ -130,10 +158,13 @@ def attach(model: LanguageModel, edit: Edit) -> AttachedEdit:
 
 @contextmanager
 def applied(model: LanguageModel, edit: Edit) -> Iterator[LanguageModel]:
-    """Run a block with the edit attached; it is removed however the block ends."""
-    attached = attach(model, edit)
+    """Run a block with the edit attached; it is removed however the block ends.
+
+    What is yielded is the model to be used: words before a text act in it alone.
+    """
+    attached = _attached(model, edit)
     try:
-        yield model
+        yield model.prefaced(preface_ids(model, edit.preface)) if edit.preface else model
     finally:
         attached.remove()
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from countergen_edit.edits.edit import Edit, Placement
+from countergen_edit.edits.edit import Edit, Placement, tensors
+from countergen_edit.edits.shift import Shift
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel
@@ -29,16 +31,17 @@ def save_edit(edit: Edit, directory: Path, made_for: str | None = None) -> None:
     """
     directory.mkdir(parents=True, exist_ok=True)
     # safetensors takes the memory of an array as it lies, transposed views included.
-    tensors = {
-        f"{i}.{part}": np.ascontiguousarray(getattr(place.erasure, part))
+    arrays = {
+        f"{i}.{part}": np.ascontiguousarray(array)
         for i, place in enumerate(edit.placements)
-        for part in _PARTS
+        for part, array in tensors(place).items()
     }
-    (directory / TENSORS).write_bytes(save(tensors))
+    (directory / TENSORS).write_bytes(save(arrays))
     words = {
         "placements": [
             {"site": p.site, "layer": p.layer, "limit": p.limit} for p in edit.placements
         ],
+        "preface": edit.preface,
         "made_for": made_for,
     }
     (directory / WORDS).write_text(json.dumps(words, indent=2) + "\n", "utf-8")
@@ -57,12 +60,12 @@ def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
     """
     try:
         words = json.loads((directory / WORDS).read_text("utf-8"))
-        tensors = load_file(directory / TENSORS)
+        arrays = load_file(directory / TENSORS)
         placements = [
             Placement(
                 place["site"],
                 place["layer"],
-                AffineErasure(*(tensors[f"{i}.{part}"] for part in _PARTS)),
+                _map(arrays, i),
                 place.get("limit"),  # folders from before there were limits have none
             )
             for i, place in enumerate(words["placements"])
@@ -77,4 +80,10 @@ def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
             f"the edit in {directory} was made for another model (fingerprint {made_for[:8]}, "
             f"{model.name} is {model.fingerprint[:8]}): its directions mean nothing here"
         )
-    return Edit(tuple(placements))
+    return Edit(tuple(placements), words.get("preface", ""))
+
+
+def _map(arrays: Mapping[str, np.ndarray], i: int) -> AffineErasure | Shift:
+    if f"{i}.vector" in arrays:
+        return Shift(arrays[f"{i}.vector"])
+    return AffineErasure(*(arrays[f"{i}.{part}"] for part in _PARTS))

@@ -21,6 +21,8 @@ from countergen_edit.writing import as_json, digest, whole_folder
 RECORD = "record.json"
 COMBINED = "combination"
 """The eraser of an edit whose parts differ in eraser, parameters, site or task."""
+ASKING, TEMPLATE = "asking", "template"
+"""Kinds of what stands beside edits: a request, and the chat template it goes through, alone."""
 _LONGEST_STEM = 40
 """Characters of an eraser's name in an id: the name may be a path."""
 
@@ -56,6 +58,11 @@ class EditRecord:
     baseline: bool = False
     task: str = ""
     """The task that it was fitted on; those of its parts joined by `+`."""
+    beside: str = ""
+    """What kind of other way to the same end it is, which stands beside edits in tables; empty for
+    an edit and for its control. Such a way is a `baseline`: no choice falls on it."""
+    variant: str = ""
+    """What tells edits of one eraser and place apart in labels: a request, a strength."""
 
     @property
     def rank(self) -> int:
@@ -79,9 +86,13 @@ class EditRecord:
         >>> parts = [EditRecord("a", "leace", {}, (Place("resid_post", i, 1),)) for i in (2, 3)]
         >>> EditRecord("1f", COMBINED, {}, parts[0].places + parts[1].places, (*parts,)).label
         'leace-1@resid_post.2 + .3'
+        >>> EditRecord("1f", "asking", {}, (), variant="alike").label
+        'asking (alike)'
         """
         if self.eraser != COMBINED:
-            return f"{self.eraser}-{self.rank}@{_joined(self.places)}"
+            rank = f"-{self.rank}" if self.rank else ""
+            place = f"@{_joined(self.places)}" if self.places else ""
+            return f"{self.eraser}{rank}{place}" + (f" ({self.variant})" if self.variant else "")
         labels: list[str] = []
         before: EditRecord | None = None
         for part in self.parts:
@@ -157,6 +168,8 @@ class NamedEdit:
         basis: object = None,
         baseline: bool = False,
         task: str = "",
+        beside: str = "",
+        variant: str = "",
     ) -> NamedEdit:
         """Name an edit that was fitted as one.
 
@@ -168,10 +181,12 @@ class NamedEdit:
                 from the tensors.
             baseline: whether it is a control.
             task: the task that it was fitted on.
+            beside: the kind of other way that it is; it is then a baseline.
+            variant: what tells it apart in labels.
         """
         key = edit_id(eraser, basis) if basis is not None else edit_id(eraser, edit.digest)
-        record = EditRecord(key, eraser, as_json(params or {}), _places(edit), (), baseline, task)
-        return cls(record, edit)
+        about = as_json(params or {}), _places(edit), (), baseline or bool(beside), task
+        return cls(EditRecord(key, eraser, *about, beside, variant), edit)
 
     @classmethod
     def combined(cls, parts: Sequence[NamedEdit]) -> NamedEdit:

@@ -3,12 +3,13 @@
 Comes in: a model, a task, erasers and metrics. Goes out: rows and edits in a run folder. Units of
 work, in order: the unedited model; each eraser's layers, screened on few data where there are many,
 and the best of them on all validation data; of each eraser the choice of one layer, by the rule of
-`choice`; then, on test data, each chosen edit and random directions of equal rank there.
+`choice`; then, on test data, each chosen edit and random directions of equal rank there; last, what
+stands beside them, such as asking.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -16,6 +17,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.erasers import BaseEraser
 from countergen_edit.errors import UserError
+from countergen_edit.experiments.beside import Beside
 from countergen_edit.experiments.choice import Point, choose, points
 from countergen_edit.experiments.fit_data import Positions, Sinks
 from countergen_edit.experiments.forecast import announcement, try_pace
@@ -45,6 +47,7 @@ class Audit:
         halving: how candidate layers are narrowed down; None measures each on all validation data.
         sinks: whether edits leave attention sinks alone (`leave`) or not (`edit`).
         seed: of everything that is drawn.
+        beside: other ways to the same end by their name in the run, measured on test data too.
     """
 
     task: Task
@@ -56,12 +59,14 @@ class Audit:
     halving: Halving | None = field(default_factory=Halving)
     sinks: Sinks = "leave"
     seed: int = 0
+    beside: Mapping[str, Beside] = field(default_factory=dict)
 
     def check(self, model: LanguageModel) -> None:
         """Find what would stop the audit half way.
 
         Raises:
-            UserError: as `check_study`; or there are no validation sets to choose a layer by.
+            UserError: as `check_study`; there are no validation sets to choose a layer by; or what
+                stands beside edits finds what it cannot work with.
         """
         if self.layers is None and not self.task.validation:
             raise UserError("edit.layers=best needs a set under data.validation; or name a layer")
@@ -74,6 +79,8 @@ class Audit:
             layers=self.layers,
             positions=self.positions,
         )
+        for way in self.beside.values():
+            way.check(model, self.task)
 
     def run(self, model: LanguageModel, folder: RunFolder) -> None:
         """Run what is left of the audit.
@@ -131,13 +138,31 @@ class _Running:
         if self.plan.layers is None:
             run("choice", "choice", self._choice)
         tested = measuring(study, "test", study.model.n_layers // 2)
+        edits = []
         for name, cells in self.cells.items():
             edit = self._edit(cells)
+            edits.append(edit)
             work = partial(self._tested, edit, cells)
             run(f"test/{edit.id}", f"test data: {name}", work, tested)
             control = study.control(edit)
             about = f"test data: random directions of rank {control.record.rank}"
             run(f"test/{control.id}", about, partial(self._tested, control, ()), tested)
+        for name, way in self.plan.beside.items():
+            size = way.work(study, len(edits))
+            groups = way.groups(study, name, edits)
+            count = sum(len(group) + (len(group) > 1) for group in groups)
+            for group in groups:
+                self._beside(run, group, (1 / count) * size)
+
+    def _beside(self, run: Run, group: Sequence[NamedEdit], size: Work) -> None:
+        """Of a group of edits beside the audit's the only one, or the best, on test data."""
+        for edit in group if len(group) > 1 else ():
+            about = f"validation data: {edit.label}"
+            run(f"beside/{edit.id}", about, partial(self._on_validation, edit), size)
+        ids = {edit.id for edit in group}
+        best = choose(self._points(ids)).edit if len(group) > 1 else group[0].id
+        [edit] = [edit for edit in group if edit.id == best]
+        run(f"test/{edit.id}", f"test data: {edit.label}", partial(self._tested, edit, ()), size)
 
     @property
     def _fits(self) -> int:
@@ -153,7 +178,9 @@ class _Running:
         final = count * measuring(self.study, "validation", middle)
         tested = 2 * len(self.cells) * measuring(self.study, "test", middle)
         certified = count if not screening.samples else len(self.cells)
-        return final + tested + Work(certificates=certified)
+        ways = self.plan.beside.values()
+        beside = sum((way.work(self.study, len(self.cells)) for way in ways), Work())
+        return final + tested + Work(certificates=certified) + beside
 
     def _measuring(self, cell: Cell) -> Work:
         certificates = 0 if self.screening.samples else 1
@@ -167,14 +194,16 @@ class _Running:
 
     def _candidate(self, cell: Cell) -> list[Row]:
         """Validation figures of one edit; its certificate where every candidate gets one."""
-        study, edit = self.study, self.study.edit(cell)
-        rows = [] if self.screening.samples else study.certificate(cell)
-        rows += study.measure(edit, "validation", study.quick)
-        return rows + study.removed(edit, "validation")
+        rows = [] if self.screening.samples else self.study.certificate(cell)
+        return rows + self._on_validation(self.study.edit(cell))
 
-    def _points(self, cells: Sequence[Cell]) -> list[Point]:
-        """The edits of one eraser by their figures on all validation data."""
-        ids = {self.study.id_of(cell) for cell in cells}
+    def _on_validation(self, edit: NamedEdit) -> list[Row]:
+        """All that a choice goes by."""
+        rows = self.study.measure(edit, "validation", self.study.quick)
+        return rows + self.study.removed(edit, "validation")
+
+    def _points(self, ids: Collection[str]) -> list[Point]:
+        """Some edits by their figures on all validation data."""
         every = points(self.study.own_rows(), "validation", self.study.costs, baselines=True)
         return [point for point in every if point.edit in ids]
 
@@ -187,7 +216,7 @@ class _Running:
         }
         rows = []
         for cells in self.cells.values():
-            best = choose(self._points(cells))
+            best = choose(self._points({self.study.id_of(cell) for cell in cells}))
             row = replace(removed[best.edit], metric="choice", value=best.cost, lo=None, hi=None)
             rows.append(replace(row, detail={**best.detail, "candidates": len(cells)}))
         return rows

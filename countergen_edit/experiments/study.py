@@ -238,6 +238,10 @@ class Study:
         """Let these be fitted side by side as soon as the first of them is asked for."""
         self._ahead = cells
 
+    def fit_data(self, site: str) -> FitData:
+        """What erasers are fitted on at a site."""
+        return self._captured[site]
+
     def _placement(self, cell: Cell) -> Placement:
         limit = self._captured[cell.site].limit(cell.layer)
         return Placement(cell.site, cell.layer, self.fit(cell).erasure_, limit)

@@ -153,6 +153,14 @@ class Metric(ABC):
         return ""
 
     @classmethod
+    def beside(cls, results: Results) -> list[tuple[str, tuple[EditRecord, ...]]]:
+        """Of a bias: what is left of it in other ways to the same end, such as asking, in words.
+
+        With each sentence the edits whose costs are to be told after it.
+        """
+        return []
+
+    @classmethod
     def caveats(cls, results: Results) -> list[str]:
         """How sure its figures are; said after all that was found."""
         return []

@@ -44,12 +44,12 @@ class Bench:
 
     @contextmanager
     def under(self, edit: NamedEdit | None) -> Iterator[LanguageModel]:
-        """The model with the edit attached; None leaves it as it came."""
+        """The model that is to be used under the edit; None leaves it as it came."""
         if edit is None:
             yield self.model
         else:
-            with applied(self.model, edit.edit):
-                yield self.model
+            with applied(self.model, edit.edit) as model:
+                yield model
 
     def scores(self, data: CounterfactualSet, edit: NamedEdit | None) -> SetScores:
         """Likelihoods of a set's outputs under an edit."""

@@ -77,7 +77,7 @@ class Results:
         choices.sort(key=lambda row: not row.detail["chosen"])
         ahead = [row.edit for row in choices]
         mine = {e.id for e in (self.baseline_of(x) for x in self.edits if not x.baseline) if e}
-        edits = [edit for edit in self.edits if edit.id not in mine]
+        edits = [edit for edit in self.edits if edit.id not in mine and not edit.beside]
         kept = sorted((e for e in edits if e.id in ahead), key=lambda e: ahead.index(e.id))
         return (kept or edits)[:MOST_EDITS]
 
@@ -89,12 +89,20 @@ class Results:
 
     def baseline_of(self, edit: EditRecord) -> EditRecord | None:
         """The control of equal rank at the same places, if the run measured one."""
-        alike = (e for e in self.edits if e.baseline and e.places == edit.places)
-        return next(alike, None)
+        controls = (e for e in self.edits if e.baseline and not e.beside)
+        return next((e for e in controls if e.places == edit.places), None)
+
+    @cached_property
+    def beside(self) -> list[EditRecord]:
+        """Other ways to the same end, such as asking, in the order of measuring."""
+        return [edit for edit in self.edits if edit.beside]
 
     @cached_property
     def compared(self) -> list[str]:
-        """Ids in the order in which edits are listed: none, controls, and those shown."""
+        """Ids in the order in which edits are listed: none, controls, and those shown.
+
+        What stands beside them is listed where edits are lines, after them.
+        """
         controls = [self.baseline_of(edit) for edit in self.shown if not edit.baseline]
         ids = [UNEDITED, *(e.id for e in controls if e), *(e.id for e in self.shown)]
         return list(dict.fromkeys(ids))

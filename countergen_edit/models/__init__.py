@@ -17,7 +17,13 @@ from countergen_edit.models.contrastive import (
     contrastive_generate,
     token_texts,
 )
-from countergen_edit.models.distributions import batches, divergence, log_likelihood, log_probs
+from countergen_edit.models.distributions import (
+    after_preface,
+    batches,
+    divergence,
+    log_likelihood,
+    log_probs,
+)
 from countergen_edit.models.generation import generate
 from countergen_edit.models.language_model import (
     NAMES_CODE,
@@ -30,7 +36,7 @@ from countergen_edit.models.resumption import ResumingModel, resuming
 from countergen_edit.models.scoring import continuation_log_probs
 from countergen_edit.models.scratch import Scratch
 from countergen_edit.models.sites import SITES, hook_name
-from countergen_edit.models.tokens import Encoding, encode, split_names
+from countergen_edit.models.tokens import Encoding, encode, preface_ids, split_names
 
 __all__ = [
     "NAMES_CODE",
@@ -44,6 +50,7 @@ __all__ = [
     "LanguageModel",
     "ResumingModel",
     "Scratch",
+    "after_preface",
     "batches",
     "capture",
     "check_contrasts",
@@ -57,6 +64,7 @@ __all__ = [
     "load",
     "log_likelihood",
     "log_probs",
+    "preface_ids",
     "resuming",
     "split_names",
     "token_texts",

@@ -6,8 +6,9 @@ states of a model (edited and not) apart, without storing either:
     for batch in batches(lm, texts):
         at = (batch.row, batch.position)
         before = lm.logits(batch.ids, batch.mask, at)
-        with applied(lm, edit):
-            after = lm.logits(batch.ids, batch.mask, at)
+        with applied(lm, edit) as edited:
+            own = after_preface(edited, batch)
+            after = edited.logits(own.ids, own.mask, (own.row, own.position))
         kl.append(divergence(before, after))
 
 Refused: a text longer than the context.
@@ -24,7 +25,7 @@ from torch import Tensor
 from countergen_edit.models.batching import Batch, batch_tokens, plan
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.scoring import chunks, widen
-from countergen_edit.models.tokens import encode
+from countergen_edit.models.tokens import encode, preface_shift
 
 
 def batches(
@@ -47,6 +48,27 @@ def _batches(lm: LanguageModel, texts: Sequence[str], max_batch_tokens: int) -> 
         max_batch_tokens=max_batch_tokens,
         bytes_per_position=lm.vocab_size * 8,  # float64
         share=False,
+    )
+
+
+def after_preface(lm: LanguageModel, batch: Batch) -> Batch:
+    """Texts of the model without a preface, each after it, and the same tokens read.
+
+    Args:
+        lm: the model with its preface, or with none.
+        batch: as `batches` gives it for the model without.
+    """
+    if not lm.preface:
+        return batch
+    first, shift = preface_shift(lm)
+    rows = len(batch.ids)
+    preface = torch.tensor(lm.preface).expand(rows, -1)
+    return Batch(
+        torch.cat([preface, batch.ids[:, first:]], dim=1),
+        torch.cat([torch.ones_like(preface), batch.mask[:, first:]], dim=1),
+        batch.row,
+        batch.position + shift,
+        batch.slot,
     )
 
 

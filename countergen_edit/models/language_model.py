@@ -11,7 +11,7 @@ import copy
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import MethodType
@@ -47,11 +47,14 @@ class LanguageModel:
         bridge: The `TransformerBridge`; hooks attached to it are active in everything that runs.
         tokenizer: The model's own fast tokenizer. Not `bridge.tokenizer`, which adds special
             tokens of its own.
+        preface: Token ids that stand before every text, the beginning-of-text token among them
+            where texts begin with it; `encode` puts them there, so that all that runs has them.
     """
 
     name: str
     bridge: Any
     tokenizer: Any
+    preface: tuple[int, ...] = ()
 
     @property
     def device(self) -> torch.device:
@@ -171,6 +174,10 @@ class LanguageModel:
                 f"{self.name} is an encoder-decoder model: it generates continuations, but scores "
                 "and activations of a text take a causal language model"
             )
+
+    def prefaced(self, preface: Sequence[int]) -> LanguageModel:
+        """The same model, every text of which stands after these tokens; it remembers nothing."""
+        return LanguageModel(self.name, self.bridge, self.tokenizer, tuple(preface))
 
     def memo(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` gives, which depends on the text alone; a model may keep it by its key."""

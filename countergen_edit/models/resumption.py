@@ -82,7 +82,8 @@ class ResumingModel(LanguageModel):
             return super().differentiable_logits(ids, mask, at)
 
     def memo(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Tokens and batches of a text are made once, whatever is edited."""
+        """Tokens and batches of a text are made once after each preface, whatever is edited."""
+        key = (self.preface, key)
         if key not in self._memo:
             self._memo[key] = make()
         content: T = self._memo[key]
@@ -131,6 +132,7 @@ def resuming(
         name=lm.name,
         bridge=lm.bridge,
         tokenizer=lm.tokenizer,
+        preface=lm.preface,
         scratch=scratch or Scratch(),
         boundaries=boundaries,
     )

@@ -3,6 +3,7 @@
 In: texts. Out: token ids, each with the characters it covers. Whether a text begins with the
 beginning-of-text token (BOS) is decided once, when the model is loaded (`set_bos`), and the
 tokenizer carries the decision: into scoring, capture, generation, and every saved checkpoint.
+Where a model has a preface, it stands first, and BOS before it and not between the two.
 Refused: a text longer than the context; a tokenizer that belongs to another model.
 """
 
@@ -36,7 +37,8 @@ class Encoding:
 def encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:
     """Tokenise each text as the tokenizer does by itself, which `set_bos` decided.
 
-    A Llama keeps its BOS and a GPT-2 gets none, unless the model was loaded with `bos`.
+    A Llama keeps its BOS and a GPT-2 gets none, unless the model was loaded with `bos`. The tokens
+    of a preface cover no characters, as special tokens do, and the text's own stay what they are.
     """
     return lm.memo(("tokens", *texts), lambda: _encode(lm, texts)) if texts else []
 
@@ -52,8 +54,11 @@ def _encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:
         verbose=False,
     )
     context, vocabulary = lm.context_length, lm.vocab_size
+    first, _ = preface_shift(lm)
+    before = [(0, 0)] * len(lm.preface)
     encodings = []
-    for text, ids, offsets in zip(texts, table["input_ids"], table["offset_mapping"], strict=True):
+    for text, own, spans in zip(texts, table["input_ids"], table["offset_mapping"], strict=True):
+        ids, offsets = [*lm.preface, *own[first:]], [*before, *spans[first:]]
         if len(ids) > context:
             raise UserError(
                 f"a text of {len(ids)} tokens exceeds the context of {lm.name} "
@@ -64,8 +69,33 @@ def _encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:
                 f"the tokenizer gives token {max(ids)}, but {lm.name} knows only "
                 f"{vocabulary}: give the tokenizer that belongs to the model"
             )
-        encodings.append(Encoding(list(ids), list(offsets)))
+        encodings.append(Encoding(ids, offsets))
     return encodings
+
+
+def preface_ids(lm: LanguageModel, words: str) -> tuple[int, ...]:
+    """The tokens of words that are to stand before every text.
+
+    Special tokens may stand in them as a chat template writes them. They begin as the model's texts
+    do: with BOS, once, where texts begin with it.
+    """
+    ids = lm.tokenizer(words, add_special_tokens=False, verbose=False).input_ids
+    first = _first(lm)
+    return tuple(ids if ids[: len(first)] == first else [*first, *ids])
+
+
+def preface_shift(lm: LanguageModel) -> tuple[int, int]:
+    """How many of a text's first tokens, special ones, a preface replaces, and how many it adds."""
+    first = len(_first(lm)) if lm.preface else 0
+    return first, len(lm.preface) - first
+
+
+def _first(lm: LanguageModel) -> list[int]:
+    """The special tokens that the tokenizer puts before a text."""
+    table = lm.tokenizer("a", return_special_tokens_mask=True)
+    own = table["special_tokens_mask"].index(0)
+    ids: list[int] = table["input_ids"][:own]
+    return ids
 
 
 def split_names(lm: LanguageModel, names: Iterable[str]) -> dict[str, int]:

@@ -44,8 +44,8 @@ class Kept:
             UserError: neither the run nor the caller has a model, or the edit is of another width.
         """
         own = self._model(model)
-        with applied(own, self.named.edit):
-            yield own
+        with applied(own, self.named.edit) as edited:
+            yield edited
 
     def save(
         self,

@@ -36,8 +36,9 @@ def overview(run: Run) -> Section | None:
     blocks: list[Block] = [side_by_side(run.results, columns)]
     if sentences := run.verdict.sentences:
         blocks.insert(0, Words(sentences, brief=True))
-    on_test = {run.results.label(edit): [edit] for edit in run.results.compared}
-    controls = {run.results.label(e) for e in run.results.compared if run.results.is_reference(e)}
+    every = listed(run.results)
+    on_test = {run.results.label(edit): [edit] for edit in every}
+    controls = {run.results.label(e) for e in every if run.results.is_reference(e)}
     if panels := against_costs(run.results, quantities, on_test, controls):
         words = "Best is low, where no bias is left, at the costs of the model as it came."
         blocks.append(Figure("pareto", "Bias against cost, on test data", panels, words))
@@ -61,12 +62,17 @@ def as_tested(results: Results) -> list[EditRecord]:
     return sorted(tried, key=lambda record: place.get(record.eraser, len(place)))
 
 
+def listed(results: Results) -> list[str]:
+    """Ids of the edits that are compared, then of what stands beside them."""
+    return [*results.compared, *(edit.id for edit in results.beside)]
+
+
 def side_by_side(results: Results, columns: Collection[Quantity]) -> Table:
     """A row for each edit, a column for each main quantity; the planted truth where it is known."""
     rows: list[tuple[Cell, ...]] = []
     if any(quantity.truth for quantity in columns):
         rows.append((TRUTH, *(number(q, q.truth) if q.truth else "" for q in columns)))
-    for edit in results.compared:
+    for edit in listed(results):
         cells = [number(q, q.rows[edit]) if edit in q.rows else "" for q in columns]
         rows.append((results.label(edit), *cells))
     return Table(

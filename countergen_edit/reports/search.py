@@ -27,7 +27,7 @@ MOST_FRONT = 12
 
 def single(edit: EditRecord) -> bool:
     """Whether an edit was fitted as one, at one place."""
-    return not edit.parts and len(edit.places) == 1
+    return not edit.parts and len(edit.places) == 1 and not edit.beside
 
 
 def by_eraser(edits: Sequence[EditRecord]) -> dict[str, list[EditRecord]]:

@@ -55,6 +55,10 @@ def _of_task(run: Run) -> list[str]:
                 outcome = f"{outcome} Cost: {cost}."
                 paid.add(edit.id)
             sentences += [outcome] if outcome else []
+        for sentence, named in bias.beside(results):
+            costs = [(edit.label, costs_of(others, results, edit)) for edit in named]
+            each = "; ".join(f"{label}: {cost}" for label, cost in costs if cost)
+            sentences.append(f"{sentence} Cost: {each}." if each else sentence)
     sentences += choice(run)
     for metric in others:
         sentences += metric.sentences(results)
@@ -84,4 +88,5 @@ def in_words(results: Results) -> Results:
         return results
     edit = chosen or results.shown[0]
     control = results.baseline_of(edit)
-    return results.only(edits=[UNEDITED, edit.id, *([control.id] if control else [])])
+    others = [*([control.id] if control else []), *(e.id for e in results.beside)]
+    return results.only(edits=[UNEDITED, edit.id, *others])

@@ -26,7 +26,7 @@ from countergen_edit.metrics.costs.perplexity import Perplexity
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores, score
-from countergen_edit.models import LanguageModel, load
+from countergen_edit.models import LanguageModel, load, preface_ids, resuming
 from countergen_edit.testbed import load_axis
 from tests.crossed import crossed
 from tests.tiny_models import tiny_model_dir
@@ -107,6 +107,34 @@ def test_perplexity_and_kl_are_their_definitions(bench: Bench, edit: Edit) -> No
     assert {(row.dataset, row.split, row.n) for row in rows.values()} == {
         ("neutral_validation", "validation", 1)
     }
+
+
+def test_under_words_before_a_text_the_same_tokens_are_paired(bench: Bench, tmp_path: Path) -> None:
+    """Token by token on the plain model: with BOS the first word counts, without it does not."""
+    words = "they told Emily a story.\n"
+    for model in (bench.model, load(tiny_model_dir("llama", tmp_path / "llama"))):
+        before = preface_ids(model, words)
+        first = int(model.adds_bos)
+        nll, nll_asked, kl, tokens = np.zeros((4, len(TEXTS)))
+        for i, text in enumerate(TEXTS):
+            ids, p = log_softmax(model, text)
+            row = torch.tensor([[*before, *ids[first:].tolist()]])
+            q = model.logits(row, torch.ones_like(row))[0].double().log_softmax(-1)
+            q = q[len(before) - first :]  # at the same tokens; at BOS, at the preface's last
+            for t in range(len(ids) - 1):
+                nll[i] -= float(p[t, ids[t + 1]])
+                nll_asked[i] -= float(q[t, ids[t + 1]])
+                kl[i] += float((p[t].exp() * (p[t] - q[t])).sum())
+                tokens[i] += 1
+        for own in (model, resuming(model, [0])):
+            cost = neutral_cost(own, Edit((), words), TEXTS)
+            np.testing.assert_allclose(cost.nll_unedited, nll, rtol=1e-5)
+            np.testing.assert_allclose(cost.nll_edited, nll_asked, rtol=1e-5)
+            np.testing.assert_allclose(cost.kl, kl, rtol=1e-4)
+            np.testing.assert_array_equal(cost.tokens, tokens)
+        unasked = neutral_cost(model, None, TEXTS)
+        np.testing.assert_array_equal(unasked.tokens, tokens)
+        assert np.all(kl > 0)
 
 
 def test_perplexity_and_kl_share_one_pass_over_the_text(

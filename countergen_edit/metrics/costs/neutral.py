@@ -1,8 +1,9 @@
 """Harm to running text about nobody: one pass over it without and with an edit.
 
 Comes in: a model, an edit, texts. Goes out: likelihoods and KL divergences summed over each text,
-in nats, and rows of their means per token over the same resamples of the texts. Refused: text in
-which no token is predicted.
+in nats, and rows of their means per token over the same resamples of the texts. Under an edit that
+puts words before a text the same tokens are predicted and paired: those of the text. Refused: text
+in which no token is predicted.
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ from countergen_edit.edits import Edit, applied
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, Weights, resample, weighted_mean
-from countergen_edit.models import LanguageModel, batches, divergence, encode, log_likelihood
+from countergen_edit.models import (
+    LanguageModel,
+    after_preface,
+    batches,
+    divergence,
+    encode,
+    log_likelihood,
+)
 
 DATASETS: Mapping[str, str] = {"test": "neutral", "validation": "neutral_validation"}
 """What the text of a split is called in rows; the names seed its resamples."""
@@ -58,8 +66,10 @@ def neutral_cost(model: LanguageModel, edit: Edit | None, texts: Sequence[str]) 
         if edit is None:
             values += [values[0], torch.zeros(len(slot))]
         else:
-            with applied(model, edit):
-                edited = model.logits(batch.ids, batch.mask, at)
+            with applied(model, edit) as under:
+                own = after_preface(under, batch)
+                at = (own.row[predicts], own.position[predicts])
+                edited = under.logits(own.ids, own.mask, at)
             values += [-log_likelihood(edited, token), divergence(unedited, edited)]
         values.append(torch.ones(len(slot)))
         for total, value in zip(sums, values, strict=True):

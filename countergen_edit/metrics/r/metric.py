@@ -19,7 +19,7 @@ from countergen_edit.metrics.base import Kind, MeasuredSplit, Metric, Quantity, 
 from countergen_edit.metrics.bench import Bench, id_of
 from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.panels import dataset_label, set_label
-from countergen_edit.metrics.r import sections, sentences
+from countergen_edit.metrics.r import beside, sections, sentences
 from countergen_edit.metrics.r.formula import abs_r_reduction, mean_r, r_values
 from countergen_edit.metrics.r.group_effect import GroupEffect, removed, removed_draws
 from countergen_edit.metrics.r.sentences import SIGNIFICANT
@@ -272,6 +272,12 @@ class R(Metric):
     def outcome(cls, results: Results, edit: EditRecord) -> str:
         """On how many sets an edit's interval shows that the bias fell, rose, or neither."""
         return sentences.outcome(results, edit)
+
+    @classmethod
+    def beside(cls, results: Results) -> list[tuple[str, tuple[EditRecord, ...]]]:
+        """What asking leaves of the first set's group effect, then steering and random maps."""
+        main = main_row(results)
+        return [] if main is None else beside.sentences(results, main)
 
     @classmethod
     def caveats(cls, results: Results) -> list[str]:

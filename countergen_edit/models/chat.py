@@ -1,0 +1,34 @@
+"""Words that a model is told before it writes: through its chat template, where it has one.
+
+Comes in: a model and a message. Goes out: all that stands before the reply, special tokens written
+out, so that a text after it is the beginning of what the model says. Refused: a template that
+cannot take one message of a user.
+"""
+
+from __future__ import annotations
+
+from countergen_edit.errors import UserError
+from countergen_edit.models.language_model import LanguageModel
+
+
+def has_chat_template(lm: LanguageModel) -> bool:
+    """Whether the model's tokenizer says how a conversation is written."""
+    return bool(getattr(lm.tokenizer, "chat_template", None))
+
+
+def before_reply(lm: LanguageModel, message: str) -> str:
+    """A conversation of one message of a user, up to where the model's reply begins.
+
+    Not every template takes a system's message; each takes a user's.
+
+    Raises:
+        UserError: the template refuses it.
+    """
+    try:
+        text = lm.tokenizer.apply_chat_template(
+            [{"role": "user", "content": message}], tokenize=False, add_generation_prompt=True
+        )
+    except Exception as error:  # a template is a program of its own, and fails in its own way
+        why = " ".join(str(error).split())
+        raise UserError(f"the chat template of {lm.name} takes no user's message: {why}") from error
+    return str(text)

@@ -1,0 +1,191 @@
+"""Words before every text: the same tokens after them are scored, written and captured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from countergen_edit.errors import UserError
+from countergen_edit.models import (
+    LanguageModel,
+    after_preface,
+    batches,
+    capture,
+    continuation_log_probs,
+    encode,
+    generate,
+    load,
+    preface_ids,
+    resuming,
+)
+from countergen_edit.models.chat import before_reply, has_chat_template
+from tests.tiny_models import FAMILIES, WITH_BOS, tiny_model_dir
+
+PROMPTS = ["Jane is a nurse and", "John works at the hospital", "Ahmed was asked why", "Jane is a"]
+OUTPUTS = [" she works", " for his company.", " he failed", " nurse"]
+WORDS = "they told Emily a story.\n"
+TEMPLATE = (
+    "{% if bos_token == '<s>' %}{{ bos_token }}{% endif %}{% for m in messages %}"
+    "<{{ m['role'] }}>{{ m['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def model(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> LanguageModel:
+    return load(tiny_model_dir(request.param, tmp_path_factory.mktemp(request.param)))
+
+
+@pytest.fixture(scope="module", params=["gpt2", "llama"])
+def chatting(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> LanguageModel:
+    """With a chat template, which writes BOS itself where the family has one."""
+    model = load(tiny_model_dir(request.param, tmp_path_factory.mktemp(f"chat_{request.param}")))
+    model.tokenizer.chat_template = TEMPLATE
+    return model
+
+
+def plain_ids(model: LanguageModel, text: str) -> list[int]:
+    ids: list[int] = model.tokenizer(text, add_special_tokens=False).input_ids
+    return ids
+
+
+def by_hand(model: LanguageModel, before: list[int], prompt: str, output: str) -> float:
+    """log P of the output's tokens by one plain pass over the concatenated ids, one text alone."""
+    prompt_ids, ids = plain_ids(model, prompt), plain_ids(model, prompt + output)
+    row = torch.tensor([[*before, *ids]])
+    log_p = model.bridge.original_model(row).logits[0].double().log_softmax(-1)
+    at = range(len(before) + len(prompt_ids), row.shape[1])
+    return float(sum(log_p[k - 1, row[0, k]] for k in at))
+
+
+def test_scores_after_a_preface_are_those_of_the_concatenated_ids(model: LanguageModel) -> None:
+    bos = [model.tokenizer.bos_token_id] if model.adds_bos else []
+    before = [*bos, *plain_ids(model, WORDS)]
+    asked = model.prefaced(preface_ids(model, WORDS))
+    expected = [by_hand(model, before, p, o) for p, o in zip(PROMPTS, OUTPUTS, strict=True)]
+    np.testing.assert_allclose(continuation_log_probs(asked, PROMPTS, OUTPUTS), expected, atol=1e-4)
+    unasked = continuation_log_probs(model, PROMPTS, OUTPUTS)
+    assert np.abs(unasked - expected).min() > 1e-3
+
+
+def test_scores_through_a_chat_template_are_those_of_its_ids_with_one_bos(
+    chatting: LanguageModel,
+) -> None:
+    assert has_chat_template(chatting)
+    text = before_reply(chatting, "Treat women and men alike.")
+    before = plain_ids(chatting, text)
+    has_bos = chatting.tokenizer.bos_token == "<s>"
+    assert before.count(chatting.tokenizer.bos_token_id) == (1 if has_bos else 0)
+    asked = chatting.prefaced(preface_ids(chatting, text))
+    for encoding in encode(asked, PROMPTS):
+        assert encoding.ids[: len(before)] == before
+        assert encoding.ids.count(chatting.tokenizer.bos_token_id) == int(has_bos)
+    expected = [by_hand(chatting, before, p, o) for p, o in zip(PROMPTS, OUTPUTS, strict=True)]
+    np.testing.assert_allclose(continuation_log_probs(asked, PROMPTS, OUTPUTS), expected, atol=1e-4)
+
+
+def test_the_texts_own_tokens_stay_what_they_are(model: LanguageModel) -> None:
+    asked = model.prefaced(preface_ids(model, WORDS))
+    own = int(model.adds_bos)
+    for with_words, without in zip(encode(asked, PROMPTS), encode(model, PROMPTS), strict=True):
+        count = len(without.ids) - own
+        assert with_words.ids[-count:] == without.ids[own:]
+        assert with_words.offsets[-count:] == without.offsets[own:]
+        assert set(with_words.offsets[:-count]) == {(0, 0)}
+
+
+def test_scores_after_a_preface_do_not_depend_on_the_batch(model: LanguageModel) -> None:
+    asked = model.prefaced(preface_ids(model, WORDS))
+    together = continuation_log_probs(asked, PROMPTS, OUTPUTS)
+    for tokens in (1, 40, 300):
+        other = continuation_log_probs(asked, PROMPTS, OUTPUTS, max_batch_tokens=tokens)
+        np.testing.assert_allclose(other, together, atol=1e-5)
+
+
+def test_what_is_written_after_a_preface_is_what_follows_all_of_it(model: LanguageModel) -> None:
+    asked = model.prefaced(preface_ids(model, WORDS))
+    written = generate(asked, PROMPTS, max_new_tokens=5)
+    for prompt, text in zip(PROMPTS, written, strict=True):
+        row = [*preface_ids(model, WORDS), *plain_ids(model, prompt)]
+        out = model.bridge.original_model.generate(
+            torch.tensor([row]), max_new_tokens=5, do_sample=False, pad_token_id=0
+        )[0].tolist()
+        decode = model.tokenizer.decode
+        whole = decode(out, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        assert whole.endswith(text)
+        assert prompt + text in whole
+    assert written == [generate(asked, [p], max_new_tokens=5)[0] for p in PROMPTS]
+
+
+def test_what_is_captured_after_a_preface_is_what_the_text_has_there(model: LanguageModel) -> None:
+    asked = model.prefaced(preface_ids(model, WORDS))
+    last = capture(asked, PROMPTS, layers=[1]).values["resid_post"][0]
+    alone = [capture(asked, [p], layers=[1]).values["resid_post"][0, 0] for p in PROMPTS]
+    np.testing.assert_allclose(last, alone, atol=1e-5)
+    assert np.abs(last - capture(model, PROMPTS, layers=[1]).values["resid_post"][0]).max() > 1e-3
+    every = capture(asked, PROMPTS, layers=[1], starts=[0] * len(PROMPTS), positions="onward")
+    own = [len(plain_ids(model, prompt)) for prompt in PROMPTS]
+    assert np.bincount(every.row_text).tolist() == own
+
+
+def test_running_text_is_read_at_the_same_tokens_with_and_without_a_preface(
+    model: LanguageModel,
+) -> None:
+    asked = model.prefaced(preface_ids(model, WORDS))
+    for batch in batches(model, PROMPTS):
+        after = after_preface(asked, batch)
+        np.testing.assert_array_equal(after.slot, batch.slot)
+        own = batch.position > 0 if model.adds_bos else batch.position >= 0
+        ids, of_preface = (b.ids[b.row, b.position][own] for b in (batch, after))
+        assert torch.equal(ids, of_preface)
+        for row, ids in zip(after.ids, after.mask, strict=True):
+            text = row[: int(ids.sum())].tolist()
+            assert text in [encoding.ids for encoding in encode(asked, PROMPTS)]
+
+
+def test_a_model_that_resumes_tells_prefaces_apart(model: LanguageModel) -> None:
+    asked = model.prefaced(preface_ids(model, WORDS))
+    resumed = resuming(asked, [0])
+    sharing = replace(resumed, preface=())  # what it remembers is one memory with the other's
+    for own, plain in ((resumed, asked), (sharing, model), (resumed, asked)):
+        expected = continuation_log_probs(plain, PROMPTS, OUTPUTS)
+        scores = continuation_log_probs(own, PROMPTS, OUTPUTS)
+        np.testing.assert_allclose(scores, expected, atol=1e-5)
+
+
+def test_an_empty_prompt_can_follow_words(tmp_path: Path) -> None:
+    model = load(tiny_model_dir("gpt2", tmp_path))
+    with pytest.raises(UserError, match="nothing precedes"):
+        continuation_log_probs(model, [""], ["Jane"])
+    asked = model.prefaced(preface_ids(model, WORDS))
+    assert continuation_log_probs(asked, [""], ["Jane"])[0] < 0
+
+
+def test_words_that_leave_no_room_are_refused(tmp_path: Path) -> None:
+    model = load(tiny_model_dir("gpt2", tmp_path))
+    asked = model.prefaced(preface_ids(model, WORDS * 9))
+    with pytest.raises(UserError, match="exceeds the context"):
+        encode(asked, PROMPTS)
+
+
+def test_a_template_that_takes_no_message_is_refused_in_one_line(chatting: LanguageModel) -> None:
+    chatting.tokenizer.chat_template = "{{ raise_exception('only\ntools') }}"
+    try:
+        with pytest.raises(UserError, match="takes no user's message: only tools") as error:
+            before_reply(chatting, "hello")
+        assert "\n" not in str(error.value)
+    finally:
+        chatting.tokenizer.chat_template = TEMPLATE
+
+
+def test_the_families_of_these_tests_are_with_and_without_bos() -> None:
+    assert set(WITH_BOS) & set(FAMILIES)
+    assert set(FAMILIES) - set(WITH_BOS)
