@@ -55,6 +55,8 @@ class FitData:
     """The template, with the beginning of the output where there is one."""
     pair: np.ndarray
     """The counterfactual pair: variations of a context at the same place in their groups."""
+    family: np.ndarray
+    """The set that the row comes from: wordings that ask the same kind of thing."""
     keep: Bool[np.ndarray, " row"]
     """Whether the row comes from a set that is to be kept."""
     background: Float[np.ndarray, "layer other d"]
@@ -93,6 +95,7 @@ class FitData:
             "pairs": self.pair[rows],
             "background": background if limit is None else background[_within(background, limit)],
             "people": self.name[rows],
+            "families": self.family[rows],
         }
         if self.objective is not None and fit_metadata(eraser, {"objective": None}):
             offered["objective"] = self.objective(layer)
@@ -128,6 +131,7 @@ class Place:
     text: str
     context: str
     pair: str
+    family: str
     variation: Variation
     keep: bool
 
@@ -195,6 +199,7 @@ def capture_sites(
             np.array([p.variation.name or p.variation.text for p in of_row]),
             np.array([p.context for p in of_row]),
             np.array([p.pair for p in of_row]),
+            np.array([p.family for p in of_row]),
             np.array([p.keep for p in of_row]),
             background.values[site],
             _limits(activations.norms[site], background.norms[site], sinks),
@@ -263,7 +268,7 @@ def _places(
     if positions == "outputs":
         beginnings = _beginnings(model, [v.text for _, v in variations], sample.outputs)
     return [
-        Place(v.text + beginning, context, f"{context} {i}", v, keep)
+        Place(v.text + beginning, context, f"{context} {i}", data.name, v, keep)
         for (i, v), own in zip(variations, beginnings, strict=True)
         for beginning in own
         for context in [f"{sample.template}{beginning}"]

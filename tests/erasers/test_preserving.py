@@ -286,6 +286,28 @@ def test_folds_share_neither_contexts_nor_people() -> None:
         assert not (fitted & held_out)[:20].any()
 
 
+@pytest.mark.parametrize(("count", "whole"), [(5, True), (7, True), (4, False)])
+def test_of_five_families_or_more_a_fold_leaves_out_whole_ones(count: int, whole: bool) -> None:
+    """Each row says of which family it is, so that differences show which are in a fold."""
+    contexts = np.repeat(np.arange(3 * count), 4)
+    families, z = contexts % count, np.tile([0, 1], 6 * count)
+    X = np.eye(count)[families] * np.where(z == 0, 1.0, -1.0)[:, None]
+    found = read_contexts(read_rows(None, X, z), contexts, [])
+    made = folds(found, None, 5, 0, families)
+    seen = [np.diag(fold.erase) > 0 for fold in made]
+    fitted = [np.abs(fold.demands.erase).max(axis=1) > 0 for fold in made]
+    assert all((a ^ b).all() for a, b in zip(seen, fitted, strict=True)) == whole
+    if whole:
+        assert (np.sum(seen, axis=0) == 1).all()
+
+
+def test_families_that_are_not_one_a_row_are_named() -> None:
+    contexts, z = np.repeat(np.arange(6), 4), np.tile([0, 1], 12)
+    X = np.random.default_rng(0).normal(size=(24, 3))
+    with pytest.raises(UserError, match=r"families has shape \(2,\) for 24 rows"):
+        PreservingEraser(rank="cv").fit(X, z, contexts=contexts, families=[1, 2])
+
+
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**6))
 def test_what_chance_adds_to_differences_held_out_is_taken_off(seed: int) -> None:

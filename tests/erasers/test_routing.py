@@ -29,6 +29,7 @@ OFFERED = {
     "pairs": np.arange(80) // 8,
     "background": np.random.default_rng(1).normal(size=(20, 6)),
     "people": np.arange(80) // 2,
+    "families": np.arange(80) % 3,
     "sample_weight": np.linspace(0.5, 1.5, 80),
     "objective": None,
 }
@@ -43,7 +44,7 @@ def test_every_eraser_requests_all_that_its_fit_takes(name: str) -> None:
 
 def test_what_is_offered_arrives_unchanged() -> None:
     metadata = fit_metadata(PreservingEraser(), OFFERED)
-    assert set(metadata) == {"contexts", "keep", "background", "people"}
+    assert set(metadata) == {"contexts", "keep", "background", "people", "families"}
     assert all(metadata[name] is OFFERED[name] for name in metadata)
     assert fit_metadata(PreservingEraser(), {"pairs": 1}) == {}
     assert fit_metadata(MeanDifference(), {"contexts": 1, "keep": 2}) == {}

@@ -82,6 +82,7 @@ class PreservingEraser(BaseEraser):
         "keep": True,
         "background": True,
         "people": True,
+        "families": True,
     }
     no_guarantee_because = "contexts that are kept keep their group difference"
 
@@ -117,6 +118,7 @@ class PreservingEraser(BaseEraser):
         keep: Any = (),
         background: Any = None,
         people: Any = None,
+        families: Any = None,
     ) -> PreservingEraser:
         """Fit to rows `X` `[row, d]`, classes `y` and the context of each row.
 
@@ -128,9 +130,11 @@ class PreservingEraser(BaseEraser):
             background: rows `[other, d]` without a class, of whatever else the map will meet. They
                 enter Σ only: directions in which they vary become dear to change.
             people: an id per row of who is spoken of (a name), for "cv".
+            families: an id per row of what is spoken of (a family of wordings), for "cv": with
+                five or more to erase, it chooses what serves families held out.
 
         Raises:
-            UserError: bad rows, labels, contexts, people or background, a `rank`, `shrinkage` or
+            UserError: bad rows, labels, background or ids of rows, a `rank`, `shrinkage` or
                 `keep_strength` that is none, or a conflict: an angle below `min_angle`.
         """
         rows = self._read(X, y)
@@ -148,7 +152,7 @@ class PreservingEraser(BaseEraser):
         metric = Metric(np.clip(variances, 0.0, None), d, self.tolerance, self.keep_tolerance)
         others = inside[len(rows.X) :] if len(inside) > len(rows.X) else inside
         rank, self.shrinkage_, self.keep_strength_ = self._choice(
-            every, found, people, metric, (others - others.mean(axis=0)) @ axes
+            every, found, (people, families), metric, (others - others.mean(axis=0)) @ axes
         )
         frame = metric.frame(found.demands(), self.shrinkage_)
         self.angle_ = frame.angle(rank)
@@ -186,13 +190,15 @@ class PreservingEraser(BaseEraser):
         self,
         every: Float[np.ndarray, "row d"],
         found: Contexts,
-        people: Any,
+        ids: tuple[Any, Any],
         metric: Metric,
         others: Float[np.ndarray, "other r"],
     ) -> Choice:
         """Rank, shrinkage and strength, as given or by cross-validation."""
         wanted = "cv" in (self.rank, self.shrinkage, self.keep_strength)
-        parts = folds(found, people, self.n_folds, self.random_state) if wanted else []
+        people, families = ids
+        seed = self.random_state
+        parts = folds(found, people, self.n_folds, seed, families) if wanted else []
         ranks: list[int | None] = [None if isinstance(self.rank, str) else self.rank]
         if parts and self.rank == "cv":
             most = len(parts[0].erase)

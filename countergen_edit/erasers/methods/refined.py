@@ -70,6 +70,7 @@ class Refined(BaseEraser):
         "background": True,
         "pairs": True,
         "people": True,
+        "families": True,
         "objective": True,
     }
     no_guarantee_because = "what the model says is made equal, not its activations"
@@ -124,6 +125,7 @@ class Refined(BaseEraser):
         background: Any = None,
         pairs: Any = None,
         people: Any = None,
+        families: Any = None,
         objective: Objective | None = None,
     ) -> Refined:
         """Fit the closed form to rows `X` `[row, d]` of classes `y`, then refine it.
@@ -137,6 +139,7 @@ class Refined(BaseEraser):
             background: rows `[other, d]` of whatever else the map meets.
             pairs: an id per row, for closed forms that take it.
             people: the same.
+            families: the same.
             objective: what the map is refined on.
 
         Raises:
@@ -149,7 +152,8 @@ class Refined(BaseEraser):
         rows = self._read(X, y)
         every = rows.X
         is_kept = np.zeros(len(every), bool) if keep is None else np.asarray(keep, bool)
-        of_row = {"contexts": contexts, "keep": is_kept, "pairs": pairs, "people": people}
+        of_row = {"contexts": contexts, "keep": is_kept, "pairs": pairs}
+        of_row |= {"people": people, "families": families}
         offered = {**of_row, "background": background}
         start = self.draft
         given = fit_metadata(start, {k: v for k, v in offered.items() if v is not None})
