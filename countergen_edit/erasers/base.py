@@ -52,6 +52,11 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
     n_features_in_: int
 
     @property
+    def n_steps(self) -> int:
+        """Most steps of gradient that a fit takes through a model; 0 for closed forms."""
+        return 0
+
+    @property
     def draft(self) -> BaseEraser:
         """What stands for it where many layers are tried on few data; itself, if it is quick."""
         return self

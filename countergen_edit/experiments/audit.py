@@ -26,7 +26,7 @@ from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.screening import Screening
 from countergen_edit.experiments.study import Cell, Study, check_study
 from countergen_edit.experiments.units import Run, units
-from countergen_edit.experiments.work import Work, captured, measuring
+from countergen_edit.experiments.work import Work, captured, measuring, refining
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
@@ -180,11 +180,12 @@ class _Running:
         certified = count if not screening.samples else len(self.cells)
         ways = self.plan.beside.values()
         beside = sum((way.work(self.study, len(self.cells)) for way in ways), Work())
-        return final + tested + Work(certificates=certified) + beside
+        return final + tested + Work(certificates=certified) + beside + screening.refining
 
     def _measuring(self, cell: Cell) -> Work:
-        certificates = 0 if self.screening.samples else 1
-        return measuring(self.study, "validation", cell.layer) + Work(certificates=certificates)
+        certificates = Work(certificates=0 if self.screening.samples else 1)
+        measured = measuring(self.study, "validation", cell.layer)
+        return measured + certificates + refining(self.study, cell)
 
     def _unedited(self) -> list[Row]:
         """Every figure of the model as it came."""

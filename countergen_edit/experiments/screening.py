@@ -18,7 +18,7 @@ from countergen_edit.experiments.choice import DRAWS, Point, points
 from countergen_edit.experiments.halving import Halving, between, survivors
 from countergen_edit.experiments.study import Cell, Study
 from countergen_edit.experiments.units import Run
-from countergen_edit.experiments.work import Work, measuring
+from countergen_edit.experiments.work import Work, measuring, refining
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.rows import SCREENING, Row
 
@@ -186,6 +186,17 @@ class Screening:
         """About how many candidates are left after a rung, those that enter among them."""
         staying = sum(max(1, first // STAY**rung) for first in self._first)
         return min(int(2 * staying), self.total)
+
+    @property
+    def refining(self) -> Work:
+        """What it takes to refine the finalists that are refined: one of a group, after drafts."""
+        total = Work()
+        for group in self.groups:
+            cells = [group.cells[i] for i in group.current]
+            if self.samples and self._narrowed < len(self.samples):
+                cells = cells[len(cells) // 2 :][:1]
+            total += sum((refining(self.study, cell) for cell in cells), Work())
+        return total
 
     @property
     def expected_finalists(self) -> int:

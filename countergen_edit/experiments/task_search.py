@@ -21,7 +21,7 @@ from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.screening import Screening
 from countergen_edit.experiments.study import Cell, Study
 from countergen_edit.experiments.units import Run
-from countergen_edit.experiments.work import Work, captured, measuring
+from countergen_edit.experiments.work import Work, captured, measuring, refining
 from countergen_edit.metrics.base import MeasuredSplit
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
@@ -102,7 +102,8 @@ class TaskSearch:
             tested = measuring(self.study, "test", middle)
             chosen = measuring(self.study, "test", None) + 2 * tested
             chosen += Work(certificates=self.plan.combine)
-        return (count + tried) * self._edited_work(middle) + chosen
+        measured = (count + tried) * self._edited_work(middle)
+        return measured + chosen + self.screening.refining
 
     def run(self, run: Run, others: Work) -> None:
         """The unedited model, the screening, and every cell that is measured in full.
@@ -120,7 +121,7 @@ class TaskSearch:
         finalists = {cell.unit for cell in self.screening.finalists}
         for cell in self.cells:
             if cell.unit in finalists:
-                size = self._edited_work(cell.layer) + Work(fits=1)
+                size = self._edited_work(cell.layer) + Work(fits=1) + refining(self.study, cell)
                 run(self.unit(cell.unit), cell.unit, partial(self.cell, cell), size)
 
     @property

@@ -16,10 +16,11 @@ import numpy as np
 from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
+from countergen_edit.experiments.refinement import step_characters
 from countergen_edit.metrics.base import MeasuredSplit
 
 if TYPE_CHECKING:
-    from countergen_edit.experiments.study import Study
+    from countergen_edit.experiments.study import Cell, Study
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,14 @@ def measured(task: Task, split: Split) -> tuple[float, float]:
 def captured(task: Task) -> float:
     """Characters that are captured to fit erasers on."""
     return characters([*task.fit, *task.keep]) + sum(map(len, task.neutral.get("fit", ())))
+
+
+def refining(study: Study, cell: Cell) -> Work:
+    """Refining a cell's map: every step runs its texts forward, and about twice as much back."""
+    characters = 3.0 * cell.eraser.n_steps * step_characters(study.task)
+    blocks = study.model.n_layers
+    depth = 1.0 if cell.layer is None else (blocks - 1 - cell.layer) / blocks
+    return Work(characters, characters * depth)
 
 
 def measuring(

@@ -108,6 +108,10 @@ class Refined(BaseEraser):
         self.random_state = random_state
 
     @property
+    def n_steps(self) -> int:
+        return self.steps * self.seeds
+
+    @property
     def draft(self) -> BaseEraser:
         """The closed form that it starts from, not yet fitted."""
         content = {KIND: self.start} if isinstance(self.start, str) else dict(self.start)
