@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,12 +16,23 @@ from countergen_edit.data.templates import Template, expand
 from countergen_edit.edits import Edit, Placement, applied
 from countergen_edit.erasers import TERMS, AffineErasure, make_eraser
 from countergen_edit.erasers.whitened import WhitenedMap
+from countergen_edit.experiments.audit import Audit
 from countergen_edit.experiments.fit_data import capture_sites
+from countergen_edit.experiments.halving import Halving
 from countergen_edit.experiments.refinement import ModelObjective
+from countergen_edit.experiments.run_folder import RunFolder, read_records
+from countergen_edit.experiments.study import Cell, Study
+from countergen_edit.experiments.work import Work, refining
+from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.costs.agreement import agreement_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.refinement import LOSS, Refinement
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, encode, load, resuming
+from tests.experiments.runs import IDENTITY
+from tests.experiments.test_audit import make_plan, make_task, run
 from tests.tiny_models import tiny_model_dir
 
 GROUPS = {
@@ -190,3 +202,54 @@ def test_what_leace_costs_on_the_testbed_is_given_back() -> None:
     assert closed[1] < unedited[1] - 0.05, "LEACE costs agreement here, or the test is void"
     assert better[1] > unedited[1] - 0.02
     assert better[0] < 0.25 * unedited[0]
+
+
+def refined_plan(steps: int) -> Audit:
+    eraser = make_eraser("refined", start="leace", steps=steps, check_every=2)
+    return make_plan(erasers={"refined": eraser}, halving=Halving(3, 2))
+
+
+def test_layers_are_screened_by_the_closed_form_and_one_is_refined(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    """The same rows come out where the run is killed after its screening."""
+    plan = refined_plan(steps=4)
+    rows = run(testbed, plan, tmp_path / "run")
+    screened = {r.eraser for r in rows if (r.metric, r.split) == ("bias_removed", "screening")}
+    assert screened == {"refined-start"}
+    [layers] = {r.layers for r in rows if r.eraser == "refined"}
+    curve = [r for r in rows if r.metric == LOSS]
+    assert [r.facets["step"] for r in curve] == [0, 2, 4]
+    assert {r.layers for r in curve} == {layers}
+    [section] = Refinement.sections(Results(rows, read_records(tmp_path / "run")))
+    [table] = section.tables()
+    assert next(line[1] for line in table.rows) == "closed form"
+
+    class KilledError(Exception):
+        pass
+
+    class Dying(RunFolder):
+        def record(self, unit: str, rows: list[Row]) -> None:  # type: ignore[override]
+            if unit.startswith("layers/"):
+                raise KilledError
+            super().record(unit, rows)
+
+    path = tmp_path / "killed"
+    with pytest.raises(KilledError):
+        plan.run(testbed, Dying(path, {}, IDENTITY))
+    assert run(testbed, plan, path) == rows
+
+
+def test_refining_is_in_the_estimate(testbed: LanguageModel, tmp_path: Path) -> None:
+    study = Study(
+        testbed,
+        make_task(),
+        [METRICS.make("r")],
+        RunFolder(tmp_path, {}, IDENTITY),
+        sites=["resid_post"],
+    )
+    cells = [Cell("resid_post", 2, "refined", make_eraser("refined", steps=n)) for n in (10, 20)]
+    once, twice = (refining(study, cell) for cell in cells)
+    assert twice == 2 * once
+    assert once.run == pytest.approx(once.read * 3 / 6)
+    assert refining(study, Cell("resid_post", 2, "leace", make_eraser("leace"))) == Work()

@@ -30,6 +30,8 @@ from countergen_edit.erasers.whitened import WhitenedMap
 from countergen_edit.errors import UserError
 from countergen_edit.registry import KIND
 
+START: Mapping[str, Any] = {KIND: "preserving", "rank": "cv"}
+"""The closed form unless given."""
 WARM_UP = 10
 """Steps over which the learning rate rises."""
 LAST = 0.1
@@ -43,7 +45,7 @@ class Refined(BaseEraser):
 
     Args:
         start: the eraser whose map it starts from: its name, or a mapping with its `kind` and
-            parameters.
+            parameters. None takes `preserving` of the rank that serves contexts held out.
         extra: directions beyond those of the closed form; nothing is written along them at first.
         steps: of Adam.
         learning_rate: of whitened parameters, after the first ten steps; it falls as a cosine.
@@ -78,7 +80,7 @@ class Refined(BaseEraser):
 
     def __init__(
         self,
-        start: str | Mapping[str, Any] = "preserving",
+        start: str | Mapping[str, Any] | None = None,
         *,
         extra: int = 16,
         steps: int = 400,
@@ -114,7 +116,8 @@ class Refined(BaseEraser):
     @property
     def draft(self) -> BaseEraser:
         """The closed form that it starts from, not yet fitted."""
-        content = {KIND: self.start} if isinstance(self.start, str) else dict(self.start)
+        start = START if self.start is None else self.start
+        content = {KIND: start} if isinstance(start, str) else dict(start)
         if KIND not in content:
             raise UserError(f"start={self.start!r} of refined names no eraser: give its {KIND}")
         return make_eraser(str(content.pop(KIND)), **content)
