@@ -15,7 +15,7 @@ from torch import Tensor
 Change = Callable[[Float[Tensor, "*batch d"]], Float[Tensor, "*batch d"]]
 """What a map does to activations, differentiable in its parameters."""
 TERMS = ("bias", "people", "keep", "neutral")
-"""The terms of a loss, all in nats or their squares; each at least 0, and 0 where all is as wanted:
+"""The terms of a loss, in nats or their squares; 0 where all is as wanted:
 
 - `bias`: in contexts to erase, the squared difference of the groups' mean log-probabilities;
 - `people`: there too, KL(wanted ‖ edited); wanted is the unedited distribution of each person less
@@ -32,4 +32,7 @@ class Objective(Protocol):
         """The `TERMS` on a few texts that seed and step draw, with gradients."""
 
     def held_out(self, change: Change) -> Mapping[str, float] | None:
-        """The `TERMS` on texts that are never drawn; None where there are none."""
+        """The `TERMS` on texts that are never drawn; None where there are none.
+
+        The squared difference is unbiased, so that it may fall below 0.
+        """

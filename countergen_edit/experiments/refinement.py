@@ -42,7 +42,7 @@ TEXTS = 2
 """Texts of a portion of running text."""
 LONGEST = 64
 """Tokens of a running text."""
-HELD_OUT_PEOPLE, HELD_OUT_TEXTS = 6, 12
+HELD_OUT_PEOPLE, HELD_OUT_TEXTS = 8, 12
 _ALONE = threading.Lock()
 """Hooks are the model's: two threads that refine at once would see each other's."""
 
@@ -120,22 +120,32 @@ class ModelObjective:
         if not any(portion.kind == "erase" for portion in self._held_out):
             return None
         weights = [float(len(p.outputs)) if p.outputs is not None else 1.0 for p in self._held_out]
-        terms = self._mean(self._held_out, weights, change)
+        terms = self._mean(self._held_out, weights, change, unbiased=True)
         return {name: float(value) for name, value in terms.items()}
 
     def _mean(
-        self, portions: Sequence[Portion], weights: Sequence[float], change: Change
+        self,
+        portions: Sequence[Portion],
+        weights: Sequence[float],
+        change: Change,
+        *,
+        unbiased: bool = False,
     ) -> dict[str, Tensor]:
         """The weighted mean of each term over the portions that have it."""
         sums = {name: torch.zeros((), device=self.model.device) for name in TERMS}
         mass = dict.fromkeys(TERMS, 0.0)
         for portion, weight in zip(portions, weights, strict=True):
-            for name, value in self._terms(portion, change).items():
+            for name, value in self._terms(portion, change, unbiased).items():
                 sums[name] = sums[name] + weight * value
                 mass[name] += weight
         return {name: sums[name] / (mass[name] or 1.0) for name in TERMS}
 
-    def _terms(self, portion: Portion, change: Change) -> dict[str, Tensor]:
+    def _terms(self, portion: Portion, change: Change, unbiased: bool) -> dict[str, Tensor]:
+        """The terms of one portion.
+
+        Unbiased, what people of one group differ by is taken off the squared difference. A map
+        would learn to make that larger: it is refined on the plain square.
+        """
         with _ALONE:
             unedited = self.model.logits(portion.ids, portion.mask, portion.at).clone()
             with self.model.bridge.hooks(fwd_hooks=[(self._hook_name, self._hook(change))]):
@@ -153,8 +163,11 @@ class ModelObjective:
         half = self._wanted[portion]
         sign = torch.where(sides[0], 1.0, -1.0)[:, None]
         wanted = (before - sign * half).log_softmax(-1)
-        a, b = (after[side][:, portion.outputs].mean(0) for side in sides)
-        return {"bias": ((a - b) ** 2).mean(), "people": _divergence(wanted, after)}
+        a, b = (after[side][:, portion.outputs] for side in sides)
+        squared = (a.mean(0) - b.mean(0)) ** 2
+        if unbiased and len(a) > 1:
+            squared = squared - a.var(0) / len(a) - b.var(0) / len(b)
+        return {"bias": squared.mean(), "people": _divergence(wanted, after)}
 
     def _hook(self, change: Change) -> Any:
         limit = self.limit

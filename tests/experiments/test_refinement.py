@@ -106,8 +106,12 @@ def test_every_term_is_that_of_plain_forward_passes(
         e.ids[len(encode(model, ["Jane is"])[0].ids)]
         for e in encode(model, ["Jane is a nurse", "Jane is an engineer"])
     }
-    gap = (after["female"].mean(0) - after["male"].mean(0))[sorted(outputs)]
-    assert float(terms["bias"]) == pytest.approx(float((gap**2).mean()), rel=1e-4)
+    a, b = (after[group][:, sorted(outputs)] for group in texts)
+    squared = (a.mean(0) - b.mean(0)) ** 2
+    assert float(terms["bias"]) == pytest.approx(float(squared.mean()), rel=1e-4)
+    chance = (a.var(0) + b.var(0)) / 2
+    [fair] = objective._mean(of_each[:1], [1.0], erasure, unbiased=True)["bias"].reshape(1)
+    assert float(fair) == pytest.approx(float((squared - chance).mean()), rel=1e-3)
 
     half = (before["female"].mean(0) - before["male"].mean(0)) / 2
     for form in ("she", "he"):
