@@ -15,9 +15,9 @@ from countergen_edit.errors import UserError
 class NoFormsError(UserError):
     """The forms of two groups do not differ: nothing needs to agree with either."""
 
-    def __init__(self, axis: str, groups: Sequence[str]) -> None:
+    def __init__(self, axis: str, groups: Sequence[str], prompts: str = "its prompts") -> None:
         super().__init__(
-            f"axis {axis!r} has no word forms, such as she and he, by which its prompts tell "
+            f"axis {axis!r} has no word forms, such as she and he, by which {prompts} tell "
             f"{groups[0]!r} from {groups[1]!r}"
         )
 

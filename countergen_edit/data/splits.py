@@ -33,6 +33,25 @@ def check_leakage(fit: Sequence[CounterfactualSet], test: Sequence[Counterfactua
                 )
 
 
+def check_texts(texts: Sequence[str], test: Sequence[CounterfactualSet]) -> None:
+    """Refuse test sets that share a prompt or a name with texts that an eraser weighs.
+
+    Raises:
+        UserError: naming the culprit and the test set.
+    """
+    plain = {_plain(text) for text in texts}
+    words = {word for text in texts for word in re.findall(r"\w+", text)}
+    for tested in test:
+        of_test = (("prompt", text) for text in _prompts(tested) if _plain(text) in plain)
+        spoken_of = (("name", n) for n in tested.names if set(re.findall(r"\w+", n)) <= words)
+        for kind, culprit in (*of_test, *spoken_of):
+            raise UserError(
+                f"{kind} {culprit!r} is in text of role background and in test set "
+                f"{tested.name!r}: figures would be measured on what was fitted; "
+                "take it out of one of them"
+            )
+
+
 def _shared(a: CounterfactualSet, b: CounterfactualSet) -> Iterator[tuple[str, str]]:
     if a.name == b.name:
         yield "data set", a.name

@@ -19,12 +19,13 @@ from typing import Any
 from countergen_edit.conf_path import config_of, read_config
 from countergen_edit.data.axis import SPLITS, Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.entries import ROLES, Role, entries_of, entry_of, prompts_of, take_role
 from countergen_edit.data.forms import NoFormsError
 from countergen_edit.data.neutral import from_config
 from countergen_edit.data.people import DRAWN, People
 from countergen_edit.data.set_names import Given, told_apart
 from countergen_edit.data.sources import fingerprint, load_set
-from countergen_edit.data.splits import check_leakage
+from countergen_edit.data.splits import check_leakage, check_texts
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.data.thinning import few_texts, few_variations, in_turn
 from countergen_edit.errors import UserError, unknown
@@ -54,6 +55,8 @@ class Task:
     test: tuple[CounterfactualSet, ...] = ()
     keep: tuple[CounterfactualSet, ...] = ()
     """On these the model is to stay as it is; for erasers that can."""
+    background: tuple[str, ...] = ()
+    """Texts about people that erasers weigh like neutral text, and nothing is measured on."""
     agreement: Mapping[Split, CounterfactualSet] = field(default_factory=dict)
     """Prompts whose i-th output is the form that agrees with the i-th group, by split."""
     neutral: Mapping[Split, tuple[str, ...]] = field(default_factory=dict)
@@ -78,6 +81,7 @@ class Task:
         measured = (*self.validation, *self.test)
         check_leakage(self.fit, measured)
         check_leakage(self.keep, (*measured, *self.agreement.values()))
+        check_texts(self.background, (*measured, *self.agreement.values()))
         for data in self.other_axes:
             if data.axis in self.own_axes:
                 raise UserError(
@@ -127,7 +131,12 @@ class Task:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of all the data."""
-        return fingerprint(self.every_set)
+        return fingerprint(self.every_set, self.background)
+
+    @property
+    def weighed(self) -> tuple[str, ...]:
+        """Texts whose activations erasers weigh and leave alone where they can."""
+        return (*self.neutral.get("fit", ()), *self.background)
 
     def with_truth(
         self,
@@ -214,7 +223,7 @@ class Task:
         substitution = Substitution.from_config(own, words) if words else None
 
         def load(entry: Any, split: Split, shared: Mapping[str, Any]) -> Given:
-            mapping = _entry(entry)
+            mapping = entry_of(entry)
             other = mapping.pop("axis", None)
             if other is None or other == own.name:
                 mapping = {**shared, **mapping}
@@ -227,10 +236,15 @@ class Task:
             return Given(split, data, named_after)
 
         pair = {} if groups is None else {"groups": [a, b]}
-        entries = {key: _entries(content, key) for key in (*SPLITS, "keep")}
+        keys = (*SPLITS, "keep", "other_axes")
+        entries = {key: [entry_of(entry) for entry in entries_of(content, key)] for key in keys}
+        roles = [take_role(entry, key) for key in keys for entry in entries[key]]
         sets = told_apart([load(entry, s, pair) for s in SPLITS for entry in entries[s]])
-        by_split = {s: tuple(one.data for one in sets if one.split == s) for s in SPLITS}
-        keep, agreement, remarks = list[CounterfactualSet](), dict[Split, CounterfactualSet](), []
+        by_split = {s: tuple(one.data for one in sets if one.split == s) for s in MEASURED}
+        fit: dict[Role, list[CounterfactualSet]] = {role: [] for role in ROLES}
+        for one, role in zip(sets[: len(entries["fit"])], roles, strict=False):
+            fit[role].append(one.data)
+        keep, agreement, remarks = [*fit["keep"]], dict[Split, CounterfactualSet](), []
         for entry in entries["keep"]:
             with nullcontext() if own_keep else suppress(NoFormsError):
                 keep.append(load(entry, "fit", pair).data)
@@ -240,9 +254,11 @@ class Task:
                 agreement[s] = in_turn(data_of_split, people.agreement or data_of_split.widest)
         except NoFormsError as error:
             remarks.append(f"{error}: agreement is no cost here")
-        own_axes = {own.name, *(data.axis for data in by_split["fit"])}
+        measured = (*by_split["validation"], *by_split["test"], *agreement.values())
+        check_leakage(fit["background"], measured)
+        own_axes = {own.name, *(data.axis for data in fit["erase"])}
         others = []
-        for entry in map(_entry, _entries(content, "other_axes")):
+        for entry in entries["other_axes"]:
             if entry.get("axis") is None:
                 raise UserError(f"a set of other_axes needs its 'axis'; this one has {[*entry]}")
             if entry["axis"] not in own_axes:
@@ -251,10 +267,11 @@ class Task:
         return cls(
             axis=own,
             groups=(a, b),
-            fit=by_split["fit"],
+            fit=tuple(fit["erase"]),
             validation=by_split["validation"],
             test=by_split["test"],
             keep=tuple(keep),
+            background=prompts_of(fit["background"]),
             agreement=agreement,
             neutral=from_config(neutral) if neutral else {},
             other_axes=tuple(o.data for o in told_apart(others) if o.data.axis not in own_axes),
@@ -262,23 +279,3 @@ class Task:
             name=name,
             remarks=tuple(remarks),
         )
-
-
-def _entries(content: Mapping[str, Any], key: str) -> Sequence[Any]:
-    """The sets that a data config lists under a key."""
-    entries = content.get(key) or []
-    if not isinstance(entries, Sequence) or isinstance(entries, str):
-        raise UserError(f"data.{key}={entries!r}: write a list of sets")
-    return entries
-
-
-def _entry(entry: Any) -> dict[str, Any]:
-    """A set as a data config names it, with the keys of its source."""
-    if isinstance(entry, str):
-        entry = {"dataset": entry}
-    if not isinstance(entry, Mapping):
-        raise UserError(f"a data set is a name or a mapping with its source, not {entry!r}")
-    content = dict(entry)
-    if "dataset" in content:
-        content = read_config("dataset", str(content.pop("dataset"))) | content
-    return content

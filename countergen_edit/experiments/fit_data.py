@@ -50,7 +50,8 @@ class FitData:
     layers: tuple[int | None, ...]
     group: np.ndarray
     name: np.ndarray
-    """The name in the prompt, or the prompt itself where no name is known."""
+    """The name in the prompt. Where none is known, an id of its counterfactual pair: folds that
+    parted the pair would leave a context with one group."""
     context: np.ndarray
     """The template, with the beginning of the output where there is one."""
     pair: np.ndarray
@@ -131,6 +132,7 @@ class Place:
     text: str
     context: str
     pair: str
+    person: str
     family: str
     variation: Variation
     keep: bool
@@ -196,7 +198,7 @@ def capture_sites(
             activations.values[site],
             site_layers,
             np.array([p.variation.group for p in of_row]),
-            np.array([p.variation.name or p.variation.text for p in of_row]),
+            np.array([p.person for p in of_row]),
             np.array([p.context for p in of_row]),
             np.array([p.pair for p in of_row]),
             np.array([p.family for p in of_row]),
@@ -268,8 +270,9 @@ def _places(
     if positions == "outputs":
         beginnings = _beginnings(model, [v.text for _, v in variations], sample.outputs)
     return [
-        Place(v.text + beginning, context, f"{context} {i}", data.name, v, keep)
+        Place(v.text + beginning, context, f"{context} {i}", person, data.name, v, keep)
         for (i, v), own in zip(variations, beginnings, strict=True)
+        for person in [v.name or f"{sample.template} {i}"]
         for beginning in own
         for context in [f"{sample.template}{beginning}"]
     ]

@@ -147,7 +147,7 @@ class Study:
             self.model,
             self.task.fit,
             self.task.keep,
-            self.task.neutral.get("fit", ()),
+            self.task.weighed,
             sites=self.sites,
             layers=self.layers,
             positions=self.positions,
@@ -348,11 +348,12 @@ def check_study(
     for site in sites:
         for layer in layers or (0,):
             hook_name(model, site, layer)
+    encode(model, task.background)
     for data in task.every_set:
         encode(model, [v.text + o for s in data.samples for v in s.variations for o in s.outputs])
     for metric in metrics:
         metric.bound(task).check(model)
     some = replace(task.fit[0], samples=task.fit[0].samples[:1])
     for site in sites:
-        neutral = task.neutral.get("fit", ())[:1]
-        capture_sites(model, [some], [], neutral, sites=(site,), layers=layers, positions=positions)
+        weighed = task.weighed[:1]
+        capture_sites(model, [some], [], weighed, sites=(site,), layers=layers, positions=positions)

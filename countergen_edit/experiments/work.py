@@ -94,7 +94,7 @@ def measured(task: Task, split: Split) -> tuple[float, float]:
 
 def captured(task: Task) -> float:
     """Characters that are captured to fit erasers on."""
-    return characters([*task.fit, *task.keep]) + sum(map(len, task.neutral.get("fit", ())))
+    return characters([*task.fit, *task.keep]) + sum(map(len, task.weighed))
 
 
 def refining(study: Study, cell: Cell) -> Work:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from countergen_edit.data.axis import Axis
+from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.erasers import make_eraser
 from countergen_edit.experiments.fit_data import FitData, _limit, capture_sites
+from countergen_edit.experiments.run_folder import RunFolder
+from countergen_edit.experiments.study import Cell, Study
+from countergen_edit.metrics.base import METRICS
 from countergen_edit.models import LanguageModel, capture, load
+from tests.experiments.runs import IDENTITY
 from tests.tiny_models import tiny_model_dir
 
 AXIS = Axis.from_config(
@@ -26,6 +32,7 @@ AXIS = Axis.from_config(
     }
 )
 ERASE = expand("erase", [Template("{name} is", (" a nurse", " an engineer"))], AXIS, "fit")
+TEXTS = ["The hospital is at the café.", "Jane is a nurse", "John ran"]
 KEEP = expand("keep", [Template("{name} said", (" she", " he"))], AXIS, "fit")
 
 
@@ -61,6 +68,52 @@ def test_outputs_gives_a_row_wherever_an_output_token_is_predicted(model: Langua
         text = context.replace("{name}", "Jane")
         alone = capture(model, [text], layers=[1]).values["resid_post"][0, 0]
         np.testing.assert_allclose(row, alone, atol=1e-5)
+
+
+def test_background_holds_every_token_of_every_text(model: LanguageModel) -> None:
+    data = capture_sites(
+        model, [ERASE], [], TEXTS, sites=["resid_post"], layers=None, positions="outputs"
+    )["resid_post"]
+    alone = capture(model, TEXTS, starts=[0, 0, 0], positions="onward").values["resid_post"]
+    np.testing.assert_allclose(data.background, alone, atol=1e-5)
+    assert data.background.shape[1] == sum(len(model.tokenizer(t).input_ids) for t in TEXTS)
+    assert data.values.shape == make(model).values.shape
+
+
+def test_a_study_weighs_its_background_and_an_edit_depends_on_it(
+    model: LanguageModel, tmp_path: Path
+) -> None:
+    task = Task(AXIS, ("female", "male"), fit=(ERASE,), neutral={"fit": (TEXTS[0],)})
+    by_hand = capture_sites(
+        model, [ERASE], [], TEXTS, sites=["resid_post"], layers=None, positions="outputs"
+    )["resid_post"]
+    folder = RunFolder(tmp_path / "run", {"seed": 0}, IDENTITY)
+    cell = Cell("resid_post", 1, "leace", make_eraser("leace"))
+    ids = set()
+    for background in ((), tuple(TEXTS[1:]), tuple(TEXTS[1:2])):
+        own = replace(task, background=background)
+        study = Study(model, own, [METRICS.make("r")], folder, sites=("resid_post",))
+        ids.add(study.id_of(cell))
+        if len(background) == 2:
+            np.testing.assert_array_equal(
+                study._captured["resid_post"].background, by_hand.background
+            )
+    assert len(ids) == 3
+
+
+def test_folds_never_part_a_pair_without_names(model: LanguageModel) -> None:
+    wordings = [Template(f"In {i} {{subject}} was", (" a nurse", " an engineer")) for i in range(9)]
+    pronouns = expand("pronouns", wordings, AXIS, "fit")
+    data = capture_sites(
+        model, [pronouns], [], TEXTS, sites=["resid_post"], layers=None, positions="outputs"
+    )["resid_post"]
+    for context in set(data.context):
+        of_pair = data.context == context
+        assert set(data.group[of_pair]) == {"female", "male"}
+        assert len(set(data.name[of_pair])) == 1
+    assert len(set(data.name)) == len(wordings)
+    fitted = data.fit(make_eraser("preserving"), 1)
+    assert np.isfinite(data.certify(fitted, 1, 0).linear_accuracy_before)
 
 
 def test_last_gives_one_row_a_prompt(model: LanguageModel) -> None:

@@ -48,6 +48,7 @@ SOURCES: Registry[Source] = Registry(
         "testbed": "countergen_edit.testbed.sources:family_set",
         "testbed_agreement": "countergen_edit.testbed.sources:testbed_agreement",
         "natural_agreement": "countergen_edit.data.natural:agreement",
+        "natural_people": "countergen_edit.data.natural.people:people",
         "natural_stereotypes": "countergen_edit.data.natural:stereotypes",
     },
 )

@@ -94,9 +94,10 @@ def load_set(
     return draw.thinned(data, axis) if split == "fit" else data
 
 
-def fingerprint(sets: Sequence[CounterfactualSet]) -> str:
-    """SHA-256 of the content of sets, whatever their order: the data hash of a run's manifest."""
-    contents = sorted(json.dumps(asdict(s), sort_keys=True, ensure_ascii=False) for s in sets)
+def fingerprint(sets: Sequence[CounterfactualSet], texts: Sequence[str] = ()) -> str:
+    """SHA-256 of sets and texts, whatever their order: the data hash of a run's manifest."""
+    every = [*map(asdict, sets), *texts]
+    contents = sorted(json.dumps(one, sort_keys=True, ensure_ascii=False) for one in every)
     return hashlib.sha256(json.dumps(contents, ensure_ascii=False).encode()).hexdigest()
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from countergen_edit.conf_path import read_config
 from countergen_edit.data.axis import SPLITS
-from countergen_edit.data.splits import check_leakage
+from countergen_edit.data.splits import check_leakage, check_texts
 from countergen_edit.edits import NamedEdit
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.metrics.base import MeasuredSplit, Metric
@@ -123,6 +123,7 @@ class Cid(Metric):
             names=cast(Any, self.names),
         )
         check_leakage(self.task.fit, [self.data])
+        check_texts(self.task.background, [self.data])
 
     def check(self, model: LanguageModel) -> None:
         """Refuse prompts that do not fit the context, a bad λ and a K beyond the vocabulary."""

@@ -1,0 +1,61 @@
+"""Natural wordings in which a group shows in other ways than by a name alone, by family.
+
+Goes out: prompts of a family and split, for an axis that has the forms. Refused: an unknown family,
+an axis on which none of its wordings tells the groups apart (`NoFormsError`). All text is our own.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.forms import NoFormsError, differs
+from countergen_edit.data.sources.base import Request
+from countergen_edit.data.templates import Template, expand, slot_names
+from countergen_edit.errors import unknown
+
+_FILE = Path(__file__).parent / "people.yaml"
+
+
+def people(request: Request, *, family: str) -> CounterfactualSet:
+    """The prompts of a family that the axis can fill, each with the outputs of its kind.
+
+    Args:
+        request: axis, split and groups.
+        family: `words` (the group shows in a noun or adjective), `pronouns` (in pronouns alone),
+            `several` (one person of several is asked about), `sentences` (from letters and other
+            prose), `questions` (answered by yes or no).
+
+    Raises:
+        UserError: the family is unknown.
+        NoFormsError: no wording of it tells the two groups apart.
+    """
+    content = _content()
+    if family not in content["families"]:
+        raise unknown("family of natural_people", family, content["families"])
+    a, b = (request.axis.groups[group] for group in request.groups)
+    named = bool(a.names.get(request.split))
+    available = {*a.forms, *({"name"} if named else ())}
+    telling = {form for form in a.forms if differs(form, a, b)} | (available & {"name"})
+    templates = [
+        Template(text, tuple(f" {output}" for output in content["outputs"][kind]))
+        for kind, texts in content["families"][family][request.split].items()
+        for text in texts
+        if slot_names(text) <= available and slot_names(text) & telling
+    ]
+    if not templates:
+        prompts = f"the wordings of family {family!r}"
+        raise NoFormsError(request.axis.name, request.groups, prompts)
+    name = request.name or f"natural_{family}_{request.split}"
+    return expand(name, templates, request.axis, request.split, request.groups)
+
+
+@cache
+def _content() -> dict[str, Any]:
+    """Outputs by kind, and family → split → kind → wordings."""
+    content: dict[str, Any] = yaml.safe_load(_FILE.read_text("utf-8"))
+    return content
