@@ -362,3 +362,20 @@ def test_a_background_of_another_width_is_refused():
     X = np.random.default_rng(0).normal(size=(20, 4))
     with pytest.raises(UserError, match="features"):
         PreservingEraser().fit(X, np.tile([0, 1], 10), background=np.ones((5, 3)))
+
+
+def test_of_ranks_that_conflict_none_is_chosen() -> None:
+    """One direction is to go in some contexts and to stay in another; a second is free."""
+    rng = np.random.default_rng(0)
+    contexts, z = np.repeat(np.arange(8), 40), np.tile([0, 1], 160)
+    side = np.where(z == 0, 1.0, -1.0)
+    X = rng.normal(size=(320, 6))
+    X[:, 0] += np.where(contexts < 4, 5.0, 0.0) * side
+    X[:, 1] += np.where((contexts >= 4) & (contexts < 6), 2.0, 0.0) * side
+    X[:, 1] += np.where(contexts >= 6, 6.0, 0.0) * side
+    with pytest.raises(UserError, match="comes within"):
+        PreservingEraser(min_angle=0.5).fit(X, z, contexts=contexts, keep=[6, 7])
+    eraser = PreservingEraser(rank="cv", min_angle=0.5).fit(X, z, contexts=contexts, keep=[6, 7])
+    assert eraser.angle_ >= 0.5
+    left = np.abs([eraser.transform(X)[(contexts < 4) & (z == c), 0].mean() for c in (0, 1)])
+    assert left.max() < 1.0

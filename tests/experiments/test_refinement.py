@@ -193,7 +193,7 @@ def test_what_leace_costs_on_the_testbed_is_given_back() -> None:
     )["resid_post"]
     objective = ModelObjective(resuming(model, [4]), planted, "resid_post", 4, None)
     rows = replace(rows, objective=lambda layer: objective)
-    refined = rows.fit(make_eraser("refined", start="leace", steps=150), 4)
+    refined = rows.fit(make_eraser("refined", start="leace", steps=150, learning_rate=5e-3), 4)
 
     def figures(erasure: AffineErasure | None) -> tuple[float, float]:
         edit = Edit(()) if erasure is None else Edit((Placement("resid_post", 4, erasure),))

@@ -56,8 +56,9 @@ class PreservingEraser(BaseEraser):
             from `GRID`. What "cv" chooses between, here and for `rank` and `keep_strength`, is
             scored on contexts, and where `fit` is told of them people, that it was not fitted on
             (`held_out`): what is left of differences, what is changed of those to be kept, and what
-            is changed of all else. It takes the best. With fewer than three contexts to erase there
-            are no folds: "cv" is "ledoit_wolf", every rank, and exact.
+            is changed of all else. It takes the best of those that
+            demands allow. With fewer than three contexts to erase there are no folds: "cv" is
+            "ledoit_wolf", every rank, and exact.
         min_angle: smallest angle, in radians and in the metric of Σ, between what must go and what
             must stay, where that is to stay exactly.
         keep_strength: None keeps exactly. A number λ from 0 makes it a price: E‖M (x - m)‖² plus
@@ -214,7 +215,15 @@ class PreservingEraser(BaseEraser):
         self.cv_scores_ = scores(
             parts, metric, others.T @ others / len(others), ranks, amounts, strengths
         )
-        return min(choices, key=lambda choice: float(self.cv_scores_[choice].mean()))
+        choices.sort(key=lambda choice: float(self.cv_scores_[choice].mean()))
+        return next((c for c in choices if self._is_possible(c, found, metric)), choices[0])
+
+    def _is_possible(self, choice: Choice, found: Contexts, metric: Metric) -> bool:
+        """Whether demands that are to be met exactly do not conflict on all rows."""
+        rank, amount, strength = choice
+        if strength is not None or self.keep_within > 0:
+            return True
+        return metric.frame(found.demands(), amount).angle(rank) >= self.min_angle
 
     def _amount(self, every: Float[np.ndarray, "row d"]) -> float:
         if isinstance(self.shrinkage, str):

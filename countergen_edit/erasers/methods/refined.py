@@ -30,8 +30,8 @@ from countergen_edit.erasers.whitened import WhitenedMap
 from countergen_edit.errors import UserError
 from countergen_edit.registry import KIND
 
-START: Mapping[str, Any] = {KIND: "preserving", "rank": "cv"}
-"""The closed form unless given."""
+START: Mapping[str, Any] = {KIND: "preserving", "rank": "cv", "keep_strength": 10.0}
+"""The closed form unless given; a soft one, since demands that conflict have no exact map."""
 WARM_UP = 10
 """Steps over which the learning rate rises."""
 LAST = 0.1
@@ -83,14 +83,14 @@ class Refined(BaseEraser):
         start: str | Mapping[str, Any] | None = None,
         *,
         extra: int = 16,
-        steps: int = 400,
-        learning_rate: float = 5e-3,
-        bias: float = 2.0,
-        people: float = 1.0,
+        steps: int = 300,
+        learning_rate: float = 1e-3,
+        bias: float = 10.0,
+        people: float = 5.0,
         keep: float = 10.0,
         neutral: float = 10.0,
         trust: float = 0.0,
-        check_every: int = 25,
+        check_every: int = 50,
         patience: int = 6,
         seeds: int = 1,
         random_state: int = 0,
