@@ -62,10 +62,13 @@ class WhitenedMap:
         return [self.left, self.right, self.offset]
 
     def __call__(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
-        S, inverse = (matrix.to(x.device) for matrix in self.whiten)
-        left, right = S @ self.left.to(x.device), self.right.to(x.device) @ inverse
-        read = (x - self.mean.to(x.device)) @ right.T - self.offset.to(x.device)
-        return x - read @ left.T
+        S, inverse = self.whiten
+        # Only the thin products go to the activations' device.
+        left, right, offset, mean = (
+            part.to(x.device)
+            for part in (S @ self.left, self.right @ inverse, self.offset, self.mean)
+        )
+        return x - ((x - mean) @ right.T - offset) @ left.T
 
     @property
     def distance(self) -> Float[Tensor, ""]:
