@@ -61,6 +61,13 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         """What stands for it where many layers are tried on few data; itself, if it is quick."""
         return self
 
+    def check(self) -> None:
+        """Refuse settings that no data can make right, before anything is measured.
+
+        Raises:
+            UserError: with what to change.
+        """
+
     def fit(self, X: Any, y: Any) -> BaseEraser:
         """Fit to rows `X` `[row, d]` and their classes `y` `[row]`."""
         raise NotImplementedError

@@ -333,9 +333,10 @@ def check_study(
     """Find what would stop a study half way, before a run folder is made.
 
     Raises:
-        UserError: the task lacks what is needed; the model has no such site or layer; a prompt with
-            its output is longer than the model's context; the groups are the same wherever erasers
-            would be fitted; or a metric finds what it cannot work with.
+        UserError: the task lacks what is needed; an eraser's settings are none; the model has no
+            such site or layer; a prompt with its output is longer than the model's context; the
+            groups are the same wherever erasers would be fitted; or a metric finds what it cannot
+            work with.
     """
     if not metrics:
         raise UserError("there is no metric: name at least one, such as metric=r")
@@ -345,6 +346,8 @@ def check_study(
         raise UserError("there is no eraser: name at least one, such as eraser=rlace")
     if not task.fit:
         raise UserError("there are no fitting sets: name at least one under data.fit")
+    for eraser in erasers.values():
+        eraser.check()
     for site in sites:
         for layer in layers or (0,):
             hook_name(model, site, layer)

@@ -132,6 +132,10 @@ def test_a_rate_that_explodes_is_named(rows: np.ndarray) -> None:
     [
         ({"steps": 0}, "steps = 0 of refined"),
         ({"seeds": -1}, "seeds = -1 of refined"),
+        ({"extra": -1}, "extra = -1 of refined: write a whole number from 0"),
+        ({"learning_rate": 0.0}, "learning_rate = 0.0 of refined: write a number above 0"),
+        ({"keep": -2.0}, "keep = -2.0 of refined: write a number from 0"),
+        ({"trust": float("nan")}, "trust = nan of refined"),
         ({"start": {"rank": 2}}, "names no eraser: give its kind"),
         ({"start": "leaec"}, "leace"),
     ],

@@ -16,6 +16,7 @@ from countergen_edit.data.templates import Template, expand
 from countergen_edit.edits import Edit, Placement, applied
 from countergen_edit.erasers import TERMS, AffineErasure, make_eraser
 from countergen_edit.erasers.whitened import WhitenedMap
+from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import Audit
 from countergen_edit.experiments.fit_data import capture_sites
 from countergen_edit.experiments.halving import Halving
@@ -257,3 +258,10 @@ def test_refining_is_in_the_estimate(testbed: LanguageModel, tmp_path: Path) -> 
     assert twice == 2 * once
     assert once.run == pytest.approx(once.read * 3 / 6)
     assert refining(study, Cell("resid_post", 2, "leace", make_eraser("leace"))) == Work()
+
+
+def test_settings_that_are_none_are_refused_before_a_run_begins(testbed: LanguageModel) -> None:
+    for params, named in (({"start": "leaec"}, "leaec"), ({"steps": 0}, "steps = 0")):
+        plan = make_plan(erasers={"refined": make_eraser("refined", **params)})
+        with pytest.raises(UserError, match=named):
+            plan.check(testbed)

@@ -24,7 +24,7 @@ from jaxtyping import Float
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser, make_eraser
 from countergen_edit.erasers.labelled import read_features
-from countergen_edit.erasers.objective import Objective
+from countergen_edit.erasers.objective import TERMS, Objective
 from countergen_edit.erasers.routing import fit_metadata
 from countergen_edit.erasers.whitened import WhitenedMap
 from countergen_edit.errors import UserError
@@ -122,6 +122,24 @@ class Refined(BaseEraser):
             raise UserError(f"start={self.start!r} of refined names no eraser: give its {KIND}")
         return make_eraser(str(content.pop(KIND)), **content)
 
+    def check(self) -> None:
+        """Refuse counts, weights and rates that are none, and a start that names no eraser.
+
+        Raises:
+            UserError: naming the setting.
+        """
+        for name in ("steps", "check_every", "patience", "seeds", "extra"):
+            count, least = getattr(self, name), 0 if name == "extra" else 1
+            if not isinstance(count, int) or count < least:
+                raise UserError(f"{name} = {count!r} of refined: write a whole number from {least}")
+        for name in ("learning_rate", *TERMS, "trust"):
+            value = getattr(self, name)
+            number = isinstance(value, int | float) and 0 <= value < np.inf
+            if not number or (name == "learning_rate" and value == 0):
+                above = "above 0" if name == "learning_rate" else "from 0"
+                raise UserError(f"{name} = {value!r} of refined: write a number {above}")
+        self.draft.check()
+
     def fit(
         self,
         X: Any,
@@ -150,12 +168,10 @@ class Refined(BaseEraser):
             objective: what the map is refined on.
 
         Raises:
-            UserError: what the closed form refuses; a number of steps, seeds or looks below one; or
-                losses that are not finite, with what to change.
+            UserError: what the closed form or `check` refuses; or losses that are not finite, with
+                what to change.
         """
-        for name in ("steps", "check_every", "patience", "seeds"):
-            if not isinstance(count := getattr(self, name), int) or count < 1:
-                raise UserError(f"{name} = {count!r} of refined: write a whole number from 1")
+        self.check()
         rows = self._read(X, y)
         every = rows.X
         is_kept = np.zeros(len(every), bool) if keep is None else np.asarray(keep, bool)
