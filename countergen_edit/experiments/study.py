@@ -289,7 +289,8 @@ class Study:
         with fitting_threads(data.at(cell.layer)):
             certificate = data.certify(eraser, cell.layer, state)
         n = int((data.used(eraser, cell.layer)[0] & ~data.keep).sum())
-        rows = certificate_rows(certificate, self.task, n, self.seed)
+        refitted = cell.eraser.is_refitted
+        rows = certificate_rows(certificate, self.task, n, self.seed, refitted=refitted)
         rows += refinement_rows(getattr(eraser, "curve_", ()), self.task, self.seed)
         return self.marked(rows, self.edit(cell), "validation")
 

@@ -22,7 +22,9 @@ from countergen_edit.metrics.statistics import Estimate
 PROBES = {"linear": "linear probe", "nonlinear": "non-linear probe"}
 
 
-def certificate_rows(certificate: Certificate, task: Task, n: int, seed: int) -> list[Row]:
+def certificate_rows(
+    certificate: Certificate, task: Task, n: int, seed: int, *, refitted: bool = True
+) -> list[Row]:
     """Held-out accuracy of probes before and after an erasure, and what the theorem says.
 
     Args:
@@ -30,6 +32,7 @@ def certificate_rows(certificate: Certificate, task: Task, n: int, seed: int) ->
         task: the task that was fitted on.
         n: activations that were fitted on, those to be kept not among them.
         seed: the run's seed.
+        refitted: whether the eraser was fitted anew without the names that probes are measured on.
     """
     values = {
         f"{kind}_probe_accuracy{end}": _of(certificate, f"{kind}_accuracy_{when}")
@@ -40,7 +43,11 @@ def certificate_rows(certificate: Certificate, task: Task, n: int, seed: int) ->
         "probe_majority_rate": _of(certificate, "majority_rate"),
         "variance_removed": _of(certificate, "variance_removed"),
     }
-    detail = {"guaranteed": certificate.guaranteed, "reason": certificate.reason}
+    detail = {
+        "guaranteed": certificate.guaranteed,
+        "reason": certificate.reason,
+        "refitted": refitted,
+    }
     return [
         Row.of_set(
             task.fit[0],

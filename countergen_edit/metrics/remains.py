@@ -67,6 +67,10 @@ FIGURES = {
 }
 """What a sentence needs, and the row metrics that have it."""
 PLACE = " Probes read the edited place only: later layers may rebuild what is gone there."
+SEEN = (
+    " The names are held out from probes alone, not from the fit of {edits}, which takes too long."
+)
+"""Said of edits whose fit saw the names that probes are measured on."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +134,9 @@ def sentences(results: Results) -> list[str]:
             first, *rest = some
             more = [own.said(MORE[case]) for own in rest]
             said.append(first.said(FIRST[case]) + "".join(more) + MEANING[case])
+    seen = [own.edit.called for own in probed if not own.linear.detail.get("refitted", True)]
     if said:
-        said[-1] += PLACE
+        said[-1] += PLACE + (SEEN.format(edits=", ".join(seen)) if seen else "")
     return said + _of_several_parts(edits)
 
 

@@ -226,6 +226,7 @@ def test_layers_are_screened_by_the_closed_form_and_one_is_refined(
     curve = [r for r in rows if r.metric == LOSS]
     assert [r.facets["step"] for r in curve] == [0, 2, 4]
     assert {r.layers for r in curve} == {layers}
+    assert [r.detail["refitted"] for r in rows if r.metric == "linear_probe_accuracy"] == [False]
     [section] = Refinement.sections(Results(rows, read_records(tmp_path / "run")))
     [table] = section.tables()
     assert next(line[1] for line in table.rows) == "closed form"

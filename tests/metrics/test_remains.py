@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from countergen_edit.edits import EditRecord
@@ -95,6 +97,20 @@ def test_edits_of_one_case_share_a_sentence_and_controls_have_none() -> None:
     assert "random" not in one
     two = said(probed((0.93, 0.88), (0.97, 0.93)), probed((0.5, 0.4), (0.9, 0.8), edit="o"))
     assert [PLACE in sentence for sentence in two] == [False, True]
+
+
+def test_names_that_the_fit_saw_are_not_called_held_out_from_it() -> None:
+    def seen(row: Row) -> Row:
+        return replace(row, detail={"refitted": False})
+
+    fair, taken = probed((0.93, 0.88), (0.97, 0.93)), probed((0.9, 0.8), (0.9, 0.8), edit="o")
+    [sentence] = said(fair, [seen(row) for row in taken])
+    assert sentence.endswith(
+        PLACE + " The names are held out from probes alone, not from the fit of rlace (rank 1), "
+        "which takes too long."
+    )
+    [sentence] = said(fair, taken)
+    assert sentence.endswith(PLACE)
 
 
 def test_an_edit_of_several_parts_was_not_probed_as_one() -> None:
