@@ -87,11 +87,10 @@ class ModelObjective:
         forms = [f for group in task.groups for f in task.axis.groups[group].forms.values()]
         first = [e.ids[-len(e.after(0)) :][0] for e in encode(model, [f" {f}" for f in forms])]
         self._forms = torch.tensor(sorted(set(first)), dtype=torch.long)
-        texts = few_texts(task.neutral.get("fit", ()), len(task.neutral.get("fit", ())), seed)
         self._portions = {
             "erase": [p for data in task.fit for p in self._to_erase(in_turn(data, PEOPLE))],
             "keep": [p for data in task.keep for p in self._to_keep(in_turn(data, KEPT_PEOPLE))],
-            "neutral": self._running(texts),
+            "neutral": self._running(task.neutral.get("fit", ())),
         }
         self._odds = {kind: _odds(portions) for kind, portions in self._portions.items()}
         agreement = task.agreement.get("validation")
