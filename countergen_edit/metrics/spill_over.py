@@ -132,9 +132,9 @@ class SpillOver(Metric):
             columns,
             tuple(lines),
             "Group effect, nats, on axes that no edit was fitted on. * is where an edit made it "
-            f"larger: by {100 * LEAST:.0f} % and {LEAST_NATS} nats or more, and P ≤ {SIGNIFICANT} (Holm "
-            "over axes; before and after are drawn alike). Without people words tell the groups "
-            "apart.",
+            f"larger: by {100 * LEAST:.0f} % and {LEAST_NATS} nats or more, and P ≤ {SIGNIFICANT} "
+            "(Holm over axes; before and after are drawn alike). Without people words tell the "
+            "groups apart.",
             brief=True,
         )
         return [Section("other_axes", "Other axes", (table,))]
