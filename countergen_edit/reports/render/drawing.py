@@ -15,7 +15,7 @@ from countergen_edit.writing import whole
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's palette, which colour-blind readers tell apart."""
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 """Shapes tell series apart without any colour."""
 GREY = "#8c8c8c"
 WIDTH = 3.6

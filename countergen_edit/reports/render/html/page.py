@@ -25,9 +25,9 @@ from countergen_edit.reports.render.svg import VARIABLES, inline_svg
 from countergen_edit.writing import whole
 
 REPORT = "report.html"
-GLYPHS = dict(zip(MARKERS, "●■▲◆▼✚✖", strict=True))
+GLYPHS = dict(zip(MARKERS, "●■▲◆▼✚✖★◀▶", strict=True))
 """How a legend shows the shape of a mark."""
-HOLLOW = dict(zip(MARKERS, "○□△◇▽✚✖", strict=True))
+HOLLOW = dict(zip(MARKERS, "○□△◇▽✚✖☆◁▷", strict=True))
 SHORT, LONG = 30, 60
 """Characters of a name that is kept on one line, and of a text that is given room."""
 LINES = {"level": "╌", "bars": "■"}
