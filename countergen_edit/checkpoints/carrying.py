@@ -10,11 +10,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from countergen_edit.checkpoints import modeling_edited
 from countergen_edit.checkpoints.stock import module_name, stock_classes, stock_model
 from countergen_edit.edits import Edit
+from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel
 
 MODEL_TYPE = "countergen_edited"
@@ -39,7 +41,11 @@ def write_carried(model: LanguageModel, edit: Edit, folder: Path) -> None:
             array = torch.tensor(getattr(erasure, part), dtype=wide)
             state[f"{name}.erasure.{part}"] = array.contiguous()
         limit = torch.inf if placement.limit is None else placement.limit
+        gate = erasure.gate if isinstance(erasure, AffineErasure) else None
+        weight, bias = (np.zeros(erasure.d), 1.0) if gate is None else (gate.weight, gate.bias)
         state[f"{name}.erasure.limit"] = torch.tensor(limit, dtype=wide)
+        state[f"{name}.erasure.gate_weight"] = torch.tensor(weight, dtype=wide)
+        state[f"{name}.erasure.gate_bias"] = torch.tensor(bias, dtype=wide)
         places.append({"module": name, "width": erasure.d, "rank": erasure.rank})
     # Custom classes get no conversion of keys when they are loaded: write the names they have.
     plain.save_pretrained(folder, state_dict=state, save_original_format=False)

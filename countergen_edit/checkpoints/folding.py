@@ -7,8 +7,8 @@ y - L R (y - m) is itself an affine map of x:
 
 An embedding is a matrix whose rows are the outputs, so the erasure acts on each row. A family
 without a slot for the bias gets one where its config has a switch for it. Refused: the residual
-stream, whose skip path no weight sees, an edit that leaves some tokens alone, as a weight treats
-all alike, and every place at which the fold would be inexact.
+stream, whose skip path no weight sees, an edit that leaves some tokens alone or has a gate, as a
+weight treats all alike, and every place at which the fold would be inexact.
 """
 
 from __future__ import annotations
@@ -86,6 +86,11 @@ def _find(model: LanguageModel, placement: Placement) -> str:
         raise UserError(
             f"an edit at site {placement.site} that leaves attention sinks alone does not fold "
             f"into weights, which treat every token alike; {INSTEAD}"
+        )
+    if Edit((placement,)).gated:
+        raise UserError(
+            f"an edit at site {placement.site} with a gate does not fold into weights, which treat "
+            f"every token alike; {INSTEAD}"
         )
     kinds = (nn.Embedding,) if placement.site == "embed" else _kinds()
     return projection_name(model, placement.site, placement.layer, kinds)

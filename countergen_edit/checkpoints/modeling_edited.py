@@ -1,6 +1,7 @@
-"""A language model whose activations are projected on their way: x - left (right x - offset).
+"""A language model whose activations are projected on their way: x - g(x) left (right x - offset).
 
-A token whose activation has a norm above `limit`, an attention sink, is left as it is.
+The gate g(x) is min(1, max(0, gate_weight · x + gate_bias)), 1 everywhere for most edits. A token
+whose activation has a norm above `limit`, an attention sink, is left as it is.
 
 Written by countergen-edit into the checkpoint's folder, where `auto_map` in config.json points to
 it. It needs torch and transformers alone:
@@ -31,7 +32,7 @@ class EditedConfig(StockConfig):  # type: ignore[no-untyped-call]
 
 
 class Erasure(nn.Module):
-    """x - left (right x - offset) over the last axis, the offset being right · mean.
+    """x - g(x) left (right x - offset) over the last axis, the offset being right · mean.
 
     Where the norm of x is above `limit`, infinity for none, x stays as it is.
     """
@@ -40,6 +41,8 @@ class Erasure(nn.Module):
     right: Tensor
     offset: Tensor
     limit: Tensor
+    gate_weight: Tensor
+    gate_bias: Tensor
 
     def __init__(self, width: int, rank: int) -> None:
         super().__init__()
@@ -48,17 +51,27 @@ class Erasure(nn.Module):
         self.register_buffer("right", torch.full((rank, width), torch.nan))
         self.register_buffer("offset", torch.full((rank,), torch.nan))
         self.register_buffer("limit", torch.tensor(torch.nan))
+        self.register_buffer("gate_weight", torch.full((width,), torch.nan))
+        self.register_buffer("gate_bias", torch.tensor(torch.nan))
 
     def forward(self, x: Tensor) -> Tensor:
         """Erase; half precision is widened, as a small change would drown in its rounding."""
         wide = torch.promote_types(x.dtype, torch.float32)
         # Copies, as a tensor mapped from a file may lie unaligned, and be rounded otherwise.
-        left, right, offset, limit = (
+        left, right, offset, limit, gate_weight, gate_bias = (
             t.to(x.device, wide, copy=True)
-            for t in (self.left, self.right, self.offset, self.limit)
+            for t in (
+                self.left,
+                self.right,
+                self.offset,
+                self.limit,
+                self.gate_weight,
+                self.gate_bias,
+            )
         )
         y = x.to(wide)
-        edited = (y - (y @ right.T - offset) @ left.T).to(x.dtype)
+        gate = (y @ gate_weight + gate_bias).clamp(0.0, 1.0)[..., None]
+        edited = (y - gate * ((y @ right.T - offset) @ left.T)).to(x.dtype)
         return torch.where(torch.linalg.vector_norm(y, dim=-1, keepdim=True) > limit, x, edited)
 
     def edit(self, module: nn.Module, args: Any, output: Any) -> Any:

@@ -93,6 +93,12 @@ class Edit:
         """Whether some token may be left as it is."""
         return any(p.limit is not None for p in self.placements)
 
+    @property
+    def gated(self) -> tuple[Placement, ...]:
+        """The placements that act on each token in the measure in which a gate is open."""
+        places = (place for place in self.placements if isinstance(place.erasure, AffineErasure))
+        return tuple(place for place in places if place.erasure.gate is not None)
+
     def everywhere(self) -> Edit:
         """The same erasures at every position."""
         return replace(self, placements=tuple(replace(p, limit=None) for p in self.placements))
@@ -121,7 +127,11 @@ def tensors(place: Placement) -> dict[str, np.ndarray]:
     """All that a placement's map is made of, by the names that files have it under."""
     if isinstance(place.erasure, Shift):
         return {"vector": place.erasure.vector}
-    return {part: getattr(place.erasure, part) for part in ("left", "right", "mean")}
+    parts = {part: getattr(place.erasure, part) for part in ("left", "right", "mean")}
+    gate = place.erasure.gate
+    if gate is not None:
+        parts |= {"gate_weight": gate.weight, "gate_bias": np.array(gate.bias)}
+    return parts
 
 
 class AttachedEdit:
@@ -184,6 +194,7 @@ def _hooks(model: LanguageModel, edit: Edit) -> Sequence[tuple[str, Callable[...
 def _hook(place: Placement) -> Callable[..., Tensor]:
     """x ↦ x - left (right x - right mean), with its constants kept on the activation's device."""
     erasure, limit = place.erasure, place.limit
+    gate = erasure.gate if isinstance(erasure, AffineErasure) else None
     constants: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor, Tensor]] = {}
 
     def erase(x: Float[Tensor, "*batch d"], hook: Any = None) -> Float[Tensor, "*batch d"]:
@@ -199,7 +210,8 @@ def _hook(place: Placement) -> Callable[..., Tensor]:
             constants[key] = left, right, offset
         left, right, offset = constants[key]
         y = x.to(wide)
-        edited = (y - (y @ right.T - offset) @ left.T).to(x.dtype)
+        change = (y @ right.T - offset) @ left.T
+        edited = (y - (change if gate is None else gate(y)[..., None] * change)).to(x.dtype)
         if limit is None:
             return edited
         # Written and computed as in a carried checkpoint, so that both leave the same tokens.

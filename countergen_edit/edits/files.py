@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save
 
 from countergen_edit.edits.edit import Edit, Placement, tensors
 from countergen_edit.edits.shift import Shift
-from countergen_edit.erasers import AffineErasure
+from countergen_edit.erasers import AffineErasure, Gate
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel
 
@@ -86,4 +86,7 @@ def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
 def _map(arrays: Mapping[str, np.ndarray], i: int) -> AffineErasure | Shift:
     if f"{i}.vector" in arrays:
         return Shift(arrays[f"{i}.vector"])
-    return AffineErasure(*(arrays[f"{i}.{part}"] for part in _PARTS))
+    gate = None
+    if f"{i}.gate_weight" in arrays:
+        gate = Gate(arrays[f"{i}.gate_weight"], float(arrays[f"{i}.gate_bias"].item()))
+    return AffineErasure(*(arrays[f"{i}.{part}"] for part in _PARTS), gate)

@@ -8,6 +8,8 @@ that would erase everything.
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import ERASERS, BaseEraser, make_eraser
 from countergen_edit.erasers.certificate import Certificate, certify
+from countergen_edit.erasers.gate import Gate
+from countergen_edit.erasers.methods.gated import Gated
 from countergen_edit.erasers.methods.inlp import INLP
 from countergen_edit.erasers.methods.leace import LEACE
 from countergen_edit.erasers.methods.mean_difference import MeanDifference
@@ -40,6 +42,8 @@ __all__ = [
     "BaseEraser",
     "Certificate",
     "Change",
+    "Gate",
+    "Gated",
     "MeanDifference",
     "Objective",
     "PreservingEraser",

@@ -4,7 +4,8 @@
 
 Orthogonal methods have L = Rᵀ with orthonormal rows of R (CounterGen, section 3.4, where m is the
 mean over both groups); LEACE and preserving erasure are oblique. m is frozen at fit time, so the
-map of one row never depends on the rows beside it.
+map of one row never depends on the rows beside it. With a gate (`erasers.gate`) it acts on each row
+in the measure in which the gate is open there.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from jaxtyping import Float
 
+from countergen_edit.erasers.gate import Gate
 from countergen_edit.errors import UserError
 
 Array = TypeVar("Array")
@@ -29,6 +31,7 @@ class AffineErasure:
         left: `[d, k]`, what is subtracted.
         right: `[k, d]`, how much of it, read off `x - mean`.
         mean: `[d]`, the fixed point; the map sends it to itself.
+        gate: how far it acts on a row; None acts on all alike.
 
     Raises:
         UserError: shapes that do not fit together, or a value that is not finite.
@@ -42,6 +45,7 @@ class AffineErasure:
     left: Float[np.ndarray, "d k"]
     right: Float[np.ndarray, "k d"]
     mean: Float[np.ndarray, " d"]
+    gate: Gate | None = None
     _on_device: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -60,6 +64,8 @@ class AffineErasure:
             raise UserError(
                 f"mean has {self.d} entries but left has {shapes[0][0]} rows: both are d"
             )
+        if self.gate is not None and self.gate.weight.shape != shapes[2]:
+            raise UserError(f"the gate reads {len(self.gate.weight)} features of {self.d}")
 
     @classmethod
     def orthogonal(
@@ -104,7 +110,8 @@ class AffineErasure:
         compute = np.promote_types(dtype, np.float32)
         left, right, mean = (v.astype(compute) for v in (self.left, self.right, self.mean))
         wide = x.astype(compute, copy=False)
-        erased: np.ndarray = wide - ((wide - mean) @ right.T) @ left.T
+        change: np.ndarray = ((wide - mean) @ right.T) @ left.T
+        erased = wide - (change if self.gate is None else self.gate(wide)[..., None] * change)
         return erased.astype(dtype, copy=False)
 
     def _erase_tensor(self, torch: Any, x: Any) -> Any:
@@ -119,7 +126,10 @@ class AffineErasure:
             )
         left, right, mean = self._on_device[key]
         wide = x.to(compute)
-        return (wide - ((wide - mean) @ right.T) @ left.T).to(dtype)
+        change = ((wide - mean) @ right.T) @ left.T
+        return (wide - (change if self.gate is None else self.gate(wide)[..., None] * change)).to(
+            dtype
+        )
 
     def _require_width(self, shape: tuple[int, ...]) -> None:
         if not shape or shape[-1] != self.d:
@@ -129,7 +139,8 @@ class AffineErasure:
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"left": self.left, "right": self.right, "mean": self.mean}
+        parts = ("left", "right", "mean", "gate")
+        return {part: getattr(self, part) for part in parts}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in {**state, "_on_device": {}}.items():

@@ -118,6 +118,7 @@ ERASERS: Registry[type[BaseEraser]] = Registry(
         "mean_difference": "countergen_edit.erasers.methods.mean_difference:MeanDifference",
         "sentence_debias": "countergen_edit.erasers.methods.sentence_debias:SentenceDebias",
         "preserving": "countergen_edit.erasers.methods.preserving:PreservingEraser",
+        "gated": "countergen_edit.erasers.methods.gated:Gated",
         "refined": "countergen_edit.erasers.methods.refined:Refined",
         "random": "countergen_edit.erasers.methods.random_directions:RandomDirections",
     },

@@ -4,10 +4,13 @@
 
 Q is drawn uniformly from the rotations and reflections of the space. L R keeps its singular values
 and R L stays what it was, so that the map takes as much, obliquely where the fitted one does; only
-where it points is chance. Comes in: an erasure. Goes out: another about the same mean.
+where it points is chance. Comes in: an erasure. Goes out: another about the same mean, behind the
+same gate.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,4 +33,4 @@ def turned(erasure: AffineErasure, rng: np.random.Generator) -> AffineErasure:
     frame, _ = np.linalg.qr(rng.normal(size=basis.shape))
     left = frame @ (basis.T @ erasure.left)
     right = (erasure.right @ basis) @ frame.T
-    return AffineErasure(left, right, erasure.mean)
+    return replace(erasure, left=left, right=right)

@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from countergen_edit.erasers.affine import AffineErasure
+from countergen_edit.erasers.gate import Gate
 from countergen_edit.erasers.svd import thin_svd
 from countergen_edit.seeds import generator
 
@@ -35,6 +36,8 @@ class WhitenedMap:
     start: tuple[Float[Tensor, "d k"], Float[Tensor, "k d"]]
     mean: Float[Tensor, " d"]
     whiten: tuple[Float[Tensor, "d d"], Float[Tensor, "d d"]]
+    gate: Gate | None = None
+    """How far it acts on a row, which is not trained."""
 
     @classmethod
     def of(
@@ -55,7 +58,8 @@ class WhitenedMap:
         offset = np.zeros(len(right))
         parts = [tensor(values).requires_grad_() for values in (left, right, offset)]
         start, whiten = (tensor(left), tensor(right)), (tensor(S), tensor(inverse))
-        return cls(parts[0], parts[1], parts[2], start, tensor(erasure.mean), whiten)
+        mean, gate = tensor(erasure.mean), erasure.gate
+        return cls(parts[0], parts[1], parts[2], start, mean, whiten, gate)
 
     @property
     def parameters(self) -> list[Tensor]:
@@ -68,7 +72,8 @@ class WhitenedMap:
             part.to(x.device)
             for part in (S @ self.left, self.right @ inverse, self.offset, self.mean)
         )
-        return x - ((x - mean) @ right.T - offset) @ left.T
+        change = ((x - mean) @ right.T - offset) @ left.T
+        return x - (change if self.gate is None else self.gate(x)[..., None] * change)
 
     @property
     def distance(self) -> Float[Tensor, ""]:
@@ -91,7 +96,7 @@ class WhitenedMap:
         keep_left, keep_right = _balanced(left, right)
         turned = np.linalg.lstsq(keep_left, left @ wanted, rcond=None)[0]
         moved = np.linalg.lstsq(keep_right, turned - keep_right @ mean, rcond=None)[0]
-        return AffineErasure(keep_left, keep_right, mean + moved)
+        return AffineErasure(keep_left, keep_right, mean + moved, self.gate)
 
 
 def _balanced(

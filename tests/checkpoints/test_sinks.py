@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from countergen_edit.checkpoints import choose_form, fold, load_checkpoint, save_checkpoint
 from countergen_edit.checkpoints.parity import compared, in_memory, reload
 from countergen_edit.checkpoints.saving import write_model
-from countergen_edit.edits import Edit, Placement
+from countergen_edit.edits import Edit, Placement, load_edit, save_edit
+from countergen_edit.erasers import Gate
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, generate
 from tests.checkpoints.conftest import oblique_erasure
@@ -44,6 +47,51 @@ def test_a_carried_checkpoint_leaves_the_same_tokens_to_the_bit(
     for family, own in expected.items():
         for i, row in enumerate(own):
             assert torch.equal(logits[f"{family}.{i}"], row)
+
+
+def gated(model: LanguageModel) -> Edit:
+    """A gate of a weight so large that it is open at some tokens, half open or closed at others."""
+    erasure = oblique_erasure(model.d_model)
+    rng = np.random.default_rng(3)
+    gate = Gate(rng.normal(size=model.d_model), 0.4)
+    return Edit((Placement("resid_post", 1, replace(erasure, gate=gate)),))
+
+
+def test_a_carried_checkpoint_opens_the_same_gate_to_the_bit(
+    sunken: dict[str, LanguageModel], tmp_path: Path
+) -> None:
+    jobs, expected = {}, {}
+    for family, model in sunken.items():
+        edit = gated(model) + Edit((Placement("attn_out", 1, oblique_erasure(model.d_model)),))
+        (tmp_path / family).mkdir()
+        write_model(model, edit, tmp_path / family, "carried")
+        ids = compared(model, TEXTS)
+        jobs[family] = (tmp_path / family, ids, "float32", True)
+        expected[family] = [in_memory(model, edit, row) for row in ids]
+        open_place, other = edit.placements
+        always = replace(open_place, erasure=replace(open_place.erasure, gate=None))
+        without = [in_memory(model, Edit((always, other)), row) for row in ids]
+        gaps = [(a - b).abs().max() for a, b in zip(expected[family], without, strict=True)]
+        assert min(gaps) > 1e-2  # a lost gate would show
+    logits, keys = reload(jobs)
+    assert not any(keys.values())
+    for family, own in expected.items():
+        for i, row in enumerate(own):
+            assert torch.equal(logits[f"{family}.{i}"], row)
+
+
+def test_an_edit_with_a_gate_is_written_read_and_never_folded(
+    sunken: dict[str, LanguageModel], tmp_path: Path
+) -> None:
+    model = sunken["gpt2"]
+    edit = gated(model)
+    save_edit(edit, tmp_path)
+    assert load_edit(tmp_path).digest == edit.digest
+    [place] = edit.placements
+    inside = Edit((replace(place, site="mlp_out"),))
+    assert choose_form(model, inside) == "carried"
+    with pytest.raises(UserError, match="with a gate does not fold into weights, which treat"):
+        fold(model, inside)
 
 
 def test_a_saved_and_reloaded_edit_leaves_the_same_tokens_alone(

@@ -18,6 +18,7 @@ from countergen_edit.erasers import (
     SPLINCE,
     AffineErasure,
     BaseEraser,
+    Gated,
     MeanDifference,
     PreservingEraser,
     RandomDirections,
@@ -52,6 +53,10 @@ TABLE = {
     "sentence_debias": Row(SentenceDebias(rank=1), lambda c: 1),
     "random": Row(RandomDirections(rank=3), lambda c: 3),
     "preserving": Row(PreservingEraser(), lambda c: c - 1, orthogonal=False, guaranteed=True),
+    # With nothing to close its gate at it is the closed form that it starts from.
+    "gated": Row(
+        Gated("leace"), lambda c: c - 1, orthogonal=False, guaranteed=True, fixed="overall"
+    ),
     # Without an objective it is the closed form that it starts from.
     "refined": Row(
         Refined("leace"), lambda c: c - 1, orthogonal=False, guaranteed=True, fixed="overall"

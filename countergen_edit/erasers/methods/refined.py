@@ -22,10 +22,10 @@ import torch
 from jaxtyping import Float
 
 from countergen_edit.erasers.affine import AffineErasure
-from countergen_edit.erasers.base import BaseEraser, make_eraser
+from countergen_edit.erasers.base import BaseEraser
 from countergen_edit.erasers.labelled import read_features
 from countergen_edit.erasers.objective import TERMS, Objective
-from countergen_edit.erasers.routing import fit_metadata
+from countergen_edit.erasers.starting import closed_form, fit_start, kept
 from countergen_edit.erasers.whitened import WhitenedMap
 from countergen_edit.errors import UserError
 from countergen_edit.registry import KIND
@@ -116,11 +116,7 @@ class Refined(BaseEraser):
     @property
     def draft(self) -> BaseEraser:
         """The closed form that it starts from, not yet fitted."""
-        start = START if self.start is None else self.start
-        content = {KIND: start} if isinstance(start, str) else dict(start)
-        if KIND not in content:
-            raise UserError(f"start={self.start!r} of refined names no eraser: give its {KIND}")
-        return make_eraser(str(content.pop(KIND)), **content)
+        return closed_form(START if self.start is None else self.start, "refined")
 
     def check(self) -> None:
         """Refuse counts, weights and rates that are none, and a start that names no eraser.
@@ -173,16 +169,9 @@ class Refined(BaseEraser):
         """
         self.check()
         rows = self._read(X, y)
-        every = rows.X
-        is_kept = np.zeros(len(every), bool) if keep is None else np.asarray(keep, bool)
-        of_row = {"contexts": contexts, "keep": is_kept, "pairs": pairs}
-        of_row |= {"people": people, "families": families}
-        offered = {**of_row, "background": background}
-        start = self.draft
-        given = fit_metadata(start, {k: v for k, v in offered.items() if v is not None})
-        used = np.ones(len(every), bool) if "keep" in given else ~is_kept
-        given = {k: np.asarray(v)[used] if k in of_row else v for k, v in given.items()}
-        start.fit(every[used], rows.classes[rows.codes][used], **given)
+        every, is_kept = rows.X, kept(rows, keep)
+        of_row = {"contexts": contexts, "pairs": pairs, "people": people, "families": families}
+        start = fit_start(self.draft, rows, is_kept, of_row, background)
         self.row_ids_ = start.row_ids_
         self.start_ = start.erasure_
         self.curve_: list[dict[str, float]] = []

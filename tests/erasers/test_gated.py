@@ -1,0 +1,161 @@
+"""Erasure behind a gate: it acts where a difference is to go, and nowhere else to the last bit."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from countergen_edit.erasers import AffineErasure, Gate, Gated, PreservingEraser, Refined, certify
+from countergen_edit.erasers.gate import fit_gate
+from countergen_edit.erasers.turning import turned
+from countergen_edit.errors import UserError
+
+D = 10
+numbers = st.floats(-5, 5, allow_nan=False, width=32)
+
+
+def planted(n: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, classes, and which are to be kept: in both kinds the classes differ along axis 0.
+
+    No map that acts on all rows alike erases it in one kind and keeps it in the other. The kinds
+    differ along axis 1.
+    """
+    rng = np.random.default_rng(seed)
+    z, keep = np.arange(n) % 2, np.arange(n) >= n // 2
+    X = rng.normal(size=(n, D))
+    X[:, 0] += 3.0 * z
+    X[:, 1] += np.where(keep, -8.0, 8.0)
+    return X, z, keep
+
+
+def gap(X: np.ndarray, z: np.ndarray) -> float:
+    return float(np.linalg.norm(X[z == 1].mean(axis=0) - X[z == 0].mean(axis=0)))
+
+
+def test_the_same_difference_goes_in_some_rows_and_stays_in_others() -> None:
+    X, z, keep = planted(4000)
+    contexts = np.where(keep, "keep", "erase")
+    fitted = Gated("mean_difference").fit(X, z, contexts=contexts, keep=keep)
+    own, test_z, test_keep = planted(4000, seed=1)
+    erased = fitted.transform(own)
+    assert np.array_equal(erased[test_keep], own[test_keep])
+    before, after = (gap(rows[~test_keep], test_z[~test_keep]) for rows in (own, erased))
+    assert before > 2.5
+    assert after < 0.5
+    alone = PreservingEraser(keep_strength=10.0).fit(X, z, contexts=contexts, keep=keep)
+    moved = alone.transform(own)
+    left, stays = (gap(moved[kind], test_z[kind]) for kind in (~test_keep, test_keep))
+    assert left > 1.0 or stays < 1.0  # a map that acts on all rows alike cannot do both
+
+
+def test_text_about_nobody_stays_to_the_last_bit_also_where_nothing_is_to_be_kept() -> None:
+    X, z, keep = planted()
+    rows, nobody = X[~keep], X[keep]
+    fitted = Gated("leace").fit(rows, z[~keep], background=nobody)
+    other, _, is_other = planted(seed=2)
+    assert np.array_equal(fitted.transform(other[is_other]), other[is_other])
+    tensor = torch.tensor(other[is_other], dtype=torch.bfloat16)
+    assert torch.equal(fitted.transform(tensor), tensor)
+
+
+def test_the_gate_closes_at_rows_to_be_kept_unless_told_otherwise() -> None:
+    X, z, keep = planted()
+    nobody = X[keep] - 40.0 * np.eye(D)[2]
+    sparing, other = (
+        Gated("leace", spares_kept=spares).fit(X, z, keep=keep, background=nobody)
+        for spares in (True, False)
+    )
+    assert sparing.gate_ is not None
+    assert other.gate_ is not None
+    assert sparing.gate_(X[keep]).max() == 0.0
+    assert other.gate_(nobody).max() == 0.0
+    assert other.gate_(X[keep]).mean() > 0.3
+
+
+def test_the_gate_is_half_open_where_the_log_odds_of_a_probe_are_even() -> None:
+    """Against scikit-learn's own log odds."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    rng = np.random.default_rng(0)
+    opened, closed = rng.normal(size=(90, 4)) + 1.0, rng.normal(size=(60, 4))
+    gate = fit_gate(opened, closed, 0.1)
+    rows, labels = np.vstack([opened, closed]), np.repeat([1, 0], [90, 60])
+    scaled = StandardScaler().fit_transform(rows)
+    probe = LogisticRegression(C=1 / (0.1 * 150), class_weight="balanced", max_iter=500)
+    odds = probe.fit(scaled, labels).decision_function(scaled)
+    assert np.allclose(gate(rows), np.clip(odds + 0.5, 0.0, 1.0), atol=1e-6)
+
+
+@given(st.lists(numbers, min_size=D, max_size=D), numbers, st.integers(0, 20))
+def test_a_gated_map_is_a_mixture_of_a_row_and_its_erasure(
+    weight: list[float], bias: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    erasure = AffineErasure(rng.normal(size=(D, 2)), rng.normal(size=(2, D)), rng.normal(size=D))
+    gate = Gate(np.array(weight), bias)
+    gated = AffineErasure(erasure.left, erasure.right, erasure.mean, gate)
+    X = rng.normal(size=(7, D))
+    share = np.array([min(1.0, max(0.0, sum(w * v for w, v in zip(weight, x)) + bias)) for x in X])
+    wanted = X + share[:, None] * (erasure(X) - X)
+    assert np.allclose(gated(X), wanted, atol=1e-9)
+    assert np.allclose(gated(torch.tensor(X)).numpy(), wanted, atol=1e-9)
+    again = pickle.loads(pickle.dumps(gated))
+    assert np.array_equal(again(X), gated(X))
+
+
+def test_without_anything_to_close_at_it_is_the_closed_form() -> None:
+    X, z, _ = planted()
+    fitted = Gated("leace").fit(X, z)
+    assert fitted.gate_ is None
+    assert np.array_equal(fitted.transform(X), fitted.erasure_(X))
+
+
+def test_refinement_keeps_the_gate_of_the_closed_form_it_starts_from() -> None:
+    X, z, keep = planted()
+    refined = Refined({"kind": "gated", "start": "leace"}).fit(X, z, keep=keep)
+    assert refined.erasure_.gate is not None
+    assert np.array_equal(refined.transform(X[keep]), X[keep])
+
+
+def test_a_random_map_of_the_same_size_stands_behind_the_same_gate() -> None:
+    X, z, keep = planted()
+    erasure = Gated("leace").fit(X, z, keep=keep).erasure_
+    other = turned(erasure, np.random.default_rng(0))
+    assert other.gate is erasure.gate
+    assert np.array_equal(other(X[keep]), X[keep])
+
+
+def test_the_certificate_speaks_of_the_gated_map() -> None:
+    X, z, keep = planted()
+    fitted = Gated("leace").fit(X, z, keep=keep)
+    kinds = (certify(fitted, X[kind], z[kind], fit_params={}) for kind in (~keep, keep))
+    erased, spared = kinds
+    assert erased.variance_removed > 0.0
+    assert spared.variance_removed == 0.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"penalty": 0.0}, "penalty = 0.0 of gated: write a number above 0"),
+        ({"start": {"rank": 2}}, "names no eraser: give its kind"),
+        ({"start": "leece"}, "leace"),
+    ],
+)
+def test_bad_settings_are_refused_in_one_line(settings: dict[str, object], says: str) -> None:
+    with pytest.raises(UserError, match=says) as caught:
+        Gated(**settings).check()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_gate_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(UserError, match="the gate reads 3 features of 2"):
+        AffineErasure(np.zeros((2, 1)), np.zeros((1, 2)), np.zeros(2), Gate(np.zeros(3), 0.0))
+    with pytest.raises(UserError, match="finite"):
+        Gate(np.array([np.nan]), 0.0)
