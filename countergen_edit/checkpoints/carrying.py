@@ -16,7 +16,6 @@ import torch
 from countergen_edit.checkpoints import modeling_edited
 from countergen_edit.checkpoints.stock import module_name, stock_classes, stock_model
 from countergen_edit.edits import Edit
-from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel
 
 MODEL_TYPE = "countergen_edited"
@@ -41,7 +40,7 @@ def write_carried(model: LanguageModel, edit: Edit, folder: Path) -> None:
             array = torch.tensor(getattr(erasure, part), dtype=wide)
             state[f"{name}.erasure.{part}"] = array.contiguous()
         limit = torch.inf if placement.limit is None else placement.limit
-        gate = erasure.gate if isinstance(erasure, AffineErasure) else None
+        gate = erasure.gate
         weight, bias = (np.zeros(erasure.d), 1.0) if gate is None else (gate.weight, gate.bias)
         state[f"{name}.erasure.limit"] = torch.tensor(limit, dtype=wide)
         state[f"{name}.erasure.gate_weight"] = torch.tensor(weight, dtype=wide)

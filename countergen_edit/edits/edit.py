@@ -96,8 +96,7 @@ class Edit:
     @property
     def gated(self) -> tuple[Placement, ...]:
         """The placements that act on each token in the measure in which a gate is open."""
-        places = (place for place in self.placements if isinstance(place.erasure, AffineErasure))
-        return tuple(place for place in places if place.erasure.gate is not None)
+        return tuple(place for place in self.placements if place.erasure.gate is not None)
 
     def everywhere(self) -> Edit:
         """The same erasures at every position."""
@@ -194,7 +193,7 @@ def _hooks(model: LanguageModel, edit: Edit) -> Sequence[tuple[str, Callable[...
 def _hook(place: Placement) -> Callable[..., Tensor]:
     """x ↦ x - left (right x - right mean), with its constants kept on the activation's device."""
     erasure, limit = place.erasure, place.limit
-    gate = erasure.gate if isinstance(erasure, AffineErasure) else None
+    gate = erasure.gate
     constants: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor, Tensor]] = {}
 
     def erase(x: Float[Tensor, "*batch d"], hook: Any = None) -> Float[Tensor, "*batch d"]:

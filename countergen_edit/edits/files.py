@@ -89,4 +89,5 @@ def _map(arrays: Mapping[str, np.ndarray], i: int) -> AffineErasure | Shift:
     gate = None
     if f"{i}.gate_weight" in arrays:
         gate = Gate(arrays[f"{i}.gate_weight"], float(arrays[f"{i}.gate_bias"].item()))
-    return AffineErasure(*(arrays[f"{i}.{part}"] for part in _PARTS), gate)
+    left, right, mean = (arrays[f"{i}.{part}"] for part in _PARTS)
+    return AffineErasure(left, right, mean, gate)

@@ -10,7 +10,7 @@ that is not finite.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float
@@ -38,6 +38,9 @@ class Shift:
             raise UserError(f"a shift takes one finite vector [d], not one of shape {value.shape}")
         value.setflags(write=False)
         object.__setattr__(self, "vector", value)
+
+    gate: None = field(default=None, init=False)
+    """None: a shift acts on every row alike."""
 
     @property
     def rank(self) -> int:

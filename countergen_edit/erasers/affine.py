@@ -111,7 +111,9 @@ class AffineErasure:
         left, right, mean = (v.astype(compute) for v in (self.left, self.right, self.mean))
         wide = x.astype(compute, copy=False)
         change: np.ndarray = ((wide - mean) @ right.T) @ left.T
-        erased = wide - (change if self.gate is None else self.gate(wide)[..., None] * change)
+        if self.gate is not None:
+            change = self.gate(wide)[..., None] * change
+        erased: np.ndarray = wide - change
         return erased.astype(dtype, copy=False)
 
     def _erase_tensor(self, torch: Any, x: Any) -> Any:
@@ -127,9 +129,9 @@ class AffineErasure:
         left, right, mean = self._on_device[key]
         wide = x.to(compute)
         change = ((wide - mean) @ right.T) @ left.T
-        return (wide - (change if self.gate is None else self.gate(wide)[..., None] * change)).to(
-            dtype
-        )
+        if self.gate is not None:
+            change = self.gate(wide)[..., None] * change
+        return (wide - change).to(dtype)
 
     def _require_width(self, shape: tuple[int, ...]) -> None:
         if not shape or shape[-1] != self.d:

@@ -101,7 +101,8 @@ def test_a_gated_map_is_a_mixture_of_a_row_and_its_erasure(
     gate = Gate(np.array(weight), bias)
     gated = AffineErasure(erasure.left, erasure.right, erasure.mean, gate)
     X = rng.normal(size=(7, D))
-    share = np.array([min(1.0, max(0.0, sum(w * v for w, v in zip(weight, x)) + bias)) for x in X])
+    seen = [sum(w * v for w, v in zip(weight, x, strict=True)) + bias for x in X]
+    share = np.array([min(1.0, max(0.0, value)) for value in seen])
     wanted = X + share[:, None] * (erasure(X) - X)
     assert np.allclose(gated(X), wanted, atol=1e-9)
     assert np.allclose(gated(torch.tensor(X)).numpy(), wanted, atol=1e-9)
