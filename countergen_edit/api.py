@@ -38,7 +38,7 @@ from countergen_edit.writing import digest
 
 TESTBED = "testbed"
 """The name of the shipped model."""
-METRICS_UNLESS_GIVEN = ("r", "agreement", "perplexity", "kl", "spill_over")
+METRICS_UNLESS_GIVEN = ("r", "agreement", "perplexity", "kl", "facts", "spill_over")
 Erasers = Mapping[str, BaseEraser | str] | Sequence[BaseEraser | str] | BaseEraser | str
 Metrics = Mapping[str, Metric | str] | Sequence[Metric | str] | Metric | str
 Ways = Mapping[str, Beside | str] | Sequence[Beside | str] | Beside | str
@@ -135,7 +135,7 @@ def audit(
         model: unedited again when this returns.
         task: what is asked of whom.
         erasers: what is compared: objects or names, by names of your choice where it is a mapping.
-        metrics: what is measured; R, agreement, perplexity, KL and what is done to
+        metrics: what is measured; R, agreement, perplexity, KL, facts and what is done to
             other axes unless given.
         folder: where results go and from where a run continues; unless given, one under `runs`
             that is named after what the run depends on.

@@ -88,7 +88,7 @@ def measured(task: Task, split: Split) -> tuple[float, float]:
     sets = [*task.sets(split), *((*task.fit, *task.other_axes) if split == "test" else ())]
     agreement = task.agreement.get(split)
     texts = task.neutral.get(split, ())
-    every = [*sets, *([agreement] if agreement else [])]
+    every = [*sets, *([agreement] if agreement else []), *task.facts.get(split, ())]
     return characters(every), float(sum(map(len, texts)))
 
 
