@@ -154,7 +154,7 @@ class Run:
         Raises:
             UserError: it cannot be written.
         """
-        from countergen_edit.reports.facts import about, kind, title
+        from countergen_edit.reports.provenance import about, kind, title
         from countergen_edit.reports.render.html import REPORT, write_page
         from countergen_edit.reports.sections import sections
 
