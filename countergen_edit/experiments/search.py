@@ -127,7 +127,7 @@ class Search:
         about = announcement(study, sum(len(search.cells) for search in searches))
         with units(folder, parts, pace=partial(try_pace, study), about=about) as run:
             for i, search in enumerate(searches):
-                others = sum((other.work for other in searches[i + 1 :]), Work())
+                others = sum((other.work.whole for other in searches[i + 1 :]), Work())
                 search.run(run, others)
             if finish:
                 for search in searches:
