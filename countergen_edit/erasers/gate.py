@@ -80,25 +80,39 @@ class Gate:
         self.__post_init__()
 
 
+SHARES = {"open": 0.5, "keep": 0.4, "background": 0.1}
+"""What rows of a kind count for together. Those to be kept are few, and what a probe mistakes for
+those to be erased; text about nobody is told from both with ease."""
+
+
 def fit_gate(
-    opened: Float[np.ndarray, "row d"], closed: Float[np.ndarray, "other d"], penalty: float
+    opened: Float[np.ndarray, "row d"],
+    keep: Float[np.ndarray, "kept d"],
+    background: Float[np.ndarray, "other d"],
+    penalty: float,
 ) -> Gate:
     """The gate of a logistic probe: its log odds and a half, cut off.
 
-    Where the odds are even it is half open; from odds of e^(1/2) on, wholly. Rows of either kind
-    count together for as much as those of the other, of whichever there are more.
+    Where the odds are even it is half open; from odds of e^(1/2) on, wholly. `SHARES` says what the
+    rows of each kind count for, however many there are; a kind without rows counts for nothing.
 
     Args:
         opened: rows at which the erasure is to act.
-        closed: rows that are to stay as they are.
+        keep: rows that are to stay as they are, though people are spoken of.
+        background: text about nobody.
         penalty: of squared weights of features of unit variance, against the mean loss of a row.
     """
-    rows = np.vstack([opened, closed])
-    is_open = np.repeat([1, 0], [len(opened), len(closed)])
+    kinds = (opened, keep, background)
+    rows = np.vstack(kinds)
+    sizes = [len(kind) for kind in kinds]
+    each = [share / max(size, 1) for share, size in zip(SHARES.values(), sizes, strict=True)]
+    weights = np.repeat(each, sizes)
+    is_open = np.repeat([1, 0, 0], sizes)
+    weights[is_open == 0] *= weights[is_open == 1].sum() / weights[is_open == 0].sum()
     probe = make_pipeline(
-        StandardScaler(),
-        LogisticRegression(C=1 / (penalty * len(rows)), class_weight="balanced", max_iter=500),
-    ).fit(rows, is_open)
+        StandardScaler(), LogisticRegression(C=1 / (penalty * len(rows)), max_iter=500)
+    )
+    probe.fit(rows, is_open, logisticregression__sample_weight=weights / weights.mean())
     scaler, linear = probe[0], probe[1]
     weight = linear.coef_[0] / scaler.scale_
     return Gate(weight, float(linear.intercept_[0] - weight @ scaler.mean_) + HALF)

@@ -44,6 +44,9 @@ class WhitenedMap:
         cls, erasure: AffineErasure, X: Float[np.ndarray, "row d"], extra: int, seed: int
     ) -> WhitenedMap:
         """The map of an erasure, with further directions that it reads and does not write."""
+        if erasure.gate is not None:
+            acted_on = X[erasure.gate(X) > 0]
+            X = acted_on if len(acted_on) > 1 else X
         variances, axes = np.linalg.eigh(np.cov(X.T))
         scale = np.sqrt(np.clip(variances, 0.0, None) + RIDGE * max(variances.mean(), 1e-300))
         S, inverse = (axes * scale) @ axes.T, (axes / scale) @ axes.T

@@ -18,7 +18,7 @@ from countergen_edit.data.templates import slot_names
 from countergen_edit.errors import UserError
 
 AXES = ("gender", "nationality", "race", "religion", "age")
-FAMILIES = ("words", "pronouns", "several", "sentences", "questions")
+FAMILIES = ("names", "words", "pronouns", "several", "sentences", "questions")
 PRONOUNS = {"subject", "object", "possessive", "reflexive"}
 GENDERED = re.compile(r"\b(he|she|him|her|his|hers|himself|herself|m[ae]n|wom[ae]n)\b", re.I)
 BYSTANDERS = {
@@ -66,6 +66,8 @@ def test_the_group_shows_in_the_way_of_the_family() -> None:
     for split in SPLITS:
         for text in wordings("words", split):
             assert not slot_names(text) & {"name", *PRONOUNS}, text
+        for text in wordings("names", split):
+            assert "name" in slot_names(text), text
         for text in wordings("pronouns", split):
             assert slot_names(text) <= PRONOUNS, text
         for text in wordings("questions", split):
@@ -90,6 +92,7 @@ def test_bystanders_are_the_same_for_both_groups_and_nobody_of_an_axis() -> None
 
 LACKING = [
     ("nationality", "words"),
+    *((axis, "names") for axis in ("religion", "age")),
     *((axis, "pronouns") for axis in ("nationality", "race", "religion", "age")),
 ]
 

@@ -77,19 +77,27 @@ def test_the_gate_closes_at_rows_to_be_kept_unless_told_otherwise() -> None:
     assert other.gate_(X[keep]).mean() > 0.3
 
 
-def test_the_gate_is_half_open_where_the_log_odds_of_a_probe_are_even() -> None:
-    """Against scikit-learn's own log odds."""
+def test_the_gate_is_half_open_where_the_log_odds_of_a_weighted_probe_are_even() -> None:
+    """Against scikit-learn's own log odds; kinds count for their shares, however many rows."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
 
     rng = np.random.default_rng(0)
-    opened, closed = rng.normal(size=(90, 4)) + 1.0, rng.normal(size=(60, 4))
-    gate = fit_gate(opened, closed, 0.1)
-    rows, labels = np.vstack([opened, closed]), np.repeat([1, 0], [90, 60])
+    opened, keep, nobody = (
+        rng.normal(size=(n, 4)) + shift for n, shift in ((90, 1.0), (30, 0.0), (80, -1.0))
+    )
+    rows, labels = np.vstack([opened, keep, nobody]), np.repeat([1, 0], [90, 110])
     scaled = StandardScaler().fit_transform(rows)
-    probe = LogisticRegression(C=1 / (0.1 * 150), class_weight="balanced", max_iter=500)
-    odds = probe.fit(scaled, labels).decision_function(scaled)
+    weights = 200 * np.repeat([0.5 / 90, 0.4 / 30, 0.1 / 80], [90, 30, 80])
+    probe = LogisticRegression(C=1 / (0.1 * 200), max_iter=500)
+    odds = probe.fit(scaled, labels, sample_weight=weights).decision_function(scaled)
+    gate = fit_gate(opened, keep, nobody, 0.1)
     assert np.allclose(gate(rows), np.clip(odds + 0.5, 0.0, 1.0), atol=1e-6)
+    alone = fit_gate(opened, keep, nobody[:0], 0.1)
+    few = LogisticRegression(C=1 / (0.1 * 120), class_weight="balanced", max_iter=500)
+    scaled = StandardScaler().fit_transform(rows[:120])
+    odds = few.fit(scaled, labels[:120]).decision_function(scaled)
+    assert np.allclose(alone(rows[:120]), np.clip(odds + 0.5, 0.0, 1.0), atol=1e-4)
 
 
 @given(st.lists(numbers, min_size=D, max_size=D), numbers, st.integers(0, 20))

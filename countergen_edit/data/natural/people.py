@@ -26,9 +26,9 @@ def people(request: Request, *, family: str) -> CounterfactualSet:
 
     Args:
         request: axis, split and groups.
-        family: `words` (the group shows in a noun or adjective), `pronouns` (in pronouns alone),
-            `several` (one person of several is asked about), `sentences` (from letters and other
-            prose), `questions` (answered by yes or no).
+        family: `names` (the group shows in a name), `words` (in a noun or an adjective), `pronouns`
+            (in pronouns alone), `several` (one person of several is asked about), `sentences` (from
+            letters and other prose), `questions` (answered by yes or no).
 
     Raises:
         UserError: the family is unknown.

@@ -59,7 +59,7 @@ class Gated(BaseEraser):
         start: str | Mapping[str, Any] | None = None,
         *,
         spares_kept: bool = True,
-        penalty: float = 0.1,
+        penalty: float = 0.01,
     ) -> None:
         self.start = start
         self.spares_kept = spares_kept
@@ -111,12 +111,13 @@ class Gated(BaseEraser):
         is_kept = kept(rows, keep)
         of_row = {"contexts": contexts, "pairs": pairs, "people": people, "families": families}
         start = fit_start(self._closed_form, rows, is_kept, of_row, background)
-        closed = [rows.X[is_kept]] if self.spares_kept else []
+        spared = rows.X[is_kept] if self.spares_kept else rows.X[:0]
+        others = rows.X[:0]
         if background is not None:
-            closed.append(read_features(self, background).astype(np.float64))
+            others = read_features(self, background).astype(np.float64)
         self.row_ids_ = start.row_ids_
         self.gate_: Gate | None = None
-        if any(map(len, closed)):
-            self.gate_ = fit_gate(rows.X[~is_kept], np.vstack(closed), self.penalty)
+        if len(spared) + len(others):
+            self.gate_ = fit_gate(rows.X[~is_kept], spared, others, self.penalty)
         self._store(replace(start.erasure_, gate=self.gate_), rows.classes)
         return self
