@@ -25,11 +25,13 @@ from countergen_edit.erasers import (
 )
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.fit_data import FitData, Positions, Sinks, capture_sites
+from countergen_edit.experiments.gates import openings
 from countergen_edit.experiments.refinement import ModelObjective
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.work import measured
 from countergen_edit.metrics.base import Cost, MeasuredSplit, Metric, bias_of, default_bias
 from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.gates import gate_rows
 from countergen_edit.metrics.guardedness import certificate_rows
 from countergen_edit.metrics.refinement import refinement_rows
 from countergen_edit.metrics.results import STORE
@@ -279,7 +281,7 @@ class Study:
         return self.combination(cells)
 
     def certificate(self, cell: Cell) -> list[Row]:
-        """What is known of a fit: what probes still read of the group, and how it was refined.
+        """What is known of a fit: what probes still read, how it was refined, where a gate opened.
 
         Folds of probes never share a name.
         """
@@ -292,7 +294,10 @@ class Study:
         refitted = cell.eraser.is_refitted
         rows = certificate_rows(certificate, self.task, n, self.seed, refitted=refitted)
         rows += refinement_rows(getattr(eraser, "curve_", ()), self.task, self.seed)
-        return self.marked(rows, self.edit(cell), "validation")
+        named = self.edit(cell)
+        for place in named.edit.placements:
+            rows += gate_rows(openings(self.model, self.task, place, self.scratch), self.seed)
+        return self.marked(rows, named, "validation")
 
     def measure(
         self, edit: NamedEdit | None, split: MeasuredSplit, metrics: Sequence[Metric]
