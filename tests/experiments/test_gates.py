@@ -12,9 +12,10 @@ from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.edits import Edit, Placement, applied
 from countergen_edit.erasers import AffineErasure, Gate, make_eraser
+from countergen_edit.experiments.cells import Cell, in_turn
 from countergen_edit.experiments.gates import openings
 from countergen_edit.experiments.run_folder import RunFolder, read_records
-from countergen_edit.experiments.study import Cell, Study
+from countergen_edit.experiments.study import Study
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.gates import OPEN, Gates, gate_rows
 from countergen_edit.metrics.results import Results
@@ -155,6 +156,23 @@ def test_a_certificate_tells_of_the_gate_where_there_is_one(
         task.agreement["validation"].name,
         task.validation[0].name,
     }
+
+
+def test_a_gate_fitted_in_turn_is_read_under_what_stands_before_it(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    folder, task = RunFolder(tmp_path, {}, IDENTITY), make_task()
+    study = Study(testbed, task, [METRICS.make("r")], folder, sites=["resid_post"], layers=[2, 4])
+    erasers = {2: make_eraser("leace"), 4: make_eraser("gated", start="leace")}
+    first, second = in_turn([Cell("resid_post", k, f"e{k}", own) for k, own in erasers.items()])
+    told = [row for row in study.certificate(second) if row.metric == OPEN]
+    [place] = study.edit(second).edit.placements
+    with applied(testbed, study.edit(first).edit):
+        under = gate_rows(openings(testbed, task, place), seed=0)
+    alone = gate_rows(openings(testbed, task, place), seed=0)
+    assert [row.value for row in told] == [row.value for row in under]
+    assert [row.detail for row in told] == [row.detail for row in under]
+    assert [row.value for row in told] != [row.value for row in alone]
 
 
 def test_an_audit_says_where_its_gate_opened(testbed: LanguageModel, tmp_path: Path) -> None:
