@@ -87,14 +87,14 @@ class FitData:
         """
         every, background = self.at(layer), self.background[self.layers.index(layer)]
         limit = self.limit(layer)
-        rows = _within(every, limit)
+        rows = within(every, limit)
         if "keep" not in fit_metadata(eraser, {"keep": self.keep}):
             rows &= ~self.keep
         offered = {
             "contexts": self.context[rows],
             "keep": self.keep[rows],
             "pairs": self.pair[rows],
-            "background": background if limit is None else background[_within(background, limit)],
+            "background": background if limit is None else background[within(background, limit)],
             "people": self.name[rows],
             "families": self.family[rows],
         }
@@ -230,14 +230,12 @@ def _limit(norms: Float32[np.ndarray, " token"]) -> float | None:
     return limit if norms.max() > limit else None
 
 
-def _within(
-    values: Float[np.ndarray, "token d"], limit: float | None
-) -> Bool[np.ndarray, " token"]:
+def within(values: Float[np.ndarray, "token d"], limit: float | None) -> Bool[np.ndarray, " token"]:
     """The tokens whose norm is at most the limit."""
     if limit is None:
         return np.ones(len(values), dtype=bool)
-    within: Bool[np.ndarray, " token"] = np.linalg.norm(values, axis=1) <= limit
-    return within
+    small: Bool[np.ndarray, " token"] = np.linalg.norm(values, axis=1) <= limit
+    return small
 
 
 def require_difference(

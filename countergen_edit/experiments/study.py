@@ -17,11 +17,13 @@ from countergen_edit.edits.named import edit_id
 from countergen_edit.erasers import ERASERS, BaseEraser, Objective, fitting_threads, side_by_side
 from countergen_edit.experiments.cells import Cell, Fitted, in_turn, random_cell
 from countergen_edit.experiments.fit_data import FitData, Positions, Sinks, capture_sites
+from countergen_edit.experiments.gates import openings
 from countergen_edit.experiments.refinement import ModelObjective
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.work import measured
 from countergen_edit.metrics.base import Cost, MeasuredSplit, Metric, bias_of, default_bias
 from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.gates import gate_rows
 from countergen_edit.metrics.guardedness import certificate_rows
 from countergen_edit.metrics.refinement import refinement_rows
 from countergen_edit.metrics.results import STORE
@@ -137,10 +139,13 @@ class Study:
             return self._captured[cell.site]
         key = digest([*map(self.id_of, cell.after), cell.site, cell.layer])
         if self._latest is None or self._latest[0] != key:
-            before = Edit(tuple(p for c in cell.after for p in self.edit(c).edit.placements))
             layers = None if cell.layer is None else [cell.layer]
-            self._latest = key, self._capture([cell.site], layers, before)[cell.site]
+            self._latest = key, self._capture([cell.site], layers, self._before(cell))[cell.site]
         return self._latest[1]
+
+    def _before(self, cell: Cell) -> Edit:
+        """What a cell is fitted after."""
+        return Edit(tuple(p for c in cell.after for p in self.edit(c).edit.placements))
 
     def resuming(self, layers: Sequence[int | None], share: float = 1.0) -> LanguageModel:
         """The model, going on from the layers of edits instead of starting anew for each.
@@ -254,7 +259,7 @@ class Study:
         return self.joined([random_cell(place, self.seed) for place in edit.record.places])
 
     def certificate(self, cell: Cell) -> list[Row]:
-        """What is known of a fit: what probes still read of the group, and how it was refined.
+        """What is known of a fit: what probes still read, how it was refined, where a gate opened.
 
         Folds of probes never share a name.
         """
@@ -267,7 +272,11 @@ class Study:
         refitted = cell.eraser.is_refitted
         rows = certificate_rows(certificate, self.task, n, self.seed, refitted=refitted)
         rows += refinement_rows(getattr(eraser, "curve_", ()), self.task, self.seed)
-        return self.marked(rows, self.edit(cell), "validation")
+        named = self.edit(cell)
+        [place] = named.edit.placements
+        with applied(self.model, self._before(cell)) as model:
+            rows += gate_rows(openings(model, self.task, place, self.scratch), self.seed)
+        return self.marked(rows, named, "validation")
 
     def measure(
         self, edit: NamedEdit | None, split: MeasuredSplit, metrics: Sequence[Metric]

@@ -265,6 +265,7 @@ METRICS: Registry[type[Metric]] = Registry(
         "spill_over": "countergen_edit.metrics.spill_over:SpillOver",
         "guardedness": "countergen_edit.metrics.guardedness:Guardedness",
         "refinement": "countergen_edit.metrics.refinement:Refinement",
+        "gates": "countergen_edit.metrics.gates:Gates",
     },
 )
 """Every metric by its name in config; a user's own enters with `@METRICS.register("mine")`."""

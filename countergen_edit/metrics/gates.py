@@ -1,0 +1,269 @@
+"""Gates: where a gated edit acted on held-out text, and where it left all as it was.
+
+Comes in: how far a gate is open at tokens of validation texts, which an experiment reads when it
+fits. Goes out: a row `gate_open` for each kind of text, a table and sentences. Running text about
+nobody is read at every token; prompts whose next word must agree, and those to be erased, at their
+last, after which it comes. Intervals draw texts about nobody; of prompts, wordings and people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float64, Int
+
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.task import Task
+from countergen_edit.edits import EditRecord, NamedEdit
+from countergen_edit.metrics.base import MeasuredSplit, Metric
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.blocks import Cell, Number, Section, Table
+from countergen_edit.metrics.costs.neutral import DATASETS
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.statistics import Weights, estimate, resample, weighted_mean
+
+Kind = Literal["nobody", "agreement", "erase"]
+OPEN = "gate_open"
+TITLES: Mapping[str, str] = {
+    "nobody": "text about nobody, every token",
+    "agreement": "prompts whose next word must agree, last token",
+    "erase": "prompts to be erased, last token",
+}
+SAID: Mapping[str, tuple[str, str]] = {
+    "nobody": ("at", "tokens of text about nobody"),
+    "agreement": ("at the last token of", "prompts whose next word must agree"),
+    "erase": ("at the last token of", "prompts to be erased"),
+}
+"""What stands before and after a share in a sentence."""
+MOST = 0.1
+"""Share of prompts above which a gate that is open, or closed, at the wrong ones is told of."""
+CLOSED = "where it stays closed, a token is left as it was, to the last bit."
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text, what it was made from, and whom it is about."""
+
+    text: str
+    wording: str
+    group: str = ""
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Texts of one kind."""
+
+    kind: Kind
+    each: tuple[Text, ...]
+    sets: tuple[CounterfactualSet, ...] = ()
+    """The sets that prompts are from; none of running text."""
+
+    @property
+    def at_last(self) -> bool:
+        """Whether only the last token of each is read."""
+        return bool(self.sets)
+
+    @property
+    def dataset(self) -> str:
+        """What rows call them."""
+        return "+".join(data.name for data in self.sets) or DATASETS["validation"]
+
+
+def texts_of(task: Task) -> list[Texts]:
+    """What gates are read in: validation data of each kind that the task has, each text once."""
+    running = tuple(Text(text, text) for text in dict.fromkeys(task.neutral.get("validation", ())))
+    agreement = task.agreement.get("validation")
+    every = [
+        Texts("nobody", running),
+        _prompts("agreement", () if agreement is None else (agreement,)),
+        _prompts("erase", task.validation),
+    ]
+    return [texts for texts in every if texts.each]
+
+
+def _prompts(kind: Kind, sets: Sequence[CounterfactualSet]) -> Texts:
+    each = {
+        v.text: Text(v.text, sample.template, v.group, v.name)
+        for data in sets
+        for sample in data.samples
+        for v in sample.variations
+    }
+    return Texts(kind, tuple(each.values()), tuple(sets))
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How far a gate is open at the tokens of some texts."""
+
+    texts: Texts
+    opened: Float64[np.ndarray, " token"]
+    """From 0 to 1."""
+    text: Int[np.ndarray, " token"]
+    """Index into `texts.each`."""
+
+
+def gate_rows(openings: Iterable[Opening], seed: int) -> list[Row]:
+    """A row `gate_open` for each kind: the mean over tokens.
+
+    The detail has the share of tokens at which the gate was not wholly closed, with its interval,
+    the share at which it was wholly open, and how many tokens there are.
+
+    Args:
+        openings: of one gate.
+        seed: the run's seed.
+    """
+    return [_row(opening, seed) for opening in openings]
+
+
+def _row(opening: Opening, seed: int) -> Row:
+    texts, opened = opening.texts, opening.opened
+    kinds, drawn = _resamples(texts, seed)
+    index = np.arange(len(texts.each))
+
+    def summed(values: Float64[np.ndarray, " token"]) -> Float64[np.ndarray, " resample"]:
+        by_text = np.bincount(opening.text, values, len(index))
+        return weighted_mean(by_text, index, drawn)
+
+    with np.errstate(invalid="ignore"):  # a draw may hold no one of whom a drawn wording is asked
+        tokens = summed(np.ones(len(opened)))
+        mean, not_closed = (
+            estimate(summed(values) / tokens, *kinds, within=(0, 1))
+            for values in (opened, (opened > 0).astype(np.float64))
+        )
+    about: dict[str, Any] = {}
+    if texts.sets:
+        first = texts.sets[0]
+        about = {"axis": first.axis, "group_a": first.groups[0], "group_b": first.groups[1]}
+    shares = {
+        f"not_closed{end}": value
+        for end, value in zip(("", "_lo", "_hi"), not_closed.columns.values(), strict=True)
+    }
+    return Row(
+        metric=OPEN,
+        **mean.columns,
+        **about,
+        dataset=texts.dataset,
+        facets={"texts": texts.kind},
+        split="validation",
+        n=len(texts.each),
+        seed=seed,
+        detail={**shares, "wholly_open": float(np.mean(opened >= 1)), "tokens": len(opened)},
+    )
+
+
+def _resamples(
+    texts: Texts, seed: int
+) -> tuple[list[Weights], Float64[np.ndarray, "resample text"]]:
+    """The draws of each kind of cluster, and how often each text is drawn by all of them."""
+    place, count = _numbered([one.wording for one in texts.each])
+    unit = "templates" if texts.sets else "texts"
+    kinds = [resample(count, seed, texts.dataset, unit)]
+    drawn = kinds[0][:, place]
+    for group in dict.fromkeys(one.group for one in texts.each if one.name):
+        own = [i for i, one in enumerate(texts.each) if one.group == group and one.name]
+        person, count = _numbered([texts.each[i].name for i in own])
+        kinds.append(resample(count, seed, texts.dataset, "names", group))
+        people = np.ones((len(kinds[-1]), len(texts.each)))
+        people[:, own] = kinds[-1][:, person]
+        drawn = drawn * people
+    return kinds, drawn
+
+
+def _numbered(labels: Sequence[str | None]) -> tuple[Int[np.ndarray, " item"], int]:
+    """The number of each label, and how many different ones there are."""
+    number = {label: i for i, label in enumerate(dict.fromkeys(labels))}
+    return np.array([number[label] for label in labels]), len(number)
+
+
+class Gates(Metric):
+    """Where gates opened; an experiment that fits an eraser with a gate records their rows."""
+
+    def rows(
+        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+    ) -> list[Row]:
+        """None: a gate is read where an eraser is fitted, not where an edit is measured."""
+        return []
+
+    @classmethod
+    def sections(cls, results: Results) -> list[Section]:
+        """A line for each kind of text and each gate of the edits shown."""
+        lines: list[tuple[Cell, ...]] = [
+            (
+                edit.label,
+                TITLES[str(row.facets["texts"])],
+                Number.of(row, 4, percent=True),
+                _not_closed(row, 4),
+                Number(row.detail["wholly_open"], digits=4, percent=True),
+                str(row.detail["tokens"]),
+            )
+            for edit, rows in _gated(results)
+            for row in rows
+        ]
+        if not lines:
+            return []
+        table = Table(
+            "gates",
+            "How far gates opened",
+            ("edit", "read in", "mean opening", "not wholly closed", "wholly open", "tokens"),
+            tuple(lines),
+            "On validation data, which no gate was fitted on. Wholly closed a gate leaves a token "
+            "as it was, to the last bit; half open it takes half of what is to be erased. "
+            "Attention sinks that an edit leaves alone count as closed.",
+            brief=True,
+        )
+        return [Section("layers", "Layers and erasers", (table,))]
+
+    @classmethod
+    def sentences(cls, results: Results) -> list[str]:
+        """Where the gates of the edits shown opened, and where they should not have or should."""
+        gated = [(edit, rows) for edit, rows in _gated(results) if not edit.baseline]
+        return [_sentence(edit, rows) for edit, rows in gated]
+
+
+def _gated(results: Results) -> list[tuple[EditRecord, list[Row]]]:
+    """The edits shown that have a gate, an edit of several parts by its parts."""
+    shown = {part.id: part for edit in results.shown for part in edit.parts or (edit,)}
+    pairs = [(edit, results.of(OPEN, "validation", edit.id)) for edit in shown.values()]
+    return [(edit, rows) for edit, rows in pairs if rows]
+
+
+def _sentence(edit: EditRecord, rows: Sequence[Row]) -> str:
+    [place] = edit.places
+    where = f"layer {place.layer}" if place.site == "resid_post" else str(place)
+    *most, last = [_where_open(row) for row in rows]
+    opened = f"{', '.join(most)} and {last}" if most else last
+    shares = {row.facets["texts"]: row.detail["not_closed"] for row in rows}
+    said = [f"The gate of {edit.called} at {where} opened {opened}: {CLOSED}"]
+    if shares.get("agreement", 0.0) > MOST:
+        said.append(
+            "On more than a tenth of the prompts whose next word must agree it is not closed: "
+            "grammar is not out of its reach there."
+        )
+    if shares.get("erase", 1.0) < 1 - MOST:
+        said.append(
+            "On more than a tenth of the prompts to be erased it stays closed: there the edit "
+            "cannot act."
+        )
+    return " ".join(said)
+
+
+def _where_open(row: Row) -> str:
+    """At what share of one kind of text the gate was not wholly closed."""
+    before, things = SAID[str(row.facets["texts"])]
+    share, count = row.detail["not_closed"], row.detail["tokens"]
+    if share in (0, 1):
+        return f"{before} {'all' if share else 'none of the'} {count} {things}"
+    edge = min(share, 1 - share)
+    number = _not_closed(row, 3 + (edge < 0.01) + (edge < 0.001))
+    ends = f" [{number.interval}]" if number.interval else ""
+    return f"{before} {number.text}{ends} of the {count} {things}"
+
+
+def _not_closed(row: Row, digits: int) -> Number:
+    share, lo, hi = (row.detail[f"not_closed{end}"] for end in ("", "_lo", "_hi"))
+    return Number(share, lo, hi, digits, percent=True)
