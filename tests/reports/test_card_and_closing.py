@@ -103,6 +103,7 @@ def test_where_nothing_fits_the_front_is_listed() -> None:
     dear = choice_detail(affordable=False, removed=0.8, harms={"agreement": 0.5})
     rows = [
         *search_rows()[:2],
+        *(row for row in audit_rows() if row.metric in ("agreement", "perplexity_ratio")),
         Row("cost", 50.0, split="validation", detail=dear, **LEACE),
         Row("cost", 0.0, split="validation", detail=choice_detail(front=False), **RANDOM),
     ]
