@@ -31,11 +31,11 @@ from countergen_edit.experiments.fit_data import places_by_context
 from countergen_edit.models import LanguageModel, encode, hook_name
 from countergen_edit.seeds import generator
 
-PEOPLE = 6
-"""Of each group in a context to erase."""
+PEOPLE = 16
+"""Of each group in a context to erase: with few, what sets these apart is taken for the group."""
 KEPT_PEOPLE = 2
 """Of each group in a context to keep: its wordings differ more than its people."""
-DRAWN = {"erase": 4, "keep": 2, "neutral": 1}
+DRAWN = {"erase": 3, "keep": 2, "neutral": 1}
 """Portions of each kind in a step."""
 ROWS = 12
 """Texts of a portion of contexts to keep."""
