@@ -37,6 +37,7 @@ _WHERE = {
     "Agreement": "countergen_edit.metrics.costs.agreement",
     "Perplexity": "countergen_edit.metrics.costs.perplexity",
     "KL": "countergen_edit.metrics.costs.kl",
+    "Facts": "countergen_edit.metrics.costs.facts",
     **dict.fromkeys(
         (
             "ERASERS",

@@ -23,12 +23,14 @@ from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import Audit
 from countergen_edit.experiments.beside import BESIDE, Beside
+from countergen_edit.experiments.cells import Fitted
 from countergen_edit.experiments.fit_data import Positions, Sinks
 from countergen_edit.experiments.halving import Effort, plan_of
 from countergen_edit.experiments.manifest import make_manifest
 from countergen_edit.experiments.parts import parts_of, take_files
 from countergen_edit.experiments.run_folder import RunFolder
-from countergen_edit.experiments.search import Search, Tested
+from countergen_edit.experiments.search import Search
+from countergen_edit.experiments.search_work import Tested
 from countergen_edit.metrics.base import METRICS, Metric
 from countergen_edit.models import Bos, LanguageModel, Scratch
 from countergen_edit.reports.comparison import Comparison, comparison
@@ -38,7 +40,7 @@ from countergen_edit.writing import digest
 
 TESTBED = "testbed"
 """The name of the shipped model."""
-METRICS_UNLESS_GIVEN = ("r", "agreement", "perplexity", "kl", "spill_over")
+METRICS_UNLESS_GIVEN = ("r", "agreement", "perplexity", "kl", "facts", "spill_over")
 Erasers = Mapping[str, BaseEraser | str] | Sequence[BaseEraser | str] | BaseEraser | str
 Metrics = Mapping[str, Metric | str] | Sequence[Metric | str] | Metric | str
 Ways = Mapping[str, Beside | str] | Sequence[Beside | str] | Beside | str
@@ -125,6 +127,7 @@ def audit(
     effort: Effort = "halving",
     sinks: Sinks = "leave",
     beside: Ways = (),
+    fitted: Fitted = "in_turn",
     seed: int = 0,
     config: Mapping[str, Any] | None = None,
     command: Sequence[str] | None = None,
@@ -135,7 +138,7 @@ def audit(
         model: unedited again when this returns.
         task: what is asked of whom.
         erasers: what is compared: objects or names, by names of your choice where it is a mapping.
-        metrics: what is measured; R, agreement, perplexity, KL and what is done to
+        metrics: what is measured; R, agreement, perplexity, KL, facts and what is done to
             other axes unless given.
         folder: where results go and from where a run continues; unless given, one under `runs`
             that is named after what the run depends on.
@@ -147,6 +150,8 @@ def audit(
             each on all.
         sinks: `leave` leaves attention sinks as they are, in fits and edits; `edit` edits every
             position, as published.
+        fitted: of several layers, `in_turn` fits each on what the model holds under those before
+            it; `alone` each on the unedited model, as published work does.
         beside: what else is measured on test data: `asking`, `steering`, `random_map`, or objects.
         seed: of everything that is drawn.
         config: the settings that the run depends on, where they came from a command line.
@@ -167,6 +172,7 @@ def audit(
         sinks,
         seed,
         named(beside, BESIDE),
+        fitted,
     )
     plan.check(model)
     words = command or ("countergen_edit", "audit")
@@ -191,6 +197,7 @@ def search(
     positions: Positions = "outputs",
     effort: Effort = "halving",
     sinks: Sinks = "leave",
+    fitted: Fitted = "in_turn",
     scratch: Scratch | None = None,
     seed: int = 0,
     pool: Path | None = None,
@@ -201,8 +208,8 @@ def search(
     """Try every layer and eraser; of the edits within the budgets take what removes most bias.
 
     Args:
-        model, task, erasers, metrics, folder, positions, effort, sinks, seed, config, command: as
-            in `audit`; of several tasks each is searched by itself.
+        model, task, erasers, metrics, folder, positions, effort, sinks, fitted, seed, config,
+            command: as in `audit`; of several tasks each is searched by itself.
         sites: where edits go.
         layers: blocks, from 0; None takes all.
         ranks: ranks for the erasers that take one; empty leaves each at its own.
@@ -235,6 +242,7 @@ def search(
         sinks,
         scratch or Scratch(),
         seed,
+        fitted,
     )
     plan.check(model)
     words = command or ("countergen_edit", "search")

@@ -27,6 +27,7 @@ def run(config: Mapping[str, Any]) -> None:
         positions=settings.edit.positions,
         effort=thorough,
         sinks=settings.edit.sinks,
+        fitted=settings.edit.fitted,
         beside=ways,
         seed=settings.seed,
         config=settings.config,

@@ -45,6 +45,7 @@ def run(config: Mapping[str, Any]) -> None:
         positions=place.positions,
         effort=thorough,
         sinks=place.sinks,
+        fitted=place.fitted,
         seed=settings.seed,
         config=settings.config,
         command=command_line("debias", SAVING),

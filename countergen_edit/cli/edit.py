@@ -47,6 +47,7 @@ def run(config: Mapping[str, Any]) -> None:
         layers=place.layers,
         positions=place.positions,
         sinks=place.sinks,
+        fitted=place.fitted,
         seed=settings.seed,
         config=settings.config,
         command=command_line("edit", SAVING),

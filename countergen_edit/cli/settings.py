@@ -19,6 +19,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.experiments.beside import BESIDE, Beside
+from countergen_edit.experiments.cells import FITTED, Fitted
 from countergen_edit.experiments.fit_data import POSITIONS, SINKS, Positions, Sinks
 from countergen_edit.experiments.halving import EFFORTS, Effort
 from countergen_edit.metrics.base import METRICS, Metric
@@ -57,6 +58,7 @@ class EditSettings:
     """None: the best one on the validation sets."""
     positions: Positions
     sinks: Sinks
+    fitted: Fitted
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,8 @@ def study_settings(config: Content, without: Collection[str] = ()) -> StudySetti
         raise unknown("edit.positions", edit["positions"], POSITIONS)
     if edit.get("sinks", "leave") not in SINKS:
         raise unknown("edit.sinks", edit["sinks"], SINKS)
+    if edit.get("fitted", "in_turn") not in FITTED:
+        raise unknown("edit.fitted", edit["fitted"], FITTED)
     groups = config["groups"]
     if groups is not None and (not isinstance(groups, list) or len(groups) != 2):
         raise UserError(f"groups={groups!r}: name two groups, such as groups=[female,male]")

@@ -67,6 +67,7 @@ def run(config: Mapping[str, Any]) -> tuple[float, float] | None:
         positions=settings.edit.positions,
         effort=thorough,
         sinks=settings.edit.sinks,
+        fitted=settings.edit.fitted,
         scratch=scratch(config["scratch"]),
         seed=settings.seed,
         pool=Path(f"{settings.run_dir}.parts") if settings.run_dir else POOL,

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 from countergen_edit.conf_path import config_of, read_config
@@ -33,7 +33,7 @@ from countergen_edit.errors import UserError, unknown
 MEASURED: tuple[Split, ...] = ("validation", "test")
 TEXTS = ("agreement", "neutral", "keep", "other_axes")
 """What `texts` says unless a data config says otherwise."""
-KEYS = (*SPLITS, *TEXTS, "single_token_names")
+KEYS = (*SPLITS, "facts", *TEXTS, "single_token_names")
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,8 @@ class Task:
     """Texts about people that erasers weigh like neutral text, and nothing is measured on."""
     agreement: Mapping[Split, CounterfactualSet] = field(default_factory=dict)
     """Prompts whose i-th output is the form that agrees with the i-th group, by split."""
+    facts: Mapping[Split, tuple[CounterfactualSet, ...]] = field(default_factory=dict)
+    """What people differ in by fact, by split: prompts on which the model should not move."""
     neutral: Mapping[Split, tuple[str, ...]] = field(default_factory=dict)
     """Running text about nobody, by split: erasers may weigh that of `fit`."""
     other_axes: tuple[CounterfactualSet, ...] = ()
@@ -79,9 +81,10 @@ class Task:
         if not self.name:
             object.__setattr__(self, "name", self.axis.name)
         measured = (*self.validation, *self.test)
-        check_leakage(self.fit, measured)
-        check_leakage(self.keep, (*measured, *self.agreement.values()))
-        check_texts(self.background, (*measured, *self.agreement.values()))
+        check_leakage(self.fit, (*measured, *self.every_fact))
+        held_out = (*measured, *self.agreement.values(), *self.every_fact)
+        check_leakage(self.keep, held_out)
+        check_texts(self.background, held_out)
         for data in self.other_axes:
             if data.axis in self.own_axes:
                 raise UserError(
@@ -108,10 +111,15 @@ class Task:
         return by_split[split]
 
     @property
+    def every_fact(self) -> tuple[CounterfactualSet, ...]:
+        """The sets of facts of all splits."""
+        return tuple(data for sets in self.facts.values() for data in sets)
+
+    @property
     def every_set(self) -> tuple[CounterfactualSet, ...]:
-        """All sets: fitted on, kept, measured, those of agreement, and those of other axes."""
+        """All sets: fitted on, kept, measured, of agreement, of facts, and of other axes."""
         measured = (*self.fit, *self.keep, *self.validation, *self.test)
-        return (*measured, *self.agreement.values(), *self.other_axes)
+        return (*measured, *self.agreement.values(), *self.every_fact, *self.other_axes)
 
     @property
     def names(self) -> dict[Split, dict[str, list[str]]]:
@@ -160,17 +168,22 @@ class Task:
         """
         share = names / max(self.most_names, 1)
         texts = self.neutral.get("validation", ())
-        agreement, neutral = dict(self.agreement), dict(self.neutral)
+        agreement, facts, neutral = dict(self.agreement), dict(self.facts), dict(self.neutral)
+
+        def few(data: CounterfactualSet) -> CounterfactualSet:
+            return few_variations(data, max(1, round(share * data.widest)), seed)
+
         if "validation" in agreement:
-            every = agreement["validation"]
-            few = max(1, round(share * every.widest))
-            agreement["validation"] = few_variations(every, few, seed)
+            agreement["validation"] = few(agreement["validation"])
+        if "validation" in facts:
+            facts["validation"] = tuple(map(few, facts["validation"]))
         if texts:
             neutral["validation"] = few_texts(texts, math.ceil(share * len(texts)), seed)
         return replace(
             self,
             validation=tuple(few_variations(data, names, seed) for data in self.validation),
             agreement=agreement,
+            facts=facts,
             neutral=neutral,
         )
 
@@ -236,7 +249,7 @@ class Task:
             return Given(split, data, named_after)
 
         pair = {} if groups is None else {"groups": [a, b]}
-        keys = (*SPLITS, "keep", "other_axes")
+        keys = (*SPLITS, "keep", "facts", "other_axes")
         entries = {key: [entry_of(entry) for entry in entries_of(content, key)] for key in keys}
         roles = [take_role(entry, key) for key in keys for entry in entries[key]]
         sets = told_apart([load(entry, s, pair) for s in SPLITS for entry in entries[s]])
@@ -254,8 +267,13 @@ class Task:
                 agreement[s] = in_turn(data_of_split, people.agreement or data_of_split.widest)
         except NoFormsError as error:
             remarks.append(f"{error}: agreement is no cost here")
+        facts = {
+            s: tuple(one.data for one in told_apart([load(e, s, pair) for e in entries["facts"]]))
+            for s in MEASURED
+            if entries["facts"]
+        }
         measured = (*by_split["validation"], *by_split["test"], *agreement.values())
-        check_leakage(fit["background"], measured)
+        check_leakage(fit["background"], (*measured, *chain(*facts.values())))
         own_axes = {own.name, *(data.axis for data in fit["erase"])}
         others = []
         for entry in entries["other_axes"]:
@@ -273,6 +291,7 @@ class Task:
             keep=tuple(keep),
             background=prompts_of(fit["background"]),
             agreement=agreement,
+            facts=facts,
             neutral=from_config(neutral) if neutral else {},
             other_axes=tuple(o.data for o in told_apart(others) if o.data.axis not in own_axes),
             substitution=substitution,

@@ -1,11 +1,12 @@
 """Edits: erasures inserted into a model, removable, composable and savable."""
 
-from countergen_edit.edits.edit import AttachedEdit, Edit, Placement, applied, attach
+from countergen_edit.edits.edit import UNCHANGED, AttachedEdit, Edit, Placement, applied, attach
 from countergen_edit.edits.files import load_edit, save_edit
 from countergen_edit.edits.named import EditRecord, NamedEdit, Place, read_record
 from countergen_edit.edits.shift import Shift
 
 __all__ = [
+    "UNCHANGED",
     "AttachedEdit",
     "Edit",
     "EditRecord",

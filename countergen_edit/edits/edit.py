@@ -122,6 +122,10 @@ class Edit:
         return sha.hexdigest()
 
 
+UNCHANGED = Edit(())
+"""The model as it came."""
+
+
 def tensors(place: Placement) -> dict[str, np.ndarray]:
     """All that a placement's map is made of, by the names that files have it under."""
     if isinstance(place.erasure, Shift):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,8 @@ class EditRecord:
     an edit and for its control. Such a way is a `baseline`: no choice falls on it."""
     variant: str = ""
     """What tells edits of one eraser and place apart in labels: a request, a strength."""
+    after: tuple[Place, ...] = ()
+    """Places of the edits under which it was fitted; empty for one fitted on the unedited model."""
 
     @property
     def rank(self) -> int:
@@ -88,14 +90,18 @@ class EditRecord:
         'leace-1@resid_post.2 + .3'
         >>> EditRecord("1f", "asking", {}, (), variant="alike").label
         'asking (alike)'
+        >>> EditRecord("1f", "leace", {}, parts[1].places, after=parts[0].places).label
+        'leace-1@resid_post.3 (after resid_post.2)'
         """
         if self.eraser != COMBINED:
             rank = f"-{self.rank}" if self.rank else ""
             place = f"@{_joined(self.places)}" if self.places else ""
-            return f"{self.eraser}{rank}{place}" + (f" ({self.variant})" if self.variant else "")
+            after = f"after {_joined(self.after)}" if self.after else ""
+            told = ", ".join(filter(None, (self.variant, after)))
+            return f"{self.eraser}{rank}{place}" + (f" ({told})" if told else "")
         labels: list[str] = []
         before: EditRecord | None = None
-        for part in self.parts:
+        for part in (replace(part, after=()) for part in self.parts):
             label = (
                 f".{part.layers[0]}" if before and before._differs_by_layer(part) else part.label
             )
@@ -138,9 +144,12 @@ class EditRecord:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> EditRecord:
         """Read a record back."""
-        places = tuple(Place(**place) for place in content["places"])
-        parts = tuple(cls.from_dict(part) for part in content["parts"])
-        return cls(**{**content, "places": places, "parts": parts})
+        own: dict[str, Any] = {
+            key: tuple(Place(**place) for place in places)
+            for key, places in (("places", content["places"]), ("after", content.get("after", ())))
+        }
+        own["parts"] = tuple(cls.from_dict(part) for part in content["parts"])
+        return cls(**{**content, **own})
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +179,7 @@ class NamedEdit:
         task: str = "",
         beside: str = "",
         variant: str = "",
+        after: Sequence[Place] = (),
     ) -> NamedEdit:
         """Name an edit that was fitted as one.
 
@@ -183,10 +193,11 @@ class NamedEdit:
             task: the task that it was fitted on.
             beside: the kind of other way that it is; it is then a baseline.
             variant: what tells it apart in labels.
+            after: places of the edits under which it was fitted.
         """
         key = edit_id(eraser, basis) if basis is not None else edit_id(eraser, edit.digest)
         about = as_json(params or {}), _places(edit), (), baseline or bool(beside), task
-        return cls(EditRecord(key, eraser, *about, beside, variant), edit)
+        return cls(EditRecord(key, eraser, *about, beside, variant, tuple(after)), edit)
 
     @classmethod
     def combined(cls, parts: Sequence[NamedEdit]) -> NamedEdit:

@@ -18,15 +18,17 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.erasers import BaseEraser
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.beside import Beside
+from countergen_edit.experiments.cells import Cell, Fitted
+from countergen_edit.experiments.checking import check_study
 from countergen_edit.experiments.choice import Point, choose, points
 from countergen_edit.experiments.fit_data import Positions, Sinks
 from countergen_edit.experiments.forecast import announcement, try_pace
 from countergen_edit.experiments.halving import Halving
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.screening import Screening
-from countergen_edit.experiments.study import Cell, Study, check_study
+from countergen_edit.experiments.study import Study
 from countergen_edit.experiments.units import Run, units
-from countergen_edit.experiments.work import Work, captured, measuring, refining
+from countergen_edit.experiments.work import Work, captured, measuring, recapturing, refining
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
@@ -48,6 +50,8 @@ class Audit:
         sinks: whether edits leave attention sinks alone (`leave`) or not (`edit`).
         seed: of everything that is drawn.
         beside: other ways to the same end by their name in the run, measured on test data too.
+        fitted: on what the edits of several layers are fitted: `in_turn`, each on what the model
+            holds under those before it; `alone`, each on the unedited model.
     """
 
     task: Task
@@ -60,6 +64,7 @@ class Audit:
     sinks: Sinks = "leave"
     seed: int = 0
     beside: Mapping[str, Beside] = field(default_factory=dict)
+    fitted: Fitted = "in_turn"
 
     def check(self, model: LanguageModel) -> None:
         """Find what would stop the audit half way.
@@ -100,6 +105,7 @@ class Audit:
             positions=self.positions,
             resumed=None if halving is None else halving.grid(model.n_layers),
             sinks=self.sinks,
+            fitted=self.fitted,
             seed=self.seed,
         )
         audit = _Running(self, study, halving)
@@ -118,6 +124,8 @@ class _Running:
             name: [Cell(plan.site, layer, name, eraser) for layer in layers]
             for name, eraser in plan.erasers.items()
         }
+        if plan.layers is not None:
+            self.cells = {name: study.together(cells) for name, cells in self.cells.items()}
         pools = [[cells] for cells in self.cells.values()]
         self.screening = Screening(
             study, halving, pools, lambda cell, figures: figures(study.edit(cell))
@@ -128,6 +136,7 @@ class _Running:
         study, screening = self.study, self.screening
         unedited = measuring(study, "test", None) + measuring(study, "validation", None)
         fits = Work(captured=captured(study.task), fits=self._fits)
+        fits += sum((recapturing(study, cell) for cell in screening.finalists), Work())
         run.expect(unedited + fits + screening.work(1) + self._later())
         run("unedited", "unedited model", self._unedited, unedited)
         screening.run(run, str, self._later)
@@ -184,8 +193,9 @@ class _Running:
 
     def _measuring(self, cell: Cell) -> Work:
         certificates = Work(certificates=0 if self.screening.samples else 1)
-        measured = measuring(self.study, "validation", cell.layer)
-        return measured + certificates + refining(self.study, cell)
+        measured = measuring(self.study, "validation", cell.lowest)
+        fitted = recapturing(self.study, cell) + refining(self.study, cell)
+        return measured + certificates + fitted
 
     def _unedited(self) -> list[Row]:
         """Every figure of the model as it came."""
@@ -194,9 +204,12 @@ class _Running:
         return [*tested, *study.measure(None, "validation", study.quick), *study.told_apart()]
 
     def _candidate(self, cell: Cell) -> list[Row]:
-        """Validation figures of one edit; its certificate where every candidate gets one."""
+        """Validation figures of one edit; its certificate where every candidate gets one.
+
+        An edit that was fitted under others is measured with them.
+        """
         rows = [] if self.screening.samples else self.study.certificate(cell)
-        return rows + self._on_validation(self.study.edit(cell))
+        return rows + self._on_validation(self.study.joined([*cell.after, cell]))
 
     def _on_validation(self, edit: NamedEdit) -> list[Row]:
         """All that a choice goes by."""
@@ -225,7 +238,7 @@ class _Running:
     def _edit(self, cells: Sequence[Cell]) -> NamedEdit:
         """All cells as one edit where layers are named, else the chosen one."""
         if self.plan.layers is not None:
-            return self.study.combination(cells)
+            return self.study.joined(cells)
         chosen = {row.edit for row in self.study.own_rows() if row.metric == "choice"}
         [cell] = [cell for cell in cells if self.study.id_of(cell) in chosen]
         return self.study.edit(cell)

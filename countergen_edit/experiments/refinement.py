@@ -25,6 +25,7 @@ from torch import Tensor
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.data.thinning import few_texts, in_turn
+from countergen_edit.edits import UNCHANGED, Edit, applied
 from countergen_edit.erasers import TERMS, Change
 from countergen_edit.experiments.fit_data import places_by_context
 from countergen_edit.models import LanguageModel, encode, hook_name
@@ -65,12 +66,14 @@ class ModelObjective:
     """An `Objective` on a task's fitting texts; held out are those of its validation data.
 
     Args:
-        model: unedited, remembering what leaves the blocks below the place.
+        model: unedited, remembering what leaves the blocks below the lowest edit.
         task: what is to be erased and kept.
         site: where the map acts.
         layer: of the site.
         limit: norm above which a token is left as it is.
         seed: of what is drawn beforehand.
+        before: what was fitted before, under which the map is refined. What is wanted is still what
+            the unedited model says, so that the map answers for all of them together.
     """
 
     def __init__(
@@ -81,8 +84,9 @@ class ModelObjective:
         layer: int | None,
         limit: float | None,
         seed: int = 0,
+        before: Edit = UNCHANGED,
     ) -> None:
-        self.model, self.limit = model, limit
+        self.model, self.limit, self._before = model, limit, before
         self._hook_name = hook_name(model, site, layer)
         forms = [f for group in task.groups for f in task.axis.groups[group].forms.values()]
         first = [e.ids[-len(e.after(0)) :][0] for e in encode(model, [f" {f}" for f in forms])]
@@ -147,7 +151,8 @@ class ModelObjective:
         """
         with _ALONE:
             unedited = self.model.logits(portion.ids, portion.mask, portion.at).clone()
-            with self.model.bridge.hooks(fwd_hooks=[(self._hook_name, self._hook(change))]):
+            hooks = [(self._hook_name, self._hook(change))]
+            with applied(self.model, self._before), self.model.bridge.hooks(fwd_hooks=hooks):
                 edited = self.model.differentiable_logits(portion.ids, portion.mask, portion.at)
         before, after = (x.float().log_softmax(-1) for x in (unedited, edited))
         if portion.kind != "erase":

@@ -14,9 +14,10 @@ from functools import partial
 import numpy as np
 
 from countergen_edit.edits import NamedEdit
+from countergen_edit.experiments.cells import Cell
 from countergen_edit.experiments.choice import DRAWS, Point, points
 from countergen_edit.experiments.halving import Halving, between, survivors
-from countergen_edit.experiments.study import Cell, Study
+from countergen_edit.experiments.study import Study
 from countergen_edit.experiments.units import Run
 from countergen_edit.experiments.work import Work, measuring, refining
 from countergen_edit.metrics.bench import Bench

@@ -16,24 +16,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
 
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import BaseEraser
 from countergen_edit.errors import UserError
+from countergen_edit.experiments.cells import Fitted
+from countergen_edit.experiments.checking import check_study
 from countergen_edit.experiments.fit_data import Positions, Sinks
 from countergen_edit.experiments.forecast import announcement, try_pace
 from countergen_edit.experiments.halving import Halving
 from countergen_edit.experiments.run_folder import RunFolder
-from countergen_edit.experiments.study import check_study
+from countergen_edit.experiments.search_work import Tested
 from countergen_edit.experiments.task_search import TaskSearch
 from countergen_edit.experiments.units import units
 from countergen_edit.experiments.work import Work
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, Scratch
-
-Tested = Literal["every", "chosen"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,8 @@ class Search:
         sinks: whether edits leave attention sinks alone (`leave`) or not (`edit`).
         scratch: memory and disk for activations.
         seed: of everything that is drawn.
+        fitted: on what the cells of a combination are fitted: `in_turn`, each on what the model
+            holds under those before it; `alone`, each on the unedited model.
     """
 
     tasks: Sequence[Task]
@@ -72,6 +73,7 @@ class Search:
     sinks: Sinks = "leave"
     scratch: Scratch = field(default_factory=Scratch)
     seed: int = 0
+    fitted: Fitted = "in_turn"
 
     def __post_init__(self) -> None:
         if not self.sites:
@@ -125,7 +127,7 @@ class Search:
         about = announcement(study, sum(len(search.cells) for search in searches))
         with units(folder, parts, pace=partial(try_pace, study), about=about) as run:
             for i, search in enumerate(searches):
-                others = sum((other.work for other in searches[i + 1 :]), Work())
+                others = sum((other.work.whole for other in searches[i + 1 :]), Work())
                 search.run(run, others)
             if finish:
                 for search in searches:

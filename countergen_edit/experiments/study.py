@@ -6,24 +6,16 @@ the run from that moment, and rows under them. Audits and searches are made of n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any
 
 from countergen_edit.data.task import Task
-from countergen_edit.edits import Edit, NamedEdit, Placement
+from countergen_edit.edits import UNCHANGED, Edit, NamedEdit, Placement, applied
 from countergen_edit.edits.named import edit_id
-from countergen_edit.erasers import (
-    ERASERS,
-    BaseEraser,
-    Objective,
-    RandomDirections,
-    fitting_threads,
-    side_by_side,
-)
-from countergen_edit.errors import UserError
+from countergen_edit.erasers import ERASERS, BaseEraser, Objective, fitting_threads, side_by_side
+from countergen_edit.experiments.cells import Cell, Fitted, in_turn, random_cell
 from countergen_edit.experiments.fit_data import FitData, Positions, Sinks, capture_sites
 from countergen_edit.experiments.gates import openings
 from countergen_edit.experiments.refinement import ModelObjective
@@ -36,47 +28,10 @@ from countergen_edit.metrics.guardedness import certificate_rows
 from countergen_edit.metrics.refinement import refinement_rows
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
-from countergen_edit.models import LanguageModel, Scratch, encode, hook_name, resuming
+from countergen_edit.models import LanguageModel, Scratch, resuming
 from countergen_edit.models.sites import has_layers
 from countergen_edit.seeds import unit_seed
 from countergen_edit.writing import digest
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One edit to be fitted: an eraser at one place."""
-
-    site: str
-    layer: int | None
-    name: str
-    """The eraser's name in the run."""
-    eraser: BaseEraser
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """The eraser's parameters that are not its defaults."""
-        return changed_params(self.eraser)
-
-    @property
-    def draft(self) -> Cell:
-        """What stands for it where many layers are tried on few data."""
-        draft = self.eraser.draft
-        return (
-            self if draft is self.eraser else replace(self, name=f"{self.name}-start", eraser=draft)
-        )
-
-    @property
-    def unit(self) -> str:
-        """The cell's name among units of work."""
-        settings = ",".join(f"{k}={v}" for k, v in sorted(self.params.items()))
-        place = self.site if self.layer is None else f"{self.site}.{self.layer}"
-        return f"cell/{place}/{self.name}({settings})"
-
-
-def changed_params(eraser: BaseEraser) -> dict[str, Any]:
-    """The parameters of an eraser that are not its defaults."""
-    default = type(eraser)().get_params()
-    return {k: v for k, v in eraser.get_params().items() if v != default[k]}
 
 
 class Study:
@@ -91,6 +46,7 @@ class Study:
         layers: blocks at which erasers may be fitted; None takes all.
         positions: the tokens on which erasers are fitted.
         sinks: whether edits leave attention sinks alone.
+        fitted: on what the cells of one edit are fitted.
         scratch: memory and disk for activations.
         resumed: blocks from which the model goes on, where an edit leaves all below as it is; None
             takes those of all candidates. An edit elsewhere goes on from the nearest below.
@@ -108,6 +64,7 @@ class Study:
         layers: Sequence[int] | None = None,
         positions: Positions = "outputs",
         sinks: Sinks = "leave",
+        fitted: Fitted = "in_turn",
         scratch: Scratch | None = None,
         resumed: Sequence[int] | None = None,
         seed: int = 0,
@@ -119,6 +76,7 @@ class Study:
         self.layers = layers
         self.positions = positions
         self.sinks = sinks
+        self.fitted = fitted
         self.scratch = scratch or Scratch()
         self.seed = seed
         self.metrics = [metric.bound(task) for metric in metrics]
@@ -129,6 +87,7 @@ class Study:
         self.bench = Bench(self.resuming(intact), self.store, seed)
         self._fits: dict[str, Future[BaseEraser]] = {}
         self._ahead: Sequence[Cell] = ()
+        self._latest: tuple[str, FitData] | None = None
         self._characters: dict[str, tuple[float, float]] = {}
 
     @property
@@ -144,27 +103,46 @@ class Study:
 
     @cached_property
     def _captured(self) -> dict[str, FitData]:
-        """What erasers are fitted on, every site and layer from one pass."""
-        by_site = capture_sites(
-            self.model,
-            self.task.fit,
-            self.task.keep,
-            self.task.weighed,
-            sites=self.sites,
-            layers=self.layers,
-            positions=self.positions,
-            sinks=self.sinks,
-            scratch=self.scratch,
-        )
+        """What erasers are fitted on alone, every site and layer from one pass."""
+        return self._capture(self.sites, self.layers)
+
+    def _capture(
+        self, sites: Sequence[str], layers: Sequence[int] | None, before: Edit = UNCHANGED
+    ) -> dict[str, FitData]:
+        """What erasers are fitted on, under what was fitted before them."""
+        with applied(self.model, before) as model:
+            by_site = capture_sites(
+                model,
+                self.task.fit,
+                self.task.keep,
+                self.task.weighed,
+                sites=sites,
+                layers=layers,
+                positions=self.positions,
+                sinks=self.sinks,
+                scratch=self.scratch,
+            )
         return {
-            site: replace(data, objective=partial(self._objective, site, data))
+            site: replace(data, objective=partial(self._objective, site, data, before))
             for site, data in by_site.items()
         }
 
-    def _objective(self, site: str, data: FitData, layer: int | None) -> Objective:
+    def _objective(self, site: str, data: FitData, before: Edit, layer: int | None) -> Objective:
         """What a map at a place is refined on."""
-        model = self.resuming([layer], share=0.25)
-        return ModelObjective(model, self.task, site, layer, data.limit(layer), self.seed)
+        lowest = before.placements[0].layer if before.placements else layer
+        model = self.resuming([lowest], share=0.25)
+        return ModelObjective(model, self.task, site, layer, data.limit(layer), self.seed, before)
+
+    def _data(self, cell: Cell) -> FitData:
+        """What a cell is fitted on; where it is fitted after others, the latest is remembered."""
+        if not cell.after:
+            return self._captured[cell.site]
+        key = digest([*map(self.id_of, cell.after), cell.site, cell.layer])
+        if self._latest is None or self._latest[0] != key:
+            before = Edit(tuple(p for c in cell.after for p in self.edit(c).edit.placements))
+            layers = None if cell.layer is None else [cell.layer]
+            self._latest = key, self._capture([cell.site], layers, before)[cell.site]
+        return self._latest[1]
 
     def resuming(self, layers: Sequence[int | None], share: float = 1.0) -> LanguageModel:
         """The model, going on from the layers of edits instead of starting anew for each.
@@ -191,9 +169,9 @@ class Study:
         """What the run has recorded of this task so far."""
         return [row for row in self.folder.rows() if row.task == self.task.name]
 
-    def capture(self) -> None:
-        """Capture now what erasers are fitted on, so that its failure is no eraser's fault."""
-        _ = self._captured
+    def capture(self, cell: Cell) -> None:
+        """Capture now what a cell is fitted on, so that its failure is no eraser's fault."""
+        self._data(cell)
 
     def candidate_layers(self, site: str) -> tuple[int | None, ...]:
         """The layers at which an eraser can be fitted at a site; None where it has none."""
@@ -212,7 +190,8 @@ class Study:
     def basis(self, cell: Cell) -> list[object]:
         """All that the edit of a cell depends on."""
         place = [cell.site, cell.layer]
-        return [self._basis, ERASERS.name_of(cell.eraser), cell.params, place]
+        alone = [self._basis, ERASERS.name_of(cell.eraser), cell.params, place]
+        return [*alone, *map(self.id_of, cell.after)]
 
     def id_of(self, cell: Cell) -> str:
         """The id of a cell's edit, known before it is fitted."""
@@ -222,13 +201,12 @@ class Study:
         """The eraser of a cell, fitted; once in this process."""
         key = self.id_of(cell)
         if key not in self._fits:
-            ahead = {self.id_of(other): other for other in self._ahead}
+            # What is fitted after others waits for them.
+            ahead = {self.id_of(other): other for other in self._ahead if not other.after}
             missing = {k: c for k, c in ahead.items() if not self.folder.has_edit(k)}
             wanted = {k: c for k, c in {key: cell, **missing}.items() if k not in self._fits}
-            data = self._captured[cell.site]
-            calls = [
-                partial(self._captured[c.site].fit, c.eraser, c.layer) for c in wanted.values()
-            ]
+            data = self._data(cell)
+            calls = [partial(self._data(c).fit, c.eraser, c.layer) for c in wanted.values()]
             done = side_by_side(calls, data.at(cell.layer))
             for (k, other), future in zip(wanted.items(), done, strict=True):
                 self._fits[k] = future
@@ -241,31 +219,33 @@ class Study:
         self._ahead = cells
 
     def fit_data(self, site: str) -> FitData:
-        """What erasers are fitted on at a site."""
+        """What erasers are fitted on alone at a site."""
         return self._captured[site]
-
-    def _placement(self, cell: Cell) -> Placement:
-        limit = self._captured[cell.site].limit(cell.layer)
-        return Placement(cell.site, cell.layer, self.fit(cell).erasure_, limit)
 
     def edit(self, cell: Cell) -> NamedEdit:
         """The edit of a cell: from the run where it is kept, else fitted and kept."""
         key = self.id_of(cell)
         if self.folder.has_edit(key):
             return self.folder.edit(key)
+        limit = self._data(cell).limit(cell.layer)
         named = NamedEdit.of(
-            Edit((self._placement(cell),)),
+            Edit((Placement(cell.site, cell.layer, self.fit(cell).erasure_, limit),)),
             cell.name,
             cell.params,
             basis=self.basis(cell),
             baseline=cell.eraser.is_baseline,
             task=self.task.name,
+            after=[place for before in cell.after for place in self.edit(before).record.places],
         )
         self.folder.keep(named, made_for=self.model.fingerprint)
         return named
 
-    def combination(self, cells: Sequence[Cell]) -> NamedEdit:
-        """The edits of some cells as one, each fitted to the unedited model; kept in the run."""
+    def together(self, cells: Sequence[Cell]) -> list[Cell]:
+        """The cells of one edit as they are fitted: in turn, or alone as they stand."""
+        return in_turn(cells) if self.fitted == "in_turn" else [*cells]
+
+    def joined(self, cells: Sequence[Cell]) -> NamedEdit:
+        """The edits of some cells, fitted as the cells say, as one; kept in the run."""
         named = NamedEdit.combined([self.edit(cell) for cell in cells])
         if not self.folder.has_edit(named.id):
             self.folder.keep(named, made_for=self.model.fingerprint)
@@ -273,19 +253,14 @@ class Study:
 
     def control(self, edit: NamedEdit) -> NamedEdit:
         """Random directions of equal rank at the same places: what removing just anything does."""
-        cells = []
-        for place in edit.record.places:
-            state = unit_seed(self.seed, "random directions", place.rank, place.layer) % 2**32
-            eraser = RandomDirections(rank=place.rank, random_state=state)
-            cells.append(Cell(place.site, place.layer, ERASERS.name_of(eraser), eraser))
-        return self.combination(cells)
+        return self.joined([random_cell(place, self.seed) for place in edit.record.places])
 
     def certificate(self, cell: Cell) -> list[Row]:
         """What is known of a fit: what probes still read, how it was refined, where a gate opened.
 
         Folds of probes never share a name.
         """
-        data = self._captured[cell.site]
+        data = self._data(cell)
         state = unit_seed(self.seed, "certificate", cell.layer) % 2**32
         eraser = self.fit(cell)
         with fitting_threads(data.at(cell.layer)):
@@ -324,45 +299,3 @@ class Study:
         return [
             replace(row, **columns, task=self.task.name, split=row.split or split) for row in rows
         ]
-
-
-def check_study(
-    model: LanguageModel,
-    task: Task,
-    erasers: Mapping[str, BaseEraser],
-    metrics: Sequence[Metric],
-    *,
-    sites: Sequence[str],
-    layers: Sequence[int] | None,
-    positions: Positions,
-) -> None:
-    """Find what would stop a study half way, before a run folder is made.
-
-    Raises:
-        UserError: the task lacks what is needed; an eraser's settings are none; the model has no
-            such site or layer; a prompt with its output is longer than the model's context; the
-            groups are the same wherever erasers would be fitted; or a metric finds what it cannot
-            work with.
-    """
-    if not metrics:
-        raise UserError("there is no metric: name at least one, such as metric=r")
-    if not task.test:
-        raise UserError("there are no test sets: name at least one under data.test")
-    if not erasers:
-        raise UserError("there is no eraser: name at least one, such as eraser=rlace")
-    if not task.fit:
-        raise UserError("there are no fitting sets: name at least one under data.fit")
-    for eraser in erasers.values():
-        eraser.check()
-    for site in sites:
-        for layer in layers or (0,):
-            hook_name(model, site, layer)
-    encode(model, task.background)
-    for data in task.every_set:
-        encode(model, [v.text + o for s in data.samples for v in s.variations for o in s.outputs])
-    for metric in metrics:
-        metric.bound(task).check(model)
-    some = replace(task.fit[0], samples=task.fit[0].samples[:1])
-    for site in sites:
-        weighed = task.weighed[:1]
-        capture_sites(model, [some], [], weighed, sites=(site,), layers=layers, positions=positions)

@@ -16,12 +16,14 @@ from sklearn.base import clone
 from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.erasers import BaseEraser
+from countergen_edit.experiments.cells import Cell
 from countergen_edit.experiments.choice import Point, choose, front, is_told_apart, ordered, points
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.screening import Screening
-from countergen_edit.experiments.study import Cell, Study
+from countergen_edit.experiments.search_work import CANDIDATES, SearchWork
+from countergen_edit.experiments.study import Study
 from countergen_edit.experiments.units import Run
-from countergen_edit.experiments.work import Work, captured, measuring, refining
+from countergen_edit.experiments.work import Work, refining
 from countergen_edit.metrics.base import MeasuredSplit
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
 
 WORTH_ADDING = 0.1
 """Share of the bias that an edit must remove by itself to be tried in a combination."""
-CANDIDATES = 4
-"""How many edits a greedy step tries to add; those of the front come first."""
 LEAST_GAIN = 0.002
 """A combination must remove this share of the bias more than what it is built on."""
 
@@ -53,6 +53,7 @@ class TaskSearch:
             layers=plan.layers,
             positions=plan.positions,
             sinks=plan.sinks,
+            fitted=plan.fitted,
             scratch=plan.scratch,
             resumed=None if halving is None else [every[i] for i in halving.grid(len(every))],
             seed=plan.seed,
@@ -72,38 +73,10 @@ class TaskSearch:
             for name, eraser in erasers
         ]
         self.screening = Screening(self.study, halving, [groups], self.attempt)
+        self.work = SearchWork(self.study, self.screening, plan.combine, plan.tested)
         self._of_edit: dict[str, tuple[Cell, ...]] = {
             self.study.id_of(cell): (cell,) for cell in self.cells
         }
-
-    @property
-    def work(self) -> Work:
-        """All that the search takes, as far as it is known before it starts."""
-        rungs = len(self.screening.samples)
-        entering = sum(self.screening.expected(r) // 2 for r in range(1, rungs + 1))
-        fits = len(self.screening.finalists) + entering
-        fitted = Work(captured=captured(self.study.task), fits=fits)
-        return self._unedited_work + fitted + self.screening.work(1) + self._later()
-
-    @property
-    def _unedited_work(self) -> Work:
-        return sum((measuring(self.study, split, None) for split in self.splits), Work())
-
-    def _edited_work(self, layer: int | None) -> Work:
-        return sum((measuring(self.study, split, layer) for split in self.splits), Work())
-
-    def _later(self) -> Work:
-        """What follows the screening: finalists, combinations, and the chosen edit."""
-        middle = self.study.model.n_layers // 2
-        count = self.screening.expected_finalists
-        tried = min(CANDIDATES, count - 1) * (self.plan.combine - 1)
-        chosen = Work()
-        if self.plan.tested == "chosen":
-            tested = measuring(self.study, "test", middle)
-            chosen = measuring(self.study, "test", None) + 2 * tested
-            chosen += Work(certificates=self.plan.combine)
-        measured = (count + tried) * self._edited_work(middle)
-        return measured + chosen + self.screening.refining
 
     def run(self, run: Run, others: Work) -> None:
         """The unedited model, the screening, and every cell that is measured in full.
@@ -112,16 +85,16 @@ class TaskSearch:
             run: runs units.
             others: the work of the tasks that follow.
         """
-        run.expect(self.work + others)
-        run(self.unit("unedited"), "unedited model", self.unedited, self._unedited_work)
+        run.expect(self.work.whole + others)
+        run(self.unit("unedited"), "unedited model", self.unedited, self.work.unedited)
         if self.is_over:
             return
-        self.screening.run(run, self.unit, lambda: self._later() + others)
-        run.expect(self._later() + others)
+        self.screening.run(run, self.unit, lambda: self.work.later + others)
+        run.expect(self.work.later + others)
         finalists = {cell.unit for cell in self.screening.finalists}
         for cell in self.cells:
             if cell.unit in finalists:
-                size = self._edited_work(cell.layer) + Work(fits=1) + refining(self.study, cell)
+                size = self.work.edited(cell.layer) + Work(fits=1) + refining(self.study, cell)
                 run(self.unit(cell.unit), cell.unit, partial(self.cell, cell), size)
 
     @property
@@ -129,18 +102,15 @@ class TaskSearch:
         """Whether there is no bias to remove, which ends a search that only wants an edit."""
         return self.plan.tested == "chosen" and not is_told_apart(self.study.own_rows())
 
-    @property
-    def splits(self) -> tuple[MeasuredSplit, ...]:
-        """The splits of which figures are taken for every edit."""
-        return ("test", "validation") if self.plan.tested == "every" else ("validation",)
-
     def unit(self, name: str) -> str:
         return f"{self.study.task.name}/{name}"
 
     def unedited(self) -> list[Row]:
         """Every quick figure of the model as it came."""
         study = self.study
-        rows = [row for split in self.splits for row in study.measure(None, split, study.quick)]
+        rows = [
+            row for split in self.work.splits for row in study.measure(None, split, study.quick)
+        ]
         return [*rows, *study.told_apart()]
 
     def cell(self, cell: Cell) -> list[Row]:
@@ -153,23 +123,31 @@ class TaskSearch:
         Raises:
             UserError: there is no room for activations or rows, which is no eraser's fault.
         """
-        if not self.study.folder.has_edit(self.study.id_of(cell)):
-            self.study.capture()
-            try:
-                self.study.fit(cell)
-            except Exception as error:  # an eraser may be the user's own, and fail in its own way
-                return [self.error_row(cell, error)]
-        return figures(self.study.edit(cell))
+        return self._failure([cell]) or figures(self.study.edit(cell))
 
     def combination(self, cells: Sequence[Cell]) -> list[Row]:
-        """Every figure of several cells' edits together."""
-        return self.figures(self.study.combination(cells))
+        """Every figure of several cells' edits together, or the error that a fit ended with."""
+        cells = self.study.together(cells)
+        return self._failure(cells) or self.figures(self.study.joined(cells))
+
+    def _failure(self, cells: Sequence[Cell]) -> list[Row]:
+        """The error that the first fit of cells ended with that could not be made, if any."""
+        for cell in cells:
+            if not self.study.folder.has_edit(self.study.id_of(cell)):
+                self.study.capture(cell)
+                try:
+                    self.study.fit(cell)
+                except Exception as error:  # an eraser may be the user's own, and fail in its way
+                    return [self.error_row(cell, error)]
+        return []
 
     def figures(self, edit: NamedEdit) -> list[Row]:
         """What is measured of every edit."""
         study = self.study
-        rows = [row for split in self.splits for row in study.measure(edit, split, study.quick)]
-        for split in reversed(self.splits):
+        rows = [
+            row for split in self.work.splits for row in study.measure(edit, split, study.quick)
+        ]
+        for split in reversed(self.work.splits):
             rows += study.removed(edit, split)
         return rows
 
@@ -184,7 +162,7 @@ class TaskSearch:
             edit=self.study.id_of(cell),
             eraser=cell.name,
             site=cell.site,
-            layers=() if cell.layer is None else (cell.layer,),
+            layers=tuple(c.layer for c in (*cell.after, cell) if c.layer is not None),
             rank=wanted if isinstance(wanted, int) else 0,  # it may be left to the fit
             seed=self.plan.seed,
             detail={"error": f"{type(error).__name__}: {error}"},
@@ -217,7 +195,7 @@ class TaskSearch:
             best = better
         run(self.unit("choice"), "choice", self.choice)
         if self.plan.tested == "every" or best.is_worthwhile:
-            chosen = self.study.combination(self._of_edit[best.edit])
+            chosen = self.study.joined(self.study.together(self._of_edit[best.edit]))
             run(self.unit("chosen"), "chosen edit", partial(self.chosen, chosen))
 
     def _step(self, run: Run, best: Point, worthy: Sequence[Point]) -> list[Point]:
@@ -233,11 +211,12 @@ class TaskSearch:
                 continue
             cells = tuple(sorted([*base, added], key=self.cells.index))
             name = " + ".join(cell.unit.removeprefix("cell/") for cell in cells)
-            size = self._edited_work(
-                min((c.layer for c in cells if c.layer is not None), default=None)
-            )
-            run(self.unit(f"combined/{name}"), name, partial(self.combination, cells), size)
-            edit = self.study.combination(cells)
+            size = self.work.combining(cells)
+            unit = self.unit(f"combined/{name}")
+            run(unit, name, partial(self.combination, cells), size)
+            if any(row.metric == "error" for row in self.study.own_rows() if row.unit == unit):
+                continue
+            edit = self.study.joined(self.study.together(cells))
             self._of_edit[edit.id] = cells
             tried.append(edit.id)
         return [point for point in self.points("validation") if point.edit in tried]
@@ -278,7 +257,7 @@ class TaskSearch:
             slow = [metric for metric in study.metrics if metric.is_slow]
             return [row for under in (None, edit) for row in study.measure(under, "test", slow)]
         rows = study.measure(None, "test", study.metrics)
-        for cell in self._of_edit[edit.id]:
+        for cell in study.together(self._of_edit[edit.id]):
             rows += study.certificate(cell)
         rows += study.measure(edit, "test", study.metrics) + study.removed(edit, "test")
         control = study.control(edit)

@@ -20,7 +20,8 @@ from countergen_edit.experiments.refinement import step_characters
 from countergen_edit.metrics.base import MeasuredSplit
 
 if TYPE_CHECKING:
-    from countergen_edit.experiments.study import Cell, Study
+    from countergen_edit.experiments.cells import Cell
+    from countergen_edit.experiments.study import Study
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def measured(task: Task, split: Split) -> tuple[float, float]:
     sets = [*task.sets(split), *((*task.fit, *task.other_axes) if split == "test" else ())]
     agreement = task.agreement.get(split)
     texts = task.neutral.get(split, ())
-    every = [*sets, *([agreement] if agreement else [])]
+    every = [*sets, *([agreement] if agreement else []), *task.facts.get(split, ())]
     return characters(every), float(sum(map(len, texts)))
 
 
@@ -97,11 +98,17 @@ def captured(task: Task) -> float:
     return characters([*task.fit, *task.keep]) + sum(map(len, task.weighed))
 
 
+def recapturing(study: Study, cell: Cell) -> Work:
+    """Capturing anew what a cell is fitted on, where it is fitted under others."""
+    return Work(captured=captured(study.task)) if cell.after else Work()
+
+
 def refining(study: Study, cell: Cell) -> Work:
     """Refining a cell's map: every step runs its texts forward, and about twice as much back."""
     characters = 3.0 * cell.eraser.n_steps * step_characters(study.task)
     blocks = study.model.n_layers
-    depth = 1.0 if cell.layer is None else (blocks - 1 - cell.layer) / blocks
+    lowest = cell.lowest
+    depth = 1.0 if lowest is None else (blocks - 1 - lowest) / blocks
     return Work(characters, characters * depth)
 
 

@@ -261,6 +261,7 @@ METRICS: Registry[type[Metric]] = Registry(
         "agreement": "countergen_edit.metrics.costs.agreement:Agreement",
         "perplexity": "countergen_edit.metrics.costs.perplexity:Perplexity",
         "kl": "countergen_edit.metrics.costs.kl:KL",
+        "facts": "countergen_edit.metrics.costs.facts:Facts",
         "spill_over": "countergen_edit.metrics.spill_over:SpillOver",
         "guardedness": "countergen_edit.metrics.guardedness:Guardedness",
         "refinement": "countergen_edit.metrics.refinement:Refinement",

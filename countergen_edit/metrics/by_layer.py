@@ -62,9 +62,13 @@ def eraser_labels(records: Sequence[EditRecord]) -> dict[Recipe, str]:
 
 
 def single(results: Results, rows: Sequence[Row]) -> list[tuple[Row, EditRecord]]:
-    """The rows of edits that are one erasure at one layer, each with the edit's record."""
+    """The rows of edits that are one erasure at one layer, fitted alone, each with its record."""
     pairs = [(row, results.records[row.edit]) for row in rows if row.edit in results.records]
-    return [(row, e) for row, e in pairs if len(e.places) == len(e.layers) == 1 and not e.beside]
+    return [
+        (row, e)
+        for row, e in pairs
+        if len(e.places) == len(e.layers) == 1 and not (e.beside or e.after)
+    ]
 
 
 def widest_split(results: Results, metric: str) -> Split:

@@ -141,13 +141,24 @@ def sentences(results: Results) -> list[str]:
 
 
 def _of_several_parts(edits: Sequence[EditRecord]) -> list[str]:
-    several = [edit.called for edit in edits if edit.parts]
-    if not several:
-        return []
-    return [
-        f"No probe read what {', '.join(several)} leaves as a whole; the certificates are of its "
-        "parts, each fitted as if alone."
-    ]
+    several = [edit for edit in edits if edit.parts]
+    chained = [any(part.after for part in edit.parts) for edit in several]
+    alone, in_turn = (
+        ", ".join(e.called for e, own in zip(several, chained, strict=True) if own == kind)
+        for kind in (False, True)
+    )
+    said = []
+    if alone:
+        said.append(
+            f"No probe read what {alone} leaves as a whole; the certificates are of its parts, "
+            "each fitted as if alone."
+        )
+    if in_turn:
+        said.append(
+            f"The certificates of {in_turn} are of its parts, each fitted on what those before it "
+            "leave, and read there."
+        )
+    return said
 
 
 def _percent(row: Row) -> str:

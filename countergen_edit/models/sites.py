@@ -10,11 +10,12 @@ from countergen_edit.errors import UserError, unknown
 from countergen_edit.models.language_model import LanguageModel
 
 SITES: dict[str, str] = {
-    "resid_post": "blocks.{layer}.hook_out",
+    "embed": "embed.hook_out",
     "attn_out": "blocks.{layer}.hook_attn_out",
     "mlp_out": "blocks.{layer}.hook_mlp_out",
-    "embed": "embed.hook_out",
+    "resid_post": "blocks.{layer}.hook_out",
 }
+"""In the order in which a forward pass meets them, within a block."""
 DECODER_SITES: dict[str, str] = {
     "resid_post": "decoder_blocks.{layer}.hook_out",
     "attn_out": "decoder_blocks.{layer}.hook_attn_out",
@@ -29,6 +30,16 @@ def has_layers(site: str) -> bool:
     if site not in SITES:
         raise unknown("site", site, SITES)
     return "{layer}" in SITES[site]
+
+
+def depth(site: str, layer: int | None) -> tuple[int, int]:
+    """What places are sorted by, to stand as the forward pass meets them.
+
+    >>> places = [("resid_post", 2), ("mlp_out", 3), ("attn_out", 3), ("embed", None)]
+    >>> sorted(places, key=lambda place: depth(*place))
+    [('embed', None), ('resid_post', 2), ('attn_out', 3), ('mlp_out', 3)]
+    """
+    return -1 if layer is None else layer, list(SITES).index(site)
 
 
 def hook_name(lm: LanguageModel, site: str, layer: int | None = None) -> str:

@@ -12,8 +12,8 @@ from countergen_edit.metrics.base import Quantity
 from countergen_edit.metrics.blocks import Cell, Number, Table
 from countergen_edit.metrics.panels import set_label
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.reports.facts import groups, subject
 from countergen_edit.reports.overview import number
+from countergen_edit.reports.provenance import groups, subject
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
@@ -51,8 +51,8 @@ def side_by_side(runs: Sequence[Run], names: Sequence[str]) -> Table:
         own = [_alike(run.quantities(), column) for column in columns.values()]
         for edit in (UNEDITED, *(record.id for record in run.results.shown)):
             cells = [number(q, q.rows[edit]) if q and edit in q.rows else "" for q in own]
-            facts = (str(run.manifest.get(key, "")) for key in told)
-            lines.append((name, run.results.label(edit), *facts, *cells))
+            depended = (str(run.manifest.get(key, "")) for key in told)
+            lines.append((name, run.results.label(edit), *depended, *cells))
     titles = ("run", "edit", *told, *columns)
     return Table("side_by_side", "Side by side", titles, tuple(lines), grouped=True, brief=True)
 

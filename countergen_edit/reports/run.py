@@ -80,8 +80,19 @@ class Run:
 
     @property
     def budgets(self) -> dict[str, float]:
-        """What is tolerated of each cost, by the metric's name in the run."""
-        return {str(name): float(most) for name, most in self.manifest.get("budgets", {}).items()}
+        """What is tolerated of each cost that was measured, by the metric's name in the run."""
+        measured = {row.metric for row in self.results.rows}
+        costs = {str(name): self.cost(str(name)) for name in self._tolerated}
+        return {
+            name: float(self._tolerated[name])
+            for name, cost in costs.items()
+            if cost is None or cost.counts in measured
+        }
+
+    @property
+    def _tolerated(self) -> Mapping[str, float]:
+        budgets: Mapping[str, float] = self.manifest.get("budgets", {})
+        return budgets
 
     def cost(self, name: str) -> Cost | None:
         """The cost of a name in the run, with its budget; None where it is not at hand."""
@@ -89,7 +100,7 @@ class Run:
             metric = METRICS.get(str(self.manifest.get("metrics", {}).get(name, name)))
         except UserError:
             return None
-        return metric(self.budgets.get(name)) if issubclass(metric, Cost) else None
+        return metric(self._tolerated.get(name)) if issubclass(metric, Cost) else None
 
     def quantities(self, split: str = "test") -> list[Quantity]:
         """The figures of all metrics that can stand side by side: bias, then costs, then others."""
@@ -143,7 +154,7 @@ class Run:
         Raises:
             UserError: it cannot be written.
         """
-        from countergen_edit.reports.facts import about, kind, title
+        from countergen_edit.reports.provenance import about, kind, title
         from countergen_edit.reports.render.html import REPORT, write_page
         from countergen_edit.reports.sections import sections
 

@@ -26,8 +26,8 @@ MOST_FRONT = 12
 
 
 def single(edit: EditRecord) -> bool:
-    """Whether an edit was fitted as one, at one place."""
-    return not edit.parts and len(edit.places) == 1 and not edit.beside
+    """Whether an edit was fitted as one, at one place, under no other."""
+    return not edit.parts and len(edit.places) == 1 and not (edit.beside or edit.after)
 
 
 def by_eraser(edits: Sequence[EditRecord]) -> dict[str, list[EditRecord]]:

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from countergen_edit.metrics.blocks import Block, Section, Words
-from countergen_edit.reports.facts import facts
 from countergen_edit.reports.overview import costs, overview
+from countergen_edit.reports.provenance import provenance
 from countergen_edit.reports.search import search
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def sections(run: Run) -> list[Section]:
     tasks = run.by_task()
     of_tasks = {task: merged(of_task(part)) for task, part in tasks.items()}
     parts = next(iter(of_tasks.values())) if len(tasks) == 1 else task_by_task(of_tasks)
-    return sorted([*parts, facts(run)], key=_place)
+    return sorted([*parts, provenance(run)], key=_place)
 
 
 def of_task(run: Run) -> list[Section]:

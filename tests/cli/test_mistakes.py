@@ -64,6 +64,7 @@ MISTAKES = {
     "layer that is no number": (["audit", "edit.layers=top"], "write edit.layers=best"),
     "unknown site": (["audit", "edit.site=resid_pst"], "did you mean 'resid_post'"),
     "unknown treatment of sinks": (["audit", "edit.sinks=leaf"], "did you mean 'leave'"),
+    "unknown way of fitting": (["audit", "edit.fitted=inturn"], "did you mean 'in_turn'"),
     "beginning of texts": (["audit", "model.bos=maybe"], "bos='maybe': write auto, true or false"),
     "unknown positions": (
         ["audit", "edit.positions=frist"],

@@ -128,7 +128,8 @@ def test_many_leaves_two_families_to_the_test() -> None:
     assert fitted == chosen
     assert {f"natural_{family}" for family in FAMILIES} <= tested
     assert not {"natural_several", "natural_questions"} & fitted
-    assert [data.name for data in task.keep] == ["natural_agreement_fit"]
+    assert [data.name for data in task.keep] == ["natural_facts_fit", "natural_agreement_fit"]
+    assert [data.name for data in task.facts["test"]] == ["natural_facts_test"]
 
 
 def test_many_of_the_testbed_speaks_its_words_and_leaves_two_families_to_the_test() -> None:
@@ -139,6 +140,10 @@ def test_many_of_the_testbed_speaks_its_words_and_leaves_two_families_to_the_tes
     fitted = {data.name.removesuffix("_fit") for data in task.fit}
     assert {d.name for d in task.test} == {f"{name}_test" for name in fitted} | unseen
     assert [data.name for data in task.keep] == ["voices_fit", "competitions_fit", "agreement_fit"]
+    assert {split: [data.name for data in sets] for split, sets in task.facts.items()} == {
+        split: [f"{family}_{split}" for family in load_truth().facts[:2]]
+        for split in ("validation", "test")
+    }
     words = set(re.findall(r"\w+", load_truth().text))
     for data in (*task.fit, *task.validation, *task.test):
         for sample in data.samples:

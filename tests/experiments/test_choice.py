@@ -151,3 +151,15 @@ def test_nothing_to_choose_from_is_refused() -> None:
 def test_a_budget_of_nothing_is_refused(name: str, budget: object) -> None:
     with pytest.raises(UserError, match=f"cost.{name}.budget=.* must be above 0"):
         METRICS.make(name, {"budget": budget})
+
+
+def test_facts_that_move_count_against_an_edit_and_break_its_budget() -> None:
+    facts = METRICS.make("facts")
+    assert isinstance(facts, Cost)
+    facts.name = "facts"
+    moved = [row("fact_change", "none", 0.0), row("fact_change", "a", 0.03, lo=0.01)]
+    each = [replace(r, metric="fact_change_of_set", value=0.5) for r in moved]
+    [point] = points([*ROWS, *each, *moved], "validation", [facts])
+    assert point.harms["facts"].share == pytest.approx(1.5)
+    assert point.least_cost == pytest.approx(0.5)
+    assert point.over == ["facts"]

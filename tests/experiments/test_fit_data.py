@@ -14,9 +14,10 @@ from countergen_edit.data.axis import Axis
 from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.erasers import make_eraser
+from countergen_edit.experiments.cells import Cell
 from countergen_edit.experiments.fit_data import FitData, _limit, capture_sites
 from countergen_edit.experiments.run_folder import RunFolder
-from countergen_edit.experiments.study import Cell, Study
+from countergen_edit.experiments.study import Study
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.models import LanguageModel, capture, load
 from tests.experiments.runs import IDENTITY

@@ -18,11 +18,12 @@ from countergen_edit.erasers import TERMS, AffineErasure, make_eraser
 from countergen_edit.erasers.whitened import WhitenedMap
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import Audit
+from countergen_edit.experiments.cells import Cell
 from countergen_edit.experiments.fit_data import capture_sites
 from countergen_edit.experiments.halving import Halving
 from countergen_edit.experiments.refinement import ModelObjective
 from countergen_edit.experiments.run_folder import RunFolder, read_records
-from countergen_edit.experiments.study import Cell, Study
+from countergen_edit.experiments.study import Study
 from countergen_edit.experiments.work import Work, refining
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.costs.agreement import agreement_values
@@ -80,21 +81,32 @@ def kl(p: torch.Tensor, q: torch.Tensor) -> float:
     return float((p.exp() * (p - q)).sum(-1).mean())
 
 
+@pytest.mark.parametrize("before", [False, True])
 @pytest.mark.parametrize("limit", [None, "half"])
 def test_every_term_is_that_of_plain_forward_passes(
-    model: LanguageModel, limit: float | str | None
+    model: LanguageModel, limit: float | str | None, before: bool
 ) -> None:
-    """Of one context, one kept text pair and one text about nobody, computed text by text."""
+    """Of one context, one kept text pair and one text about nobody, computed text by text.
+
+    Under an edit before it a map answers for both: what is wanted is what no edit gives.
+    """
     rng = np.random.default_rng(0)
     d = model.d_model
     erasure = AffineErasure(rng.normal(size=(d, 2)), rng.normal(size=(2, d)) / d, np.ones(d))
+    layer = 1 if before else 0
     if limit is not None:
         norms = capture_sites(
-            model, task().fit, [], [TEXT], sites=["resid_post"], layers=[0], positions="outputs"
-        )["resid_post"].at(0)
+            model, task().fit, [], [TEXT], sites=["resid_post"], layers=[layer], positions="outputs"
+        )["resid_post"].at(layer)
         limit = float(np.median(np.linalg.norm(norms, axis=1)))
-    edit = Edit((Placement("resid_post", 0, erasure, limit),))
-    objective = ModelObjective(resuming(model, [0]), task(), "resid_post", 0, limit)
+    first = AffineErasure(rng.normal(size=(d, 1)), rng.normal(size=(1, d)) / d, np.ones(d))
+    earlier = Edit((Placement("resid_post", 0, first),) if before else ())
+    edit = earlier + Edit((Placement("resid_post", layer, erasure, limit),))
+    remembering = resuming(model, [0, 1])
+    alone = ModelObjective(remembering, task(), "resid_post", layer, limit)
+    alone.losses(erasure, 0, 0)  # whatever is remembered of other passes must not be taken
+    place = "resid_post", layer, limit
+    objective = ModelObjective(remembering, task(), *place, before=earlier)
     parts = objective._portions
     of_each = [parts["erase"][0], *parts["keep"], *parts["neutral"]]
     terms = objective._mean(of_each, [1.0] * len(of_each), erasure)

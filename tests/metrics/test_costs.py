@@ -182,7 +182,7 @@ def test_harm_is_what_became_worse_in_units_of_the_budget() -> None:
     assert Perplexity().harm(Row("perplexity_ratio", 1.0), Row("perplexity_ratio", None)) is None
 
 
-@pytest.mark.parametrize("name", ["agreement", "perplexity", "kl"])
+@pytest.mark.parametrize("name", ["agreement", "perplexity", "kl", "facts"])
 @pytest.mark.parametrize("budget", [0, -1.0, True])
 def test_a_budget_that_is_none_is_refused(name: str, budget: float) -> None:
     with pytest.raises(UserError, match=f"cost.{name}.budget=.* must be above 0"):

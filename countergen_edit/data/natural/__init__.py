@@ -1,10 +1,10 @@
-"""Natural English that ships with us: text about nobody, wordings whose next word must agree, and
-wordings in which people are stereotyped.
+"""Natural English that ships with us: text about nobody, wordings whose next word must agree,
+wordings in which people are stereotyped, and wordings in which they differ by fact.
 
 Goes out: `neutral`, texts by split, their `openings`, `agreement`, prompts by split for an axis
-that has the forms, and `stereotypes`, prompts of an axis that are only measured. Refused: an axis
-on which no wording shows an agreement (`NoFormsError`), one that has no stereotypes here. Texts and
-wordings are our own.
+that has the forms, `stereotypes`, prompts of an axis that are only measured, and `facts`, prompts
+of an axis by split. Refused: an axis on which no wording shows an agreement (`NoFormsError`), one
+that has no stereotypes or facts here. Texts and wordings are our own.
 """
 
 from __future__ import annotations
@@ -75,6 +75,24 @@ def stereotypes(request: Request) -> CounterfactualSet:
         for wording in kind["wordings"]
     ]
     name = request.name or f"{request.axis.name}_stereotypes_{request.split}"
+    return expand(name, templates, request.axis, request.split, request.groups)
+
+
+def facts(request: Request) -> CounterfactualSet:
+    """What people of an axis differ in by fact, such as the voices that they sing with.
+
+    Raises:
+        UserError: there are none for the axis.
+    """
+    axes = _read("facts")
+    if request.axis.name not in axes:
+        raise unknown("axis with natural facts", request.axis.name, axes)
+    templates = [
+        Template(wording, tuple(f" {output}" for output in kind["outputs"]))
+        for kind in axes[request.axis.name]
+        for wording in kind[request.split]
+    ]
+    name = request.name or f"natural_facts_{request.split}"
     return expand(name, templates, request.axis, request.split, request.groups)
 
 

@@ -21,7 +21,8 @@ from countergen_edit.edits.named import Place
 from countergen_edit.erasers import MeanDifference
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.beside.base import Beside, kept
-from countergen_edit.experiments.study import Cell, Study
+from countergen_edit.experiments.cells import Cell
+from countergen_edit.experiments.study import Study
 from countergen_edit.experiments.work import Work, measuring
 from countergen_edit.models import LanguageModel
 

@@ -24,10 +24,11 @@ from countergen_edit.metrics.base import Cost, MeasuredSplit, Quantity, alike
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Number, Section
 from countergen_edit.metrics.by_layer import layer_figures
+from countergen_edit.metrics.costs.people import by_prompt
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.metrics.statistics import Weights, estimate, resample, weighted_mean
+from countergen_edit.metrics.statistics import estimate, weighted_mean
 
 
 def check_forms(data: CounterfactualSet) -> None:
@@ -69,12 +70,13 @@ def agreement_rows(scores: SetScores, seed: int) -> list[Row]:
     present = scores.present[::2]
     template = scores.template[::2]
     weights = scores.template_weights(seed)
-    by_side, drawn = [], []
+    groups, by_side, drawn = scores.data.groups, [], []
     for side in (0, 1):
-        names, by_prompt = _by_prompt(scores, share[:, side], side, seed)
-        by_side.append(weighted_mean(by_prompt, template, weights))
-        drawn.append(names)
-    groups = scores.data.groups
+        group = groups[side]
+        asked = [[v.name for v in sample.of(group)] for sample in scores.data.samples]
+        people, means = by_prompt(asked, share[:, side], seed, scores.data.name, "names", group)
+        by_side.append(weighted_mean(means, template, weights))
+        drawn.append(people)
     sides: list[tuple[str, str, Sequence[int]]] = [
         (groups[0], groups[1], (0, 1)),
         (groups[0], "", (0,)),
@@ -98,32 +100,6 @@ def agreement_rows(scores: SetScores, seed: int) -> list[Row]:
             )
         )
     return rows
-
-
-def _by_prompt(
-    scores: SetScores, share: Float64[np.ndarray, "sample variation"], side: int, seed: int
-) -> tuple[Weights, Float64[np.ndarray, "#resample sample"]]:
-    """How often each name of a side is drawn, and the mean share of each prompt in every draw.
-
-    Prompts may be asked of different names. Who has no name is part of the prompt.
-    """
-    group = scores.data.groups[side]
-    names = [[v.name for v in sample.of(group)] for sample in scores.data.samples]
-    place = {name: i for i, name in enumerate(dict.fromkeys(n for own in names for n in own if n))}
-    total, count = np.zeros((2, len(names), len(place) + 1))  # the last one is nobody
-    for i, own in enumerate(names):
-        for j, name in enumerate(own):
-            person = place[name] if name else -1
-            total[i, person] += share[i, j]
-            count[i, person] += 1
-    weights = resample(max(len(place), 1), seed, scores.data.name, "names", group)
-    people = np.ones((len(weights), len(place) + 1))
-    people[:, : len(place)] = weights[:, : len(place)]
-    drawn = people @ count.T
-    # A resample may hold none of the few people of a prompt, which then stands as it is.
-    own_mean = total.sum(axis=1) / count.sum(axis=1)
-    by_prompt = np.divide(people @ total.T, drawn, out=own_mean[None] + 0 * drawn, where=drawn > 0)
-    return weights, by_prompt
 
 
 class Agreement(Cost):

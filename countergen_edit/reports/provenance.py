@@ -50,7 +50,7 @@ def about(run: Run) -> list[str]:
     return [*lines, f"{len(run.results.rows)} result rows"]
 
 
-def facts(run: Run) -> Section:
+def provenance(run: Run) -> Section:
     """Versions, hashes, command and seed; and all rows."""
     lines: list[tuple[Cell, ...]] = [("run folder", run.name)]
     for key, value in run.manifest.items():
