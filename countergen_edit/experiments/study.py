@@ -139,10 +139,13 @@ class Study:
             return self._captured[cell.site]
         key = digest([*map(self.id_of, cell.after), cell.site, cell.layer])
         if self._latest is None or self._latest[0] != key:
-            before = Edit(tuple(p for c in cell.after for p in self.edit(c).edit.placements))
             layers = None if cell.layer is None else [cell.layer]
-            self._latest = key, self._capture([cell.site], layers, before)[cell.site]
+            self._latest = key, self._capture([cell.site], layers, self._before(cell))[cell.site]
         return self._latest[1]
+
+    def _before(self, cell: Cell) -> Edit:
+        """What a cell is fitted after."""
+        return Edit(tuple(p for c in cell.after for p in self.edit(c).edit.placements))
 
     def resuming(self, layers: Sequence[int | None], share: float = 1.0) -> LanguageModel:
         """The model, going on from the layers of edits instead of starting anew for each.
@@ -270,8 +273,9 @@ class Study:
         rows = certificate_rows(certificate, self.task, n, self.seed, refitted=refitted)
         rows += refinement_rows(getattr(eraser, "curve_", ()), self.task, self.seed)
         named = self.edit(cell)
-        for place in named.edit.placements:
-            rows += gate_rows(openings(self.model, self.task, place, self.scratch), self.seed)
+        [place] = named.edit.placements
+        with applied(self.model, self._before(cell)) as model:
+            rows += gate_rows(openings(model, self.task, place, self.scratch), self.seed)
         return self.marked(rows, named, "validation")
 
     def measure(
