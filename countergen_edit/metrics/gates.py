@@ -29,9 +29,9 @@ from countergen_edit.metrics.statistics import Weights, estimate, resample, weig
 Kind = Literal["nobody", "agreement", "erase"]
 OPEN = "gate_open"
 TITLES: Mapping[str, str] = {
-    "nobody": "text about nobody, every token",
-    "agreement": "prompts whose next word must agree, last token",
-    "erase": "prompts to be erased, last token",
+    "nobody": "text about nobody",
+    "agreement": "prompts to agree",
+    "erase": "prompts to erase",
 }
 SAID: Mapping[str, tuple[str, str]] = {
     "nobody": ("at", "tokens of text about nobody"),
@@ -209,11 +209,12 @@ class Gates(Metric):
         table = Table(
             "gates",
             "How far gates opened",
-            ("edit", "read in", "mean opening", "not wholly closed", "wholly open", "tokens"),
+            ("edit", "read in", "opening", "not closed", "wholly open", "tokens"),
             tuple(lines),
-            "On validation data, which no gate was fitted on. Wholly closed a gate leaves a token "
-            "as it was, to the last bit; half open it takes half of what is to be erased. "
-            "Attention sinks that an edit leaves alone count as closed.",
+            "Mean over tokens of validation data, which no gate was fitted on: every one of text, "
+            "the last of prompts whose next word must agree or whose bias is to go. Wholly closed "
+            "a gate leaves a token as it was, to the last bit; half open it takes half. Attention "
+            "sinks that an edit leaves alone count as closed.",
             brief=True,
         )
         return [Section("layers", "Layers and erasers", (table,))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, capture
 from tests.experiments.runs import IDENTITY
-from tests.experiments.test_audit import make_plan, make_task, run
+from tests.experiments.test_audit import make_plan, run
 
 AXIS = Axis.from_config(
     {
@@ -50,6 +51,14 @@ def small_task() -> Task:
         agreement={"validation": agreement},
         neutral={"validation": TEXTS},
     )
+
+
+def planted_task() -> Task:
+    """Fitted on the families that it is measured on, so that a gate opens there."""
+    families = [{"source": "testbed", "family": family} for family in ("occupations", "hobbies")]
+    names = {"fit": 12, "agreement": 4, "validation": 6, "test": 6}
+    data = dict.fromkeys(("fit", "validation", "test"), families)
+    return Task.from_config("gender", data, texts="testbed", names=names)
 
 
 def activations(model: LanguageModel, place: Placement) -> dict[str, np.ndarray]:
@@ -140,7 +149,7 @@ def test_a_certificate_tells_of_the_gate_where_there_is_one(
     testbed: LanguageModel, tmp_path: Path
 ) -> None:
     folder = RunFolder(tmp_path, {}, IDENTITY)
-    task = make_task()
+    task = planted_task()
     study = Study(testbed, task, [METRICS.make("r")], folder, sites=["resid_post"], layers=[4])
     told = {}
     for name in ("gated", "leace"):
@@ -154,8 +163,28 @@ def test_a_certificate_tells_of_the_gate_where_there_is_one(
     assert {row.dataset for row in told["gated"]} == {
         "neutral_validation",
         task.agreement["validation"].name,
-        task.validation[0].name,
+        "+".join(data.name for data in task.validation),
     }
+    shares = {row.facets["texts"]: row.detail["not_closed"] for row in told["gated"]}
+    assert shares["erase"] > 0.5 > 0.1 > shares["nobody"]
+
+
+def test_a_gate_fitted_in_turn_is_read_under_what_stands_before_it(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    folder, task = RunFolder(tmp_path, {}, IDENTITY), planted_task()
+    study = Study(testbed, task, [METRICS.make("r")], folder, sites=["resid_post"], layers=[2, 4])
+    soft = make_eraser("gated", start="leace", penalty=10.0)  # open in part almost everywhere
+    erasers = {2: make_eraser("leace"), 4: soft}
+    first, second = in_turn([Cell("resid_post", k, f"e{k}", own) for k, own in erasers.items()])
+    told = [row for row in study.certificate(second) if row.metric == OPEN]
+    [place] = study.edit(second).edit.placements
+    with applied(testbed, study.edit(first).edit):
+        under = gate_rows(openings(testbed, task, place), seed=0)
+    alone = gate_rows(openings(testbed, task, place), seed=0)
+    assert [row.value for row in told] == [row.value for row in under]
+    assert [row.detail for row in told] == [row.detail for row in under]
+    assert [row.value for row in told] != [row.value for row in alone]
 
 
 def test_a_gate_fitted_in_turn_is_read_under_what_stands_before_it(
@@ -177,6 +206,7 @@ def test_a_gate_fitted_in_turn_is_read_under_what_stands_before_it(
 
 def test_an_audit_says_where_its_gate_opened(testbed: LanguageModel, tmp_path: Path) -> None:
     plan = make_plan(erasers={"gated": make_eraser("gated", start="leace")}, layers=(4,))
+    plan = replace(plan, task=planted_task())
     rows = run(testbed, plan, tmp_path / "run")
     results = Results(rows, read_records(tmp_path / "run"))
     assert [row.eraser for row in rows if row.metric == OPEN] == 3 * ["gated"]
