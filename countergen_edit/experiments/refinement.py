@@ -94,7 +94,7 @@ class ModelObjective:
         self._portions = {
             "erase": [p for data in task.fit for p in self._to_erase(in_turn(data, PEOPLE))],
             "keep": [p for data in task.keep for p in self._to_keep(in_turn(data, KEPT_PEOPLE))],
-            "neutral": self._running(task.neutral.get("fit", ())),
+            "neutral": self._running(task.weighed),
         }
         self._odds = {kind: _odds(portions) for kind, portions in self._portions.items()}
         agreement = task.agreement.get("validation")
@@ -102,6 +102,7 @@ class ModelObjective:
         self._held_out = [
             *(p for d in task.validation for p in self._to_erase(in_turn(d, HELD_OUT_PEOPLE))),
             *(self._to_keep(in_turn(agreement, 1)) if agreement else ()),
+            *(p for d in task.facts.get("validation", ()) for p in self._to_keep(in_turn(d, 1))),
             *self._running(held_texts),
         ]
         self._wanted: dict[Portion, Float[Tensor, " vocab"]] = {}
@@ -244,7 +245,7 @@ def step_characters(task: Task) -> float:
     lengths = {
         "erase": mean(erased),
         "keep": mean(kept),
-        "neutral": mean(task.neutral.get("fit", ())),
+        "neutral": mean(task.weighed),
     }
     return sum(DRAWN[kind] * rows[kind] * lengths[kind] for kind in DRAWN)
 
