@@ -23,8 +23,8 @@ from countergen_edit.erasers.starting import closed_form, fit_start, kept
 from countergen_edit.errors import UserError
 from countergen_edit.registry import KIND
 
-START: Mapping[str, Any] = {KIND: "preserving", "rank": "cv", "keep_strength": 0.0}
-"""The closed form unless given: one that has no price to pay for what the gate keeps."""
+START: Mapping[str, Any] = {KIND: "preserving", "rank": "cv"}
+"""The closed form unless given."""
 
 
 class Gated(BaseEraser):
@@ -35,9 +35,9 @@ class Gated(BaseEraser):
 
     Args:
         start: the eraser whose map is gated: its name, or a mapping with its `kind` and parameters.
-            None takes `preserving` of the rank that serves contexts held out, without a price on
-            what is to be kept.
-        spares_kept: whether the gate closes at rows to be kept, and not at background alone.
+            None takes `preserving` of the rank that serves contexts held out.
+        spares_kept: whether the gate closes at rows to be kept, which the closed form then does not
+            see, or at background alone.
         penalty: of the probe's squared weights, for features of unit variance.
 
     Attributes:
@@ -110,7 +110,9 @@ class Gated(BaseEraser):
         rows = self._read(X, y)
         is_kept = kept(rows, keep)
         of_row = {"contexts": contexts, "pairs": pairs, "people": people, "families": families}
-        start = fit_start(self._closed_form, rows, is_kept, of_row, background)
+        used = np.flatnonzero(~is_kept) if self.spares_kept else np.arange(len(is_kept))
+        of_used = {k: None if v is None else np.asarray(v)[used] for k, v in of_row.items()}
+        start = fit_start(self._closed_form, rows[used], is_kept[used], of_used, background)
         spared = rows.X[is_kept] if self.spares_kept else rows.X[:0]
         others = rows.X[:0]
         if background is not None:
