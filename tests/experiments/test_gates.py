@@ -187,23 +187,6 @@ def test_a_gate_fitted_in_turn_is_read_under_what_stands_before_it(
     assert [row.value for row in told] != [row.value for row in alone]
 
 
-def test_a_gate_fitted_in_turn_is_read_under_what_stands_before_it(
-    testbed: LanguageModel, tmp_path: Path
-) -> None:
-    folder, task = RunFolder(tmp_path, {}, IDENTITY), make_task()
-    study = Study(testbed, task, [METRICS.make("r")], folder, sites=["resid_post"], layers=[2, 4])
-    erasers = {2: make_eraser("leace"), 4: make_eraser("gated", start="leace")}
-    first, second = in_turn([Cell("resid_post", k, f"e{k}", own) for k, own in erasers.items()])
-    told = [row for row in study.certificate(second) if row.metric == OPEN]
-    [place] = study.edit(second).edit.placements
-    with applied(testbed, study.edit(first).edit):
-        under = gate_rows(openings(testbed, task, place), seed=0)
-    alone = gate_rows(openings(testbed, task, place), seed=0)
-    assert [row.value for row in told] == [row.value for row in under]
-    assert [row.detail for row in told] == [row.detail for row in under]
-    assert [row.value for row in told] != [row.value for row in alone]
-
-
 def test_an_audit_says_where_its_gate_opened(testbed: LanguageModel, tmp_path: Path) -> None:
     plan = make_plan(erasers={"gated": make_eraser("gated", start="leace")}, layers=(4,))
     plan = replace(plan, task=planted_task())
