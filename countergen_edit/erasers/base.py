@@ -39,6 +39,9 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
     row_ids_: tuple[str, ...] = ()
     """The ids per row (pairs, contexts) that were passed to `fit`, which a refit must be given."""
 
+    remark_: str = ""
+    """What a reader of figures should know of the fit, as the end of a sentence."""
+
     is_baseline: ClassVar[bool] = False
     """Whether it is a control that real erasers are held against, and no choice may fall on."""
     no_guarantee_because: ClassVar[str | None] = None

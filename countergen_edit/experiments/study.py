@@ -269,8 +269,8 @@ class Study:
         with fitting_threads(data.at(cell.layer)):
             certificate = data.certify(eraser, cell.layer, state)
         n = int((data.used(eraser, cell.layer)[0] & ~data.keep).sum())
-        refitted = cell.eraser.is_refitted
-        rows = certificate_rows(certificate, self.task, n, self.seed, refitted=refitted)
+        anew, remark = eraser.is_refitted, eraser.remark_
+        rows = certificate_rows(certificate, self.task, n, self.seed, refitted=anew, remark=remark)
         rows += refinement_rows(getattr(eraser, "curve_", ()), self.task, self.seed)
         named = self.edit(cell)
         [place] = named.edit.placements

@@ -23,7 +23,13 @@ PROBES = {"linear": "linear probe", "nonlinear": "non-linear probe"}
 
 
 def certificate_rows(
-    certificate: Certificate, task: Task, n: int, seed: int, *, refitted: bool = True
+    certificate: Certificate,
+    task: Task,
+    n: int,
+    seed: int,
+    *,
+    refitted: bool = True,
+    remark: str = "",
 ) -> list[Row]:
     """Held-out accuracy of probes before and after an erasure, and what the theorem says.
 
@@ -33,6 +39,7 @@ def certificate_rows(
         n: activations that were fitted on, those to be kept not among them.
         seed: the run's seed.
         refitted: whether the eraser was fitted anew without the names that probes are measured on.
+        remark: what a reader should know of the fit, as the end of a sentence.
     """
     values = {
         f"{kind}_probe_accuracy{end}": _of(certificate, f"{kind}_accuracy_{when}")
@@ -47,6 +54,7 @@ def certificate_rows(
         "guaranteed": certificate.guaranteed,
         "reason": certificate.reason,
         "refitted": refitted,
+        "remark": remark,
     }
     return [
         Row.of_set(
@@ -82,6 +90,16 @@ class Guardedness(Metric):
     def sentences(cls, results: Results) -> list[str]:
         """What is still to be read at the place of each edit that is shown, and what that means."""
         return remains.sentences(results)
+
+    @classmethod
+    def caveats(cls, results: Results) -> list[str]:
+        """What is to be known of the fits that are shown, each once."""
+        edits: dict[str, list[str]] = {}
+        for edit in results.shown:
+            for row in results.of("linear_probe_accuracy", "validation", edit.id):
+                if remark := row.detail.get("remark"):
+                    edits.setdefault(remark, []).append(edit.label)
+        return [f"Of {', '.join(labels)}: {remark}." for remark, labels in edits.items()]
 
     @classmethod
     def sections(cls, results: Results) -> list[Section]:

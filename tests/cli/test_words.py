@@ -48,7 +48,10 @@ def test_a_list_of_templates_may_hold_what_looks_like_a_reference() -> None:
 
 def test_classes_of_ones_own_stand_beside_ours() -> None:
     config = composed("audit", "eraser=[rlace,my/own.py:Mine]", "metric=own.py:Count")
-    assert config["eraser"] == {"rlace": {"rank": 1}, "Mine": {"kind": "my/own.py:Mine"}}
+    assert config["eraser"] == {
+        "rlace": {"rank": 1, "solver": "auto"},
+        "Mine": {"kind": "my/own.py:Mine"},
+    }
     assert config["metric"] == {"Count": {"kind": "own.py:Count"}}
 
 

@@ -23,7 +23,10 @@ from countergen_edit.erasers import (
     fantope_projection_cvxpy,
 )
 from countergen_edit.erasers.labelled import read_rows
-from countergen_edit.erasers.solvers.cvxpy_reference import fit_probe_cvxpy
+from countergen_edit.erasers.solvers.cvxpy_reference import (
+    fantope_by_eigenvalues_cvxpy,
+    fit_probe_cvxpy,
+)
 from countergen_edit.erasers.solvers.logistic import fit_probe, label_entropy
 from tests.erasers.conftest import concept, identity
 
@@ -96,9 +99,9 @@ def test_fantope_projection_equals_its_statement_in_cvxpy():
     for k in (1, 2, 4):
         M = rng.normal(size=(5, 5))
         M = M + M.T
-        np.testing.assert_allclose(
-            fantope_projection(M, k), fantope_projection_cvxpy(M, k), atol=1e-5
-        )
+        oracle = fantope_projection_cvxpy(M, k)
+        np.testing.assert_allclose(fantope_projection(M, k), oracle, atol=1e-5)
+        np.testing.assert_allclose(fantope_by_eigenvalues_cvxpy(M, k), oracle, atol=1e-5)
 
 
 def test_three_rlace_solvers_have_one_answer():
@@ -116,6 +119,15 @@ def test_three_rlace_solvers_have_one_answer():
         # The same subspace, to what the flat top of the game lets a loss gap of 1e-4 resolve.
         cosines = np.linalg.svd(played.erasure_.right @ closed.erasure_.left, compute_uv=False)
         assert cosines.min() > 0.99
+
+
+@pytest.mark.parametrize("c", [2, 3])
+def test_rlace_with_a_closed_form_is_the_mean_difference_and_says_so(c):
+    X, z = concept(n=120, d=5, c=c)
+    rlace = RLACE(rank=c - 1).fit(X, z)
+    np.testing.assert_allclose(rlace.transform(X), MeanDifference().fit(X, z).transform(X))
+    assert "the difference of the group means, as mean_difference erases it" in rlace.remark_
+    assert not RLACE(rank=c - 1, solver="minimax").fit(X, z).remark_
 
 
 def test_rlace_below_c_minus_1_beats_every_random_and_every_single_class_direction():

@@ -15,6 +15,7 @@ from countergen_edit.erasers import LEACE, PreservingEraser, preserving_cvxpy
 from countergen_edit.erasers.demands import read_contexts
 from countergen_edit.erasers.held_out import folds
 from countergen_edit.erasers.labelled import read_rows
+from countergen_edit.erasers.solvers.cvxpy_reference import keeping_within_cvxpy
 from countergen_edit.errors import UserError
 
 
@@ -119,6 +120,27 @@ def test_keep_within_trades_what_is_kept_for_a_smaller_change():
         np.testing.assert_allclose(after["erase 0"], 0, atol=1e-5)
         sizes.append(np.linalg.norm(eraser.transform(X) - X))
     assert sizes[0] > sizes[1] > sizes[2]
+
+
+@pytest.mark.parametrize("within", [0.05, 0.3, 0.9])
+def test_the_thin_problem_has_the_optimum_of_the_whole(within):
+    """Against the statement with r² unknowns; -b beside b, as two groups give them."""
+    rng = np.random.default_rng(2)
+    A, _ = np.linalg.qr(rng.normal(size=(9, 3)))
+    B = rng.normal(size=(9, 2)) + A @ rng.normal(size=(3, 2))
+    B = np.hstack([B, -B[:, :1], np.zeros((9, 1))])
+    whole = preserving_cvxpy(A, B, keep_within=within)
+    thin = A @ keeping_within_cvxpy(A, B, within)
+    np.testing.assert_allclose(thin, whole, atol=1e-4)
+    moved = np.linalg.norm(thin @ B, axis=0)
+    assert (moved <= within * np.linalg.norm(B, axis=0) + 1e-6).all()
+
+
+def test_what_is_to_go_cannot_be_kept_within_less_than_all_of_it():
+    A = np.eye(5)[:, :2]
+    with pytest.raises(UserError, match="lies in what is to be erased"):
+        keeping_within_cvxpy(A, A[:, :1], 0.5)
+    np.testing.assert_array_equal(keeping_within_cvxpy(A, A[:, :1], 1.0), A.T)
 
 
 def test_boolean_keep_equals_ids_and_rank_truncates():

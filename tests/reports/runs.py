@@ -175,11 +175,26 @@ def classifier_rows() -> list[Row]:
     about = {"group_a": "female", "group_b": "male", "dataset": "feels"}
     detail = {"original": 1, "counts": [1, 2, 0], "flips_holm": 0, "published": None}
     over = {"original": 0.1, "change": -0.5, "sd": 0.2}
-    wording = {"facets": {"wording": f"{{name}} feels {HARM}"}}
-    said = {"original": True, "category": -1}
+    wording = {"wording": f"{{name}} feels {HARM}"}
+    first = {"original": True}
+    tests = [
+        row
+        for test, p, category in (("people", 0.3, 0), ("sentences", 0.01, -1))
+        for facets in ({"test": test},)
+        for row in (
+            Row(
+                "sentiment_t_test",
+                p,
+                detail=first | {"category": category},
+                facets=wording | facets,
+                **about,
+            ),
+            Row("category_flips", 1 / 3, n=3, detail=detail, facets=facets, **about),
+        )
+    ]
     return [
-        Row("sentiment_difference", -0.2, lo=-0.3, hi=-0.1, detail=said, **wording, **about),
-        Row("category_flips", 1 / 3, n=3, detail=detail, **about),
+        Row("sentiment_difference", -0.2, lo=-0.3, hi=-0.1, detail=first, facets=wording, **about),
+        *tests,
         Row("names_in_lexicon", 1.0, detail={"valence": {HARM: 2.3}}),
         Row("FPED over wordings", 0.05, n=3, detail=over, dataset="feels"),
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import norm, ttest_rel
 
 from countergen_edit.conf_path import read_config
 from countergen_edit.data.template_bank import TemplateBank
@@ -17,14 +17,14 @@ from countergen_edit.errors import UserError
 from countergen_edit.experiments.classifiers import classifier_audit
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.blocks import Section
+from countergen_edit.metrics.blocks import Number, Section, Words
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
 from countergen_edit.metrics.classifier_tasks.metric import ClassifierTasks
-from countergen_edit.metrics.classifier_tasks.sentiment import sentiment_rows
+from countergen_edit.metrics.classifier_tasks.sentiment import Sentiment, sentiment_rows
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.models.classifiers import Classifier
-from countergen_edit.models.lexicon import Vader
+from countergen_edit.models.lexicon import Vader, positivity
 from countergen_edit.models.masked import MaskedModel
 from countergen_edit.testbed.classifiers import LENGTH, Planted, build, plant
 
@@ -103,14 +103,14 @@ def test_logits_are_the_planted_ones(task: str) -> None:
 def test_sentiment_finds_the_planted_direction_and_where_it_turns(
     rows: dict[tuple[str, bool], list[Row]],
 ) -> None:
-    found = of(rows["sentiment", True], "sentiment_difference")
+    found = of(rows["sentiment", True], "sentiment_t_test", test="people")
     because = [r for r in found if "because" in r.facets["wording"] and r.n]
     plain = [r for r in found if "because" not in r.facets["wording"]]
     plain = [r for r in plain if "!" not in r.facets["wording"]]
     # Planted: men are scored higher (-1 is b over a), but for blame, where women are.
     assert {r.detail["category"] for r in plain} == {-1}
     assert {r.detail["category"] for r in because} == {1}
-    flips = of(rows["sentiment", True], "category_flips")[-1]
+    flips = of(rows["sentiment", True], "category_flips", test="people")[-1]
     assert flips.dataset == "all"
     assert flips.n == 40
     assert 0.1 < (flips.value or 0) < 0.6
@@ -188,7 +188,8 @@ def test_without_bias_categories_other_than_insignificant_come_at_the_nominal_ra
         rows = sentiment_rows(
             replace(whole, people=some), lambda texts: model.probabilities(texts)["positive"], 0
         )
-        called += sum(abs(r.detail["category"]) for r in of(rows, "sentiment_difference"))
+        tests = of(rows, "sentiment_t_test", test="people")
+        called += sum(abs(r.detail["category"]) for r in tests)
     tolerance = norm.ppf(0.995) * np.sqrt(0.05 * 0.95 / samples)
     assert called / samples == pytest.approx(0.05, abs=tolerance)
 
@@ -203,7 +204,83 @@ def test_vader_needs_no_model_and_reports_names_in_its_lexicon(tmp_path: Path) -
     rows = classifier_audit(task_of("sentiment"), found, model, folder)
     [confound] = of(rows, "names_in_lexicon")
     assert confound.detail["valence"] == {"Tia": pytest.approx(2.3)}
-    assert {r.detail["category"] for r in of(rows, "sentiment_difference")} == {0}
+    assert {r.detail["category"] for r in of(rows, "sentiment_t_test", test="people")} == {0}
+
+
+@pytest.fixture(scope="module")
+def vader() -> list[Row]:
+    """The whole published task, asked of VADER."""
+    return Sentiment().rows(bank("sentiment"), Vader(), 0)
+
+
+def test_one_name_of_thirty_is_all_that_vader_sees_and_sentences_take_it_for_a_group(
+    vader: list[Row],
+) -> None:
+    """By hand: "Tia" stands in the lexicon. Where a wording shows the bare name, the twenty
+    sentences about her pull one way, and 600 sentences call that significant; one pair of thirty
+    is 0.326 by a t-test, whatever its size: t = 1 with 29 degrees of freedom. Six wordings show
+    "Tia's", which is no such word: there nothing differs."""
+    people = of(vader, "sentiment_t_test", test="people")
+    sentences = of(vader, "sentiment_t_test", test="sentences")
+    assert [len(people), len(sentences)] == [47, 47]
+    assert {(r.n, r.detail["category"]) for r in people} == {(30, 0)}
+    assert {round(r.value or 0, 3) for r in people} == {0.326, 1.0}
+    assert {r.n for r in sentences} == {600}
+    same = [r for r in sentences if r.detail["category"] == 0]
+    assert len(same) == 6
+    assert all("{Person:possessive}" in w or "{person:possessive}" in w for w in wordings(same))
+    assert all(r.detail["category"] == 1 for r in sentences if r not in same)
+    flips = {r.facets["test"]: r for r in of(vader, "category_flips") if r.dataset == "all"}
+    assert flips["people"].detail["counts"] == [0, 0, 40]
+    assert flips["sentences"].detail["counts"] == [0, 34, 6]
+
+
+def wordings(rows: Sequence[Row]) -> list[str]:
+    return [str(r.facets["wording"]) for r in rows]
+
+
+def test_the_test_over_sentences_is_the_published_one(vader: list[Row]) -> None:
+    """Against SciPy, over the sentences of a wording in the order of their people."""
+    found = bank("sentiment")
+    family = found.families[0]
+    scores = [
+        [
+            positivity([f.text for f in found.fill(family.original, group, i)])
+            for i in range(len(found.people[group]))
+        ]
+        for group in found.pair
+    ]
+    a, b = (np.concatenate(of_group) for of_group in scores)
+    row = of(vader, "sentiment_t_test", test="sentences", wording=family.original)[0]
+    assert row.value == pytest.approx(ttest_rel(a, b).pvalue)
+    by_person = [np.mean(of_group, axis=1) for of_group in scores]
+    row = of(vader, "sentiment_t_test", test="people", wording=family.original)[0]
+    assert row.value == pytest.approx(ttest_rel(*by_person).pvalue)
+
+
+def test_published_categories_stand_beside_the_published_test_alone() -> None:
+    rows = sentiment_rows(short("sentiment"), lambda texts: np.zeros(len(texts)), 0)
+    flips = [r for r in of(rows, "category_flips") if r.dataset != "all"]
+    assert {bool(r.detail["published"]) for r in flips if r.facets["test"] == "sentences"} == {True}
+    assert {bool(r.detail["published"]) for r in flips if r.facets["test"] == "people"} == {False}
+
+
+def test_both_tests_are_shown_and_the_reason_for_ours(vader: list[Row]) -> None:
+    tab_ = tab(vader)
+    table = tab_.tables()[0]
+    tests = [line[0] for line in table.rows]
+    assert tests == ["over people, recommended"] * 8 + ["over sentences, as published"] * 8
+    said = " ".join(s for b in tab_.blocks if isinstance(b, Words) for s in b.sentences)
+    assert "Recommended is the test over people" in said
+    assert "disagree on 41 of 47 wordings" in said
+    assert ClassifierTasks.sentences(Results(vader)) == [
+        "Classifier: 0 of 40 rewordings say something else than the template that they reword; "
+        "tested over sentences, as published, 6 of 40 do."
+    ]
+    line = tab_.tables()[-1].rows[0]
+    assert [c.text if isinstance(c, Number) else c for c in line[5:]] == [
+        *("insig.", "0.3256", "F>M", "< 0.0001")
+    ]
 
 
 def tab(rows: Sequence[Row]) -> Section:
@@ -220,7 +297,7 @@ def test_every_task_shows_its_table_and_every_wording(
     first, *_, wordings = tab(own).tables()
     assert first.brief
     assert "published" not in first.columns  # the testbed is not the paper's model
-    by_wording = [row for row in own if "wording" in row.facets]
+    by_wording = [row for row in own if "wording" in row.facets and "test" not in row.facets]
     assert len(wordings.rows) == len(by_wording)
     panels = [panel for figure in tab(own).figures() for panel in figure.panels]
     drawn = [y for panel in panels for series in panel.series for y in series.y]
@@ -230,11 +307,11 @@ def test_every_task_shows_its_table_and_every_wording(
 def test_the_main_table_says_what_the_rows_say(rows: dict[tuple[str, bool], list[Row]]) -> None:
     own = rows["sentiment", True]
     table = tab(own).tables()[0]
-    assert table.columns[2:5] == ("M>F", "F>M", "insig.")
+    assert table.columns[3:6] == ("M>F", "F>M", "insig.")
     for row, line in zip(of(own, "category_flips"), table.rows, strict=True):
-        assert [int(cell) for cell in line[2:5]] == row.detail["counts"]  # type: ignore[arg-type]
+        assert [int(cell) for cell in line[3:6]] == row.detail["counts"]  # type: ignore[arg-type]
     [sentence] = ClassifierTasks.sentences(Results(own))
-    every = of(own, "category_flips")[-1]
+    every = of(own, "category_flips", test="people")[-1]
     assert f"{round((every.value or 0) * 40)} of 40 rewordings" in sentence
     measures = tab(rows["toxicity", True]).tables()[0]
     over = [row for row in rows["toxicity", True] if row.metric.endswith(" over wordings")]
@@ -277,7 +354,7 @@ def test_a_users_own_task_is_one_of_ours(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run", {}, IDENTITY)
     few = replace(short("sentiment"), families=short("sentiment").families[:1])
     rows = classifier_audit(task, few, task.load("vader"), folder)
-    assert {row.metric for row in rows} == {"sentiment_difference"}
+    assert "names_in_lexicon" not in {row.metric for row in rows}
     assert tab(rows).tables()[-1].name == "classifier_wordings"
 
 

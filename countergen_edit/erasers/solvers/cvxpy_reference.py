@@ -1,8 +1,11 @@
-"""The convex problems of this room as the papers state them, for cvxpy: oracles for small sizes.
+"""The convex problems of this room as the papers state them, for cvxpy.
 
-The Fantope projection and the adversary of RLACE, and the preserving problem. Nothing here is fast,
-and nothing here is clever: that is the point of it. The last of them also solves what has no closed
-form, things kept up to a tolerance.
+Comes in: plain arrays. Goes out: optima. Refused: demands that cannot be met together.
+
+The Fantope projection and the adversary of RLACE, and the preserving problem, are oracles: nothing
+in them is fast or clever, and that is the point of them. Two have a thin twin of the same optimum,
+for sizes at which erasers are fitted: `fantope_by_eigenvalues_cvxpy` leaves the eigenvectors to
+NumPy, and `keeping_within_cvxpy`, whose problem has no closed form, asks for the unknown part only.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from jaxtyping import Float
 
 from countergen_edit.erasers.labelled import LabelledRows
 from countergen_edit.erasers.solvers.logistic import Probe
+from countergen_edit.erasers.svd import thin_svd
 from countergen_edit.errors import UserError
 
 
@@ -25,6 +29,21 @@ def fantope_projection_cvxpy(M: Float[np.ndarray, "r r"], k: int) -> Float[np.nd
     P = cp.Variable(M.shape, symmetric=True)
     inside = [P >> 0, cp.Constant(np.eye(len(M))) - P >> 0, cp.trace(P) == k]
     return np.asarray(_solved(cp.Problem(cp.Minimize(cp.sum_squares(P - M)), inside), P))
+
+
+def fantope_by_eigenvalues_cvxpy(M: Float[np.ndarray, "r r"], k: int) -> Float[np.ndarray, "r r"]:
+    """The same projection as a quadratic programme in r numbers instead of r² and two cones.
+
+    The nearest P has the eigenvectors of M (Vu et al., NeurIPS 2013, Lemma 4.1), which leaves
+    min ‖γ - λ‖ over eigenvalues γ with 0 ≤ γ ≤ 1 and Σ γ = k.
+    """
+    cp: Any = import_module("cvxpy")  # slow to import, and seldom wanted
+
+    values, vectors = np.linalg.eigh((M + M.T) / 2)
+    gamma = cp.Variable(len(M))
+    inside = [gamma >= 0, gamma <= 1, cp.sum(gamma) == k]
+    nearest = _solved(cp.Problem(cp.Minimize(cp.sum_squares(gamma - values)), inside), gamma)
+    return np.asarray((vectors * nearest) @ vectors.T)
 
 
 def fit_probe_cvxpy(rows: LabelledRows, penalty: float, start: Probe | None = None) -> Probe:
@@ -74,6 +93,44 @@ def preserving_cvxpy(
         demands += [cp.norm(M @ b) <= keep_within * float(np.linalg.norm(b)) for b in B.T]
     spread = np.eye(len(A)) if scale is None else np.diag(scale)
     return np.asarray(_solved(cp.Problem(cp.Minimize(cp.sum_squares(M @ spread)), demands), M))
+
+
+def keeping_within_cvxpy(
+    A: Float[np.ndarray, "r a"], B: Float[np.ndarray, "r b"], keep_within: float
+) -> Float[np.ndarray, "a r"]:
+    """L of the optimal M = A L of `preserving_cvxpy`, for A with orthonormal columns and no scale.
+
+    An optimal M writes only the span of A, and reads that of A and B: L = Aᵀ + N Qᵀ, with Q an
+    orthonormal basis of what B has outside A. M A = A then holds by itself, ‖L‖² = a + ‖N‖², and N
+    has a · b numbers at most where M has r². Of b and -b, as two groups give them, one is enough.
+
+    Args:
+        A: what P = I - M sends to zero.
+        B: what P is to leave as it is, up to `keep_within`, above 0, of its length.
+        keep_within: ‖L b‖ ≤ keep_within ‖b‖ for the columns b of B.
+
+    Raises:
+        UserError: the demands cannot be met together.
+    """
+    cp: Any = import_module("cvxpy")  # slow to import, and seldom wanted
+
+    length = np.linalg.norm(B, axis=0)
+    B = B[:, length > 0] / length[length > 0]
+    alike = np.triu(np.abs(B.T @ B) > 1 - 1e-12, 1).any(axis=0)
+    B = B[:, ~alike]
+    axes, size, _ = thin_svd(B - A @ (A.T @ B))
+    Q = axes[:, size > 1e-10]
+    if not Q.shape[1]:
+        if B.size and np.linalg.norm(A.T @ B, axis=0).max() > keep_within:
+            raise UserError(
+                f"what is to be kept within {keep_within} lies in what is to be erased: keep fewer "
+                "contexts, or allow more"
+            )
+        return np.asarray(A.T)
+    N = cp.Variable((A.shape[1], Q.shape[1]))
+    moved = A.T @ B + N @ (Q.T @ B)
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(N)), [cp.norm(moved, 2, axis=0) <= keep_within])
+    return np.asarray(A.T + _solved(problem, N) @ Q.T)
 
 
 def _solved(problem: Any, variable: Any) -> Any:

@@ -15,9 +15,13 @@ from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table, Words
 from countergen_edit.metrics.classifier_tasks.over_wordings import OVER_WORDINGS
+from countergen_edit.metrics.classifier_tasks.paired_tests import PUBLISHED, RECOMMENDED
 from countergen_edit.metrics.panels import Panel, Series
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
+
+TEST_TITLES = {RECOMMENDED: "over people, recommended", PUBLISHED: "over sentences, as published"}
+"""What the table calls each test."""
 
 
 class ClassifierTasks(Metric):
@@ -49,7 +53,7 @@ class ClassifierTasks(Metric):
         wordings = _wordings(results)
         if not (flips or measures or wordings):
             return []
-        blocks: list[Block] = [_categories(flips)] if flips else []
+        blocks: list[Block] = [_categories(flips), _why_people(results)] if flips else []
         for row in results.of("names_in_lexicon", split=""):
             names = ", ".join(f"{name} {v:+.1f}" for name, v in row.detail["valence"].items())
             sentence = f"A confound: in VADER's lexicon by themselves, {names or 'none'}."
@@ -59,13 +63,18 @@ class ClassifierTasks(Metric):
 
     @classmethod
     def sentences(cls, results: Results) -> list[str]:
-        """How many rewordings say something else than their template."""
+        """How many rewordings say something else than their template, by either test."""
         every = [row for row in results.of("category_flips", split="") if row.dataset == "all"]
-        return [
-            f"Classifier: {round((row.value or 0) * row.n)} of {row.n} rewordings say something "
-            "else than the template that they reword."
+        counts = {
+            row.facets["test"]: f"{round((row.value or 0) * row.n)} of {row.n}"
             for row in every
             if row.n
+        }
+        if not counts:
+            return []
+        return [
+            f"Classifier: {counts[RECOMMENDED]} rewordings say something else than the template "
+            f"that they reword; tested over sentences, as published, {counts[PUBLISHED]} do."
         ]
 
 
@@ -108,6 +117,7 @@ def _categories(rows: Sequence[Row]) -> Table:
         counts = "/".join(map(str, paper["counts"])) if paper else ""
         lines.append(
             (
+                TEST_TITLES[str(row.facets["test"])],
                 row.dataset,
                 "" if original is None else category_name(row, original),
                 *map(str, row.detail["counts"]),
@@ -121,11 +131,32 @@ def _categories(rows: Sequence[Row]) -> Table:
     return Table(
         "classifier_categories",
         "What a template says, and how many of its rewordings say what",
-        ("template", "original", *names, "flips", "after Holm", *last),
+        ("paired t-test", "template", "original", *names, "flips", "after Holm", *last),
         tuple(lines),
-        "By paired t-tests; a flip is a rewording that says something else than its original. "
+        "A flip is a rewording that says something else than its original. "
         "After Holm: how many flips are left where tests are corrected for their number.",
+        grouped=True,
         brief=True,
+    )
+
+
+def _why_people(results: Results) -> Words:
+    """Why the test over people is recommended, and how often it decides otherwise here."""
+    tests = results.of("sentiment_t_test", split="")
+    over = [row for row in tests if row.facets["test"] == RECOMMENDED]
+    differ = [
+        row.detail["category"] != other.detail["category"]
+        for row in over
+        for other in tests
+        if other.facets == row.facets | {"test": PUBLISHED} and other.dataset == row.dataset
+    ]
+    text = (
+        "Recommended is the test over people: sentences about the same two people are no "
+        "independent draws, so that over sentences one name that a model scores oddly looks like "
+        "a difference between groups."
+    )
+    return Words(
+        (f"{text} The two disagree on {sum(differ)} of {len(differ)} wordings.",), brief=True
     )
 
 
@@ -171,28 +202,42 @@ def _figures(paper: dict[str, float] | list[float] | None) -> str:
 
 
 def _wordings(results: Results) -> list[Block]:
-    """Every wording, drawn and listed."""
-    rows = [row for row in results.rows if not row.split and "wording" in row.facets]
+    """Every wording, drawn and listed, with what each test says of it."""
+    every = [row for row in results.rows if not row.split and "wording" in row.facets]
+    rows = [row for row in every if "test" not in row.facets]
+    if not rows:
+        return []
     metrics = dict.fromkeys(row.metric for row in rows if row.value is not None)
     figures = [_by_wording(metric, rows) for metric in metrics]
+    tests: dict[str, dict[tuple[str, str], Row]] = {}
+    for row in every:
+        if "test" in row.facets:
+            of = row.dataset, str(row.facets["wording"])
+            tests.setdefault(str(row.facets["test"]), {})[of] = row
     lines: list[tuple[Cell, ...]] = []
     for row in rows:
-        category = row.detail.get("category")
-        verdict = "" if category is None else category_name(row, category)
         first = "original" if row.detail.get("original") else ""
-        about = (row.dataset, str(row.facets["wording"]), first, row.metric.replace("_", " "))
-        lines.append((*about, Number.of(row), verdict))
-    if not lines:
-        return []
+        of = row.dataset, str(row.facets["wording"])
+        said = [cell for test in tests.values() for cell in _test_cells(test.get(of))]
+        lines.append((*of, first, row.metric.replace("_", " "), Number.of(row), *said))
+    titles = [title for test in tests for title in (f"over {test}", "p")]
     table = Table(
         "classifier_wordings",
         "Wording by wording",
-        ("template", "wording", "", "measure", "value", "says"),
+        ("template", "wording", "", "measure", "value", *titles),
         tuple(lines),
+        "Paired t-tests at 5 %, uncorrected." if tests else "",
         searchable=True,
         grouped=True,
     )
     return [*figures, table]
+
+
+def _test_cells(test: Row | None) -> tuple[Cell, ...]:
+    """What a test says of a wording, and its p; nothing where a task did not test it."""
+    if test is None:
+        return "", ""
+    return category_name(test, test.detail["category"]), Number(test.value, digits=4, bounded=True)
 
 
 def _by_wording(metric: str, rows: Sequence[Row]) -> Figure:

@@ -1,10 +1,14 @@
-"""Sentiment: paired differences of P(positive), and their categories.
+"""Sentiment: paired differences of P(positive), their tests and categories.
+
+Comes in: templates with two groups of people, and what scores a text. Goes out: rows of every
+wording and of every template. Refused: templates without groups.
 
 Source: Seshadri et al. 2022, Table 2.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -14,9 +18,14 @@ import numpy as np
 from countergen_edit.data.template_bank import Family, TemplateBank
 from countergen_edit.metrics.classifier_tasks.base import ClassifierTask
 from countergen_edit.metrics.classifier_tasks.over_wordings import Scores, wording_row
+from countergen_edit.metrics.classifier_tasks.paired_tests import (
+    PUBLISHED,
+    TESTS,
+    PairedTest,
+    paired_tests,
+)
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import adjusted, bootstrap_mean
-from countergen_edit.metrics.wordings import ALPHA, Category, paired_p
+from countergen_edit.metrics.statistics import Estimate, bootstrap_mean
 from countergen_edit.models import lexicon
 from countergen_edit.models.classifiers import load_classifier
 from countergen_edit.models.lexicon import Vader
@@ -25,10 +34,17 @@ from countergen_edit.models.lexicon import Vader
 def sentiment_rows(
     bank: TemplateBank, positive: Callable[[Sequence[str]], Scores], seed: int
 ) -> list[Row]:
-    """Paired difference of P(positive), a minus b, and its category (Table 2).
+    """Paired differences of P(positive), a minus b, their tests and categories (Table 2).
 
-    Texts about one pair of people are averaged over words first: pairs are what is tested over. The
-    category is the paper's, at 5 % with no correction; `category_holm` corrects over the table.
+    Args:
+        bank: the templates; the i-th person of one group is paired with the i-th of the other.
+        positive: from texts, P(positive).
+        seed: the run's seed.
+
+    Returns:
+        Of every wording a row `sentiment_difference`, with an interval over pairs of people, and a
+        row `sentiment_t_test` of each of `TESTS`, whose value is p; of every template a row
+        `category_flips` by each test.
     """
     a, b = bank.pair
     count = len(bank.people[a])
@@ -39,62 +55,58 @@ def sentiment_rows(
     ]
     scores = positive([t for block in filled for texts in block for t in texts])
     sizes = [len(block) * len(block[0]) for block in filled]
-    parts = np.split(scores, np.cumsum(sizes)[:-1])
-    differences = []
-    for part in parts:
-        by_person = part.reshape(2, count, -1).mean(axis=2)
-        differences.append(by_person[0] - by_person[1])
-    p = np.array([float(paired_p(d)) for d in differences])
-    holm = adjusted(p, "holm")
-    signs = np.array([int(np.sign(d.mean())) for d in differences])
-    category, category_holm = (np.where(q < ALPHA, signs, 0) for q in (p, holm))
+    parts = [part.reshape(2, count, -1) for part in np.split(scores, np.cumsum(sizes)[:-1])]
+    differences = [part[0] - part[1] for part in parts]
     rows = []
-    for i, ((family, text), d) in enumerate(zip(wordings, differences, strict=True)):
-        rows.append(
-            wording_row(
-                "sentiment_difference",
-                bootstrap_mean(d, seed, text),
-                bank,
-                family,
-                text,
-                dataset=family.name,
-                n=count,
-                seed=seed,
-                p=float(p[i]),
-                p_holm=float(holm[i]),
-                category=int(category[i]),
-                category_holm=int(category_holm[i]),
-            )
-        )
-    lines = [_category_row(f, bank, wordings, category, category_holm) for f in bank.families]
-    return [*rows, *lines, _all_categories(lines)]
+    for (family, text), d in zip(wordings, differences, strict=True):
+        e = bootstrap_mean(d.mean(axis=1), seed, text)
+        about: dict[str, Any] = {"dataset": family.name, "n": count, "seed": seed}
+        rows.append(wording_row("sentiment_difference", e, bank, family, text, **about))
+    for name in TESTS:
+        tests = paired_tests(name, differences)
+        for (family, text), test in zip(wordings, tests, strict=True):
+            rows.append(_test_row(test, bank, family, text, seed))
+        by_family: dict[str, list[PairedTest]] = {}
+        for (family, _), test in zip(wordings, tests, strict=True):
+            by_family.setdefault(family.name, []).append(test)
+        lines = [_category_row(name, f, bank, by_family[f.name]) for f in bank.families]
+        rows += [*lines, _all_categories(lines)]
+    return rows
+
+
+def _test_row(test: PairedTest, bank: TemplateBank, family: Family, wording: str, seed: int) -> Row:
+    """`sentiment_t_test` of one wording: its p, and the category that follows."""
+    p = Estimate(test.p, math.nan, math.nan, math.nan)
+    about: dict[str, Any] = {"dataset": family.name, "n": test.n, "seed": seed}
+    detail = {key: getattr(test, key) for key in ("p_holm", "category", "category_holm")}
+    row = wording_row("sentiment_t_test", p, bank, family, wording, **about, **detail)
+    return replace(row, facets=row.facets | {"test": test.name})
 
 
 def _category_row(
-    family: Family,
-    bank: TemplateBank,
-    wordings: Sequence[tuple[Family, str]],
-    category: Category,
-    category_holm: Category,
+    name: str, family: Family, bank: TemplateBank, tests: Sequence[PairedTest]
 ) -> Row:
-    """`category_flips`: the share of a template's rewordings that change its category."""
-    own = [i for i, (other, _) in enumerate(wordings) if other is family]
-    plain, holm = category[own], category_holm[own]
+    """`category_flips`: the share of a template's rewordings that change its category.
+
+    The paper's figures stand beside its own test alone.
+    """
+    original, *others = tests
     a, b = bank.pair
-    n = len(own) - 1
+    n = len(others)
     return Row(
         "category_flips",
-        float((plain[1:] != plain[0]).mean()) if n else None,
+        sum(test.category != original.category for test in others) / n if n else None,
         dataset=family.name,
         group_a=a,
         group_b=b,
+        facets={"test": name},
         n=n,
         detail={
-            "original": int(plain[0]),
+            "original": original.category,
             # In the paper's order: b over a (its M > F), a over b, insignificant.
-            "counts": [int((plain[1:] == sign).sum()) for sign in (-1, 1, 0)],
-            "flips_holm": int((holm[1:] != holm[0]).sum()),
-            "published": dict(family.published),
+            "counts": [sum(test.category == sign for test in others) for sign in (-1, 1, 0)],
+            "flips_holm": sum(test.category_holm != original.category_holm for test in others),
+            "published": dict(family.published) if name == PUBLISHED else {},
         },
     )
 
@@ -120,7 +132,8 @@ class Sentiment(ClassifierTask):
     labels_of: ClassVar[str] = "sentiment"
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
-        """Rows `sentiment_difference` and `category_flips`; of VADER, `names_in_lexicon`."""
+        """Rows `sentiment_difference`, `sentiment_t_test`, `category_flips`; of VADER,
+        `names_in_lexicon`."""
 
         def positive(texts: Sequence[str]) -> Scores:
             scores: Scores = model.probabilities(texts, progress="Classifying")["positive"]

@@ -42,6 +42,7 @@ from countergen_edit.metrics.fairpair.continuations import (
     perturbed,
     sample,
 )
+from countergen_edit.metrics.fairpair.lengths import length_rows
 from countergen_edit.metrics.fairpair.perturbers import make_perturber
 from countergen_edit.metrics.fairpair.phi import PHIS, Phi
 from countergen_edit.metrics.fairpair.phi_result import evaluate
@@ -215,7 +216,7 @@ class FairPair(Metric):
     def rows(
         self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """Rows `fairpair_…` of every Φ, the success of perturbing, and telling phrases.
+        """Rows `fairpair_…` of every Φ, the success of perturbing, lengths, and telling phrases.
 
         Under an edit, `fairpair_f_change` and `fairpair_energy_change` are edited minus unedited.
         The prompts are about test names: there are none for validation.
@@ -239,7 +240,7 @@ class FairPair(Metric):
             self.folds,
             self.sample_sizes,
         )
-        rows = [perturbed_row(make, after, self.passes)]
+        rows = [perturbed_row(make, after, self.passes), *length_rows(make, after)]
         p = adjusted([1.0 if math.isnan(r.pooled_p) else r.pooled_p for r in results.values()])
         for (name, result), pooled_p in zip(results.items(), p, strict=True):
             phi = self.phis[name]

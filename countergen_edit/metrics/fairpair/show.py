@@ -10,12 +10,15 @@ from collections import Counter
 from collections.abc import Sequence
 
 from countergen_edit.metrics.base import Quantity
-from countergen_edit.metrics.blocks import Block, Cell, Quote, Quotes, Section, Table, Words
+from countergen_edit.metrics.blocks import Block, Cell, Number, Quote, Quotes, Section, Table, Words
 from countergen_edit.metrics.fairpair import figures, tables
 from countergen_edit.metrics.fairpair.continuations import PERTURBED, STORE, read_texts
+from countergen_edit.metrics.fairpair.length_table import length_table
+from countergen_edit.metrics.fairpair.lengths import RECOMMENDED
 from countergen_edit.metrics.fairpair.tables import phi_of
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.metrics.wordings import ALPHA
 
 MOST = 1200
 """Lines of the table of continuations; the store holds them all."""
@@ -57,9 +60,13 @@ def sections(results: Results) -> list[Section]:
         return []
     blocks: list[Block | None] = [
         tables.table_3(results, rows),
-        Words((MEANING, *_undefined(results, rows), *_success(results)), brief=True),
+        Words(
+            (MEANING, *_undefined(results, rows), *_success(results), *_lengths(results)),
+            brief=True,
+        ),
         tables.strongest_phrases(results),
         tables.intervals(results, rows),
+        length_table(results),
         tables.over_wordings(results, rows),
         figures.over_wordings(results, rows),
         tables.by_wording(results, rows),
@@ -132,6 +139,24 @@ def _success(results: Results) -> list[str]:
     if empty := sum(row.detail.get("empty_continuations", 0) for row in rows):
         text += f"; {empty} continuations were empty"
     return [f"{text}."]
+
+
+def _lengths(results: Results) -> list[str]:
+    """Whether the two sides differ in length, edit by edit, where any does."""
+    rows = [
+        row
+        for row in results.of("fairpair_length_difference")
+        if row.facets["test"] == RECOMMENDED and row.detail["p"] is not None
+    ]
+    if not rows:
+        return []
+    found = [
+        f"by {Number.of(row, 1, signed=True).text} words {_state(results, row)}"
+        for row in rows
+        if row.detail["p"] < ALPHA
+    ]
+    said = f"differs {', '.join(found)}" if found else "does not differ detectably"
+    return [f"The two sides' length {said} (paired t-test over prompts)."]
 
 
 def _continuations(results: Results) -> Table | None:
