@@ -62,10 +62,6 @@ MISTAKES = {
         ["audit", "eraser=none", "beside=asking"],
         "beside=asking stands beside edits",
     ),
-    "nothing but what edits do": (
-        ["audit", "eraser=none", "metric=guardedness", "cost=null"],
-        "metric=guardedness says what edits do",
-    ),
     "no such file of a class": (["audit", "eraser=mine.py:Mine"], "no such file: mine.py"),
     "no such axis file": (["audit", "axis=mine.yaml"], "cannot read axis=mine.yaml"),
     "unknown setting of an eraser by another name": (
