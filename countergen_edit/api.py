@@ -117,7 +117,7 @@ def task(
 def audit(
     model: LanguageModel | str,
     task: Task,
-    erasers: Erasers,
+    erasers: Erasers = (),
     metrics: Metrics | None = None,
     folder: Path | str | None = None,
     *,
@@ -137,9 +137,10 @@ def audit(
     Args:
         model: unedited again when this returns.
         task: what is asked of whom.
-        erasers: what is compared: objects or names, by names of your choice where it is a mapping.
+        erasers: what is compared: objects or names, by names of your choice where it is a mapping;
+            without any, the model is measured on test data as it came, and nothing is fitted.
         metrics: what is measured; R, agreement, perplexity, KL, facts and what is done to
-            other axes unless given.
+            other axes unless given. Without erasers KL and facts, which only edits have, are not.
         folder: where results go and from where a run continues; unless given, one under `runs`
             that is named after what the run depends on.
         site: where edits go.

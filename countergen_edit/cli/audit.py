@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from countergen_edit import api
-from countergen_edit.cli.printing import show
+from countergen_edit.cli.printing import say, show
 from countergen_edit.cli.settings import command_line, effort, study_settings
+from countergen_edit.metrics.base import Cost, Metric
+from countergen_edit.models import LanguageModel
 
 
 def run(config: Mapping[str, Any]) -> None:
@@ -16,6 +18,8 @@ def run(config: Mapping[str, Any]) -> None:
     erasers, metrics, ways = settings.erasers(), settings.metrics(), settings.ways()
     thorough = effort(config["effort"])
     model = settings.model.load()
+    if not erasers:
+        metrics = without_costs(metrics, model)
     audited = api.audit(
         model,
         settings.task(model),
@@ -34,3 +38,18 @@ def run(config: Mapping[str, Any]) -> None:
         command=command_line("audit"),
     )
     show(audited)
+
+
+def without_costs(metrics: Mapping[str, Metric], model: LanguageModel) -> dict[str, Metric]:
+    """The metrics without the costs that a model which is not edited cannot be measured by.
+
+    Costs are there unless the user says otherwise, so that they are left out and not refused.
+    """
+    left_out = [
+        name
+        for name, metric in metrics.items()
+        if model.is_encoder_decoder and isinstance(metric, Cost) and not metric.is_generating
+    ]
+    if left_out:
+        say([f"Not measured, as {model.name} is an encoder-decoder model: {', '.join(left_out)}."])
+    return {name: metric for name, metric in metrics.items() if name not in left_out}

@@ -30,6 +30,8 @@ def run(config: Mapping[str, Any]) -> None:
         return
     settings = study_settings(config, (*SAVING, "run", "run_task"))
     erasers, metrics = settings.erasers(), settings.metrics()
+    if not erasers:
+        raise UserError("a checkpoint holds an edit: name an eraser, such as eraser=rlace")
     if len(erasers) != 1:
         raise UserError(
             f"a checkpoint holds one edit, not {len(erasers)} ({', '.join(erasers)}): choose one, "
@@ -66,6 +68,8 @@ def save_of_run(config: Mapping[str, Any], saving: SaveSettings) -> None:
     """
     run = api.load_run(str(config["run"]))
     part = _of_task(run, config["run_task"])
+    if part.results.is_unedited:
+        raise UserError(f"{run.path} measured a model and made no edit: nothing to save")
     if part.best is None:
         raise UserError(f"{run.path} has no edit that keeps within its budgets: nothing to save")
     name = run.manifest["model"]

@@ -27,7 +27,8 @@ def opening(command: str, config: Mapping[str, Any]) -> str:
         return ""
     model = config.get("model") or {}
     named = [", ".join(config.get(key) or {}) for key in ("eraser", "metric", "cost")]
-    words = (("", named[0]), ("measured by ", named[1]), ("costs ", named[2]))
+    costs = "costs " if named[0] else "also "
+    words = (("", named[0]), ("measured by ", named[1]), (costs, named[2]))
     tried = "; ".join(f"{about}{names}" for about, names in words if names)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     device = model.get("device", "auto")

@@ -87,7 +87,7 @@ class StudySettings:
     def task(self, model: LanguageModel) -> Task:
         """What is asked of whom; names are checked against the model's tokens where that is set."""
         task = self.task_of(model, self.axis, self.data)
-        if self.data.get("single_token_names"):
+        if self.eraser and self.data.get("single_token_names"):
             require_single_token_names(model, task)
         return task
 
@@ -134,7 +134,8 @@ def study_settings(config: Content, without: Collection[str] = ()) -> StudySetti
     if groups is not None and (not isinstance(groups, list) or len(groups) != 2):
         raise UserError(f"groups={groups!r}: name two groups, such as groups=[female,male]")
     contents = {group: config_of(group, config[group]) for group in ("axis", "data", "texts")}
-    kept = {key: value for key, value in config.items() if key not in (*PLACES, *without)}
+    # A group of which nothing is chosen is there or not by how that was written.
+    kept = {k: v for k, v in config.items() if k not in (*PLACES, *without) and v != {}}
     metrics = config.get("metric") or {}
     if not metrics:
         raise UserError("there is no metric: name at least one, such as metric=r")

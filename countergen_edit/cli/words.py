@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from countergen_edit.conf_path import CONFIG_FILES, PROMPT_FILES, conf_dir
+from countergen_edit.errors import UserError
 
 POSITIONAL = {"cid": "prompts[]", "chat": "checkpoint[]", "compare": "runs[]", "report": "run"}
 """Command → the setting that takes the words that set nothing; `[]`: it takes several."""
@@ -31,6 +32,8 @@ PATHS = (
 """Settings that hold a path or a name, which stands for itself."""
 TEXTS = ("prompts", "templates", "runs", "raters")
 """Settings that hold several such."""
+NONE = "none"
+"""The choice of no eraser."""
 SETS_SOMETHING = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|[~-]")
 
 
@@ -101,6 +104,8 @@ def _several(command: str, group: str, value: str) -> list[str]:
 
     What the command's own settings say of a choice goes where the choice is not taken.
     """
+    if value == "null":
+        value = "[]"
     if value.startswith("{"):
         from hydra.core.override_parser.overrides_parser import OverridesParser
 
@@ -113,6 +118,11 @@ def _several(command: str, group: str, value: str) -> list[str]:
         names = [name.strip(" '\"") for name in value.strip("[]").split(",") if name.strip()]
         own = {n.rpartition(":")[2]: {"kind": n} for n in names if _is_own(group, n)}
         ours = [name for name in names if not _is_own(group, name)]
+        if group == "eraser" and NONE in ours and names != [NONE]:
+            others = ", ".join(name for name in names if name != NONE)
+            raise UserError(
+                f"eraser={NONE} stands alone, not beside {others}: write one or the other"
+            )
     text = (conf_dir() / f"{command}.yaml").read_text("utf-8")
     defaults = yaml.safe_load(text).get(group) or {}
     dropped = [f"~{group}.{name}" for name in defaults if name not in ours]

@@ -4,7 +4,8 @@ Comes in: a model, a task, erasers and metrics. Goes out: rows and edits in a ru
 work, in order: the unedited model; each eraser's layers, screened on few data where there are many,
 and the best of them on all validation data; of each eraser the choice of one layer, by the rule of
 `choice`; then, on test data, each chosen edit and random directions of equal rank there; last, what
-stands beside them, such as asking.
+stands beside them, such as asking. Without erasers only the unedited model is measured (see
+`unedited`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from countergen_edit.experiments.halving import Halving
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.screening import Screening
 from countergen_edit.experiments.study import Study
+from countergen_edit.experiments.unedited import check_unedited, measure, of_models, tested_alone
 from countergen_edit.experiments.units import Run, units
 from countergen_edit.experiments.work import Work, captured, measuring, recapturing, refining
 from countergen_edit.metrics.base import Metric
@@ -40,7 +42,7 @@ class Audit:
 
     Attributes:
         task: what is asked of whom, in which texts.
-        erasers: by their name in the run.
+        erasers: by their name in the run; without any, the task is its test data alone.
         metrics: what is measured, costs with their budgets among them.
         site: where edits go.
         layers: layers edited together; None chooses a single layer on validation data: of those
@@ -66,13 +68,27 @@ class Audit:
     beside: Mapping[str, Beside] = field(default_factory=dict)
     fitted: Fitted = "in_turn"
 
+    def __post_init__(self) -> None:
+        if not self.erasers:
+            object.__setattr__(self, "task", tested_alone(self.task))
+            object.__setattr__(self, "metrics", of_models(self.metrics))
+
     def check(self, model: LanguageModel) -> None:
         """Find what would stop the audit half way.
 
         Raises:
-            UserError: as `check_study`; there are no validation sets to choose a layer by; or what
-                stands beside edits finds what it cannot work with.
+            UserError: as `check_study` or, without erasers, `check_unedited`; there are no
+                validation sets to choose a layer by; or what stands beside edits finds what it
+                cannot work with.
         """
+        if self.beside and not self.erasers:
+            raise UserError(
+                f"beside={next(iter(self.beside))} stands beside edits, and without an eraser "
+                "there are none: name one, such as eraser=rlace"
+            )
+        if not self.erasers:
+            check_unedited(model, self.task, self.metrics)
+            return
         if self.layers is None and not self.task.validation:
             raise UserError("edit.layers=best needs a set under data.validation; or name a layer")
         check_study(
@@ -94,6 +110,9 @@ class Audit:
             model: unedited again when this returns.
             folder: where rows and edits go; units it already holds are not run again.
         """
+        if not self.erasers:
+            measure(model, self.task, self.metrics, folder, self.seed)
+            return
         halving = self.halving if self.layers is None else None
         study = Study(
             model,

@@ -13,7 +13,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.erasers import BaseEraser
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.fit_data import Positions, capture_sites
-from countergen_edit.metrics.base import Metric
+from countergen_edit.metrics.base import Metric, generating
 from countergen_edit.models import LanguageModel, encode, hook_name
 
 
@@ -30,17 +30,24 @@ def check_study(
     """Find what would stop a study half way, before a run folder is made.
 
     Raises:
-        UserError: the task lacks what is needed; an eraser's settings are none; the model has no
-            such site or layer; a prompt with its output is longer than the model's context; the
-            groups are the same wherever erasers would be fitted; or a metric finds what it cannot
-            work with.
+        UserError: the task lacks what is needed; an eraser's settings are none; the model only
+            generates, or has no such site or layer; a prompt with its output is longer than the
+            model's context; the groups are the same wherever erasers would be fitted; or a metric
+            finds what it cannot work with.
     """
     if not metrics:
         raise UserError("there is no metric: name at least one, such as metric=r")
     if not task.test:
         raise UserError("there are no test sets: name at least one under data.test")
     if not erasers:
-        raise UserError("there is no eraser: name at least one, such as eraser=rlace")
+        raise UserError(
+            "there is no eraser, and so no edit: name at least one, such as eraser=rlace"
+        )
+    if model.is_encoder_decoder:
+        raise UserError(
+            f"nothing is fitted on {model.name}, as it is an encoder-decoder model: measure it as "
+            f"it is, eraser=none metric=[{','.join(generating())}]"
+        )
     if not task.fit:
         raise UserError("there are no fitting sets: name at least one under data.fit")
     for eraser in erasers.values():

@@ -8,6 +8,7 @@ edit in the run. What metrics that generate text take is not in it.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.thinning import few_variations
+from countergen_edit.data.thinning import few_texts, few_variations
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.experiments.fit_data import capture_sites
@@ -34,12 +35,19 @@ EVERY = 4
 
 def announcement(study: Study, candidates: int) -> str:
     """What is about to be done, up to the time that it takes."""
+    blocks = f"{study.model.n_layers} blocks of width {study.model.d_model}"
+    return f"{candidates} candidate edits in {blocks}. Time{_uncounted(study)}: about "
+
+
+def reading(study: Study) -> str:
+    """What is about to be done where nothing is edited, up to the time that it takes."""
+    blocks = f"{study.model.n_layers} blocks of width {study.model.d_model}"
+    return f"The model as it came, {blocks}. Time{_uncounted(study)}: about "
+
+
+def _uncounted(study: Study) -> str:
     slow = [metric.name for metric in study.metrics if metric.is_slow]
-    without = f", what {', '.join(slow)} take not counted" if slow else ""
-    return (
-        f"{candidates} candidate edits in {study.model.n_layers} blocks of width "
-        f"{study.model.d_model}. Time{without}: about "
-    )
+    return f", what {', '.join(slow)} take not counted" if slow else ""
 
 
 def try_pace(study: Study) -> Pace:
@@ -88,6 +96,27 @@ def try_pace(study: Study) -> Pace:
     return Pace(read, run, read_texts, run_texts, capturing, FIT * size, CERTIFICATE * size)
 
 
+def try_reading(study: Study) -> Pace:
+    """Measure the pace of a study that edits nothing, on its test data: of reading alone."""
+    task, seed = study.task, study.seed
+    widest = max(data.widest for data in task.test)
+
+    def sets(names: int) -> tuple[float, float]:
+        few, bench = [few_variations(data, names, seed) for data in task.test], _plain(study)
+        return characters(few), _seconds(lambda: [bench.scores(data, None) for data in few])
+
+    def running(names: int) -> tuple[float, float]:
+        every = task.neutral["test"]
+        texts = few_texts(every, math.ceil(len(every) * min(names / widest, 1)), seed)
+        bench = _plain(study)
+        return float(sum(map(len, texts))), _seconds(lambda: bench.neutral(texts, None))
+
+    sets(1)  # what comes first is slower
+    [read] = _rates(sets, widest)
+    [read_texts] = _rates(running, widest) if task.neutral.get("test") else [0.0]
+    return Pace(read, 0.0, read_texts, 0.0, 0.0, 0.0, 0.0)
+
+
 def _rates(attempt: Callable[[int], tuple[float, ...]], most: int) -> list[float]:
     """Seconds for one character more, from attempts with twice as many names each.
 
@@ -110,6 +139,10 @@ def _rates(attempt: Callable[[int], tuple[float, ...]], most: int) -> list[float
 
 def _bench(study: Study, middle: int) -> Bench:
     return Bench(study.resuming([middle], share=0.25), study.store, study.seed)
+
+
+def _plain(study: Study) -> Bench:
+    return Bench(study.model, study.store, study.seed)
 
 
 def _capture(

@@ -42,7 +42,7 @@ class Study:
         task: what is asked of whom.
         metrics: what is measured.
         folder: where rows, edits and texts go.
-        sites: where edits may go.
+        sites: where edits may go; none where the model is only measured.
         layers: blocks at which erasers may be fitted; None takes all.
         positions: the tokens on which erasers are fitted.
         sinks: whether edits leave attention sinks alone.
@@ -84,7 +84,9 @@ class Study:
         self.store = folder.path / STORE / task.name
         candidates = [layer for site in sites for layer in self.candidate_layers(site)]
         intact = candidates if resumed is None else resumed
-        self.bench = Bench(self.resuming(intact), self.store, seed)
+        # Where nothing is edited there is nothing to go on from.
+        measured = self.resuming(intact) if self.sites else model
+        self.bench = Bench(measured, self.store, seed)
         self._fits: dict[str, Future[BaseEraser]] = {}
         self._ahead: Sequence[Cell] = ()
         self._latest: tuple[str, FitData] | None = None

@@ -69,6 +69,10 @@ class Metric(ABC):
     """Whether controls (random directions of equal rank) are measured too."""
     is_slow: ClassVar[bool] = False
     """Whether a search measures it for the chosen edit alone, and an audit not on validation."""
+    is_generating: ClassVar[bool] = False
+    """Whether it takes nothing but what a model writes, which encoder-decoder models give too."""
+    is_of_edits: ClassVar[bool] = False
+    """Whether it says only what edits do: of a model that is not edited it has nothing to say."""
 
     name: str = ""
     """The metric's name in this run."""
@@ -269,6 +273,12 @@ METRICS: Registry[type[Metric]] = Registry(
     },
 )
 """Every metric by its name in config; a user's own enters with `@METRICS.register("mine")`."""
+
+
+def generating() -> list[str]:
+    """The metrics that take nothing but what a model writes, but for those of a user's file."""
+    return [name for name in METRICS if ".py:" not in name and METRICS.get(name).is_generating]
+
 
 DEFAULT_BIAS = "r"
 """The bias that edits are chosen by where a run measures none that can be."""

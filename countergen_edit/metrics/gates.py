@@ -183,6 +183,8 @@ def _numbered(labels: Sequence[str | None]) -> tuple[Int[np.ndarray, " item"], i
 class Gates(Metric):
     """Where gates opened; an experiment that fits an eraser with a gate records their rows."""
 
+    is_of_edits = True
+
     def rows(
         self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:

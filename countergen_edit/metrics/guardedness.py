@@ -80,6 +80,8 @@ def _of(certificate: Certificate, name: str) -> Estimate:
 class Guardedness(Metric):
     """What certificates say; an experiment that fits an eraser records their rows."""
 
+    is_of_edits = True
+
     def rows(
         self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:

@@ -14,6 +14,8 @@ from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.rows import UNEDITED, Row
 
 NO_EDIT = "no edit"
+AS_IT_CAME = "as it came"
+"""What the model is called where none is edited."""
 MOST_EDITS = 6
 """Edits shown at length; a search has hundreds, which its own figures show."""
 STORE = "store"
@@ -71,6 +73,11 @@ class Results:
         return [self.records[edit] for edit in ids if edit in self.records]
 
     @cached_property
+    def is_unedited(self) -> bool:
+        """Whether a model was measured as it came, and nothing else."""
+        return bool(self.rows) and all(row.edit == UNEDITED for row in self.rows)
+
+    @cached_property
     def shown(self) -> list[EditRecord]:
         """The edits shown at length: of a search, the chosen one and the front's others."""
         choices = [r for r in self.of("cost", "validation") if r.detail["front"]]
@@ -109,12 +116,14 @@ class Results:
 
     def is_reference(self, edit: str) -> bool:
         """Whether others are held against it: no edit, or a control."""
+        if self.is_unedited:
+            return False
         return edit == UNEDITED or (edit in self.records and self.records[edit].baseline)
 
     def label(self, edit: str) -> str:
         """An edit's name where people read it."""
         if edit == UNEDITED:
-            return NO_EDIT
+            return AS_IT_CAME if self.is_unedited else NO_EDIT
         return self.records[edit].label if edit in self.records else edit
 
     def by_task(self) -> dict[str, Results]:

@@ -40,6 +40,11 @@ from countergen_edit.metrics.statistics import Estimate, adjusted
 LEAST_NATS = 0.01
 """What a group effect must grow by to be called worse, beside `LEAST` of what it was."""
 CHANGE = "spill_over_change"
+WORSE = (
+    ", on axes that no edit was fitted on. * is where an edit made it larger: by "
+    f"{100 * LEAST:.0f} % and {LEAST_NATS} nats or more, and P ≤ {SIGNIFICANT} (Holm over axes; "
+    "before and after are drawn alike)"
+)
 
 
 def changed(before: GroupEffect, after: GroupEffect) -> tuple[Estimate, float | None]:
@@ -131,10 +136,8 @@ class SpillOver(Metric):
             "Other axes",
             columns,
             tuple(lines),
-            "Group effect, nats, on axes that no edit was fitted on. * is where an edit made it "
-            f"larger: by {100 * LEAST:.0f} % and {LEAST_NATS} nats or more, and P ≤ {SIGNIFICANT} "
-            "(Holm over axes; before and after are drawn alike). Without people words tell the "
-            "groups apart.",
+            f"Group effect, nats{'' if results.is_unedited else WORSE}. Without people words tell "
+            "the groups apart.",
             brief=True,
         )
         return [Section("other_axes", "Other axes", (table,))]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from countergen_edit.metrics.base import Quantity
 from countergen_edit.metrics.blocks import Cell, Number, Table
 from countergen_edit.metrics.panels import set_label
+from countergen_edit.metrics.results import NO_EDIT
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.overview import number
 from countergen_edit.reports.provenance import groups, subject
@@ -22,6 +23,11 @@ ABOUT = ("model", "seed")
 """Facts of the manifest that tell runs apart."""
 PAIR = ("run", "against_run", "edit", "against_edit")
 """What the detail of a difference tells of the two sides."""
+
+
+def label(run: Run, edit: str) -> str:
+    """An edit's name; no edit has the same in runs with edits and without."""
+    return NO_EDIT if edit == UNEDITED else run.results.label(edit)
 
 
 def run_names(runs: Sequence[Run]) -> list[str]:
@@ -52,7 +58,7 @@ def side_by_side(runs: Sequence[Run], names: Sequence[str]) -> Table:
         for edit in (UNEDITED, *(record.id for record in run.results.shown)):
             cells = [number(q, q.rows[edit]) if q and edit in q.rows else "" for q in own]
             depended = (str(run.manifest.get(key, "")) for key in told)
-            lines.append((name, run.results.label(edit), *depended, *cells))
+            lines.append((name, label(run, edit), *depended, *cells))
     titles = ("run", "edit", *told, *columns)
     return Table("side_by_side", "Side by side", titles, tuple(lines), grouped=True, brief=True)
 
@@ -85,8 +91,8 @@ def paired_table(rows: Sequence[Row], runs: Mapping[str, Run]) -> Table:
     for of_set in by_set.values():
         row = next(iter(of_set.values()))
         d = row.detail
-        edit = runs[d["run"]].results.label(row.edit)
-        against = runs[d["against_run"]].results.label(d["against_edit"])
+        edit = label(runs[d["run"]], row.edit)
+        against = label(runs[d["against_run"]], d["against_edit"])
         lines.append(
             (
                 f"{d['run']} − {d['against_run']}",
@@ -122,7 +128,7 @@ def every_row(runs: Sequence[Run], names: Sequence[str], differences: Sequence[R
     rows = [(name, "", row) for name, run in by_name.items() for row in run.results.rows]
     for row in differences:
         d = row.detail
-        against = by_name[d["against_run"]].results.label(d["against_edit"])
+        against = label(by_name[d["against_run"]], d["against_edit"])
         rows.append((d["run"], f"{d['against_run']}, {against}", row))
     lines: list[tuple[Cell, ...]] = [
         (
@@ -133,7 +139,7 @@ def every_row(runs: Sequence[Run], names: Sequence[str], differences: Sequence[R
             subject(row),
             row.axis,
             groups(row),
-            by_name[name].results.label(row.edit),
+            label(by_name[name], row.edit),
             row.split,
             Number.of(row),
             str(row.n),

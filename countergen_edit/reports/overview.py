@@ -31,6 +31,8 @@ def overview(run: Run) -> Section | None:
     """What was found; nothing where no metric has a main quantity."""
     quantities = run.quantities()
     columns = [quantity for quantity in quantities if quantity.main]
+    if run.results.is_unedited:
+        return of_unedited(run, columns)
     if not columns:
         return None
     blocks: list[Block] = [side_by_side(run.results, columns)]
@@ -65,6 +67,29 @@ def as_tested(results: Results) -> list[EditRecord]:
 def listed(results: Results) -> list[str]:
     """Ids of the edits that are compared, then of what stands beside them."""
     return [*results.compared, *(edit.id for edit in results.beside)]
+
+
+def of_unedited(run: Run, columns: Collection[Quantity]) -> Section | None:
+    """What was found in a model that was not edited; nothing where nothing was."""
+    blocks: list[Block] = []
+    if sentences := run.verdict.sentences:
+        blocks.append(Words(sentences, brief=True))
+    if columns:
+        blocks.append(measured(run.results, columns))
+    return Section("overview", "Overview", tuple(blocks)) if blocks else None
+
+
+def measured(results: Results, quantities: Collection[Quantity]) -> Table:
+    """A row for each main quantity of a model that was not edited, and its truth where known."""
+    known = any(quantity.truth for quantity in quantities)
+    rows: list[tuple[Cell, ...]] = []
+    for q in quantities:
+        row = q.rows.get(UNEDITED)
+        truth = [number(q, q.truth) if q.truth else ""] if known else []
+        rows.append((q.title, str(row.n) if row else "", *truth, number(q, row)))
+    columns = ("figure", "n", *([TRUTH] if known else []), results.label(UNEDITED))
+    note = "Intervals are 95 %."
+    return Table("measured", "The model as it came", columns, tuple(rows), note, brief=True)
 
 
 def side_by_side(results: Results, columns: Collection[Quantity]) -> Table:
@@ -153,10 +178,10 @@ def _points(
 
 
 def costs(run: Run) -> Section | None:
-    """What each edit costs by every metric that is a cost."""
+    """What each edit costs by every metric that is a cost; nothing where there is no edit."""
     results = run.results
     quantities = [quantity for quantity in run.quantities() if quantity.kind == "cost"]
-    if not quantities:
+    if not quantities or results.is_unedited:
         return None
     panels = tuple(
         Panel(q.title, q.axis or q.title, "", edit_dots(results, q), True, q.limits, q.covers)

@@ -26,8 +26,8 @@ from countergen_edit.experiments.run_folder import (
     require_schema,
 )
 from countergen_edit.metrics.base import METRICS, Cost, Metric, Quantity
-from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import COLUMNS
+from countergen_edit.metrics.results import NO_EDIT, Results
+from countergen_edit.metrics.rows import COLUMNS, UNEDITED
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.kept import Kept, best_record
 from countergen_edit.reports.verdict import Verdict, verdict
@@ -145,7 +145,9 @@ class Run:
         for row in self.results.rows:
             facets = {f"facet_{k}" if k in columns_of_rows else k: v for k, v in row.facets.items()}
             columns = {k: v for k, v in row.to_dict().items() if k != "facets"}
-            lines.append(columns | facets | {"label": self.results.label(row.edit)})
+            # No edit is called the same in every run: frames of several are put together.
+            label = NO_EDIT if row.edit == UNEDITED else self.results.label(row.edit)
+            lines.append(columns | facets | {"label": label})
         return DataFrame(lines)
 
     def report(self, path: Path | str | None = None) -> Path:

@@ -14,6 +14,7 @@ from countergen_edit.metrics.blocks import Block, Section, Words
 from countergen_edit.reports.overview import costs, overview
 from countergen_edit.reports.provenance import provenance
 from countergen_edit.reports.search import search
+from countergen_edit.reports.unedited import without_edits
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
@@ -51,7 +52,8 @@ def of_task(run: Run) -> list[Section]:
     """What a run of one task shows."""
     parts = [overview(run), search(run), costs(run)]
     parts += [section for metric in run.metrics for section in metric.sections(run.results)]
-    return [section for section in parts if section is not None and section.blocks]
+    shown = [section for section in parts if section is not None and section.blocks]
+    return [*map(without_edits, shown)] if run.results.is_unedited else shown
 
 
 def overview_of(run: Run) -> Section | None:

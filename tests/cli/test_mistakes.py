@@ -54,7 +54,14 @@ MISTAKES = {
     ),
     "budget of nothing": (["debias", "cost.kl.budget=0"], "budget=0 must be above 0"),
     "no metric": (["audit", "metric=[]"], "there is no metric"),
-    "no eraser": (["audit", "eraser=[]"], "there is no eraser"),
+    "no eraser to search with": (["sweep", "eraser=none"], "there is no eraser"),
+    "no eraser and an eraser": (["audit", "eraser=[none,rlace]"], "stands alone, not beside rlace"),
+    "no eraser, by a wrong name": (["audit", "eraser=non"], "did you mean 'none'"),
+    "no edit to save": (["edit", "eraser=none", "save=DIR"], "a checkpoint holds an edit"),
+    "nothing that edits are held against": (
+        ["audit", "eraser=none", "beside=asking"],
+        "beside=asking stands beside edits",
+    ),
     "no such file of a class": (["audit", "eraser=mine.py:Mine"], "no such file: mine.py"),
     "no such axis file": (["audit", "axis=mine.yaml"], "cannot read axis=mine.yaml"),
     "unknown setting of an eraser by another name": (

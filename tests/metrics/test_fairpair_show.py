@@ -168,7 +168,7 @@ def test_the_spread_over_wordings_stands_in_the_sentence() -> None:
     before = rows(UNEDITED, 1.11)
     of = results(before, [spread_of(before[0], 1.02, 1.41, 3)])
     [sentence] = FairPair.sentences(of)
-    assert sentence.endswith("before any edit differ, on 3 of 4 wordings (F 1.02 to 1.41).")
+    assert sentence.endswith("the two groups differ, on 3 of 4 wordings (F 1.02 to 1.41).")
 
 
 def test_the_papers_table_leaves_room_for_names_in_a_terminal() -> None:
@@ -192,7 +192,7 @@ def test_prompts_without_f_are_counted_once_for_each_phi_and_edit() -> None:
     f, *rest = rows(UNEDITED, 1.1)
     detail = f.detail | {"undefined": {"V = 0: alike": 2}, "reason": "V = 0: alike"}
     of = results([replace(f, detail=detail), *rest])
-    sentence = "By jaccard, before any edit, F is undefined in 2 prompts (V = 0: alike)."
+    sentence = "By jaccard, F is undefined in 2 prompts (V = 0: alike)."
     assert sentence in briefly(of)
     assert sentence not in FairPair.sentences(of)
 

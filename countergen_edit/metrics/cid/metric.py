@@ -76,6 +76,7 @@ class Cid(Metric):
     """
 
     is_slow: ClassVar[bool] = True
+    is_generating: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -105,12 +105,13 @@ def _divergence_in_brief(results: Results) -> Table:
             cells += [Number.of(results.under(row, edit), 4), change]
         lines.append((results.label(edit), *cells))
     titles = [title for row in rows for title in (f"λ={strength(row):g}", "gone")]
+    gone = "" if results.is_unedited else " Gone is the share of it that the edit removes."
     return Table(
         "cid_divergence_brief",
-        "How far apart the two sides are, by edit",
+        f"How far apart the two sides are{', by edit' if gone else ''}",
         ("edit", *titles),
         tuple(lines),
-        f"{NATS} Gone is the share of it that the edit removes.",
+        f"{NATS}{gone}",
         brief=True,
     )
 

@@ -136,6 +136,7 @@ def left_row(pairs: Sequence[Pair], seed: int) -> Row:
 class Facts(Cost):
     """How far shares of outputs move where people differ by fact; every move is a cost."""
 
+    is_of_edits = True
     counts = "fact_change"
     default_budget = 0.02
     title = "mean |change of P|, facts"

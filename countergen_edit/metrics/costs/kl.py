@@ -22,6 +22,7 @@ def kl_row(cost: NeutralCost, split: str, seed: int) -> Row:
 class KL(Cost):
     """KL divergence from the unedited model on neutral text, in nats per token."""
 
+    is_of_edits = True
     counts = "kl"
     default_budget = 0.05
     title = "KL"

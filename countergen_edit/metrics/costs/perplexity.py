@@ -49,7 +49,7 @@ class Perplexity(Cost):
 
     @classmethod
     def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
-        """The ratio, which counts, and perplexity itself."""
+        """The ratio, which counts, and perplexity itself, which stands alone without edits."""
         ratios = [
             Quantity(
                 cls.title,
@@ -62,11 +62,15 @@ class Perplexity(Cost):
         ]
         plain = [
             Quantity(
-                "perplexity of neutral text", alike(results, row), "cost", main=False, drawn=False
+                "perplexity of neutral text",
+                alike(results, row),
+                "cost",
+                main=results.is_unedited,
+                drawn=False,
             )
             for row in results.unedited("perplexity", split)
         ]
-        return ratios + plain
+        return plain if results.is_unedited else ratios + plain
 
     @classmethod
     def outcome(cls, results: Results, edit: EditRecord) -> str:

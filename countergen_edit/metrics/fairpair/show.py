@@ -89,15 +89,20 @@ def sentences(results: Results) -> list[str]:
     return [
         f"By {phi}, the continuations for the two groups "
         + "; ".join(
-            f"{_state(results, row)} {_verdict(results, row)}" for row in rows if phi_of(row) == phi
+            " ".join([*_state(results, row), _verdict(results, row)])
+            for row in rows
+            if phi_of(row) == phi
         )
         + "."
         for phi in dict.fromkeys(map(phi_of, rows))
     ]
 
 
-def _state(results: Results, row: Row) -> str:
-    return "before any edit" if row.edit == UNEDITED else f"after {results.label(row.edit)}"
+def _state(results: Results, row: Row) -> list[str]:
+    """Before or after which edit; nothing where there is none."""
+    if results.is_unedited:
+        return []
+    return ["before any edit" if row.edit == UNEDITED else f"after {results.label(row.edit)}"]
 
 
 def _verdict(results: Results, row: Row) -> str:
@@ -115,7 +120,7 @@ def _verdict(results: Results, row: Row) -> str:
 def _undefined(results: Results, rows: Sequence[Row]) -> list[str]:
     """Where some prompts have no F and others have: it may not be overlooked."""
     return [
-        f"By {phi_of(row)}, {_state(results, row)}, F is undefined in "
+        f"{', '.join([f'By {phi_of(row)}', *_state(results, row)])}, F is undefined in "
         f"{sum(row.detail['undefined'].values())} prompts ({row.detail['reason']})."
         for row in rows
         if row.value is not None and row.detail.get("undefined")

@@ -28,10 +28,11 @@ def bias(results: Results) -> list[Section]:
     ]
     figure = Figure(
         "bias_by_set",
-        "Bias under every edit, set by set",
+        f"Bias{'' if results.is_unedited else ' under every edit'}, set by set",
         tuple(panels),
         "Dots are group effects with 95 % intervals: how far apart the groups' log-probabilities "
-        "are, beyond what people of one group differ by. Grey is what an edit is held against.",
+        "are, beyond what people of one group differ by."
+        + ("" if results.is_unedited else " Grey is what an edit is held against."),
     )
     tables = [
         _effects(results, rows),
@@ -115,7 +116,7 @@ def _told_apart(results: Results, rows: Sequence[Row]) -> Table:
         lines.append((set_label(row), p, share, people, "–" if needed is None else str(needed)))
     return Table(
         "told_apart",
-        "Groups against people of one group, no edit",
+        f"Groups against people of one group, {results.label(UNEDITED)}",
         ("set", "P (Holm)", "share of group", "names a group", "names needed"),
         tuple(lines),
         "P: so large an effect if groups were dealt out among the names at random. Share: of the "
@@ -195,7 +196,8 @@ def examples(results: Results) -> list[Section]:
     note = (
         f"R is above 0 where the output is likelier after the prompt about {groups[0]}. Of a "
         "prompt's names the first is shown; R averages over all of them. z is the difference of "
-        "the groups' mean log-probabilities, no edit, in standard errors over names."
+        f"the groups' mean log-probabilities, {results.label(UNEDITED)}, in standard errors over "
+        "names."
     )
     if len(about) > MOST:
         note += f" The first of {len(about)}; the run's store holds all."

@@ -153,7 +153,8 @@ def caveats(results: Results) -> list[str]:
     if not rows:
         return []
     sentences = [
-        "How sure: 95 % intervals, drawn over names and wordings that no eraser was fitted on. The "
+        "How sure: 95 % intervals, drawn over names and wordings"
+        f"{'' if results.is_unedited else ' that no eraser was fitted on'}. The "
         "group effect is what the groups differ by beyond what people of one group do. * is two "
         "standard errors from 0."
     ]

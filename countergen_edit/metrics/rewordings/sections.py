@@ -50,8 +50,9 @@ def conclusions(results: Results) -> list[str]:
         compared = sum(row.n for row in flips)
         rate = sum((row.value or 0) * row.n for row in flips) / compared if compared else None
         state = "Before any edit" if edit == UNEDITED else f"After {results.label(edit)}"
+        outputs = "Outputs" if results.is_unedited else f"{state} outputs"
         text = (
-            f"{state} outputs lean the way the other wordings say on {counted(holds)} wordings; "
+            f"{outputs} lean the way the other wordings say on {counted(holds)} wordings; "
             f"{_percent(rate)} of conclusions about single outputs flip from wording to wording"
         )
         if removed := results.of("reduction_holding", edit=edit):

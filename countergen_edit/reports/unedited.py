@@ -1,0 +1,37 @@
+"""Tables of a run that edited nothing: without the columns that say of which edit a row is.
+
+Comes in: a section as a metric shows it. Goes out: the same section without empty columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from countergen_edit.metrics.blocks import Block, Cell, Number, Section, Table
+
+EDIT = "edit"
+"""What metrics call the column that names edits."""
+
+
+def without_edits(section: Section) -> Section:
+    """The section without columns of edits and of what was measured of none."""
+    return replace(section, blocks=tuple(map(_block, section.blocks)))
+
+
+def _block(block: Block) -> Block:
+    if not isinstance(block, Table):
+        return block
+    kept = [
+        i
+        for i, column in enumerate(block.columns)
+        if column != EDIT and not all(_is_nothing(row[i]) for row in block.rows)
+    ]
+    rows = tuple(tuple(row[i] for i in kept) for row in block.rows)
+    # A heading over a single row each is that row's name.
+    several = len({row[0] for row in rows if isinstance(row[0], str)}) < len(rows)
+    columns = tuple(block.columns[i] for i in kept)
+    return replace(block, columns=columns, rows=rows, grouped=block.grouped and several)
+
+
+def _is_nothing(cell: Cell) -> bool:
+    return cell == "" or (isinstance(cell, Number) and cell.value is None)

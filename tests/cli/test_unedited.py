@@ -1,0 +1,161 @@
+"""`eraser=none` measures a model as it came, one of any kind, and says nothing about edits."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from countergen_edit import api
+from countergen_edit.cli.main import main
+from countergen_edit.metrics.blocks import Table, Words
+from countergen_edit.reports.render.plain import plain
+from countergen_edit.reports.run import Run
+from countergen_edit.reports.sections import sections
+from tests.cli.test_mistakes import fails
+from tests.tiny_models import tiny_model_dir
+
+SMALL = [
+    "metric.fairpair.n=4",
+    "metric.fairpair.occupations=2",
+    "metric.fairpair.max_new_tokens=4",
+    "metric.fairpair.permutations=20",
+    "metric.cid.names=1",
+    "metric.cid.strengths=[0,10]",
+    "metric.cid.max_new_tokens=4",
+]
+GENERATING = ["eraser=none", "metric=[fairpair,cid]", *SMALL]
+ABOUT_EDITS = re.compile(r"\b(edit|edits|edited|eraser|erasers|no edit|gone|removed)\b", re.I)
+
+
+@pytest.fixture(scope="module")
+def t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model_dir("t5", tmp_path_factory.mktemp("models") / "t5")
+
+
+@pytest.fixture(scope="module")
+def runs(t5: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """An audit of a T5 and one of the testbed, measured as they came."""
+    folder = tmp_path_factory.mktemp("runs")
+    commands = {
+        "t5": [f"model={t5}", *GENERATING],
+        "testbed": ["data=testbed", "eraser=none", "metric=[r,rewordings,fairpair,cid,spill_over]"],
+    }
+    for name, words in commands.items():
+        small = SMALL if name == "testbed" else []
+        assert main(["audit", *words, *small, f"run_dir={folder / name}"]) == 0
+    return {name: folder / name for name in commands}
+
+
+def said_of(run: Run) -> list[str]:
+    """All that a report says of what was measured: not what the run depended on."""
+    texts = [*run.verdict.sentences]
+    for section in sections(run):
+        for block in section.blocks if section.name != "run" else ():
+            if isinstance(block, Words):
+                texts += block.sentences
+                continue
+            texts += [block.title, block.note]
+            if isinstance(block, Table):
+                texts += [*block.columns, *(plain(row[0]) for row in block.rows)]
+    return texts
+
+
+def test_a_t5_is_measured_from_the_command_line(
+    t5: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["audit", f"model={t5}", *GENERATING, f"run_dir={tmp_path / 'run'}"]
+    assert main(words) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"Not measured, as {t5} is an encoder-decoder model: agreement, perplexity" in said
+    assert "FairPair: male perturbed to female" in said
+    assert "Contrastive decoding" in said
+    before = {p: p.read_bytes() for p in (tmp_path / "run").glob("results.jsonl")}
+    assert main(words) == 0
+    assert before == {p: p.read_bytes() for p in (tmp_path / "run").glob("results.jsonl")}
+
+
+@pytest.mark.parametrize("name", ["t5", "testbed"])
+def test_the_report_says_nothing_about_edits(name: str, runs: dict[str, Path]) -> None:
+    run = api.load_run(runs[name])
+    assert not [text for text in said_of(run) if ABOUT_EDITS.search(text)]
+    names = [section.name for section in sections(run)]
+    assert {"overview", "fairpair", "cid", "run"} <= {*names}
+    assert not {"search", "costs", "layers"} & {*names}
+    assert ("bias" in names) == (name == "testbed")
+    tables = [b for s in sections(run) for b in s.blocks if isinstance(b, Table)]
+    assert all(table.rows and table.columns for table in tables)
+    assert run.best is None
+    assert run.verdict.sentences
+    assert "<title>" in (runs[name] / "report.html").read_text("utf-8")
+
+
+def test_the_overview_lists_every_main_figure_with_its_truth(runs: dict[str, Path]) -> None:
+    run = api.load_run(runs["testbed"])
+    [overview] = [section for section in sections(run) if section.name == "overview"]
+    [table] = overview.tables()
+    assert table.columns == ("figure", "n", "planted truth", "as it came")
+    figures = [plain(row[0]) for row in table.rows]
+    assert any(figure.startswith("group effect") for figure in figures)
+    assert "perplexity of neutral text" in figures
+    assert not any("ratio" in figure or "KL" in figure for figure in figures)
+
+
+def test_runs_without_edits_compare_with_each_other_and_with_an_audit(
+    runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    audit = tmp_path / "audit"
+    edited = ["eraser=leace", "edit.layers=[1]", "metric=r", "data=testbed", "cost=agreement"]
+    assert main(["audit", *edited, f"run_dir={audit}"]) == 0
+    capsys.readouterr()
+    for others in ([runs["t5"], runs["testbed"]], [runs["testbed"], audit]):
+        assert main(["compare", *map(str, others)]) == 0
+    assert "no edit" in capsys.readouterr().out
+    paired = api.compare(runs["testbed"], audit).paired
+    assert paired is not None
+    assert {plain(row[1]) for row in paired.rows} == {"no edit"}
+    # One model: nothing differs.
+    assert {plain(row[3]) for row in paired.rows} == {"0.000"}
+
+
+def test_what_cannot_be_measured_names_what_can(
+    t5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = fails(capsys, "audit", f"model={t5}", "eraser=none", "metric=[r,cid]")
+    assert "metric=r needs likelihoods" in said
+    assert "metric=[fairpair,cid]" in said
+    said = fails(capsys, "audit", f"model={t5}", "metric=[fairpair,cid]")
+    assert "eraser=none metric=[fairpair,cid]" in said
+
+
+def test_no_edit_of_it_can_be_saved(
+    runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["edit", f"run={runs['testbed']}", f"save={tmp_path / 'edited'}"])
+    assert stop.value.code == 2
+    assert "made no edit: nothing to save" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("word", ["eraser=null", "eraser=[]", "eraser=[none]"])
+def test_no_eraser_is_written_in_several_ways(word: str) -> None:
+    from countergen_edit.cli.settings import study_settings
+    from countergen_edit.cli.words import overrides_of
+    from tests.cli.test_conf import composed
+
+    ways = [
+        study_settings(composed("audit", *overrides_of("audit", [way]))).config
+        for way in (word, "eraser=none")
+    ]
+    assert ways[0] == ways[1]
+
+
+def test_python_takes_no_eraser_either(tmp_path: Path) -> None:
+    traits = [{"source": "testbed", "family": "traits"}]
+    task = api.task("gender", {"fit": traits, "validation": traits, "test": traits})
+    run = api.audit("testbed", task, metrics=["r", "agreement"], folder=tmp_path / "run")
+    assert not run.edits
+    assert {row.split for row in run.results.rows} == {"test"}
+    assert run.manifest["names"]["gender"]["fit"] == {"female": [], "male": []}
