@@ -62,7 +62,7 @@ def test_the_cards_metadata_is_read_by_the_hub(card: str) -> None:
 def test_what_was_not_measured_is_said(card: str) -> None:
     unmeasured = card.split("## What was not measured")[1].split("##")[0]
     for name in METRICS:
-        measured = name in ("r", "agreement", "perplexity", "kl")
+        measured = name in ("r", "agreement", "perplexity", "kl", "guardedness")
         assert (f"`{name}`" in unmeasured) != measured, name
 
 

@@ -197,9 +197,11 @@ def _sentences(run: Run, record: EditRecord) -> list[str]:
 
 
 def _has_rows(run: Run, name: str, record: EditRecord) -> bool:
-    metric = METRICS.get(name)
-    results = run.results
-    return any(record.id in q.rows for s in ("test", "fit") for q in metric.quantities(results, s))
+    """Whether a metric has figures of the edit, or shows what was recorded when it was fitted."""
+    metric, results = METRICS.get(name), run.results
+    quantities = [q for s in ("test", "fit") for q in metric.quantities(results, s)]
+    figures = any(record.id in q.rows for q in quantities)
+    return figures or (not quantities and bool(metric.sections(results)))
 
 
 def _described(name: str) -> str:
