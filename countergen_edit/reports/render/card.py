@@ -201,7 +201,8 @@ def _has_rows(run: Run, name: str, record: EditRecord) -> bool:
     metric, results = METRICS.get(name), run.results
     quantities = [q for s in ("test", "fit") for q in metric.quantities(results, s)]
     figures = any(record.id in q.rows for q in quantities)
-    return figures or (not quantities and bool(metric.sections(results)))
+    shown = metric in run.metrics and not quantities  # another run's own file may need its rows
+    return figures or (shown and bool(metric.sections(results)))
 
 
 def _described(name: str) -> str:
