@@ -18,6 +18,11 @@ from countergen_edit.erasers.routing import fit_metadata
 from countergen_edit.errors import UserError
 from countergen_edit.registry import KIND
 
+REQUESTED: Mapping[str, bool] = dict.fromkeys(
+    ("contexts", "keep", "background", "pairs", "people", "families"), True
+)
+"""What an eraser requests that passes on whatever its closed form may take."""
+
 
 def closed_form(start: str | Mapping[str, Any], of: str) -> BaseEraser:
     """The eraser that `start` names, not yet fitted.

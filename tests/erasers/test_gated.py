@@ -149,6 +149,18 @@ def test_the_certificate_speaks_of_the_gated_map() -> None:
     assert spared.variance_removed == 0.0
 
 
+def test_it_is_not_fitted_anew_without_what_its_gate_was_fitted_to() -> None:
+    """A refit that is not told what to keep would have no gate."""
+    X, z, keep = planted()
+    fitted = Gated("leace").fit(X, z, keep=keep)
+    assert fitted.row_ids_ == ("keep",)
+    whole = certify(fitted, X, z)
+    told = certify(fitted, X, z, fit_params={"keep": keep})
+    ungated = certify(Gated("leace").fit(X, z), X, z)
+    for certificate in (whole, told):
+        assert certificate.linear_accuracy_after > ungated.linear_accuracy_after + 0.1
+
+
 @pytest.mark.parametrize(
     ("settings", "says"),
     [

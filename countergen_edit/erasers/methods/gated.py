@@ -4,8 +4,9 @@
 
 L, R and m are those of a closed form. g is a logistic probe (`erasers.gate`) that tells rows to be
 erased from rows to be kept and from background, so that text about nobody, and grammar where the
-probe sees it, is left exactly as it was. What is left at rows like those depends on the probe and
-not on demands: it can be erased there without a price elsewhere.
+probe sees it, is left exactly as it was. The closed form then has no demands to meet there, and can
+take more of the difference where the gate is open. What the probe has not seen the like of it may
+leave closed: a gated map carries over less to other kinds of text than the closed form alone.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from countergen_edit.erasers.base import BaseEraser
 from countergen_edit.erasers.gate import Gate, fit_gate
 from countergen_edit.erasers.labelled import read_features
-from countergen_edit.erasers.starting import closed_form, fit_start, kept
+from countergen_edit.erasers.starting import REQUESTED, closed_form, fit_start, kept
 from countergen_edit.errors import UserError
 from countergen_edit.registry import KIND
 
@@ -44,14 +45,7 @@ class Gated(BaseEraser):
         gate_: the gate; None where there is nothing to close at.
     """
 
-    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {
-        "contexts": True,
-        "keep": True,
-        "background": True,
-        "pairs": True,
-        "people": True,
-        "families": True,
-    }
+    __metadata_request__fit: ClassVar[Mapping[str, bool]] = REQUESTED
     no_guarantee_because = "rows at which the gate is not wholly open keep of their difference"
 
     def __init__(
@@ -117,7 +111,8 @@ class Gated(BaseEraser):
         others = rows.X[:0]
         if background is not None:
             others = read_features(self, background).astype(np.float64)
-        self.row_ids_ = start.row_ids_
+        told = () if keep is None else ("keep",)  # the gate is fitted to it
+        self.row_ids_ = tuple(dict.fromkeys((*start.row_ids_, *told)))
         self.gate_: Gate | None = None
         if len(spared) + len(others):
             self.gate_ = fit_gate(rows.X[~is_kept], spared, others, self.penalty)

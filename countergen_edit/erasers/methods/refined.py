@@ -25,7 +25,7 @@ from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser
 from countergen_edit.erasers.labelled import read_features
 from countergen_edit.erasers.objective import TERMS, Objective
-from countergen_edit.erasers.starting import closed_form, fit_start, kept
+from countergen_edit.erasers.starting import REQUESTED, closed_form, fit_start, kept
 from countergen_edit.erasers.whitened import WhitenedMap
 from countergen_edit.errors import UserError
 from countergen_edit.registry import KIND
@@ -66,15 +66,7 @@ class Refined(BaseEraser):
         spread_: standard deviation over seeds of the least loss of each; NaN with one.
     """
 
-    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {
-        "contexts": True,
-        "keep": True,
-        "background": True,
-        "pairs": True,
-        "people": True,
-        "families": True,
-        "objective": True,
-    }
+    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {**REQUESTED, "objective": True}
     no_guarantee_because = "what the model says is made equal, not its activations"
     is_refitted = False
 
