@@ -10,7 +10,7 @@ that is not finite.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
@@ -39,9 +39,6 @@ class Shift:
         value.setflags(write=False)
         object.__setattr__(self, "vector", value)
 
-    gate: None = field(default=None, init=False)
-    """None: a shift acts on every row alike."""
-
     @property
     def rank(self) -> int:
         """How many dimensions are erased: none."""
@@ -51,6 +48,11 @@ class Shift:
     def d(self) -> int:
         """The number of features."""
         return int(self.vector.shape[0])
+
+    @property
+    def gate(self) -> None:
+        """None: it acts on every row alike."""
+        return None
 
     @property
     def left(self) -> Float[np.ndarray, "d 1"]:
