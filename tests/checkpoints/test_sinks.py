@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,26 +28,43 @@ def sunken() -> dict[str, LanguageModel]:
     return {family: sunk(family) for family in SUNK}
 
 
-def test_a_carried_checkpoint_leaves_the_same_tokens_to_the_bit(
-    sunken: dict[str, LanguageModel], tmp_path: Path
+def carries_to_the_bit(
+    models: dict[str, LanguageModel],
+    edits: Mapping[str, Edit],
+    others: Mapping[str, Edit],
+    root: Path,
 ) -> None:
-    """Also where one place has a limit and another has none."""
+    """Every carried edit computes after a reload what it does in memory, and others do not."""
     jobs, expected = {}, {}
-    for family, model in sunken.items():
-        edit = fitted(model) + Edit((Placement("attn_out", 1, oblique_erasure(model.d_model)),))
-        (tmp_path / family).mkdir()
-        write_model(model, edit, tmp_path / family, "carried")
+    for family, edit in edits.items():
+        model = models[family]
+        (root / family).mkdir()
+        write_model(model, edit, root / family, "carried")
         ids = compared(model, TEXTS)
-        jobs[family] = (tmp_path / family, ids, "float32", True)
+        jobs[family] = (root / family, ids, "float32", True)
         expected[family] = [in_memory(model, edit, row) for row in ids]
-        everywhere = [in_memory(model, edit.everywhere(), row) for row in ids]
-        gaps = [(a - b).abs().max() for a, b in zip(expected[family], everywhere, strict=True)]
-        assert min(gaps) > 1e-2  # a lost limit would show
+        without = [in_memory(model, others[family], row) for row in ids]
+        gaps = [(a - b).abs().max() for a, b in zip(expected[family], without, strict=True)]
+        assert min(gaps) > 1e-2
     logits, keys = reload(jobs)
     assert not any(keys.values())
     for family, own in expected.items():
         for i, row in enumerate(own):
             assert torch.equal(logits[f"{family}.{i}"], row)
+
+
+def beside(model: LanguageModel) -> Edit:
+    """One that has neither a limit nor a gate."""
+    return Edit((Placement("attn_out", 1, oblique_erasure(model.d_model)),))
+
+
+def test_a_carried_checkpoint_leaves_the_same_tokens_to_the_bit(
+    sunken: dict[str, LanguageModel], tmp_path: Path
+) -> None:
+    """Also where one place has a limit and another has none; a lost limit would show."""
+    edits = {family: fitted(model) + beside(model) for family, model in sunken.items()}
+    everywhere = {family: edit.everywhere() for family, edit in edits.items()}
+    carries_to_the_bit(sunken, edits, everywhere, tmp_path)
 
 
 def gated(model: LanguageModel) -> Edit:
@@ -60,24 +78,13 @@ def gated(model: LanguageModel) -> Edit:
 def test_a_carried_checkpoint_opens_the_same_gate_to_the_bit(
     sunken: dict[str, LanguageModel], tmp_path: Path
 ) -> None:
-    jobs, expected = {}, {}
-    for family, model in sunken.items():
-        edit = gated(model) + Edit((Placement("attn_out", 1, oblique_erasure(model.d_model)),))
-        (tmp_path / family).mkdir()
-        write_model(model, edit, tmp_path / family, "carried")
-        ids = compared(model, TEXTS)
-        jobs[family] = (tmp_path / family, ids, "float32", True)
-        expected[family] = [in_memory(model, edit, row) for row in ids]
-        open_place, other = edit.placements
-        always = replace(open_place, erasure=replace(open_place.erasure, gate=None))
-        without = [in_memory(model, Edit((always, other)), row) for row in ids]
-        gaps = [(a - b).abs().max() for a, b in zip(expected[family], without, strict=True)]
-        assert min(gaps) > 1e-2  # a lost gate would show
-    logits, keys = reload(jobs)
-    assert not any(keys.values())
-    for family, own in expected.items():
-        for i, row in enumerate(own):
-            assert torch.equal(logits[f"{family}.{i}"], row)
+    """Also where another place has none; a lost gate would show."""
+    edits = {family: gated(model) + beside(model) for family, model in sunken.items()}
+    always = {
+        family: Edit((Placement("resid_post", 1, oblique_erasure(model.d_model)),)) + beside(model)
+        for family, model in sunken.items()
+    }
+    carries_to_the_bit(sunken, edits, always, tmp_path)
 
 
 def test_an_edit_with_a_gate_is_written_read_and_never_folded(
