@@ -25,7 +25,7 @@ from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, load
 from countergen_edit.testbed import load_axis, load_truth
-from tests.experiments.runs import IDENTITY
+from tests.experiments.runs import IDENTITY, Dying, KilledError
 from tests.tiny_models import FAMILIES, tiny_model_dir
 
 
@@ -190,21 +190,9 @@ def test_every_row_with_an_interval_lies_in_it(rows: list[Row]) -> None:
 def test_a_killed_audit_continues_to_the_rows_of_an_undisturbed_one(
     testbed: LanguageModel, tmp_path: Path, rows: list[Row]
 ) -> None:
-    class KilledError(Exception):
-        pass
-
-    class Dying(RunFolder):
-        left = 2
-
-        def record(self, unit: str, rows: list[Row]) -> None:  # type: ignore[override]
-            if self.left == 0:
-                raise KilledError
-            self.left -= 1
-            super().record(unit, rows)
-
     path = tmp_path / "run"
     with pytest.raises(KilledError):
-        make_plan().run(testbed, Dying(path, {}, IDENTITY))
+        make_plan().run(testbed, Dying.after(2, path))
     assert run(testbed, make_plan(), path) == rows
     before = (path / RESULTS).read_bytes()
     run(testbed, make_plan(), path)

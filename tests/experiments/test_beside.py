@@ -30,7 +30,7 @@ from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, capture, load
 from countergen_edit.reports.run import Run, open_run
-from tests.experiments.runs import IDENTITY
+from tests.experiments.runs import IDENTITY, Dying, KilledError
 from tests.experiments.test_audit import make_task
 from tests.tiny_models import tiny_model_dir
 
@@ -235,21 +235,9 @@ def test_the_random_map_is_the_edits_own_between_other_directions(run: Run, path
 def test_a_killed_audit_goes_on_to_the_same_rows_and_a_finished_one_makes_nothing(
     model: LanguageModel, task: Task, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class KilledError(Exception):
-        pass
-
-    class Dying(RunFolder):
-        left = 7
-
-        def record(self, unit: str, rows: Any) -> None:
-            if self.left == 0:
-                raise KilledError
-            self.left -= 1
-            super().record(unit, rows)
-
     again = tmp_path / "run"
     with pytest.raises(KilledError):
-        plan_of(task).run(model, Dying(again, {}, IDENTITY))
+        plan_of(task).run(model, Dying.after(7, again))
     plan_of(task).run(model, RunFolder(again, {}, IDENTITY))
     assert (again / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
 

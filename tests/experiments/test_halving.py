@@ -25,7 +25,7 @@ from countergen_edit.metrics.base import METRICS, Harm
 from countergen_edit.metrics.rows import SCREENING, Row
 from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import load_axis, load_truth
-from tests.experiments.runs import IDENTITY
+from tests.experiments.runs import IDENTITY, Dying, KilledError
 
 FAMILY = "hobbies"
 
@@ -192,22 +192,9 @@ def test_what_stays_is_the_same_as_by_all_that_was_recorded(
 ) -> None:
     """A search that is killed after any unit goes on to the bytes of one that never was."""
 
-    class KilledError(Exception):
-        pass
-
-    class Dying(RunFolder):
-        left = 0
-
-        def record(self, unit: str, rows: Sequence[Row]) -> None:
-            if self.left == 0:
-                raise KilledError
-            self.left -= 1
-            super().record(unit, rows)
-
     plan, path = make_plan(Halving(3, 2)), tmp_path / "run"
     for step in (4, 9, 6):
-        folder = Dying(path, {}, IDENTITY)
-        folder.left = step
+        folder = Dying.after(step, path)
         with pytest.raises(KilledError):
             search(testbed, plan, folder)
     search(testbed, plan, RunFolder(path, {}, IDENTITY))

@@ -27,7 +27,7 @@ from countergen_edit.models import LanguageModel
 from countergen_edit.reports.run import open_run
 from countergen_edit.seeds import unit_seed
 from tests.experiments import test_search
-from tests.experiments.runs import IDENTITY
+from tests.experiments.runs import IDENTITY, Dying, KilledError
 from tests.experiments.test_audit import make_plan, make_task, run
 
 LAYERS = (2, 4)
@@ -140,20 +140,8 @@ def test_the_order_in_which_layers_are_named_does_not_matter(
 def test_a_killed_audit_finds_the_same_edits_again(
     testbed: LanguageModel, path: Path, rows: list[Row], tmp_path: Path
 ) -> None:
-    class KilledError(Exception):
-        pass
-
-    class Dying(RunFolder):
-        left = 0
-
-        def record(self, unit: str, rows: Sequence[Row]) -> None:
-            if self.left == 0:
-                raise KilledError
-            self.left -= 1
-            super().record(unit, rows)
-
-    folder = Dying(tmp_path / "run", {}, IDENTITY)
-    folder.left = 2  # the unedited model and the first layer; the second is fitted and kept
+    # The unedited model and the first layer are recorded; the second is fitted and kept.
+    folder = Dying.after(2, tmp_path / "run")
     with pytest.raises(KilledError):
         plan_of().run(testbed, folder)
     fitted = records_of(tmp_path / "run")

@@ -39,7 +39,7 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, Scratch
 from countergen_edit.testbed import load_axis, load_truth
-from tests.experiments.runs import IDENTITY
+from tests.experiments.runs import IDENTITY, Dying, KilledError
 
 LAYERS = (1, 4)
 SAMPLES, NAMES = 2, 4
@@ -184,20 +184,6 @@ def test_bias_removed_is_that_of_the_items_together(rows: list[Row], path: Path)
         assert removed == pytest.approx(1 - after / before)
 
 
-class KilledError(Exception):
-    pass
-
-
-class Dying(RunFolder):
-    left = 3
-
-    def record(self, unit: str, rows: Sequence[Row]) -> None:
-        if self.left == 0:
-            raise KilledError
-        self.left -= 1
-        super().record(unit, rows)
-
-
 class KilledBySystem(Dying):
     """Ends its process in the middle of a write, as a machine that runs out of memory does."""
 
@@ -227,8 +213,7 @@ def test_the_plan_has_combinations_to_be_killed_between(path: Path) -> None:
 def test_a_killed_sweep_continues_to_the_bytes_of_an_undisturbed_one(
     testbed: LanguageModel, path: Path, tmp_path: Path
 ) -> None:
-    folder = Dying(tmp_path / "run", {}, IDENTITY)
-    folder.left = 1
+    folder = Dying.after(1, tmp_path / "run")
     with pytest.raises(KilledError):
         search(testbed, make_plan(), folder)
     search(testbed, make_plan(), tmp_path / "run")
@@ -256,7 +241,7 @@ def test_a_worker_killed_by_the_system_leaves_what_another_continues(
     worker = os.fork()
     if worker == 0:
         try:
-            search(testbed, make_plan(), KilledBySystem(tmp_path / "run", {}, IDENTITY))
+            search(testbed, make_plan(), KilledBySystem.after(3, tmp_path / "run"))
         finally:
             os._exit(1)  # not reached where it is killed; no second pytest goes on from here
     _, status = os.waitpid(worker, 0)
@@ -343,8 +328,7 @@ def test_no_edit_is_fitted_twice_not_even_after_a_kill(
         return fit(self, eraser, layer)
 
     monkeypatch.setattr(FitData, "fit", counted)
-    folder = Dying(tmp_path / "run", {}, IDENTITY)
-    folder.left = 3
+    folder = Dying.after(3, tmp_path / "run")
     with pytest.raises(KilledError):
         search(testbed, make_plan(), folder)
     search(testbed, make_plan(), tmp_path / "run")

@@ -18,7 +18,7 @@ from countergen_edit.experiments.work import measuring
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.models import LanguageModel, load
-from tests.experiments.runs import IDENTITY
+from tests.experiments.runs import IDENTITY, Dying, KilledError
 from tests.experiments.test_audit import make_task, run
 from tests.metrics.fairpair_settings import SMALL
 from tests.tiny_models import tiny_model_dir
@@ -78,20 +78,8 @@ def test_nothing_is_fitted_and_nothing_chosen(path: Path, plan: Audit, rows: lis
 def test_a_killed_run_continues_to_the_bytes_of_an_undisturbed_one(
     testbed: LanguageModel, plan: Audit, path: Path, units: int, tmp_path: Path
 ) -> None:
-    class KilledError(Exception):
-        pass
-
-    class Dying(RunFolder):
-        left = units
-
-        def record(self, unit: str, rows: list[Row]) -> None:  # type: ignore[override]
-            if self.left == 0:
-                raise KilledError
-            self.left -= 1
-            super().record(unit, rows)
-
     with pytest.raises(KilledError):
-        plan.run(testbed, Dying(tmp_path, {}, IDENTITY))
+        plan.run(testbed, Dying.after(units, tmp_path))
     run(testbed, plan, tmp_path)
     assert (tmp_path / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
 

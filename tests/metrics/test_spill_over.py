@@ -27,7 +27,7 @@ from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.spill_over import SpillOver, change_rows, changed
 from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import load_axis, load_truth
-from tests.experiments.runs import IDENTITY
+from tests.experiments.runs import IDENTITY, Dying, KilledError
 
 AXES = sorted(path.stem for path in (conf_dir() / "axis").glob("*.yaml"))
 EDIT = EditRecord("e", "leace", {}, (Place("resid_post", 3, 1),))
@@ -222,23 +222,11 @@ def test_the_group_effect_of_another_axis_is_the_planted_one(
 def test_a_killed_run_ends_with_the_rows_of_an_undisturbed_one(
     small: Audit, testbed: LanguageModel, tmp_path: Path
 ) -> None:
-    class KilledError(Exception):
-        pass
-
-    class Dying(RunFolder):
-        left = 3
-
-        def record(self, unit: str, rows: list[Row]) -> None:  # type: ignore[override]
-            if not self.left:
-                raise KilledError
-            self.left -= 1
-            super().record(unit, rows)
-
     whole, resumed = RunFolder(tmp_path / "whole", {}, IDENTITY), tmp_path / "resumed"
     small.run(testbed, whole)
     measured = [row for row in whole.rows() if row.metric == "spill_over_change"]
     assert [row.baseline for row in measured] == [False, True]
     with pytest.raises(KilledError):
-        small.run(testbed, Dying(resumed, {}, IDENTITY))
+        small.run(testbed, Dying.after(3, resumed))
     small.run(testbed, again := RunFolder(resumed, {}, IDENTITY))
     assert again.rows() == whole.rows()
