@@ -341,7 +341,7 @@ def test_a_text_without_the_person_stays(text: str) -> None:
 
 def test_there_are_two_hundred_cases() -> None:
     texts = [pair[0] for pair in (*BOTH_WAYS, *OTHERS, *ONE_WAY)] + AS_THEY_ARE
-    assert len(set(texts)) >= 195
+    assert len(set(texts)) >= 200
 
 
 def test_a_short_text_cannot_pass_where_all_words_count() -> None:
