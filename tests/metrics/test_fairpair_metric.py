@@ -240,3 +240,14 @@ def test_what_the_third_filter_compares_decides_what_passes(bench):
 def test_a_unit_that_no_filter_knows_is_refused():
     with pytest.raises(UserError, match="compared: 'charcters': did you mean 'characters'"):
         fairpair(compared="charcters")
+
+
+def test_a_share_that_passes_has_its_interval_within_what_a_share_can_be(bench):
+    def fails_on_one(texts, prompt):
+        kept = [text.replace(prompt.source, prompt.target) for text in texts]
+        return [""] * len(kept) if prompt == metric.prompts[0] else kept
+
+    metric = fairpair(perturber=fails_on_one, n=6, occupations=6)
+    success = row_of(metric.rows(bench, None), "fairpair_perturbed")
+    assert success.detail["left_out"]["start"] == 6
+    assert 0 <= success.lo < success.value < success.hi == 1

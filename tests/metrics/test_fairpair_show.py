@@ -167,7 +167,7 @@ def test_published_figures_stand_beside_those_of_the_same_model_and_people() -> 
     assert success[0][1:5] == ("98.0 %", "97.0 %", "50.0 %", "98.0 %")
     assert success[-1][:2] == ("published", "99.6 %")
     [example] = texts(table(of, "fairpair_perturbations"))
-    assert example[1:] == ("John can.", "Jane can.", "100 %", "33.3 %", "62.5 %", "passed")
+    assert example[1:] == ("John can.", "Jane can.", "100.0 %", "33.3 %", "62.5 %", "passed")
     for other in (
         rows(UNEDITED, 1.11, "openai-community/gpt2-of-mine"),
         [replace(row, dataset="reworded_sents") for row in rows(UNEDITED, 1.11, "gpt2")],

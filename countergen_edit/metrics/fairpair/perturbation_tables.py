@@ -51,7 +51,7 @@ def perturbations(results: Results) -> Table | None:
     for row in results.of("fairpair_perturbed"):
         for e in row.detail.get("examples", []):
             outcome = "passed" if e["left_out"] is None else f"left out: {e['left_out']}"
-            alike = [Number(1 - e["dissimilarity"][unit], percent=True) for unit in UNITS]
+            alike = [Number(1 - e["dissimilarity"][unit], digits=4, percent=True) for unit in UNITS]
             lines.append((results.label(row.edit), e["original"], e["perturbed"], *alike, outcome))
     columns = ("edit", "original", "perturbed", *(f"alike by {unit}" for unit in UNITS), "filters")
     name, title = "fairpair_perturbations", "Examples of perturbations"

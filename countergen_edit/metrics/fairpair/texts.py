@@ -32,7 +32,7 @@ def perturbed_row(make: FairPairRows, sampled: Sequence[Sampled], passes: Filter
     empty = sum(not text.strip() for s in sampled for text in (*s.g_x, *s.g_px))
     return make.row(
         "fairpair_perturbed",
-        make.mean(passed.mean(axis=1)),
+        make.mean(passed.mean(axis=1), within=(0, 1)),
         passed.size,
         left_out={reason: failed[reason] for reason in REASONS},
         empty_continuations=empty,
