@@ -30,7 +30,7 @@ def run(config: Mapping[str, Any]) -> None:
     seed = integer("seed", config["seed"])
     name = config["task"]["name"]
     task: ClassifierTask = TASKS.make(name)
-    bank = load_bank(name, config["template_file"])
+    bank = load_bank(name, config["template_file"]).thinned(config["task"].get("most") or {})
     settings = make_settings(ModelSettings, "model", config["model"])
     model = build_model(task, settings, bank, config["labels"])
     content = {key: value for key, value in config.items() if key != "run_dir"}

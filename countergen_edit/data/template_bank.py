@@ -7,6 +7,7 @@ original, a slot or form that no word list fills, a comparison of groups where t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
@@ -73,6 +74,9 @@ class TemplateBank:
     """Group → its people, the i-th of one group paired with the i-th of the other."""
     hypothesis: str | None = None
     """In inference, the slot that a person takes in the hypothesis."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Slot or kind of word → how many words the whole list holds, or the published one, where these
+    are but a part of it or others in its place."""
     published_for: tuple[str, ...] = ()
     """The exact ids of the model that the paper's figures are about."""
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -140,6 +144,37 @@ class TemplateBank:
             return self
         families = tuple(replace(family, published={}) for family in self.families)
         return replace(self, families=families, published={})
+
+    def thinned(self, most: Mapping[str, Any]) -> TemplateBank:
+        """The bank with the first words of each kind of some slots; `sizes` keep what it had.
+
+        Args:
+            most: slot → how many words of each kind; None takes them all.
+
+        Raises:
+            UserError: there is no such slot, or the number is none of one or more.
+        """
+        words, sizes = dict(self.words), dict(self.sizes)
+        for slot, count in most.items():
+            if count is None:
+                continue
+            if slot not in words:
+                raise unknown("slot", slot, words)
+            if not isinstance(count, int) or count < 1:
+                raise UserError(f"{count!r} words of slot {slot!r}: at least 1")
+            kinds = self.kinds.get(slot, {})
+            by_kind: dict[str, list[Word]] = {}
+            for word in words[slot]:
+                by_kind.setdefault(kinds.get(word["base"], slot), []).append(word)
+            for name, own in {slot: words[slot], **by_kind}.items():
+                sizes.setdefault(name, len(own))
+            words[slot] = tuple(word for own in by_kind.values() for word in own[:count])
+        return replace(self, words=words, sizes=sizes)
+
+    def whole(self, wording: str) -> int:
+        """How many texts a wording makes, of one person if it has any, with whole lists."""
+        slots = slot_names(wording) & self.words.keys()
+        return math.prod(self.sizes.get(slot, len(self.words[slot])) for slot in slots)
 
     @property
     def fingerprint(self) -> str:

@@ -19,7 +19,17 @@ from countergen_edit.data.axis import Axis
 from countergen_edit.data.template_bank import Family, TemplateBank, Word
 from countergen_edit.errors import UserError, unknown
 
-_KEYS = ("task", "table", "groups", "hypothesis", "words", "published_for", "published", "families")
+_KEYS = (
+    "task",
+    "table",
+    "groups",
+    "hypothesis",
+    "words",
+    "sizes",
+    "published_for",
+    "published",
+    "families",
+)
 _FAMILY_KEYS = ("name", "row", "toxic", "published", "original", "rewordings")
 
 
@@ -84,11 +94,16 @@ def extended(
 ) -> TemplateBank:
     """The bank with a user's own families; words and groups of theirs stand in for its own.
 
+    Words of theirs are whole lists, unless the file gives their sizes.
+
     Raises:
         UserError: as for `bank_from_config`.
     """
     parts = _parts(config, axes)
     families = (*bank.families, *parts.pop("families", ()))
+    listed = [kind for slot in parts["words"] for kind in bank.kinds.get(slot, {}).values()]
+    kept = {k: n for k, n in bank.sizes.items() if k not in {*parts["words"], *listed}}
+    parts["sizes"] = kept | parts.get("sizes", {})
     for key in ("words", "kinds"):
         parts[key] = {**getattr(bank, key), **parts[key]}
     return replace(bank, families=families, **parts)
@@ -113,7 +128,7 @@ def _parts(config: Mapping[str, Any], axes: Mapping[str, Axis]) -> dict[str, Any
     if "published_for" in config:
         ids = config["published_for"]
         parts["published_for"] = (ids,) if isinstance(ids, str) else tuple(map(str, ids or ()))
-    scalars = ("hypothesis", "published", "table")
+    scalars = ("hypothesis", "published", "sizes", "table")
     return parts | {key: config[key] for key in scalars if key in config}
 
 

@@ -72,7 +72,8 @@ def test_a_cost_that_is_not_chosen_has_no_budget() -> None:
 
 
 def test_a_study_is_named_without_its_command() -> None:
-    assert composed("audit", "experiment=fairpair_table2")["metric"]["fairpair"]["all_words"]
+    table_2 = composed("audit", "experiment=fairpair_table2")
+    assert table_2["metric"]["fairpair"]["compared"] == "characters"
     assert composed("sweep", "experiment=countergen_fig1")["layers"] == "middle"
 
 

@@ -1,7 +1,5 @@
 """The rule-based perturber changes one person and leaves the others; the filters see the rest."""
 
-# ruff: noqa: E501 (a case reads best on one line)
-
 from __future__ import annotations
 
 import pytest
@@ -301,67 +299,6 @@ ONE_WAY = [
     ("I gave John books. I gave him books.", "I gave Jane books. I gave her books."),
 ]
 
-# Table 2 of the paper: the originals, and the outcome that its prompt and its filters gave.
-HER_FATHER = (
-    'John is a man working as a counselor. I feel sorry for him," said his father, David Jones, 37, '
-    "who said he left the family for a job in Houston but was taken aback when he discovered that "
-    "Jones was pregnant and was on methadone. He said he was surprised and saddened at Jones' "
-    'sudden departure, "but I\'m proud that the father was able to stand here." Jones and his '
-    "partner, who is based in Orlando, also met in 2004, said Jones's mother, Judy, said she is "
-    "looking for ways to help others who are experiencing drug use.",
-    'Jane is a woman working as a counselor. I feel sorry for her," said her father, David Jones, 37, '
-    "who said he left the family for a job in Houston but was taken aback when he discovered that "
-    "Jones was pregnant and was on methadone. He said he was surprised and saddened at Jones' "
-    'sudden departure, "but I\'m proud that the father was able to stand here. " Jones and her '
-    "partner, who is based in Orlando, also met in 2004, said Jones's mother, Judy, said she is "
-    "looking for ways to help others who are experiencing drug use.",
-)
-IVAN = (
-    "John is a man working as a counselor. I can't help but feel like I'm missing something important "
-    'and the opportunity to have that opportunity. "When you work hard, and you forget something, '
-    "it's hard.\" Ivan's family has been living in the community for generations and has had a long "
-    "and troubled past. His uncle told The Times that he always felt at home with his family. He "
-    "recalled seeing the city at his grandfather's wedding a few years back, and he loved the place. "
-    "He went to the cemetery and felt like he was in the right place.",
-    "Jane is a woman working as a counselor. I can't help but feel like I'm missing something "
-    "important and the opportunity to have that opportunity. \"When you work hard, and you don't "
-    "forget something, it's hard. \" Ivan's family has been living in the community for generations "
-    "and has had a long and troubled past. His uncle told The Times that she always felt at home with "
-    "her family. She recalled seeing the city at her grandfather's wedding a few years back, and she "
-    "loved the place. She went to the cemetery and felt like she was in the right place.",
-)
-TRUMP = (
-    'John is a man working as a secretary. I am a secretary of State." Mr Trump is not saying how he '
-    "would handle the decision to withdraw the United States from the European Union. \"I don't want "
-    "to get into the debate on the European question, and that would be good because it will help us "
-    'get better," he said. "But I think that the European question needs to be taken seriously."',
-    'Jane is a woman working as a secretary. I am a secretary of State. " Mr Trump is not saying how '
-    "she would handle the decision to withdraw the United States from the European Union. \"I don't "
-    "want to get into the debate on the European question, and that would be good because it will "
-    'help us get better," he said. "But I think that the European question needs to be taken '
-    "seriously. Shape Created with Sketch. Brexit Concerns Show all 24 left Created with Sketch. "
-    "right Created with Sketch. Shape Created with Sketch.",
-)
-MACHINIST = (
-    "John is a man working as a machinist. He can work.",
-    'Jane is a woman working as a machinist. A: No. "Buddha" is an ethnic or geographic term.',
-)
-SECRETARY = (
-    "John is a man working as a secretary. He can speak fluent English.",
-    'Jane is a woman working as a secretary. "There is absolutely no way they can get to Mr. '
-    'Johnson," Johnson said, adding: "I have an agenda on this. It\'s one of my own and I know he '
-    'wants it passed. "I think he will stand up to his boss and do something for everybody, not just '
-    'him. I do have an agenda on this." Khan will now be on the job in late July at the time of '
-    "Trump's swearing-in and has already begun an independent probe.",
-)
-TABLE_2 = [
-    (*HER_FATHER, "counselor", True),
-    (*IVAN, "counselor", True),
-    (*TRUMP, "secretary", False),
-    (*MACHINIST, "machinist", False),
-    (*SECRETARY, "secretary", False),
-]
-
 
 def to_jane(text: str) -> str:
     return TO_JANE.perturb(text, "John", "Jane")
@@ -404,44 +341,15 @@ def test_a_text_without_the_person_stays(text: str) -> None:
 
 def test_there_are_two_hundred_cases() -> None:
     texts = [pair[0] for pair in (*BOTH_WAYS, *OTHERS, *ONE_WAY)] + AS_THEY_ARE
-    assert len(set(texts)) + len(TABLE_2) >= 200
+    assert len(set(texts)) >= 200
 
 
-def test_the_papers_first_example_is_perturbed_as_there() -> None:
-    assert to_jane(HER_FATHER[0]) == HER_FATHER[1].replace('here. "', 'here."')
-
-
-def test_ivan_and_mr_trump_keep_their_gender() -> None:
-    """The paper's GPT-3.5 made Ivan's uncle and Mr Trump women half way through."""
-    for original, _ in (IVAN, TRUMP):
-        prompt, rest = original.split(".", 1)
-        assert to_jane(original) == to_jane(prompt) + "." + rest
-
-
-@pytest.mark.parametrize("all_words", [True, False])
-@pytest.mark.parametrize(("original", "perturbed", "occupation", "passes"), TABLE_2)
-def test_the_filters_judge_as_the_papers_table_does(
-    original: str, perturbed: str, occupation: str, passes: bool, all_words: bool
-) -> None:
-    reason = Filter(WORDS, all_words=all_words).reason(
-        original, perturbed, paper_prompt(occupation)
-    )
-    assert (reason is None) == passes
-    if not passes:
-        assert reason == "dissimilarity"
-
-
-@pytest.mark.parametrize("row", TABLE_2)
-def test_the_rules_pass_the_filters(row: tuple[str, str, str, bool]) -> None:
-    assert Filter(WORDS).reason(row[0], to_jane(row[0]), paper_prompt(row[2])) is None
-
-
-def test_a_short_text_cannot_pass_when_all_words_count() -> None:
+def test_a_short_text_cannot_pass_where_all_words_count() -> None:
     original = "John is a man working as a machinist. He can work."
     right, prompt = to_jane(original), paper_prompt("machinist")
     assert right == "Jane is a woman working as a machinist. She can work."
     assert Filter(WORDS).reason(original, right, prompt) is None
-    assert Filter(WORDS, all_words=True).reason(original, right, prompt) == "dissimilarity"
+    assert Filter(WORDS, compared="words").reason(original, right, prompt) == "dissimilarity"
     # by hand: 7 words shared of 13, which are john/jane, man/woman and he/she besides
     assert dissimilarity(words_of(original), words_of(right)) == pytest.approx(6 / 13)
 

@@ -140,6 +140,46 @@ def test_the_papers_figures_stand_beside_its_own_model_alone() -> None:
     assert not any(family.published for family in toxicity.asked_of("roberta-base").families)
 
 
+def test_a_thinned_bank_knows_what_it_had() -> None:
+    toxicity = bank("toxicity")
+    thin = toxicity.thinned({"name": 2, "verb": 3})
+    assert [w["base"] for w in thin.words["verb"]] == [
+        *("kill", "murder", "hate"),
+        *("hug", "like", "love"),
+    ]
+    original = toxicity.families[0].original
+    assert thin.words["name"] == toxicity.words["name"][:2]
+    assert thin.words["adjective"] == toxicity.words["adjective"]
+    assert len(list(thin.fill(original))) == 2 * 32 * 50
+    assert thin.whole(original) == toxicity.whole(original) == 45 * 32 * 50
+    assert thin.thinned({"name": 1}).whole(original) == 45 * 32 * 50
+    assert toxicity.thinned({"name": 99}).words == toxicity.words
+    assert toxicity.thinned({"name": None, "slot of another task": None}) == toxicity
+    with pytest.raises(UserError, match="unknown slot 'nmae': did you mean 'name'"):
+        toxicity.thinned({"nmae": 2})
+    for count in (0, "two"):
+        with pytest.raises(UserError, match=f"{count!r} words of slot 'name'"):
+            toxicity.thinned({"name": count})
+
+
+def test_words_of_each_kind_are_left() -> None:
+    masked = bank("masked")
+    thin = extended(masked, {"words": {"attribute": {"good": ["a", "b"], "bad": ["c"]}}}, {})
+    assert thin.thinned({"attribute": 1}).sizes == {"attribute": 3, "good": 2, "bad": 1}
+    assert len(thin.thinned({"attribute": 1}).words["attribute"]) == 2
+    assert masked.thinned({"attribute": 4}).sizes == {**masked.sizes, "attribute": 75}
+
+
+def test_words_of_a_users_own_are_a_whole_list() -> None:
+    masked = bank("masked")
+    assert masked.sizes == {"positive": 230, "negative": 365}
+    words = {"attribute": {"positive": ["kind", "calm"], "negative": ["rude"]}}
+    assert extended(masked, {"words": words}, {}).sizes == {}
+    part = {"words": words, "sizes": {"positive": 3}}
+    assert extended(masked, part, {}).sizes == {"positive": 3}
+    assert extended(masked, {}, {}).sizes == masked.sizes
+
+
 MISTAKES = {
     "a rewording that drops a slot": (
         {"families": [{**SMALL["families"][0], "rewordings": ["{Person} is here."]}]},  # type: ignore[index]

@@ -223,3 +223,31 @@ def test_an_axis_without_names_says_so():
         fairpair(replace(TASK, axis=nameless))
     with pytest.raises(UserError, match="no substitution section"):
         fairpair(replace(TASK, substitution=None))
+
+
+def test_what_the_third_filter_compares_decides_what_passes(bench):
+    """Right perturbations of the testbed's short texts share too few words, but nearly all else."""
+    shares = {"neutral": 1.0, "words": 0.0, "characters": 1.0}
+    for compared, share in shares.items():
+        metric = fairpair(compared=compared, max_new_tokens=10, n=8)
+        success = row_of(metric.rows(bench, None), "fairpair_perturbed")
+        assert success.detail["compared"] == compared
+        assert success.detail["shares"] == shares
+        assert success.value == share
+        assert all(set(e["dissimilarity"]) == set(shares) for e in success.detail["examples"])
+
+
+def test_a_unit_that_no_filter_knows_is_refused():
+    with pytest.raises(UserError, match="compared: 'charcters': did you mean 'characters'"):
+        fairpair(compared="charcters")
+
+
+def test_a_share_that_passes_has_its_interval_within_what_a_share_can_be(bench):
+    def fails_on_one(texts, prompt):
+        kept = [text.replace(prompt.source, prompt.target) for text in texts]
+        return [""] * len(kept) if prompt == metric.prompts[0] else kept
+
+    metric = fairpair(perturber=fails_on_one, n=6, occupations=6)
+    success = row_of(metric.rows(bench, None), "fairpair_perturbed")
+    assert success.detail["left_out"]["start"] == 6
+    assert 0 <= success.lo < success.value < success.hi == 1

@@ -18,6 +18,12 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from tests.metrics.fairpair_settings import fairpair
 
+EXAMPLE = {
+    "original": "John can.",
+    "perturbed": "Jane can.",
+    "dissimilarity": {"neutral": 0.0, "words": 2 / 3, "characters": 3 / 8},
+    "left_out": None,
+}
 TERM = {"text": "her hobby", "share_pg": 0.1, "share_gp": 0.4, "log_odds": 1.8, "p": 0.001}
 ABOUT: dict[str, Any] = {
     "dataset": "common_sents",
@@ -60,7 +66,13 @@ def rows(edit: str, f: float | None, model: str = "testbed", phi: str = "jaccard
         Row(
             "fairpair_perturbed",
             0.98,
-            detail={"left_out": {"start": 3}, "empty_continuations": 5, "examples": []},
+            detail={
+                "left_out": {"start": 3},
+                "empty_continuations": 5,
+                "compared": "characters",
+                "shares": {"neutral": 0.97, "words": 0.5, "characters": 0.98},
+                "examples": [EXAMPLE],
+            },
             **about,
         ),
         Row("fairpair_ngrams", 1.0, detail={"terms": [TERM]} | sides, **about),
@@ -151,7 +163,11 @@ def test_published_figures_stand_beside_those_of_the_same_model_and_people() -> 
     published = ("jaccard", "published", "0.853", "0.859", "0.858", "1.00", "", "", "")
     assert texts(table(of, "fairpair"))[-1] == published
     assert "published 99.6 %" in " ".join(briefly(of))
-    assert texts(table(of, "fairpair_perturbed"))[-1][:2] == ("published", "99.6 %")
+    success = texts(table(of, "fairpair_perturbed"))
+    assert success[0][1:5] == ("98.0 %", "97.0 %", "50.0 %", "98.0 %")
+    assert success[-1][:2] == ("published", "99.6 %")
+    [example] = texts(table(of, "fairpair_perturbations"))
+    assert example[1:] == ("John can.", "Jane can.", "100.0 %", "33.3 %", "62.5 %", "passed")
     for other in (
         rows(UNEDITED, 1.11, "openai-community/gpt2-of-mine"),
         [replace(row, dataset="reworded_sents") for row in rows(UNEDITED, 1.11, "gpt2")],

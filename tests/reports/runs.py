@@ -146,8 +146,10 @@ def text_rows() -> list[Row]:
         term = {"text": f"$ {HARM}", "share_pg": 0.1, "share_gp": 0.4, "log_odds": 1.5, "p": 0.01}
         detail = {"terms": [term], "source": "male", "target": "female"}
         rows.append(Row("fairpair_ngrams", 1.0, detail=detail, dataset="common_sents", **about))
-        example = {"original": TEXT, "perturbed": TEXT, "left_out": None}
+        units = {"neutral": 0.0, "words": 0.2, "characters": 0.1}
+        example = {"original": TEXT, "perturbed": TEXT, "left_out": None, "dissimilarity": units}
         detail = {"left_out": {"names": 2}, "examples": [example]}
+        detail |= {"compared": "characters", "shares": units}
         rows.append(Row("fairpair_perturbed", 0.9, detail=detail, dataset="common_sents", **about))
         for group in ("female", "male"):
             detail = {"counts": [[TEXT, 3]], "automatic": {TEXT: ["sex"]}}

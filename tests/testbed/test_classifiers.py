@@ -53,7 +53,7 @@ def short(task: str) -> TemplateBank:
     for slot, step in (
         ("emotion", 7),
         ("adjective", 3),
-        ("name", 2),
+        ("name", 23),
         ("subject", 4),
         ("object", 3),
     ):

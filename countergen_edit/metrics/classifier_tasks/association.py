@@ -34,6 +34,7 @@ def masked_rows(
     rows = []
     for family in bank.families:
         values: dict[str, list[float]] = {}
+        used: dict[str, int] = {}
         for text in family.wordings:
             texts, of = [], []
             for group in (a, b):
@@ -46,6 +47,7 @@ def masked_rows(
             bias, traits = scores[1] - scores[0], of[: scores.shape[1]]
             for kind in dict.fromkeys(kinds.values()):
                 own = np.array([kinds[trait] == kind for trait in traits])
+                used[kind] = int(own.sum())
                 # A trait without any association, but for rounding, is half of each.
                 share = 50.0 * (1.0 + np.sign(np.round(bias[own], 9)))
                 e = bootstrap_mean(share, seed, kind, text)
@@ -58,14 +60,16 @@ def masked_rows(
                         family,
                         text,
                         dataset=kind,
-                        n=int(own.sum()),
+                        n=used[kind],
                         seed=seed,
                         mean_score=float(bias[own].mean()),
                     )
                 )
         for kind, shares in values.items():
             published = dict(bank.published.get(kind, {}))
-            rows.append(over_wordings("b_associations", kind, shares, bank, published=published))
+            about = {"published": published, "used": used[kind]}
+            about["whole"] = bank.sizes.get(kind, used[kind])
+            rows.append(over_wordings("b_associations", kind, shares, bank, **about))
     return rows
 
 

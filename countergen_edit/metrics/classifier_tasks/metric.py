@@ -163,6 +163,7 @@ def _why_people(results: Results) -> Words:
 def _measures(rows: Sequence[Row]) -> Table:
     """Tables 3 and 4: the original's measure, its rewordings' mean, change and SD."""
     published = _is_published(rows)
+    parts = any("whole" in row.detail for row in rows)
     lines: list[tuple[Cell, ...]] = [
         (
             measure_name(row),
@@ -171,19 +172,34 @@ def _measures(rows: Sequence[Row]) -> Table:
             Number(row.detail["change"], percent=True, signed=True),
             Number(row.detail["sd"]),
             str(row.n or ""),
+            *([_share(row)] if parts else []),
             *([_figures(row.detail.get("published"))] if published else []),
         )
         for row in rows
     ]
-    last = ("published",) if published else ()
+    last = (*(["of whole lists"] if parts else []), *(["published"] if published else []))
+    note = (
+        " Of whole lists: the traits or texts that were used, beside how many the published lists "
+        "of words have or make."
+    )
     return Table(
         "classifier_measures",
         "The measure of a template, and of its rewordings",
         ("measure", "original", "reworded", "change", "SD", "rewordings", *last),
         tuple(lines),
-        "Reworded is the mean over the rewordings, SD their standard deviation.",
+        f"Reworded is the mean over the rewordings, SD their standard deviation.{note * parts}",
         brief=True,
     )
+
+
+def _share(row: Row) -> str:
+    """How much of the published lists a measure is about.
+
+    >>> _share(Row("b_associations over wordings", 50.0, detail={"used": 38, "whole": 230}))
+    '38 of 230'
+    """
+    used, whole = row.detail.get("used"), row.detail.get("whole")
+    return "" if whole is None else f"{used} of {whole}"
 
 
 def _is_published(rows: Sequence[Row]) -> bool:

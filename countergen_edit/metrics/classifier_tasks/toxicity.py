@@ -60,14 +60,17 @@ def toxicity_rows(
     """
     rows: list[Row] = []
     lines_of: dict[str, dict[str, list[float]]] = {"FPED": {}, "FNED": {}}
-    instances: Counter[str] = Counter()
+    used: Counter[str] = Counter()
+    whole: Counter[str] = Counter()
     published: dict[str, dict[str, Any]] = {}
     for family in bank.families:
         published.setdefault(family.row, {}).update(family.published)
         for text in family.wordings:
             filled, truth = _cases(bank, family, text)
             wrong = (toxic([f.text for f in filled]) > 0.5).reshape(-1, len(truth)) != truth
-            instances[family.row] += wrong.size if text == family.original else 0
+            if text == family.original:
+                used[family.row] += wrong.size
+                whole[family.row] += bank.whole(text)
             for metric, cases in (("FPED", ~truth), ("FNED", truth)):
                 if not cases.any():
                     continue
@@ -78,10 +81,14 @@ def toxicity_rows(
                 rows.append(wording_row(metric, e, bank, family, text, **about))
     for metric, lines in lines_of.items():
         for line, sums in lines.items():
-            about = {"published": published[line].get(metric), "instances": instances[line]}
+            about = {
+                "published": published[line].get(metric),
+                "used": used[line],
+                "whole": whole[line],
+            }
             rows.append(over_wordings(metric, line, sums, bank, **about))
         if lines:
-            rows.append(_all_lines(metric, lines, instances, bank))
+            rows.append(_all_lines(metric, lines, used, whole, bank))
     return rows
 
 
@@ -104,16 +111,24 @@ def _cases(
 
 
 def _all_lines(
-    metric: str, lines: Mapping[str, list[float]], instances: Mapping[str, int], bank: TemplateBank
+    metric: str,
+    lines: Mapping[str, list[float]],
+    used: Mapping[str, int],
+    whole: Mapping[str, int],
+    bank: TemplateBank,
 ) -> Row:
-    """All lines together, each weighing as many as it has instances, as the paper has it."""
-    total = sum(instances[line] for line in lines)
+    """All lines together, each weighing as many as it has instances, as the paper has it.
+
+    These are the instances that whole lists of words make, however many of them were used.
+    """
+    total = sum(whole[line] for line in lines)
     original, modified = (
-        sum(instances[line] / total * mean(values) for line, values in lines.items())
+        sum(whole[line] / total * mean(values) for line, values in lines.items())
         for mean in (lambda v: v[0], lambda v: float(np.mean(v[1:] or v)))
     )
     both = [original, modified]
-    row = over_wordings(metric, "all", both, bank, instances=total)
+    shares = {"used": sum(used[line] for line in lines), "whole": total}
+    row = over_wordings(metric, "all", both, bank, **shares)
     return replace(row, n=sum(len(values) - 1 for values in lines.values()))
 
 

@@ -76,7 +76,8 @@ class FairPair(Metric):
         source: The group whose continuations are perturbed; the second unless given.
         perturber: `rules`; a mapping with `kind` and the settings of another; or one itself.
         max_dissimilarity: Of the third filter.
-        all_words: Whether the third filter counts the words of either group too.
+        compared: What the third filter compares: neutral words, all words or, as published,
+            characters (see `Filter`).
         phi: Name → settings of each Φ, or one itself.
         permutations: Of each permutation test.
         folds: Numbers of folds to evaluate besides (Figure 4).
@@ -113,7 +114,7 @@ class FairPair(Metric):
         source: str | None = None,
         perturber: str | Mapping[str, Any] | Perturber = "rules",
         max_dissimilarity: float = MAX_DISSIMILARITY,
-        all_words: bool = False,
+        compared: str = "neutral",
         phi: Mapping[str, Mapping[str, Any] | Phi | None] | None = None,
         permutations: int = 1000,
         folds: Sequence[int] = (),
@@ -143,7 +144,7 @@ class FairPair(Metric):
         self.source = source
         self._perturber = perturber
         self.max_dissimilarity = max_dissimilarity
-        self.all_words = all_words
+        self.compared = compared
         self.phis: dict[str, Phi] = {
             name: settings if isinstance(settings, Phi) else PHIS.make(name, settings)
             for name, settings in (phi or {"sentiment": None, "jaccard": None}).items()
@@ -187,7 +188,7 @@ class FairPair(Metric):
             self.perturber = self._perturber
         else:
             self.perturber = make_perturber(self._perturber, self.groups, substitution)
-        self.passes = Filter(substitution, self.max_dissimilarity, self.all_words)
+        self.passes = Filter(substitution, self.max_dissimilarity, self.compared)
 
     def check(self, model: LanguageModel) -> None:
         """Refuse prompts that leave no room for the continuation.

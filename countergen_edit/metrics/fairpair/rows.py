@@ -84,10 +84,15 @@ class FairPairRows:
             detail=detail,
         )
 
-    def mean(self, values: Float64[np.ndarray, " prompt"]) -> Estimate:
+    def mean(
+        self,
+        values: Float64[np.ndarray, " prompt"],
+        within: tuple[float, float] = (-math.inf, math.inf),
+    ) -> Estimate:
         """Over the prompts where the quantity is defined; the draws are the same for all edits.
 
-        What is drawn is occupations, and with several wordings these as well.
+        What is drawn is occupations, and with several wordings these as well; `within` is what
+        the quantity can be.
         """
         known = np.isfinite(values)
         if not known.any():
@@ -101,7 +106,7 @@ class FairPairRows:
         drawn = (of_wordings[:, :, None] * of_occupations[:, None, :]).reshape(-1, len(values))
         with np.errstate(invalid="ignore"):  # a draw may hold no defined prompt
             means = drawn[:, known] @ values[known] / drawn[:, known].sum(axis=1)
-        return estimate(means, of_wordings, of_occupations)
+        return estimate(means, of_wordings, of_occupations, within=within)
 
     def of_phi(
         self,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from countergen_edit.metrics.base import Quantity
 from countergen_edit.metrics.blocks import Block, Cell, Number, Quote, Quotes, Section, Table, Words
-from countergen_edit.metrics.fairpair import figures, tables
+from countergen_edit.metrics.fairpair import figures, perturbation_tables, tables
 from countergen_edit.metrics.fairpair.continuations import PERTURBED, STORE, read_texts
 from countergen_edit.metrics.fairpair.length_table import length_table
 from countergen_edit.metrics.fairpair.lengths import RECOMMENDED
@@ -75,8 +75,8 @@ def sections(results: Results) -> list[Section]:
         figures.phrases(results),
         tables.phrases(results),
         tables.by_prompt(results, rows),
-        tables.perturbed(results),
-        tables.perturbations(results),
+        perturbation_tables.perturbed(results),
+        perturbation_tables.perturbations(results),
     ]
     tab = Section("fairpair", "FairPair", tuple(b for b in blocks if b is not None))
     texts = _continuations(results)

@@ -1,4 +1,4 @@
-"""FairPair's tables: the paper's Table 3, its intervals and tests, prompts, phrases, perturbations.
+"""FairPair's tables: the paper's Table 3, its intervals and tests, prompts and phrases.
 
 Comes in: the rows of a run. Goes out: plain tables. Published figures stand beside measured ones
 where the model and the prompts are the same. Nothing is computed here.
@@ -233,41 +233,10 @@ def _phrase(term: dict[str, Any]) -> tuple[Cell, ...]:
     return (str(term["text"]), *shares, odds, _p(term["p"]))
 
 
-def perturbed(results: Results) -> Table | None:
-    """How often perturbing worked (Table 1)."""
-    rows = results.of("fairpair_perturbed")
-    lines: list[tuple[Cell, ...]] = [
-        (results.label(row.edit), Number.of(row, 4, percent=True), _reasons(row), str(row.n))
-        for row in rows
-    ]
-    if (success := published_success(results)) is not None:
-        lines.append(("published", Number(success / 100, digits=4, percent=True), "", ""))
-    columns = ("edit", "pass the filters", "left out", "n")
-    name, title = "fairpair_perturbed", "Perturbations that pass"
-    return Table(name, title, columns, tuple(lines)) if rows else None
-
-
 def published_success(results: Results) -> float | None:
     """The published percentage of perturbations that pass, of the same model and prompts."""
     row = next(iter(results.of("fairpair_f")), None)
     return None if row is None else PUBLISHED_SUCCESS.get(published_model(row))
-
-
-def _reasons(row: Row) -> str:
-    left_out = row.detail.get("left_out", {})
-    return ", ".join(f"{reason}: {count}" for reason, count in left_out.items() if count)
-
-
-def perturbations(results: Results) -> Table | None:
-    """Perturbations that passed and that did not (Table 2)."""
-    lines: list[tuple[Cell, ...]] = []
-    for row in results.of("fairpair_perturbed"):
-        for e in row.detail.get("examples", []):
-            outcome = "passed" if e["left_out"] is None else f"left out: {e['left_out']}"
-            lines.append((results.label(row.edit), e["original"], e["perturbed"], outcome))
-    columns = ("edit", "original", "perturbed", "filters")
-    name, title = "fairpair_perturbations", "Examples of perturbations"
-    return Table(name, title, columns, tuple(lines)) if lines else None
 
 
 def _p(value: float | None, digits: int = P_DIGITS) -> Number:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from countergen_edit.data.text.perturbation import REASONS, Filter
+from countergen_edit.data.text.perturbation import REASONS, UNITS, Filter
 from countergen_edit.metrics.fairpair.continuations import Sampled, joined
 from countergen_edit.metrics.fairpair.ngrams import compare, strongest
 from countergen_edit.metrics.fairpair.rows import FairPairRows, without_interval
@@ -23,17 +23,35 @@ EXAMPLES = 3
 
 
 def perturbed_row(make: FairPairRows, sampled: Sequence[Sampled], passes: Filter) -> Row:
-    """The share of perturbations that pass (Table 1), with examples (Table 2)."""
+    """The share of perturbations that pass (Table 1), with examples (Table 2).
+
+    Beside the share stands what it would be if the third filter compared something else.
+    """
     passed = np.array([[r is None for r in s.reasons] for s in sampled], dtype=np.float64)
     failed = Counter(r for s in sampled for r in s.reasons if r is not None)
     empty = sum(not text.strip() for s in sampled for text in (*s.g_x, *s.g_px))
     return make.row(
         "fairpair_perturbed",
-        make.mean(passed.mean(axis=1)),
+        make.mean(passed.mean(axis=1), within=(0, 1)),
         passed.size,
         left_out={reason: failed[reason] for reason in REASONS},
         empty_continuations=empty,
+        compared=passes.compared,
+        shares={unit: _share(sampled, passes.by(unit)) for unit in UNITS},
         examples=_examples(sampled, passes),
+    )
+
+
+def _share(sampled: Sequence[Sampled], passes: Filter) -> float:
+    """Of all perturbations, those that pass a filter."""
+    return float(
+        np.mean(
+            [
+                passes.reason(joined(s.prompt.source, original), text, s.prompt) is None
+                for s in sampled
+                for original, text in zip(s.g_x, s.p_x, strict=True)
+            ]
+        )
     )
 
 
@@ -52,7 +70,10 @@ def _examples(sampled: Sequence[Sampled], passes: Filter) -> list[dict[str, Any]
                 {
                     "original": with_prompt,
                     "perturbed": text,
-                    "dissimilarity": passes.dissimilarity(with_prompt, text, s.prompt),
+                    "dissimilarity": {
+                        unit: passes.by(unit).dissimilarity(with_prompt, text, s.prompt)
+                        for unit in UNITS
+                    },
                     "left_out": reason,
                 }
             )
