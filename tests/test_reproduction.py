@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def test_every_experiment_has_an_entry_of_its_name() -> None:
 
 @pytest.mark.parametrize("entry", [e for e in ENTRIES.values() if e.command], ids=lambda e: e.name)
 def test_every_command_composes_at_the_papers_size_and_short(entry: Any) -> None:
-    for words in (entry.command.split(), *map(entry.words, entry.short)):
+    for words in (shlex.split(entry.command), *map(entry.words, entry.short)):
         with initialize_config_dir(str(conf_dir()), version_base="1.3"):
             assert compose(words[0], overrides_of(words[0], words[1:]))
 
@@ -94,7 +95,7 @@ ENTRY = {
     "shows": "what a test can run",
     "command": "cid action=audit",
     "short": {"testbed": ["names=1", "max_new_tokens=2", "lambda=[0]"]},
-    "figures": [{"what": "divergence", "rows": {"metric": "cid_divergence"}, "by": "lambda"}],
+    "figures": [{"what": "divergence", "rows": {"metric": "cid_divergence"}, "by": ["lambda"]}],
 }
 
 
@@ -161,19 +162,24 @@ item: Figure 5
 shows: the scaling of probabilities
 command: cid experiment=cid_figure_2
 short: {testbed: [names=1]}
-figures: [{what: divergence, rows: {metric: cid_divergence}, by: lambda}]
+figures: [{what: divergence, rows: {metric: cid_divergence}, by: [lambda]}]
 """
     assert entries.entry_of("tiny", yaml.safe_load(text)).words("testbed")[-1] == "names=1"
 
 
-BY_LAYER = "unedited: 0.500; layer 2: 0.250"
+OF_LAYER = Row("m", 0.25, eraser="inlp", layers=(2,))
+BY_LAYER = "unedited: 0.500; inlp layer 2: 0.250"
 TERMS = [{"text": "a"}, {"text": "b"}]
 CURVE = [[10, 0.5], [20, 0.75]]
 CELLS = [
     ({}, [Row("m", 0.95, lo=0.85, hi=1.05)], "0.950 [0.850, 1.050]"),
     ({"times": 100}, [Row("m", 0.858)], "85.8"),
-    ({"by": "layers"}, [Row("m", 0.5), Row("m", 0.25, layers=(2,))], BY_LAYER),
-    ({"by": "lambda"}, [Row("m", None, facets={"lambda": 10})], "10: undefined"),
+    (
+        {"by": ["eraser", "layers"]},
+        [Row("m", 0.5), Row("m", 0.25, layers=(2,), eraser="inlp")],
+        BY_LAYER,
+    ),
+    ({"by": ["lambda"]}, [Row("m", None, facets={"lambda": 10})], "10: undefined"),
     ({"field": "counts"}, [Row("m", 0.0, detail={"counts": [3, 0, 2]})], "3 / 0 / 2"),
     ({"field": "f", "at": 1}, [Row("m", 0.0, detail={"f": CURVE})], "10: 0.500; 20: 0.750"),
     ({"field": "f", "at": "text"}, [Row("m", 0.0, detail={"f": TERMS})], "a; b"),

@@ -32,8 +32,8 @@ class Shown:
     """Columns of `results.jsonl`, or facets, with the value that each has in ours; of test data,
     unless `split` says otherwise."""
     published: str = ""
-    by: str = ""
-    """The column or facet that tells several rows apart."""
+    by: Sequence[str] = ()
+    """The columns or facets that tell several rows apart."""
     field: str = ""
     """What of a row's detail is shown; empty shows the row's value and its interval."""
     at: int | str | None = None

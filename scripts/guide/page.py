@@ -98,13 +98,14 @@ def cell(figure: Shown, rows: Sequence[Row]) -> str:
     )
 
 
-def _label(row: Row, by: str) -> str:
-    if not by:
-        return ""
-    value = getattr(row, by) if by in COLUMNS else row.facets.get(by, "")
-    if by == "layers":
-        return f"layer {', '.join(map(str, value))}:" if value else "unedited:"
-    return f"{value}:" if value != "" else "unedited:"
+def _label(row: Row, by: Sequence[str]) -> str:
+    values = (getattr(row, key) if key in COLUMNS else row.facets.get(key) for key in by)
+    words = [
+        f"layer {', '.join(map(str, value))}" if isinstance(value, tuple) else str(value)
+        for value in values
+        if value not in ("", (), None)
+    ]
+    return f"{' '.join(words) or 'unedited'}:" if by else ""
 
 
 def _figure(figure: Shown, row: Row, rows: int) -> str:
