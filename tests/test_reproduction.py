@@ -182,6 +182,7 @@ CELLS = [
     ({"by": ["lambda"]}, [Row("m", None, facets={"lambda": 10})], "10: undefined"),
     ({"field": "counts"}, [Row("m", 0.0, detail={"counts": [3, 0, 2]})], "3 / 0 / 2"),
     ({"field": "f", "at": 1}, [Row("m", 0.0, detail={"f": CURVE})], "10: 0.500; 20: 0.750"),
+    ({"field": "f", "at": 1}, [Row("m", 0.0, detail={"f": []})], "none"),
     ({"field": "f", "at": "text"}, [Row("m", 0.0, detail={"f": TERMS})], "a; b"),
 ]
 

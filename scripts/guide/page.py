@@ -124,6 +124,8 @@ def _of_detail(value: Any, figure: Shown) -> str:
         return number(value * figure.times)
     if not isinstance(value, Sequence) or isinstance(value, str):
         return "undefined" if value is None else str(value)
+    if not value:
+        return "none"
     if figure.at is None:
         return " / ".join(_of_detail(item, figure) for item in value)
     items = []
