@@ -15,9 +15,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from guide.entries import DOCS, MODELS, read_papers
+from guide.entries import DOCS, MODELS, Paper, read_papers
 from guide.page import page
-from guide.runs import is_current, read_records, run, write_records
+from guide.runs import Records, is_current, read_records, run, write_records
 
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.writing import whole
@@ -51,9 +51,15 @@ def main(words: Sequence[str]) -> int:
                 continue
             records = read_records() | {(name, column): record}  # others may have written too
             write_records(records)
+            write_page(papers, records)
+    write_page(papers, records)
+    return int(failed)
+
+
+def write_page(papers: Sequence[Paper], records: Records) -> None:
+    """Write the guide, whole or not at all."""
     with whole(DOCS / "reproduction.md") as temporary:
         temporary.write_text(page(papers, records), "utf-8")
-    return int(failed)
 
 
 if __name__ == "__main__":
