@@ -101,7 +101,11 @@ def cell(figure: Shown, rows: Sequence[Row]) -> str:
 def _label(row: Row, by: Sequence[str]) -> str:
     values = (getattr(row, key) if key in COLUMNS else row.facets.get(key) for key in by)
     words = [
-        f"layer {', '.join(map(str, value))}" if isinstance(value, tuple) else str(value)
+        f"layer {', '.join(map(str, value))}"
+        if isinstance(value, tuple)
+        else f"{value:g}"
+        if isinstance(value, float)
+        else str(value)
         for value in values
         if value not in ("", (), None)
     ]
@@ -127,7 +131,7 @@ def _of_detail(value: Any, figure: Shown) -> str:
     if not value:
         return "none"
     if figure.at is None:
-        return " / ".join(_of_detail(item, figure) for item in value)
+        return " / ".join(f"{item * figure.times:g}" for item in value)
     items = []
     for item in value:
         shown = _of_detail(item[figure.at], figure)
@@ -138,10 +142,10 @@ def _of_detail(value: Any, figure: Shown) -> str:
 def number(value: float) -> str:
     """Three digits behind the point, fewer where more stand before it.
 
-    >>> number(1.0), number(85.83), number(1234.5), number(30)
-    ('1.000', '85.8', '1234', '30')
+    >>> number(1.0), number(85.83), number(1234.5), number(5.0)
+    ('1.000', '85.8', '1234', '5')
     """
-    if isinstance(value, int):
-        return str(value)
+    if float(value).is_integer() and abs(value) > 1:
+        return f"{value:.0f}"
     digits = 3 if abs(value) < 10 else 1 if abs(value) < 1000 else 0
     return f"{value:.{digits}f}"
