@@ -1,0 +1,70 @@
+"""Run what the papers' tables and figures need, and write docs/reproduction.md.
+
+    python scripts/reproduction.py [testbed] [real=DIRECTORY] [ENTRY …]
+
+Without a column nothing is run: the page is written from the records of earlier runs. `testbed`
+runs the entries that have no current record on the shipped model, `real=DIRECTORY` on the directory
+that `make real` builds; names of entries run these alone. What was stopped goes on. An entry is a
+few lines of docs/reproduction/PAPER.yaml. Refused, in one line and with exit code 2: an unknown
+word, an entry that is not written as it must be. Ends with 1 where a command failed; the others are
+run all the same.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from guide.entries import DOCS, MODELS, Paper, read_papers
+from guide.page import page
+from guide.runs import Records, is_current, read_records, run, write_records
+
+from countergen_edit.errors import UserError, unknown
+from countergen_edit.writing import whole
+
+
+def main(words: Sequence[str]) -> int:
+    """Run what is asked for and was not yet run, and write the page."""
+    papers = read_papers()
+    entries = {name: entry for paper in papers for name, entry in paper.entries.items()}
+    models, chosen = {}, []
+    for word in words:
+        column, _, directory = word.partition("=")
+        if column in MODELS:
+            models[column] = directory or MODELS[column]
+        elif word in entries:
+            chosen.append(word)
+        else:
+            raise unknown("column or entry", word, [*MODELS, *entries])
+    records, failed = read_records(), False
+    for column in models:
+        for name in chosen or entries:
+            entry = entries[name]
+            if column not in entry.short or is_current(records.get((name, column)), entry, column):
+                continue
+            print(f"{column}: {entry.name}", flush=True)
+            try:
+                record = run(entry, column, models)
+            except UserError as error:
+                print(f"error: {error}", file=sys.stderr, flush=True)
+                failed = True
+                continue
+            records = read_records() | {(name, column): record}  # others may have written too
+            write_records(records)
+            write_page(papers, records)
+    write_page(papers, records)
+    return int(failed)
+
+
+def write_page(papers: Sequence[Paper], records: Records) -> None:
+    """Write the guide, whole or not at all."""
+    with whole(DOCS / "reproduction.md") as temporary:
+        temporary.write_text(page(papers, records), "utf-8")
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
