@@ -17,6 +17,7 @@ from typing import ClassVar, Literal, TypeVar
 import numpy as np
 from jaxtyping import Float64
 
+from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.errors import UserError
@@ -24,7 +25,7 @@ from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.models import LanguageModel
+from countergen_edit.models import Asked, LanguageModel
 from countergen_edit.registry import Registry
 
 Kind = Literal["bias", "cost", "other"]
@@ -74,6 +75,9 @@ class Metric(ABC):
     is_of_edits: ClassVar[bool] = False
     """Whether it says only what edits do: of a model that is not edited it has nothing to say."""
 
+    reads_logits: ClassVar[bool] = False
+    """Whether it takes whole next-token distributions, which a model on a server does not give."""
+
     name: str = ""
     """The metric's name in this run."""
     task: Task
@@ -103,6 +107,10 @@ class Metric(ABC):
         Raises:
             UserError: with what to change.
         """
+
+    def asks(self) -> Asked:
+        """What it asks a model that is not edited, so that the price is known before: test data."""
+        return scoring(self.task.test)
 
     @abstractmethod
     def rows(
@@ -168,6 +176,12 @@ class Metric(ABC):
     def caveats(cls, results: Results) -> list[str]:
         """How sure its figures are; said after all that was found."""
         return []
+
+
+def scoring(sets: Sequence[CounterfactualSet]) -> Asked:
+    """Every output after every prompt of some sets."""
+    samples = [sample for data in sets for sample in data.samples]
+    return Asked(tuple((v.text, o) for s in samples for v in s.variations for o in s.outputs))
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ from countergen_edit.metrics.cid.statistics import Resampling, fraction_rows
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, estimate
-from countergen_edit.models import LanguageModel, check_contrasts
+from countergen_edit.models import Asked, LanguageModel, check_contrasts
 
 AUTOMATIC = "cid_biased_fraction_automatic"
 RATED_BY_LEXICON = {"rated_by": "lexicon, automatically; no person has rated"}
@@ -136,6 +136,14 @@ class Cid(Metric):
             [c.about.strength for c in contrasts],
             max_new_tokens=self.max_new_tokens,
             top_k=self.top_k,
+        )
+
+    def asks(self) -> Asked:
+        """Every prompt of every contrast, up to the end of its sentence."""
+        return Asked(
+            continued=tuple(c.prompt for c in contrasts_of(self.data, self.strengths)),
+            max_new_tokens=self.max_new_tokens,
+            sentence=True,
         )
 
     def continuations(self, bench: Bench, edit: NamedEdit | None) -> list[Continuation]:
