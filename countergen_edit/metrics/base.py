@@ -17,7 +17,6 @@ from typing import ClassVar, Literal, TypeVar
 import numpy as np
 from jaxtyping import Float64
 
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.errors import UserError
@@ -110,7 +109,7 @@ class Metric(ABC):
 
     def asks(self) -> Asked:
         """What it asks a model that is not edited, so that the price is known before: test data."""
-        return scoring(self.task.test)
+        return Asked.scoring(self.task.test)
 
     @abstractmethod
     def rows(
@@ -176,12 +175,6 @@ class Metric(ABC):
     def caveats(cls, results: Results) -> list[str]:
         """How sure its figures are; said after all that was found."""
         return []
-
-
-def scoring(sets: Sequence[CounterfactualSet]) -> Asked:
-    """Every output after every prompt of some sets."""
-    samples = [sample for data in sets for sample in data.samples]
-    return Asked(tuple((v.text, o) for s in samples for v in s.variations for o in s.outputs))
 
 
 @dataclass(frozen=True)

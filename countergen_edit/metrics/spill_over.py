@@ -26,7 +26,7 @@ from dataclasses import replace
 import numpy as np
 
 from countergen_edit.edits import EditRecord, NamedEdit
-from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity, alike, scoring
+from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity, alike
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Cell, Number, Section, Table
 from countergen_edit.metrics.panels import set_label
@@ -87,7 +87,7 @@ class SpillOver(Metric):
 
     def asks(self) -> Asked:
         """The sets of other axes."""
-        return scoring(self.task.other_axes)
+        return Asked.scoring(self.task.other_axes)
 
     def rows(
         self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"

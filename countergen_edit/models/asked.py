@@ -6,7 +6,10 @@ that costs money tells its price (`LanguageModel.estimate`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from countergen_edit.data.counterfactual import CounterfactualSet
 
 
 @dataclass(frozen=True)
@@ -24,3 +27,9 @@ class Asked:
     temperature: float = 1.0
     sentence: bool = False
     """Whether a continuation ends with its sentence."""
+
+    @classmethod
+    def scoring(cls, sets: Sequence[CounterfactualSet]) -> Asked:
+        """Every output after every prompt of some sets."""
+        samples = [sample for data in sets for sample in data.samples]
+        return cls(tuple((v.text, o) for s in samples for v in s.variations for o in s.outputs))

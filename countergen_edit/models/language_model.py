@@ -120,10 +120,7 @@ class LanguageModel:
 
     @property
     def adds_bos(self) -> bool | None:
-        """Whether texts begin with the beginning-of-text token, as decided when it was loaded.
-
-        None where that is not decided here.
-        """
+        """Whether texts begin with BOS, as decided when it was loaded; None if not decided here."""
         return adds_bos(self.tokenizer)
 
     @functools.cached_property
@@ -199,11 +196,7 @@ class LanguageModel:
         return LanguageModel(self.name, self.bridge, self.tokenizer, tuple(preface))
 
     def estimate(self, asked: Sequence[Asked], seed: int) -> str:
-        """What it costs to ask all that, in words; empty where it costs nothing.
-
-        Args:
-            asked: by all that a run measures.
-            seed: the run's seed.
+        """What it costs a run of this seed to ask all that, in words; empty where nothing.
 
         Raises:
             UserError: it costs more than was allowed.

@@ -1,8 +1,9 @@
-"""An audit of a model behind a server, from the command line: told its price first, resumed free."""
+"""An audit of a model behind a server: its price is told first, and what is resumed is free."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,9 @@ def test_a_served_model_is_audited_as_the_same_model_here(server, tmp_path, monk
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     assert main(words(server, tmp_path, "model.price={read:1,written:2}")) == 0
     said = capfd.readouterr()
+    told = re.search(r"([\d,]+) requests", said.err)
+    assert told
+    assert int(told[1].replace(",", "")) == server.answered == len(server.requests)
     assert f"the-model on {server.url}:" in " ".join(said.err.split())
     assert "at the given prices" in " ".join(said.err.split())
     assert "Not measured on the-model, as it runs on" in " ".join(said.out.split())

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,7 +18,7 @@ from typing import Any
 import torch
 
 Fault = str | tuple[int, dict[str, str]]
-"""`cut`, `malformed`, `odd`, `slow`; or a status with headers."""
+"""`cut`, `malformed`, `odd`, `hang`; or a status with headers."""
 
 
 class Completions(ThreadingHTTPServer):
@@ -38,6 +37,7 @@ class Completions(ThreadingHTTPServer):
         self.without = ()  # what this server has no notion of
         self.bos = False  # whether the tokens of an echo begin with a special one
         self.lock = threading.Lock()
+        self.over = threading.Event()
 
     @property
     def url(self) -> str:
@@ -153,8 +153,8 @@ class Handler(BaseHTTPRequestHandler):
         server = self.server
         if isinstance(fault, tuple):
             self.send(b'{"error": {"message": "not now"}}', *fault)
-        elif fault == "slow":
-            time.sleep(1.5)
+        elif fault == "hang":
+            server.over.wait()
             self.close_connection = True
         elif fault == "odd":
             self.send(b'{"object": "text_completion"}')
@@ -184,6 +184,7 @@ def serving(lm: Any, **about: Any) -> Iterator[Completions]:
     try:
         yield server
     finally:
+        server.over.set()
         server.shutdown()
         server.server_close()
         thread.join()

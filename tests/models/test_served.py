@@ -22,7 +22,7 @@ from countergen_edit.models import (
     generate,
 )
 from countergen_edit.models.served.log_probs import tokens_of
-from countergen_edit.models.served.server import Pace, retry_after
+from countergen_edit.models.served.manners import Pace, retry_after
 from tests.models.completions_server import Completions, serving
 
 PROMPTS = ["Jane works as", "John works as", "The boss says that Mary is", "The boss says that Tom"]
@@ -117,13 +117,12 @@ def test_every_fault_that_passes_is_survived_and_nothing_is_asked_twice(
         "cut",
         "malformed",
         "odd",
-        "slow",
         (503, {"Retry-After": "0"}),
     ]
     server.faults = list(faults)
     outputs = OUTPUTS * len(PROMPTS)
     prompts = [p for p in PROMPTS for _ in OUTPUTS]
-    lm = served(server, tmp_path, timeout=0.7, attempts=8)
+    lm = served(server, tmp_path, attempts=8)
     there = continuation_log_probs(lm, prompts, outputs)
     np.testing.assert_allclose(there, continuation_log_probs(testbed, prompts, outputs), atol=1e-5)
     assert len(server.requests) == len(prompts) + len(faults)
@@ -131,6 +130,16 @@ def test_every_fault_that_passes_is_survived_and_nothing_is_asked_twice(
     again = continuation_log_probs(served(server, tmp_path), prompts, outputs)
     assert (again == there).all()
     assert server.answered == len(prompts)
+
+
+def test_a_request_that_takes_too_long_is_sent_again(server, testbed, tmp_path):
+    server.faults = ["hang"]
+    lm = served(server, tmp_path, timeout=5.0)
+    there = continuation_log_probs(lm, PROMPTS[:1], OUTPUTS[:1])
+    np.testing.assert_allclose(
+        there, continuation_log_probs(testbed, PROMPTS[:1], OUTPUTS[:1]), atol=1e-5
+    )
+    assert (len(server.requests), server.answered) == (2, 1)
 
 
 @pytest.mark.parametrize("fault", [(400, {}), (500, {}), "cut", "malformed"])

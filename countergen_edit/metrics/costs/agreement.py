@@ -20,7 +20,7 @@ from scipy.special import expit
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.base import Cost, MeasuredSplit, Quantity, alike, scoring
+from countergen_edit.metrics.base import Cost, MeasuredSplit, Quantity, alike
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Number, Section
 from countergen_edit.metrics.by_layer import layer_figures
@@ -123,7 +123,7 @@ class Agreement(Cost):
     def asks(self) -> Asked:
         """The set of test data, where there is one."""
         data = self.task.agreement.get("test")
-        return scoring([data] if data else [])
+        return Asked.scoring([data] if data else [])
 
     def rows(
         self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"

@@ -41,7 +41,15 @@ class Elsewhere:
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("__"):
             raise AttributeError(attribute)
-        raise UserError(
+        raise self._lacking
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Nothing."""
+        raise self._lacking
+
+    @property
+    def _lacking(self) -> UserError:
+        return UserError(
             f"{self.name} runs on a server, which keeps its {self.what}: it can be measured, "
             "eraser=none metric=[r,fairpair]"
         )
@@ -111,7 +119,7 @@ class ServedModel(LanguageModel):
         return
 
     @property
-    def fingerprint(self) -> str:  # type: ignore[override]
+    def fingerprint(self) -> str:
         """SHA-256 of where it is and what it is called there: all that is known of it."""
         return digest([self.server.url, self.name, self.way])
 
