@@ -119,7 +119,7 @@ def measure(
     whole = measuring(study, "test", None) if quick else Work()
     # How fast a model is that runs elsewhere is not known from here.
     pace = partial(try_reading, study) if quick and not model.no_activations else None
-    with units(folder, pace=pace, about=reading(study)) as run:
+    with units(folder, pace=pace, about=reading(study) if pace else "") as run:
         run.expect(whole)
         for metric in study.metrics:
             run(

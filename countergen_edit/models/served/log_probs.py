@@ -82,7 +82,8 @@ def tokens_of(way: str, choice: Mapping[str, Any], text: str, name: str) -> list
     """
     _, read = READERS[way]
     key = "logprobs" if way == "echo" else "prompt_logprobs"
-    if not choice.get(key):
+    said = choice.get(key)
+    if not said or (isinstance(said, Mapping) and not said.get("tokens")):
         raise UserError(
             f"{name} is served without log-probabilities of a prompt (no {key!r} in the answer): "
             f"try model.log_probs={'prompt' if way == 'echo' else 'echo'}, or measure what it "
