@@ -260,6 +260,8 @@ def test_what_a_server_does_not_give_is_refused_in_one_line(server, tmp_path):
     server.without = ("logprobs",)
     with pytest.raises(UserError, match=r"without log-probabilities.*model\.log_probs=prompt"):
         continuation_log_probs(lm, ["Jane works"], [" now"])
+    with pytest.raises(UserError, match="without log-probabilities"):
+        tokens_of("echo", {"logprobs": {"content": [{"token": " now"}]}}, "Jane works now", "m")
     server.without = ()  # what lacked them was not kept
     assert continuation_log_probs(lm, ["Jane works"], [" as"]).shape == (1,)
 
