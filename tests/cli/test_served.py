@@ -73,7 +73,7 @@ def test_a_served_model_is_audited_as_the_same_model_here(server, tmp_path, monk
     for dataset, row in own.items():
         assert there[dataset].value == pytest.approx(row.value, abs=1e-5)
     assert any(row.metric.startswith("fairpair_") for row in rows)
-    assert {row.value for row in of(rows, "cid_divergence")} == {None}
+    assert not of(rows, "cid_divergence")  # which no server tells
     assert of(rows, "cid_continuations")
 
     kept = [p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()]

@@ -176,6 +176,8 @@ class Cid(Metric):
         rows = []
         for strength in self.strengths:
             now, then = ([i for i in x if i.strength == strength] for x in (items, before))
+            if all(math.isnan(i.divergence) for i in now):
+                continue  # a model on a server does not say it
             after = draws.means(now, [i.divergence for i in now])
             values: dict[str, Estimate] = {
                 "cid_divergence": estimate(after, *draws.drawn, within=(0, math.log(2)))
