@@ -278,8 +278,7 @@ def load_run(path: Path | str, model: LanguageModel | None = None) -> Run:
 
 def with_truth(model: LanguageModel, task: Task) -> Task:
     """The task with what was planted in the model, where its own directory says so."""
-    place = getattr(model.bridge.original_model.config, "_name_or_path", "")
-    truth = truth_in(Path(place)) if place else None
+    truth = truth_in(Path(model.directory)) if model.directory else None
     if truth is None or task.planted:
         return task
     return task.with_truth(truth.planted_r(task.groups), truth.planted_effect(task.groups))

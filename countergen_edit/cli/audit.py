@@ -8,6 +8,7 @@ from typing import Any
 from countergen_edit import api
 from countergen_edit.cli.printing import say, show
 from countergen_edit.cli.settings import command_line, effort, study_settings
+from countergen_edit.experiments.unedited import lacking
 from countergen_edit.metrics.base import Cost, Metric
 from countergen_edit.models import LanguageModel
 
@@ -48,8 +49,9 @@ def without_costs(metrics: Mapping[str, Metric], model: LanguageModel) -> dict[s
     left_out = [
         name
         for name, metric in metrics.items()
-        if model.is_encoder_decoder and isinstance(metric, Cost) and not metric.is_generating
+        if isinstance(metric, Cost) and lacking(model, metric)
     ]
     if left_out:
-        say([f"Not measured, as {model.name} is an encoder-decoder model: {', '.join(left_out)}."])
+        why = model.no_likelihoods or model.no_activations
+        say([f"Not measured on {model.name}, {why}: {', '.join(left_out)}."])
     return {name: metric for name, metric in metrics.items() if name not in left_out}

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from countergen_edit.cli.models import ModelSettings, ServedSettings, model_settings, told
 from countergen_edit.cli.printing import console, say, show
-from countergen_edit.cli.settings import ModelSettings, command_line, integer, make_settings
+from countergen_edit.cli.settings import command_line, integer
 from countergen_edit.conf_path import config_of
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.task import Task
@@ -35,6 +36,7 @@ from countergen_edit.metrics.cid.metric import Cid
 from countergen_edit.metrics.cid.perturbations import perturbations
 from countergen_edit.metrics.cid.similarity import SentenceEmbedding
 from countergen_edit.models import LanguageModel
+from countergen_edit.models.progress import announce
 from countergen_edit.reports.render.terminal import print_table
 from countergen_edit.reports.run import open_run
 
@@ -53,7 +55,7 @@ class CidSettings:
     """All settings that rows depend on."""
     run_dir: str | None
     action: str
-    model: ModelSettings
+    model: ModelSettings | ServedSettings
     task: Task
     prompts: tuple[str, ...]
     strengths: tuple[float, ...]
@@ -105,10 +107,10 @@ def cid_settings(config: Mapping[str, Any]) -> CidSettings:
     )
     return CidSettings(
         config={key: value for key, value in config.items() if key != "run_dir"}
-        | {"axis": content},
+        | {"axis": content, "model": told(config["model"])},
         run_dir=config["run_dir"],
         action=action,
-        model=make_settings(ModelSettings, "model", config["model"]),
+        model=model_settings(config["model"]),
         task=task,
         prompts=tuple(map(str, _several("prompts", config["prompts"]))),
         strengths=strengths,
@@ -187,6 +189,8 @@ def _audit(settings: CidSettings) -> None:
     edit = settings.edit
     model = settings.model.load()
     settings.metric.check(model)
+    if costs := model.estimate([settings.metric.asks()], settings.seed):
+        announce(costs)
     folder = _folder(settings, model)
     template_audit(model, settings.metric, edit, folder, settings.seed)
     show(open_run(folder.path))

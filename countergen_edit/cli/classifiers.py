@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from countergen_edit.cli.models import ModelSettings, make_settings
 from countergen_edit.cli.printing import show
-from countergen_edit.cli.settings import ModelSettings, command_line, integer, make_settings
+from countergen_edit.cli.settings import command_line, integer
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.data.template_files import load_bank
 from countergen_edit.experiments.classifiers import classifier_audit

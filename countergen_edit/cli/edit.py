@@ -7,14 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from countergen_edit import api
+from countergen_edit.cli.models import ModelSettings, make_settings
 from countergen_edit.cli.printing import say, show
 from countergen_edit.cli.saving import SAVING, SaveSettings, save_settings
-from countergen_edit.cli.settings import (
-    ModelSettings,
-    command_line,
-    make_settings,
-    study_settings,
-)
+from countergen_edit.cli.settings import command_line, study_settings
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.reports.closing import about
 from countergen_edit.reports.run import Run

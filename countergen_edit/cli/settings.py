@@ -8,11 +8,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from countergen_edit import api
+from countergen_edit.cli.models import (
+    ModelSettings,
+    ServedSettings,
+    make_settings,
+    model_settings,
+    told,
+)
 from countergen_edit.cli.printing import say
 from countergen_edit.conf_path import config_of
 from countergen_edit.data.task import Task
@@ -23,30 +30,13 @@ from countergen_edit.experiments.cells import FITTED, Fitted
 from countergen_edit.experiments.fit_data import POSITIONS, SINKS, Positions, Sinks
 from countergen_edit.experiments.halving import EFFORTS, Effort
 from countergen_edit.metrics.base import METRICS, Metric
-from countergen_edit.models import Bos, LanguageModel, Scratch, split_names, written
+from countergen_edit.models import LanguageModel, Scratch, split_names, written
 
-T = TypeVar("T")
 PLACES = ("run_dir", "scratch")
 """Settings that no row depends on."""
 WRITTEN = "written"
 """The neutral text that the model itself writes."""
 Content = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class ModelSettings:
-    """Which model, where and how precise."""
-
-    name: str
-    device: str
-    dtype: str
-    device_map: str | None
-    revision: str | None
-    bos: Bos
-
-    def load(self) -> LanguageModel:
-        """The model."""
-        return api.load(**asdict(self))
 
 
 @dataclass(frozen=True)
@@ -65,7 +55,7 @@ class EditSettings:
 class StudySettings:
     """Everything an experiment is told, whatever it does."""
 
-    model: ModelSettings
+    model: ModelSettings | ServedSettings
     axis: Content
     data: Content
     texts: Content
@@ -134,13 +124,14 @@ def study_settings(config: Content, without: Collection[str] = ()) -> StudySetti
     if groups is not None and (not isinstance(groups, list) or len(groups) != 2):
         raise UserError(f"groups={groups!r}: name two groups, such as groups=[female,male]")
     contents = {group: config_of(group, config[group]) for group in ("axis", "data", "texts")}
+    contents["model"] = told(config["model"])
     # A group of which nothing is chosen is there or not by how that was written.
     kept = {k: v for k, v in config.items() if k not in (*PLACES, *without) and v != {}}
     metrics = config.get("metric") or {}
     if not metrics:
         raise UserError("there is no metric: name at least one, such as metric=r")
     return StudySettings(
-        model=make_settings(ModelSettings, "model", config["model"]),
+        model=model_settings(config["model"]),
         axis=contents["axis"],
         data=contents["data"],
         texts=contents["texts"],
@@ -177,22 +168,6 @@ def require_single_token_names(model: LanguageModel, task: Task) -> None:
                     f"{model.name!r} ({tokens}); choose another name, or set "
                     "data.single_token_names=false"
                 )
-
-
-def make_settings(cls: type[T], section: str, content: Content) -> T:
-    """A settings class filled from a section of the config.
-
-    Raises:
-        UserError: a key is unknown or missing.
-    """
-    names = [f.name for f in fields(cls)]  # type: ignore[arg-type]
-    for key in content:
-        if key not in names:
-            raise unknown(f"{section} setting", key, names)
-    for name in names:
-        if name not in content:
-            raise UserError(f"{section}.{name} is missing from the configuration")
-    return cls(**content)
 
 
 def integer(key: str, value: Any) -> int:

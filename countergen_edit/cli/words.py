@@ -30,6 +30,10 @@ PATHS = (
     "directory", "similarity",
 )  # fmt: skip
 """Settings that hold a path or a name, which stands for itself."""
+MODEL_NAMES = ("model.name", "model.served_name", "model.cache")
+"""Settings of a model that hold one."""
+SERVED = ("http://", "https://")
+"""How the address of a server begins that runs a model."""
 TEXTS = ("prompts", "templates", "runs", "raters")
 """Settings that hold several such."""
 NONE = "none"
@@ -67,6 +71,8 @@ def as_overrides(command: str, word: str) -> list[str]:
     ['model=any', "model.name='/models/mine'"]
     >>> as_overrides("debias", "model=mine.Q4_1.gguf")
     ['model=any', "model.name='mine.Q4_1.gguf'"]
+    >>> as_overrides("audit", "model=http://127.0.0.1:8000/v1")
+    ['model=served', "model.name='http://127.0.0.1:8000/v1'"]
     >>> as_overrides("audit", "data=pairs.jsonl")
     ['data=prompts', "data.test=[{source:jsonl,path:'pairs.jsonl'}]"]
     >>> as_overrides("audit", "axis=mine.yaml")
@@ -79,6 +85,8 @@ def as_overrides(command: str, word: str) -> list[str]:
     key, sets, value = word.partition("=")
     if not sets or not value:
         return [word]
+    if key == "model" and value.startswith(SERVED):
+        return ["model=served", f"model.name={literal(value)}"]
     if key == "model" and not (conf_dir() / "model" / f"{value}.yaml").is_file():
         return ["model=any", f"model.name={literal(value)}"]
     if key in ("axis", "data") and value.endswith(CONFIG_FILES):
@@ -94,7 +102,7 @@ def as_overrides(command: str, word: str) -> list[str]:
         return _several(command, key, value)
     if key in TEXTS:
         return [f"{key}={_without_interpolation(value)}"]
-    if key in (*PATHS, "model.name", "texts.neutral") and value != "null" and value[0] not in "'\"":
+    if key in (*PATHS, *MODEL_NAMES, "texts.neutral") and value != "null" and value[0] not in "'\"":
         return [f"{key}={literal(value)}"]
     return [word]
 

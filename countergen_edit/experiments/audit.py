@@ -87,7 +87,7 @@ class Audit:
                 "there are none: name one, such as eraser=rlace"
             )
         if not self.erasers:
-            check_unedited(model, self.task, self.metrics)
+            check_unedited(model, self.task, self.metrics, self.seed)
             return
         if self.layers is None and not self.task.validation:
             raise UserError("edit.layers=best needs a set under data.validation; or name a layer")

@@ -31,9 +31,9 @@ def check_study(
 
     Raises:
         UserError: the task lacks what is needed; an eraser's settings are none; the model only
-            generates, or has no such site or layer; a prompt with its output is longer than the
-            model's context; the groups are the same wherever erasers would be fitted; or a metric
-            finds what it cannot work with.
+            generates or runs elsewhere, or has no such site or layer; a prompt with its output is
+            longer than the model's context; the groups are the same wherever erasers would be
+            fitted; or a metric finds what it cannot work with.
     """
     if not metrics:
         raise UserError("there is no metric: name at least one, such as metric=r")
@@ -43,10 +43,10 @@ def check_study(
         raise UserError(
             "there is no eraser, and so no edit: name at least one, such as eraser=rlace"
         )
-    if model.is_encoder_decoder:
+    if model.no_activations:
         raise UserError(
-            f"nothing is fitted on {model.name}, as it is an encoder-decoder model: measure it as "
-            f"it is, eraser=none metric=[{','.join(generating())}]"
+            f"nothing is fitted on {model.name}, {model.no_activations}: measure it as it is, "
+            f"eraser=none metric=[{','.join(generating())}]"
         )
     if not task.fit:
         raise UserError("there are no fitting sets: name at least one under data.fit")

@@ -2,8 +2,7 @@
 
 Comes in: a model, a task and metrics. Goes out: rows, the same as an audit with erasers has of the
 unedited model. Nothing is fitted, chosen or searched, so that no validation figures are taken and
-sets to fit on and to keep are left alone. Refused: a metric that needs likelihoods, of a model that
-only generates.
+sets to fit on and to keep are left alone. Refused: a metric that takes what a model does not give.
 """
 
 from __future__ import annotations
@@ -22,7 +21,8 @@ from countergen_edit.experiments.study import Study
 from countergen_edit.experiments.units import units
 from countergen_edit.experiments.work import Work, measuring
 from countergen_edit.metrics.base import METRICS, Metric, generating
-from countergen_edit.models import LanguageModel, encode
+from countergen_edit.models import LanguageModel, lengths
+from countergen_edit.models.progress import announce
 
 T = TypeVar("T")
 
@@ -60,29 +60,42 @@ def of_models(metrics: Sequence[Metric]) -> list[Metric]:
     return kept
 
 
-def check_unedited(model: LanguageModel, task: Task, metrics: Sequence[Metric]) -> None:
-    """Find what would stop the measuring half way, before a run folder is made.
+def lacking(model: LanguageModel, metric: Metric) -> str:
+    """What a metric takes that a model does not give, and why not; empty where it gives all."""
+    if model.no_likelihoods and not metric.is_generating:
+        return f"likelihoods of texts, which {model.name} does not give, {model.no_likelihoods}"
+    if model.no_activations and metric.reads_logits:
+        return f"whole distributions, which {model.name} does not give, {model.no_activations}"
+    return ""
+
+
+def check_unedited(
+    model: LanguageModel, task: Task, metrics: Sequence[Metric], seed: int = 0
+) -> None:
+    """Find what would stop the measuring half way, before a run folder is made; say what it costs.
 
     Raises:
-        UserError: there is no metric or no test set; the model only generates, and a metric needs
-            likelihoods; a prompt with its output is longer than the model's context; or a metric
-            finds what it cannot work with.
+        UserError: there is no metric or no test set; the model does not give what a metric takes;
+            a prompt with its output is longer than the model's context; a metric finds what it
+            cannot work with; or asking the model costs more than was allowed.
     """
     if not metrics:
         raise UserError("there is no metric: name at least one, such as metric=r")
     if not task.test:
         raise UserError("there are no test sets: name at least one under data.test")
-    scoring = [metric for metric in metrics if not metric.is_generating]
-    if scoring and model.is_encoder_decoder:
-        raise UserError(
-            f"metric={_called(scoring[0])} needs likelihoods of texts, which {model.name} does not "
-            "give, as it is an encoder-decoder model: those that can be measured on it are "
-            f"metric=[{','.join(generating())}]"
-        )
-    for data in task.every_set if scoring else ():
-        encode(model, [v.text + o for s in data.samples for v in s.variations for o in s.outputs])
     for metric in metrics:
-        metric.bound(task).check(model)
+        if lack := lacking(model, metric):
+            raise UserError(
+                f"metric={_called(metric)} needs {lack}: those that can be measured on it are "
+                f"metric=[{','.join(generating())}]"
+            )
+    for data in task.every_set if any(not metric.is_generating for metric in metrics) else ():
+        lengths(model, [v.text + o for s in data.samples for v in s.variations for o in s.outputs])
+    own = [metric.bound(task) for metric in metrics]
+    for metric in own:
+        metric.check(model)
+    if costs := model.estimate([metric.asks() for metric in own], seed):
+        announce(costs)
 
 
 def _called(metric: Metric) -> str:
@@ -104,8 +117,9 @@ def measure(
     study = Study(model, task, metrics, folder, sites=(), seed=seed)
     quick = [metric for metric in study.metrics if not metric.is_slow]
     whole = measuring(study, "test", None) if quick else Work()
-    pace = partial(try_reading, study) if quick else None
-    with units(folder, pace=pace, about=reading(study)) as run:
+    # How fast a model is that runs elsewhere is not known from here.
+    pace = partial(try_reading, study) if quick and not model.no_activations else None
+    with units(folder, pace=pace, about=reading(study) if pace else "") as run:
         run.expect(whole)
         for metric in study.metrics:
             run(

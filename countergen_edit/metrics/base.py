@@ -24,7 +24,7 @@ from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.models import LanguageModel
+from countergen_edit.models import Asked, LanguageModel
 from countergen_edit.registry import Registry
 
 Kind = Literal["bias", "cost", "other"]
@@ -74,6 +74,9 @@ class Metric(ABC):
     is_of_edits: ClassVar[bool] = False
     """Whether it says only what edits do: of a model that is not edited it has nothing to say."""
 
+    reads_logits: ClassVar[bool] = False
+    """Whether it takes whole next-token distributions, which a model on a server does not give."""
+
     name: str = ""
     """The metric's name in this run."""
     task: Task
@@ -103,6 +106,10 @@ class Metric(ABC):
         Raises:
             UserError: with what to change.
         """
+
+    def asks(self) -> Asked:
+        """What it asks a model that is not edited, so that the price is known before: test data."""
+        return Asked.scoring(self.task.test)
 
     @abstractmethod
     def rows(

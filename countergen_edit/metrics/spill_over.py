@@ -36,6 +36,7 @@ from countergen_edit.metrics.r.sentences import LEAST, SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, adjusted
+from countergen_edit.models import Asked
 
 LEAST_NATS = 0.01
 """What a group effect must grow by to be called worse, beside `LEAST` of what it was."""
@@ -83,6 +84,10 @@ class SpillOver(Metric):
     """The group effect on axes that nothing was fitted on, and what an edit changes of it."""
 
     has_baseline = True
+
+    def asks(self) -> Asked:
+        """The sets of other axes."""
+        return Asked.scoring(self.task.other_axes)
 
     def rows(
         self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"

@@ -4,9 +4,10 @@ In: a hub id, a directory, or a model object. Out: a `LanguageModel`, and from i
 (float64), activations ``[layer, row, d_model]`` (float32) and continuations. Everything runs the
 model that `LanguageModel.bridge` wraps, so a hook attached there is active in all of it.
 Refused: a model that generates no text, and text longer than the context. Of an encoder-decoder
-model there are continuations only.
+model there are continuations only; of one that a server runs (`connect`) no activations.
 """
 
+from countergen_edit.models.asked import Asked
 from countergen_edit.models.batching import Batch
 from countergen_edit.models.bos import Bos
 from countergen_edit.models.capture import Activations, capture
@@ -35,13 +36,15 @@ from countergen_edit.models.own_text import written
 from countergen_edit.models.resumption import ResumingModel, resuming
 from countergen_edit.models.scoring import continuation_log_probs
 from countergen_edit.models.scratch import Scratch
+from countergen_edit.models.served import ServedModel, connect
 from countergen_edit.models.sites import SITES, hook_name
-from countergen_edit.models.tokens import Encoding, encode, preface_ids, split_names
+from countergen_edit.models.tokens import Encoding, encode, lengths, preface_ids, split_names
 
 __all__ = [
     "NAMES_CODE",
     "SITES",
     "Activations",
+    "Asked",
     "Batch",
     "Bos",
     "Contrasted",
@@ -50,10 +53,12 @@ __all__ = [
     "LanguageModel",
     "ResumingModel",
     "Scratch",
+    "ServedModel",
     "after_preface",
     "batches",
     "capture",
     "check_contrasts",
+    "connect",
     "continuation_log_probs",
     "contrastive_generate",
     "divergence",
@@ -61,6 +66,7 @@ __all__ = [
     "from_pretrained_objects",
     "generate",
     "hook_name",
+    "lengths",
     "load",
     "log_likelihood",
     "log_probs",

@@ -21,6 +21,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import singledispatch
 from itertools import pairwise
 
 import torch
@@ -57,7 +58,7 @@ class Contrasted:
         tokens: Its token ids, with the end token where there is one.
         delta: Of each token, its probability after x minus that after x', in [-1, 1].
         divergence: At each token, the Jensen–Shannon divergence of the two next-token
-            distributions in nats, in [0, ln 2].
+            distributions in nats, in [0, ln 2]; one NaN where nobody says.
     """
 
     text: str
@@ -162,6 +163,7 @@ class ContrastiveScores:
         return delta.tolist(), torch.stack(self._divergence, dim=1).cpu().tolist()
 
 
+@singledispatch
 def contrastive_generate(
     lm: LanguageModel,
     prompts: Sequence[str],
@@ -288,6 +290,7 @@ def sentence_ends(lm: LanguageModel) -> tuple[int, ...]:
     return tuple(t for t, text in enumerate(table) if set(text) & set(SENTENCE_ENDS))
 
 
+@singledispatch
 def check_contrasts(
     lm: LanguageModel,
     prompts: Sequence[str],

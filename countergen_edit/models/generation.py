@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import singledispatch
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from countergen_edit.models.tokens import encode, excerpt
 from countergen_edit.seeds import unit_seed
 
 
+@singledispatch
 def generate(
     lm: LanguageModel,
     prompts: Sequence[str],
@@ -54,10 +56,7 @@ def generate(
         batch_size: Prompts run together.
         progress: Description of a progress bar.
     """
-    if max_new_tokens < 1 or batch_size < 1:
-        raise UserError(f"max_new_tokens={max_new_tokens}, batch_size={batch_size}: at least 1")
-    if do_sample and not (temperature > 0 and 0 < top_p <= 1):
-        raise UserError(f"temperature={temperature} must be positive, top_p={top_p} in (0, 1]")
+    check_sampling(max_new_tokens, batch_size, do_sample, top_p, temperature)
     encoded = [encoding.ids for encoding in encode(lm, prompts)]
     for prompt, ids in zip(prompts, encoded, strict=True):
         if not ids:
@@ -89,6 +88,20 @@ def generate(
                 before = [] if lm.is_encoder_decoder else encoded[i]
                 texts[i] = _text_after(lm, before, new[:end])
     return texts
+
+
+def check_sampling(
+    max_new_tokens: int, batch_size: int, do_sample: bool, top_p: float, temperature: float
+) -> None:
+    """Refuse settings of `generate` that are out of range.
+
+    Raises:
+        UserError: naming them.
+    """
+    if max_new_tokens < 1 or batch_size < 1:
+        raise UserError(f"max_new_tokens={max_new_tokens}, batch_size={batch_size}: at least 1")
+    if do_sample and not (temperature > 0 and 0 < top_p <= 1):
+        raise UserError(f"temperature={temperature} must be positive, top_p={top_p} in (0, 1]")
 
 
 def _row_seeds(seed: int, prompts: Sequence[str]) -> list[int]:

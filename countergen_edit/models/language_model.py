@@ -22,6 +22,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from countergen_edit.errors import UserError
+from countergen_edit.models.asked import Asked
 from countergen_edit.models.bos import adds_bos
 
 T = TypeVar("T")
@@ -94,6 +95,21 @@ class LanguageModel:
         return bool(self.bridge.original_model.config.is_encoder_decoder)
 
     @property
+    def no_likelihoods(self) -> str:
+        """Why it does not say how likely a text is; empty where it does."""
+        return "as it is an encoder-decoder model" if self.is_encoder_decoder else ""
+
+    @property
+    def no_activations(self) -> str:
+        """Why nothing can be read in it, fitted on it or edited; empty where it can."""
+        return self.no_likelihoods
+
+    @property
+    def directory(self) -> str:
+        """The directory or hub id that its weights came from; empty where there is none."""
+        return str(getattr(self.bridge.original_model.config, "_name_or_path", ""))
+
+    @property
     def origin(self) -> dict[str, str] | None:
         """The GGUF file that the weights were made of: name, SHA-256 and what they are in words.
 
@@ -103,8 +119,8 @@ class LanguageModel:
         return origin
 
     @property
-    def adds_bos(self) -> bool:
-        """Whether texts begin with the beginning-of-text token, as decided when it was loaded."""
+    def adds_bos(self) -> bool | None:
+        """Whether texts begin with BOS, as decided when it was loaded; None if not decided here."""
         return adds_bos(self.tokenizer)
 
     @functools.cached_property
@@ -178,6 +194,14 @@ class LanguageModel:
     def prefaced(self, preface: Sequence[int]) -> LanguageModel:
         """The same model, every text of which stands after these tokens; it remembers nothing."""
         return LanguageModel(self.name, self.bridge, self.tokenizer, tuple(preface))
+
+    def estimate(self, asked: Sequence[Asked], seed: int) -> str:
+        """What it costs a run of this seed to ask all that, in words; empty where nothing.
+
+        Raises:
+            UserError: it costs more than was allowed.
+        """
+        return ""
 
     def memo(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` gives, which depends on the text alone; a model may keep it by its key."""

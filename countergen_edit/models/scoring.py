@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, singledispatch
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ _CPU_WIDE, _ACCELERATOR_WIDE = 1 << 18, 1 << 24
 """Logits widened to float64 at once; a CPU is four times as fast while they stay in its cache."""
 
 
+@singledispatch
 def continuation_log_probs(
     lm: LanguageModel,
     prompts: Sequence[str],
@@ -49,15 +50,24 @@ def continuation_log_probs(
         max_batch_tokens: Changes speed and memory, not the result; None takes `batch_tokens`.
         progress: Description of a progress bar.
     """
-    if len(prompts) != len(continuations):
-        raise UserError(
-            f"{len(prompts)} prompts but {len(continuations)} continuations: give one for each"
-        )
+    check_continuations(prompts, continuations)
     tokens = batch_tokens(lm, max_batch_tokens)
     key = ("continuations", tokens, *zip(prompts, continuations, strict=True))
     reading = lm.memo(key, lambda: _continuations(lm, prompts, continuations, tokens))
     values = _score(lm, reading, progress)
     return np.add.reduceat(values, reading.starts) if len(values) else values
+
+
+def check_continuations(prompts: Sequence[str], continuations: Sequence[str]) -> None:
+    """Refuse prompts and continuations that do not pair.
+
+    Raises:
+        UserError: they differ in number.
+    """
+    if len(prompts) != len(continuations):
+        raise UserError(
+            f"{len(prompts)} prompts but {len(continuations)} continuations: give one for each"
+        )
 
 
 def _continuations(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import singledispatch
 
 from countergen_edit.errors import UserError
 from countergen_edit.models.language_model import LanguageModel
@@ -41,6 +42,16 @@ def encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:
     of a preface cover no characters, as special tokens do, and the text's own stay what they are.
     """
     return lm.memo(("tokens", *texts), lambda: _encode(lm, texts)) if texts else []
+
+
+@singledispatch
+def lengths(lm: LanguageModel, texts: Sequence[str]) -> list[int]:
+    """How many tokens each text has; a model that is served has about so many.
+
+    Raises:
+        UserError: a text exceeds the context.
+    """
+    return [len(encoding.ids) for encoding in encode(lm, texts)]
 
 
 def _encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:

@@ -68,7 +68,7 @@ def test_a_t5_is_measured_from_the_command_line(
     words = ["audit", f"model={t5}", *GENERATING, f"run_dir={tmp_path / 'run'}"]
     assert main(words) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert f"Not measured, as {t5} is an encoder-decoder model: agreement, perplexity" in said
+    assert f"Not measured on {t5}, as it is an encoder-decoder model: agreement, perplexity" in said
     assert "FairPair: male perturbed to female" in said
     assert "Contrastive decoding" in said
     before = {p: p.read_bytes() for p in (tmp_path / "run").glob("results.jsonl")}

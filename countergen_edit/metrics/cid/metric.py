@@ -43,7 +43,7 @@ from countergen_edit.metrics.cid.statistics import Resampling, fraction_rows
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, estimate
-from countergen_edit.models import LanguageModel, check_contrasts
+from countergen_edit.models import Asked, LanguageModel, check_contrasts
 
 AUTOMATIC = "cid_biased_fraction_automatic"
 RATED_BY_LEXICON = {"rated_by": "lexicon, automatically; no person has rated"}
@@ -138,6 +138,14 @@ class Cid(Metric):
             top_k=self.top_k,
         )
 
+    def asks(self) -> Asked:
+        """Every prompt of every contrast, up to the end of its sentence."""
+        return Asked(
+            continued=tuple(c.prompt for c in contrasts_of(self.data, self.strengths)),
+            max_new_tokens=self.max_new_tokens,
+            sentence=True,
+        )
+
     def continuations(self, bench: Bench, edit: NamedEdit | None) -> list[Continuation]:
         """The continuations under an edit, from the store where they are already there."""
         path = bench.place(DATASET, edit)
@@ -168,6 +176,8 @@ class Cid(Metric):
         rows = []
         for strength in self.strengths:
             now, then = ([i for i in x if i.strength == strength] for x in (items, before))
+            if all(math.isnan(i.divergence) for i in now):
+                continue  # a model on a server does not say it
             after = draws.means(now, [i.divergence for i in now])
             values: dict[str, Estimate] = {
                 "cid_divergence": estimate(after, *draws.drawn, within=(0, math.log(2)))

@@ -6,6 +6,7 @@ Nothing in the texts is trusted to be more than text.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from itertools import product
 
@@ -109,7 +110,7 @@ def contrasted(results: Results, texts: Sequence[tuple[str, Sequence[Continuatio
             item.other,
             Number(item.strength, digits=0),
             item.text,
-            Number(item.divergence, digits=4),
+            Number(None if math.isnan(item.divergence) else item.divergence, digits=4),
         )
         for edit, items in sorted(texts, key=lambda pair: order.get(pair[0], len(order)))
         for item in items

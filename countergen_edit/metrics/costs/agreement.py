@@ -29,6 +29,7 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import estimate, weighted_mean
+from countergen_edit.models import Asked
 
 
 def check_forms(data: CounterfactualSet) -> None:
@@ -118,6 +119,11 @@ class Agreement(Cost):
         """
         for data in self.task.agreement.values():
             check_forms(data)
+
+    def asks(self) -> Asked:
+        """The set of test data, where there is one."""
+        data = self.task.agreement.get("test")
+        return Asked.scoring([data] if data else [])
 
     def rows(
         self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"

@@ -23,6 +23,7 @@ class KL(Cost):
     """KL divergence from the unedited model on neutral text, in nats per token."""
 
     is_of_edits = True
+    reads_logits = True
     counts = "kl"
     default_budget = 0.05
     title = "KL"

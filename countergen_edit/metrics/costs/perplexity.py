@@ -28,6 +28,7 @@ def perplexity_rows(cost: NeutralCost, split: str, seed: int) -> list[Row]:
 class Perplexity(Cost):
     """Perplexity on neutral text; its ratio to the unedited model's is a cost above 1."""
 
+    reads_logits = True
     counts = "perplexity_ratio"
     default_budget = 0.01
     title = "perplexity ratio"

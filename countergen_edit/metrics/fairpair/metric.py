@@ -51,7 +51,7 @@ from countergen_edit.metrics.fairpair.texts import perturbed_row, phrase_rows
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
-from countergen_edit.models import LanguageModel, encode
+from countergen_edit.models import Asked, LanguageModel, lengths
 
 COMMON_SENTS, REWORDED, OWN = "common_sents", "reworded_sents", "own_prompts"
 
@@ -199,13 +199,24 @@ class FairPair(Metric):
         if model.is_encoder_decoder:
             return
         texts = [text for prompt in self.prompts for text in (prompt.source, prompt.target)]
-        longest = max(len(encoding.ids) for encoding in encode(model, texts))
+        longest = max(lengths(model, texts))
         room = model.context_length - longest
         if self.sampling.max_new_tokens > room:
             raise UserError(
                 f"fairpair.max_new_tokens={self.sampling.max_new_tokens}: {model.name} has room "
                 f"for {max(room, 0)} after a prompt of {longest} tokens"
             )
+
+    def asks(self) -> Asked:
+        """Every prompt as often as it is sampled, on either side."""
+        sampling = self.sampling
+        return Asked(
+            continued=tuple(t for p in self.prompts for t in (p.source, p.target) * sampling.n),
+            max_new_tokens=sampling.max_new_tokens,
+            do_sample=True,
+            top_p=sampling.top_p,
+            temperature=sampling.temperature,
+        )
 
     def sampled(self, bench: Bench, edit: NamedEdit | None) -> list[Sampled]:
         """The texts of every prompt under an edit, from the store where they are there."""

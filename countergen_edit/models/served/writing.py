@@ -1,0 +1,236 @@
+"""Scoring and writing on a server: what `scoring`, `generation` and `contrastive` do here.
+
+In and out: as there. Texts agree with those of the same model on this machine where they are
+greedy; samples are the server's own, the same for the same seed, prompt and number of it. Of CID
+there is λ = 0, ordinary greedy decoding; how far apart two distributions were nobody says (NaN).
+Refused: λ above 0; a model that gives no log-probabilities; fewer continuations than asked for.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from countergen_edit.errors import UserError
+from countergen_edit.models.asked import Asked
+from countergen_edit.models.contrastive import (
+    SENTENCE_ENDS,
+    TOP_K,
+    Contrasted,
+    check_contrasts,
+    contrastive_generate,
+)
+from countergen_edit.models.generation import check_sampling, generate
+from countergen_edit.models.scoring import check_continuations, continuation_log_probs
+from countergen_edit.models.served.log_probs import NONE, tokens_of
+from countergen_edit.models.served.model import ServedModel, scoring_request, tokens_in
+from countergen_edit.models.served.server import MalformedReplyError, Request
+from countergen_edit.models.tokens import excerpt, lengths
+from countergen_edit.seeds import unit_seed
+
+_SEEDS = 2**31  # what every server takes
+
+
+@lengths.register(ServedModel)
+def _lengths(lm: ServedModel, texts: Sequence[str]) -> list[int]:
+    return [tokens_in(text) for text in texts]
+
+
+@continuation_log_probs.register(ServedModel)
+def _continuation_log_probs(
+    lm: ServedModel,
+    prompts: Sequence[str],
+    continuations: Sequence[str],
+    *,
+    max_batch_tokens: int | None = None,
+    progress: str | None = None,
+) -> Float64[np.ndarray, " row"]:
+    check_continuations(prompts, continuations)
+    if lm.way == NONE:
+        raise UserError(f"{lm.name} gives no likelihoods of texts, {lm.no_likelihoods}")
+    for prompt, continuation in zip(prompts, continuations, strict=True):
+        if not continuation:
+            raise UserError(f"empty continuation {continuation!r} after {excerpt(prompt)}")
+
+    def read(reply: Any, request: Request) -> Any:
+        return tokens_of(lm.way, _choices(reply)[0], str(request["prompt"]), lm.name)
+
+    texts = [p + c for p, c in zip(prompts, continuations, strict=True)]
+    answers = lm.server.answers([scoring_request(lm, text) for text in texts], read, progress)
+    values = []
+    for prompt, text, tokens in zip(prompts, texts, answers, strict=True):
+        own = [token.log_p for token in tokens if token.end > len(prompt)]
+        known = [value for value in own if value is not None]
+        if len(known) < len(own):
+            raise UserError(
+                f"nothing precedes the first token of {excerpt(text)}: give a longer prompt"
+            )
+        values.append(float(np.sum(known)))
+    return np.array(values, dtype=np.float64)
+
+
+@generate.register(ServedModel)
+def _generate(
+    lm: ServedModel,
+    prompts: Sequence[str],
+    *,
+    max_new_tokens: int,
+    do_sample: bool = False,
+    top_p: float = 1.0,
+    temperature: float = 1.0,
+    seed: int = 0,
+    batch_size: int = 64,
+    progress: str | None = None,
+) -> list[str]:
+    check_sampling(max_new_tokens, batch_size, do_sample, top_p, temperature)
+    asked = Asked(
+        continued=tuple(prompts),
+        max_new_tokens=max_new_tokens,
+        do_sample=do_sample,
+        top_p=top_p,
+        temperature=temperature,
+    )
+    parts = _parts(lm, asked, seed)
+    answers = lm.server.answers([request for request, _ in parts], _written, progress)
+    texts = [""] * len(prompts)
+    for (_, places), choices in zip(parts, answers, strict=True):
+        for place, choice in zip(places, _as_many(choices, places), strict=True):
+            texts[place] = str(choice["text"])
+    return texts
+
+
+@contrastive_generate.register(ServedModel)
+def _contrastive_generate(
+    lm: ServedModel,
+    prompts: Sequence[str],
+    contrasts: Sequence[str],
+    strength: float | Sequence[float],
+    *,
+    max_new_tokens: int,
+    top_k: int = TOP_K,
+    sentence: bool = False,
+    progress: str | None = None,
+    **how: Any,
+) -> list[Contrasted]:
+    strengths = [strength] * len(prompts) if isinstance(strength, int | float) else strength
+    check_contrasts(lm, prompts, contrasts, strengths, max_new_tokens=max_new_tokens, top_k=top_k)
+    asked = Asked(continued=tuple(prompts), max_new_tokens=max_new_tokens, sentence=sentence)
+    parts = _parts(lm, asked, 0)
+    answers = lm.server.answers([request for request, _ in parts], _written, progress)
+    results: dict[int, Contrasted] = {}
+    for (_, places), choices in zip(parts, answers, strict=True):
+        text = _first_sentence(choices[0]) if sentence else str(choices[0]["text"])
+        for place in places:
+            results[place] = Contrasted(text, (), (), (float("nan"),))
+    return [results[i] for i in range(len(prompts))]
+
+
+@check_contrasts.register(ServedModel)
+def _check_contrasts(
+    lm: ServedModel,
+    prompts: Sequence[str],
+    contrasts: Sequence[str],
+    strengths: Sequence[float],
+    *,
+    max_new_tokens: int,
+    top_k: int = TOP_K,
+) -> tuple[list[list[int]], list[list[int]]]:
+    above = next((value for value in strengths if value != 0), None)
+    if above is not None:
+        raise UserError(
+            f"lambda={above:g} compares whole next-token distributions, which no server gives, and "
+            f"{lm.name} runs on one: lambda=0 alone, metric.cid.strengths=[0]"
+        )
+    for prompt, contrast in zip(prompts, contrasts, strict=True):
+        if prompt == contrast:
+            raise UserError(
+                f"the prompt equals its contrast, {excerpt(prompt)}: there is nothing to contrast"
+            )
+    return [], []
+
+
+def requests_of(lm: ServedModel, asked: Asked, seed: int) -> list[Request]:
+    """The requests that are sent for what is asked, but for answers that are here already."""
+    scored = [scoring_request(lm, prompt + text) for prompt, text in asked.scored]
+    return [*scored, *(request for request, _ in _parts(lm, asked, seed))]
+
+
+def _parts(lm: ServedModel, asked: Asked, seed: int) -> list[tuple[Request, list[int]]]:
+    """Requests for continuations, each with the places of the prompts that it is for.
+
+    The k-th sample of a prompt comes from the same request whatever other prompts there are. What
+    is greedy is asked for once.
+    """
+    base = {"model": lm.name, "max_tokens": asked.max_new_tokens}
+    if asked.sentence and lm.way != NONE:
+        base["logprobs"] = 1  # shows where the tokens end
+    places = defaultdict(list)
+    for i, prompt in enumerate(asked.continued):
+        places[prompt].append(i)
+    parts: list[tuple[Request, list[int]]] = []
+    for prompt, own in places.items():
+        if not prompt:
+            raise UserError("empty prompt: a server needs words to start from")
+        if not asked.do_sample:
+            parts.append((base | {"prompt": prompt, "temperature": 0.0}, own))
+            continue
+        for first in range(0, len(own), lm.n):
+            some = own[first : first + lm.n]
+            how = {"temperature": asked.temperature, "top_p": asked.top_p, "n": len(some)}
+            how["seed"] = unit_seed(seed, "generate", prompt, first) % _SEEDS
+            parts.append((base | {"prompt": prompt, **how}, some))
+    return parts
+
+
+def _choices(reply: Any) -> list[Mapping[str, Any]]:
+    """The choices of an answer, in order.
+
+    Raises:
+        MalformedReplyError: it has none.
+    """
+    choices = sorted(reply["choices"], key=lambda choice: int(choice.get("index", 0)))
+    if not choices:
+        raise MalformedReplyError("no choices")
+    return choices
+
+
+def _written(reply: Any, request: Request) -> list[Mapping[str, Any]]:
+    """The choices of an answer that hold a text, as many as were asked for, but for one alone.
+
+    Raises:
+        MalformedReplyError: one holds none.
+        UserError: they are fewer, as of a server that knows no `n`.
+    """
+    choices = _choices(reply)
+    for choice in choices:
+        if not isinstance(choice["text"], str):
+            raise MalformedReplyError("a choice without text")
+    if len(choices) < int(request.get("n", 1)):
+        raise UserError(
+            f"the server gave {len(choices)} of {request['n']} continuations in one answer: ask "
+            "for one at a time, model.n=1"
+        )
+    return choices
+
+
+def _as_many(choices: list[Mapping[str, Any]], places: Sequence[int]) -> list[Mapping[str, Any]]:
+    """A choice for each place; the only one for all, where text is greedy."""
+    return choices[: len(places)] if len(choices) >= len(places) else choices[:1] * len(places)
+
+
+def _first_sentence(choice: Mapping[str, Any]) -> str:
+    """The text up to the first token that ends a sentence, or such a sign where none are told."""
+    text = str(choice["text"])
+    tokens = (choice.get("logprobs") or {}).get("tokens") or list(text)
+    if not "".join(tokens).startswith(text):
+        tokens = list(text)
+    end = 0
+    for token in tokens:
+        end += len(token)
+        if set(token) & set(SENTENCE_ENDS):
+            break
+    return text[:end]

@@ -1,0 +1,130 @@
+"""An audit of a model behind a server: its price is told first, and what is resumed is free."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from countergen_edit.cli.main import main
+from countergen_edit.experiments.run_folder import read_rows
+from countergen_edit.metrics.rows import Row
+from countergen_edit.models import LanguageModel
+from tests.cli.test_mistakes import fails
+from tests.models.completions_server import Completions, serving
+
+SECRET = "sk-of-nobody-else"
+SETS = ["data.test=[{source:testbed,family:hobbies}]", "names.test=2"]
+SMALL = [
+    "eraser=none",
+    "metric=[r,fairpair,cid]",
+    "cost=perplexity",
+    "texts=testbed",
+    *SETS,
+    "metric.fairpair.n=3",
+    "metric.fairpair.occupations=1",
+    "metric.fairpair.max_new_tokens=3",
+    "metric.fairpair.permutations=20",
+    "metric.cid.names=1",
+    "metric.cid.strengths=[0]",
+    "metric.cid.max_new_tokens=4",
+]
+
+
+@pytest.fixture(scope="module")
+def server(testbed: LanguageModel):
+    with serving(testbed, key=SECRET) as running:
+        yield running
+
+
+def words(server: Completions, folder: Path, *more: str) -> list[str]:
+    place = [f"run_dir={folder / 'run'}", f"model.cache={folder / 'answers'}"]
+    return ["audit", f"model={server.url}", *SMALL, *place, *more]
+
+
+def values(folder: Path) -> dict[tuple[object, ...], float | None]:
+    return {row.key: row.value for row in read_rows(folder / "results.jsonl")}
+
+
+def of(rows: list[Row], *metrics: str) -> list[Row]:
+    return [row for row in rows if row.metric in metrics]
+
+
+def test_a_served_model_is_audited_as_the_same_model_here(server, tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    assert main(words(server, tmp_path, "model.price={read:1,written:2}")) == 0
+    said = capfd.readouterr()
+    told = re.search(r"([\d,]+) requests", said.err)
+    assert told
+    assert int(told[1].replace(",", "")) == server.answered == len(server.requests)
+    assert f"the-model on {server.url}:" in " ".join(said.err.split())
+    assert "at the given prices" in " ".join(said.err.split())
+    assert "Not measured on the-model, as it runs on" in " ".join(said.out.split())
+    local = [w for w in SMALL if not w.startswith("metric=")]
+    local = [w for w in local if not w.startswith(("metric.", "cost="))] + ["cost=null"]
+    here = ["audit", "model=testbed", "metric=r", *local, f"run_dir={tmp_path / 'here'}"]
+    assert main(here) == 0
+    rows = read_rows(tmp_path / "run" / "results.jsonl")
+    there = {r.dataset: r for r in of(rows, "mean_abs_r")}
+    own = {r.dataset: r for r in of(read_rows(tmp_path / "here" / "results.jsonl"), "mean_abs_r")}
+    assert there.keys() == own.keys() != set()
+    for dataset, row in own.items():
+        assert there[dataset].value == pytest.approx(row.value, abs=1e-5)
+    assert any(row.metric.startswith("fairpair_") for row in rows)
+    assert not of(rows, "cid_divergence")  # which no server tells
+    assert of(rows, "cid_continuations")
+
+    kept = [p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()]
+    assert not [1 for content in kept if SECRET.encode() in content]
+    assert SECRET not in said.out + said.err
+
+    # A run in another folder, at another pace, finds every answer on disk.
+    answered, before = server.answered, values(tmp_path / "run")
+    more = ["model.parallel=2", "model.most_requests=0", f"run_dir={tmp_path / 'again'}"]
+    assert main([w for w in words(server, tmp_path) if "run_dir" not in w] + more) == 0
+    assert server.answered == answered
+    assert values(tmp_path / "again") == before
+    # And one that goes on where it was is the same run, however it is asked.
+    assert main(words(server, tmp_path, "model.attempts=2")) == 0
+
+
+def test_a_run_that_fails_half_way_goes_on_without_paying_twice(
+    server, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    first, answered = len(server.requests), server.answered
+    server.faults = [None] * 30 + [(500, {})] * 40  # type: ignore[list-item]
+    with pytest.raises(SystemExit, match="2"):
+        main(words(server, tmp_path, "model.attempts=2", "model.parallel=2"))
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "answers 500 (not now)" in last
+    assert "the same command continues" in last
+    assert 28 <= server.answered - answered <= 30
+    server.faults = []
+    assert main(words(server, tmp_path)) == 0
+    distinct = {json.dumps(r, sort_keys=True) for r in server.requests[first:]}
+    assert server.answered - answered == len(distinct)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["model.most_requests=3"], "more than model.most_requests=3"),
+        (["metric.cid.strengths=[0,10]"], "metric.cid.strengths=[0]"),
+        (["eraser=leace"], "eraser=none"),
+        (["model.log_probs=none"], "needs likelihoods of texts"),
+        (["model.served_name=the-modle"], "did you mean 'the-model'"),
+        (["model.key=sk-1"], "unknown setting"),
+    ],
+)
+def test_what_a_served_model_cannot_do_is_said_before_anything_is_asked(
+    server, tmp_path, monkeypatch, capsys, more, said
+):
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    asked = len(server.requests)
+    wrong = [w for w in words(server, tmp_path) if w.partition("=")[0] != more[0].partition("=")[0]]
+    assert said in fails(capsys, *wrong, *more)
+    assert len(server.requests) == asked
+    assert not (tmp_path / "run").exists()
