@@ -19,9 +19,11 @@ from countergen_edit.conf_path import config_of
 from countergen_edit.data.people import DRAWN
 from countergen_edit.data.task import Task
 from countergen_edit.describing import described, named, own_code
+from countergen_edit.edits import NamedEdit
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import Audit
+from countergen_edit.experiments.axes import Axes
 from countergen_edit.experiments.beside import BESIDE, Beside
 from countergen_edit.experiments.cells import Fitted
 from countergen_edit.experiments.fit_data import Positions, Sinks
@@ -116,7 +118,7 @@ def task(
 
 def audit(
     model: LanguageModel | str,
-    task: Task,
+    task: Task | Sequence[Task],
     erasers: Erasers = (),
     metrics: Metrics | None = None,
     folder: Path | str | None = None,
@@ -128,6 +130,8 @@ def audit(
     sinks: Sinks = "leave",
     beside: Ways = (),
     fitted: Fitted = "in_turn",
+    before: NamedEdit | None = None,
+    earlier: Sequence[Task] = (),
     seed: int = 0,
     config: Mapping[str, Any] | None = None,
     command: Sequence[str] | None = None,
@@ -136,7 +140,8 @@ def audit(
 
     Args:
         model: unedited again when this returns.
-        task: what is asked of whom.
+        task: what is asked of whom; of several tasks, such as two axes, each is fitted on what the
+            edits before it leave, and all are measured under the edit of all.
         erasers: what is compared: objects or names, by names of your choice where it is a mapping;
             without any, the model is measured on test data as it came, and nothing is fitted.
         metrics: what is measured; R, agreement, perplexity, KL, facts and what is done to
@@ -154,6 +159,9 @@ def audit(
         fitted: of several layers, `in_turn` fits each on what the model holds under those before
             it; `alone` each on the unedited model, as published work does.
         beside: what else is measured on test data: `asking`, `steering`, `random_map`, or objects.
+        before: an edit that the model is to have besides, such as a checkpoint's (`load_base`):
+            what is fitted is fitted on what it leaves, and measured and saved together with it.
+        earlier: the tasks that `before` was made for, which are measured under the edit of all.
         seed: of everything that is drawn.
         config: the settings that the run depends on, where they came from a command line.
         command: that command line.
@@ -162,8 +170,9 @@ def audit(
         UserError: something cannot be as it is asked for; no folder is then made.
     """
     model = load(model) if isinstance(model, str) else model
+    first, *others = [with_truth(model, t) for t in ([task] if isinstance(task, Task) else task)]
     plan = Audit(
-        with_truth(model, task),
+        first,
         named(erasers, ERASERS),
         named_metrics(metrics),
         site,
@@ -175,10 +184,17 @@ def audit(
         named(beside, BESIDE),
         fitted,
     )
-    plan.check(model)
     words = command or ("countergen_edit", "audit")
-    place = _place(model, [plan.task], plan, folder, config, words)
-    plan.run(model, place.open())
+    if not (others or before or earlier):
+        plan.check(model)
+        place = _place(model, [plan.task], plan, folder, config, words)
+        plan.run(model, place.open())
+    else:
+        known = [with_truth(model, t) for t in earlier]
+        axes = Axes([plan, *(replace(plan, task=t) for t in others)], before, known)
+        axes.check(model)
+        place = _place(model, axes.tasks, plan, folder, config, words, before)
+        axes.run(model, place.open())
     return open_run(place.path, model)
 
 
@@ -312,12 +328,14 @@ def _place(
     folder: Path | str | None,
     config: Mapping[str, Any] | None,
     command: Sequence[str],
+    before: NamedEdit | None = None,
 ) -> _Place:
     """The folder of a run, named after what it depends on unless it has a name."""
     ways = plan.beside.values() if isinstance(plan, Audit) else ()
     code = own_code([*plan.erasers.values(), *plan.metrics, *ways])
-    settings = dict(config or described(plan, without=("task", "tasks", "scratch")))
+    settings = dict(config or described(plan, without=("task", "tasks", "scratch", "before")))
     settings |= {"own_code": code} if code else {}
+    settings |= {"before": before.id} if before else {}
     data = {t.name: digest([t.fingerprint, described(t.neutral)]) for t in tasks}
     manifest = make_manifest(
         config=settings,
@@ -347,6 +365,8 @@ def _place(
         )
         for t in tasks
     }
+    if before:
+        manifest["before"] = [before.label]
     manifest["texts"] = _texts(tasks[0])
     manifest["names"] = {t.name: t.names for t in tasks}
     label = f"{Path(model.name).name}-{'-'.join(t.name for t in tasks)}"

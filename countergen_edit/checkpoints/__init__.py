@@ -6,10 +6,12 @@ Refused: an inexact fold, a folder that was changed after it was saved.
 """
 
 from countergen_edit.checkpoints.folding import fold
+from countergen_edit.checkpoints.history import edits_of, folded_into, is_checkpoint, told
 from countergen_edit.checkpoints.hub import push_to_hub
 from countergen_edit.checkpoints.loading import (
+    Base,
     Checkpoint,
-    is_checkpoint,
+    load_base,
     load_checkpoint,
     load_unedited,
     open_checkpoint,
@@ -26,6 +28,7 @@ from countergen_edit.checkpoints.saving import (
 
 __all__ = [
     "FORMS",
+    "Base",
     "Checkpoint",
     "Form",
     "Parity",
@@ -33,11 +36,15 @@ __all__ = [
     "check_parity",
     "check_target",
     "choose_form",
+    "edits_of",
     "fold",
+    "folded_into",
     "is_checkpoint",
+    "load_base",
     "load_checkpoint",
     "load_unedited",
     "open_checkpoint",
     "push_to_hub",
     "save_checkpoint",
+    "told",
 ]

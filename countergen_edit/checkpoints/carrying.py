@@ -33,19 +33,22 @@ def write_carried(model: LanguageModel, edit: Edit, folder: Path) -> None:
     plain = stock_model(model)
     state = dict(plain.state_dict())
     wide = torch.promote_types(model.dtype, torch.float32)
-    places = []
+    places: list[dict[str, Any]] = []
     for placement in edit.placements:
-        name, erasure = module_name(model, placement.site, placement.layer), placement.erasure
+        module, erasure = module_name(model, placement.site, placement.layer), placement.erasure
+        # Several at one module follow each other, the next a child of the one before it.
+        before = sum(place["module"] == module for place in places)
+        name = ".".join([module, "erasure", *["then"] * before])
         for part in ("left", "right", "offset"):
             array = torch.tensor(getattr(erasure, part), dtype=wide)
-            state[f"{name}.erasure.{part}"] = array.contiguous()
+            state[f"{name}.{part}"] = array.contiguous()
         limit = torch.inf if placement.limit is None else placement.limit
         gate = erasure.gate
         weight, bias = (np.zeros(erasure.d), 1.0) if gate is None else (gate.weight, gate.bias)
-        state[f"{name}.erasure.limit"] = torch.tensor(limit, dtype=wide)
-        state[f"{name}.erasure.gate_weight"] = torch.tensor(weight, dtype=wide)
-        state[f"{name}.erasure.gate_bias"] = torch.tensor(bias, dtype=wide)
-        places.append({"module": name, "width": erasure.d, "rank": erasure.rank})
+        state[f"{name}.limit"] = torch.tensor(limit, dtype=wide)
+        state[f"{name}.gate_weight"] = torch.tensor(weight, dtype=wide)
+        state[f"{name}.gate_bias"] = torch.tensor(bias, dtype=wide)
+        places.append({"module": module, "width": erasure.d, "rank": erasure.rank})
     # Custom classes get no conversion of keys when they are loaded: write the names they have.
     plain.save_pretrained(folder, state_dict=state, save_original_format=False)
     _rewrite_config(folder / "config.json", stock["model"], places)

@@ -6,9 +6,10 @@ y - L R (y - m) is itself an affine map of x:
     W' = (I - L R) W        b' = (I - L R) b + L R m
 
 An embedding is a matrix whose rows are the outputs, so the erasure acts on each row. A family
-without a slot for the bias gets one where its config has a switch for it. Refused: the residual
-stream, whose skip path no weight sees, an edit that leaves some tokens alone or has a gate, as a
-weight treats all alike, and every place at which the fold would be inexact.
+without a slot for the bias gets one where its config has a switch for it. Several erasures at one
+place are folded one after the other. Refused: the residual stream, whose skip path no weight sees,
+an edit that leaves some tokens alone or has a gate, as a weight treats all alike, and every place
+at which the fold would be inexact.
 """
 
 from __future__ import annotations
@@ -169,14 +170,14 @@ def _fold_embedding(
     with torch.inference_mode():
         every = torch.arange(module.num_embeddings, device=module.weight.device)
         output = getattr(original, "original_component", original)(every).double()
-    weight = module.weight.double()
-    scale = (output * weight).sum() / (weight * weight).sum()
-    if (output - scale * weight).abs().max() > _SCALE_TOLERANCE * output.abs().max():
+    before = original.weight.double()  # of `module` an edit may have been folded already
+    scale = (output * before).sum() / (before * before).sum()
+    if (output - scale * before).abs().max() > _SCALE_TOLERANCE * output.abs().max():
         raise UserError(
             f"the embedding of {model.name} is more than a table of rows; an edit of it does not "
             f"fold exactly: {INSTEAD}"
         )
     left, right, offset = _tensors(erasure, module.weight)
-    rows = scale * weight
+    rows = scale * module.weight.double()
     rows = (rows - rows @ right.T @ left.T + offset) / scale
     module.weight = nn.Parameter(rows.to(module.weight.dtype), requires_grad=False)

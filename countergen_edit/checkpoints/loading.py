@@ -14,8 +14,8 @@ from typing import Any
 
 from countergen_edit.checkpoints.carrying import CODE, write_stock_config
 from countergen_edit.checkpoints.checksums import CHECKSUMS, sha256, verify_checksums
-from countergen_edit.checkpoints.saving import EDIT, RECORD
-from countergen_edit.edits import Edit, attach, load_edit
+from countergen_edit.checkpoints.history import EDIT, RECORD, edits_of, is_checkpoint
+from countergen_edit.edits import Edit, EditRecord, NamedEdit, attach, load_edit
 from countergen_edit.edits.files import TENSORS
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, load
@@ -34,10 +34,27 @@ class Checkpoint:
         """Whether the folder holds the unedited weights, and the edit beside them."""
         return bool(self.record["form"] == "carried")
 
+    @property
+    def named(self) -> NamedEdit:
+        """The edit with its record; of a checkpoint without one, as much as it tells."""
+        if "record" in self.record:
+            return NamedEdit(EditRecord.from_dict(self.record["record"]), self.edit)
+        told = next(iter(edits_of(self.record)), {})
+        eraser, axis = str(told.get("eraser", "edit")), str(told.get("axis", ""))
+        return NamedEdit.of(self.edit, eraser, told.get("parameters"), task=axis)
 
-def is_checkpoint(directory: str | Path) -> bool:
-    """Whether `save_checkpoint` made this directory."""
-    return all((Path(directory).expanduser() / name).is_file() for name in (RECORD, CHECKSUMS))
+
+@dataclass(frozen=True)
+class Base:
+    """What a checkpoint's further edits are made on."""
+
+    model: LanguageModel
+    """Without the edits that the checkpoint carries, under the name of the model it was made of; of
+    a folded one, as it is."""
+    before: NamedEdit | None
+    """The edits that it carries."""
+    record: dict[str, Any]
+    """What is known of its making."""
 
 
 def open_checkpoint(directory: str | Path) -> Checkpoint:
@@ -76,6 +93,23 @@ def load_checkpoint(directory: str | Path, **where: Any) -> LanguageModel:
     model.bridge.carried = attach(model, checkpoint.edit)
     model.bridge.original_model.config.carried = sha256(checkpoint.folder / EDIT / TENSORS)
     return model
+
+
+def load_base(directory: str | Path, **where: Any) -> Base:
+    """A checkpoint as further edits are made on it: they are saved in one with those it carries.
+
+    Args:
+        directory: the checkpoint.
+        where: `device`, `dtype`, `device_map`, `bos` of `models.load`.
+
+    Raises:
+        UserError: all that `open_checkpoint` and `models.load` refuse.
+    """
+    checkpoint = open_checkpoint(directory)
+    if not checkpoint.carried:
+        return Base(load(checkpoint.folder, **where), None, checkpoint.record)
+    model = replace(load_unedited(checkpoint, **where), name=str(checkpoint.record["model"]))
+    return Base(model, checkpoint.named, checkpoint.record)
 
 
 def load_unedited(checkpoint: Checkpoint, **where: Any) -> LanguageModel:

@@ -9,10 +9,12 @@ it. It needs torch and transformers alone:
     AutoModelForCausalLM.from_pretrained(FOLDER, trust_remote_code=True)
 
 The weights are those of the stock architecture; each erasure is a child of the module whose output
-it edits, and its tensors lie in model.safetensors beside the weights. Refused: a checkpoint without
-the tensors of its erasures, which would be the unedited model.
+it edits, `erasure`; a second one there is a child of the first, `erasure.then`, and acts on what
+that leaves. Their tensors lie in model.safetensors beside the weights. Refused: a checkpoint
+without the tensors of its erasures, which would be the unedited model.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -43,6 +45,7 @@ class Erasure(nn.Module):
     limit: Tensor
     gate_weight: Tensor
     gate_bias: Tensor
+    then: "Erasure"
 
     def __init__(self, width: int, rank: int) -> None:
         super().__init__()
@@ -73,6 +76,12 @@ class Erasure(nn.Module):
         gate = (y @ gate_weight + gate_bias).clamp(0.0, 1.0)[..., None]
         edited = (y - gate * ((y @ right.T - offset) @ left.T)).to(x.dtype)
         return torch.where(torch.linalg.vector_norm(y, dim=-1, keepdim=True) > limit, x, edited)
+
+    def chain(self) -> "Iterator[Erasure]":
+        """This erasure and those that follow it at the same module."""
+        yield self
+        if hasattr(self, "then"):
+            yield from self.then.chain()
 
     def edit(self, module: nn.Module, args: Any, output: Any) -> Any:
         """The forward hook; some modules return a tensor, others a tuple that begins with it."""
@@ -105,9 +114,15 @@ class EditedForCausalLM(StockModel):  # type: ignore[no-untyped-call]
         super().__init__(config)
         for place in config.erasures:
             module = self.get_submodule(place["module"])
-            module.erasure = Erasure(place["width"], place["rank"])
+            erasure = Erasure(place["width"], place["rank"])
+            first: Any = getattr(module, "erasure", None)
+            if first is None:
+                module.erasure = erasure
+            else:
+                [*_, last] = first.chain()
+                last.then = erasure
             # A bound method, so that a deep copy of the model edits by its own erasure.
-            module.register_forward_hook(module.erasure.edit)
+            module.register_forward_hook(erasure.edit)
 
     @classmethod
     def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:

@@ -23,6 +23,7 @@ from safetensors import SafetensorError
 from countergen_edit.checkpoints.carrying import write_carried
 from countergen_edit.checkpoints.checksums import CHECKSUMS, write_checksums
 from countergen_edit.checkpoints.folding import fold, folds
+from countergen_edit.checkpoints.history import BEFORE, EDIT, RECORD, folded_into
 from countergen_edit.checkpoints.parity import Parity, check_parity
 from countergen_edit.checkpoints.sinks import require_every_position
 from countergen_edit.edits import Edit, applied, save_edit
@@ -32,7 +33,7 @@ from countergen_edit.writing import take_place
 
 Form = Literal["folded", "carried"]
 FORMS: tuple[str, ...] = ("auto", *get_args(Form))
-RECORD, PARITY, EDIT, CARD = "countergen_edit.json", "parity.json", "edit", "README.md"
+PARITY, CARD = "parity.json", "README.md"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 _PARTIAL = ".partial"
 _MARGIN = 1.1
@@ -60,8 +61,8 @@ def choose_form(model: LanguageModel, edit: Edit, form: str = "auto") -> Form:
         raise unknown("form", form, FORMS)
     if hasattr(model.bridge, "carried"):
         raise UserError(
-            f"{model.name} carries an edit already: fit on the model it was made from, and place "
-            "both erasures in one edit"
+            f"{model.name} carries an edit already: `countergen-edit edit model={model.name} "
+            "axis=NAME save=DIR` adds one to it (in Python: `load_base`)"
         )
     if form == "auto":
         return "folded" if folds(model, edit) else "carried"
@@ -110,14 +111,18 @@ def save_checkpoint(
     with _partial(model, directory) as folder:
         write_model(model, edit, folder, its_form)
         parity = check_parity(model, edit, folder, texts, own_code=its_form == "carried")
-        about = {
+        about: dict[str, Any] = {
             "form": its_form,
             "model": model.name,
             "model_fingerprint": model.fingerprint,
             "bos": model.adds_bos,
             "dtype": str(model.dtype).removeprefix("torch."),
+            **(record or {}),
         }
-        _write_json(folder / RECORD, about | {**(record or {})})
+        if earlier := folded_into(model):
+            about["edits"] = [*earlier, *about.get("edits", ())]
+            shutil.copytree(Path(model.name).expanduser() / EDIT, folder / EDIT / BEFORE)
+        _write_json(folder / RECORD, about)
         _write_json(folder / PARITY, parity.to_dict())
         if card is not None:
             (folder / CARD).write_text(card(its_form, parity), "utf-8")

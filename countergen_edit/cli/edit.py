@@ -1,19 +1,31 @@
-"""`countergen-edit edit`: save an edited model with its card: one eraser's edit, or a run's."""
+"""`countergen-edit edit`: save an edited model with its card: one eraser's edit, or a run's.
+
+Of several axes each is edited on what the ones before it leave; to a checkpoint that carries edits
+one more is added, and what those were made for is measured again where it can be.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from countergen_edit import api
-from countergen_edit.cli.models import ModelSettings, make_settings
+from countergen_edit.checkpoints import Base, edits_of, is_checkpoint, load_base
+from countergen_edit.cli.models import Content, ModelSettings, ServedSettings, make_settings
 from countergen_edit.cli.printing import say, show
 from countergen_edit.cli.saving import SAVING, SaveSettings, save_settings
-from countergen_edit.cli.settings import command_line, study_settings
+from countergen_edit.cli.settings import StudySettings, command_line, study_settings
+from countergen_edit.conf_path import config_of
+from countergen_edit.data.task import Task
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.reports.closing import about
 from countergen_edit.reports.run import Run
+
+TOLD = ("axis", "data", "texts", "names", "groups", "seed")
+"""The settings that a task is made from."""
+PLACE = ("device", "dtype", "device_map", "bos")
+"""Settings of a model that say where and how it is loaded."""
 
 
 def run(config: Mapping[str, Any]) -> None:
@@ -33,11 +45,21 @@ def run(config: Mapping[str, Any]) -> None:
             f"a checkpoint holds one edit, not {len(erasers)} ({', '.join(erasers)}): choose one, "
             "such as eraser=rlace; `countergen-edit audit` compares several"
         )
-    model, place = settings.model.load(), settings.edit
-    saving.check(model, place.site, place.layers)
+    asked, place = by_axis(settings, config["axes"]), settings.edit
+    base = base_of(settings.model)
+    model = base.model
+    saving.check(model, place.site, place.layers, base.before)
+    tasks = [own.task(model) for own in asked]
+    told, earlier = earlier_tasks(base, settings, [task.name for task in tasks])
+    own = {task.name: told_again(of) for task, of in zip(tasks, asked, strict=True)}
+    kept = settings.config
+    if config["axes"]:  # what else would be an axis that is not edited
+        kept = {key: value for key, value in kept.items() if key not in ("axis", "data")}
+    if told or config["axes"]:
+        kept = {**kept, "tasks": {**told, **own}}
     edited = api.audit(
         model,
-        settings.task(model),
+        tasks,
         erasers,
         metrics,
         settings.run_dir,
@@ -46,13 +68,81 @@ def run(config: Mapping[str, Any]) -> None:
         positions=place.positions,
         sinks=place.sinks,
         fitted=place.fitted,
+        before=base.before,
+        earlier=earlier,
         seed=settings.seed,
-        config=settings.config,
+        config=kept,
         command=command_line("edit", SAVING),
     )
     saved = saving.save_best(edited)
-    show(edited, *about(saved))
+    show(edited, *(f"Edit: {e.label}" for e in [edited.best] if e), *about(saved))
     saving.upload(saved)
+
+
+def by_axis(settings: StudySettings, axes: Any) -> list[StudySettings]:
+    """The settings of each axis that is edited, in their order.
+
+    Raises:
+        UserError: `axes` names no axis with its data, or groups are named for several.
+    """
+    if axes is None:
+        return [settings]
+    if not (isinstance(axes, Mapping) and axes):
+        raise UserError(f"axes={axes!r}: write an axis and its data, such as {{gender: contexts}}")
+    if settings.groups is not None:
+        raise UserError(f"groups={[*settings.groups]} is for one axis: leave it out with axes=")
+    return [
+        replace(settings, axis=config_of("axis", axis), data=config_of("data", data))
+        for axis, data in axes.items()
+    ]
+
+
+def base_of(where: ModelSettings | ServedSettings) -> Base:
+    """What is edited; of a checkpoint the model that it was made of, with the edits it carries."""
+    if not is_checkpoint(where.name):
+        return Base(where.load(), None, {})
+    places = {key: value for key, value in asdict(where).items() if key in PLACE}
+    return load_base(where.name, **places)
+
+
+def earlier_tasks(
+    base: Base, settings: StudySettings, names: Sequence[str]
+) -> tuple[dict[str, Content], list[Task]]:
+    """What a checkpoint was edited for before, but for axes that are edited now.
+
+    What cannot be asked again, as a file is gone say, is told.
+    """
+    told, tasks, reasons = {}, [], dict[str, str]()
+    for name, content in tasks_told(base.record).items():
+        if name in names:
+            continue
+        try:
+            groups = tuple(content["groups"]) if content.get("groups") else None
+            own = replace(settings, **{**content, "groups": groups})
+            tasks.append(own.task(base.model))
+            told[name] = content
+        except (UserError, TypeError) as error:
+            reasons[name] = f": {error}"
+    for edit in edits_of(base.record):
+        if (axis := edit["axis"]) not in (*told, *names):
+            called = axis or "an axis without a name"
+            say([f"Edited before and not measured again: {called}{reasons.get(axis, '')}"])
+    return told, tasks
+
+
+def tasks_told(about: Mapping[str, Any]) -> dict[str, Content]:
+    """What the record of a checkpoint tells of its tasks, by their names."""
+    config = about.get("config", {})
+    if "tasks" in config:
+        return dict(config["tasks"])
+    content = {key: config[key] for key in TOLD if key in config}
+    axis = content.get("axis")
+    return {str(axis["name"]): content} if isinstance(axis, Mapping) and "name" in axis else {}
+
+
+def told_again(own: StudySettings) -> Content:
+    """All that a task is made from, as a checkpoint tells it."""
+    return {key: getattr(own, key) for key in TOLD}
 
 
 def save_of_run(config: Mapping[str, Any], saving: SaveSettings) -> None:
@@ -79,8 +169,10 @@ def save_of_run(config: Mapping[str, Any], saving: SaveSettings) -> None:
 
 
 def _of_task(run: Run, task: str | None) -> Run:
-    """The run of one task; its only one unless named."""
+    """The run of one task; its only one, or the edit of all, unless named."""
     parts = run.by_task()
+    if task is None and run.best is not None:
+        return run
     if task is None and len(parts) == 1:
         return next(iter(parts.values()))
     if task is None:

@@ -22,7 +22,7 @@ from countergen_edit.checkpoints import (
     push_to_hub,
 )
 from countergen_edit.cli.printing import say
-from countergen_edit.edits import Edit
+from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.models import LanguageModel
@@ -41,8 +41,20 @@ class SaveSettings:
     push: str | None
     private: bool
 
-    def check(self, model: LanguageModel, site: str, layers: Sequence[int] | None) -> None:
+    def check(
+        self,
+        model: LanguageModel,
+        site: str,
+        layers: Sequence[int] | None,
+        before: NamedEdit | None = None,
+    ) -> None:
         """Find out before anything is measured whether an edit there can be saved as asked.
+
+        Args:
+            model: without the edits before.
+            site: of the edit.
+            layers: the same.
+            before: edits that are saved with it.
 
         Raises:
             UserError: it does not fold.
@@ -51,6 +63,8 @@ class SaveSettings:
         erasure = AffineErasure(direction, direction.T, np.ones(model.d_model))
         places = layers or (0,) if has_layers(site) else (None,)
         sample = Edit.at(site, dict.fromkeys(places, erasure))
+        if before is not None:
+            sample = before.edit.then(sample)
         if choose_form(model, sample, self.form) == "folded":
             fold(model, sample)
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.counterfactual import CounterfactualSet, Variation
 from countergen_edit.errors import UserError
 
 
@@ -31,6 +32,31 @@ def check_leakage(fit: Sequence[CounterfactualSet], test: Sequence[Counterfactua
                     f"{tested.name!r}: figures would be measured on what was fitted; "
                     "take it out of one of them"
                 )
+
+
+def apart(fitted: CounterfactualSet, test: Sequence[CounterfactualSet]) -> CounterfactualSet | None:
+    """A fitting set without the wordings and people that test sets know; None if none are left.
+
+    Variations at the same place in their groups stay or go together.
+    """
+    wordings = {_plain(template) for data in test for template in data.templates}
+    words = {w for data in test for text in _prompts(data) for w in re.findall(r"\w+", text)}
+    prompts = {_plain(text) for data in test for text in _prompts(data)}
+    people = {w for data in test for name in data.names for w in re.findall(r"\w+", name)}
+
+    def is_apart(variation: Variation) -> bool:
+        own = set(re.findall(r"\w+", variation.name or ""))
+        known = (bool(own) and own <= words) or _plain(variation.text) in prompts
+        return not known and people.isdisjoint(re.findall(r"\w+", variation.text))
+
+    samples = []
+    for sample in fitted.samples:
+        pairs = zip(*(sample.of(group) for group in fitted.groups), strict=True)
+        kept = [pair for pair in pairs if all(map(is_apart, pair))]
+        if kept and _plain(sample.template) not in wordings:
+            sides = zip(*kept, strict=True)
+            samples.append(replace(sample, variations=tuple(v for side in sides for v in side)))
+    return replace(fitted, samples=tuple(samples)) if samples else None
 
 
 def check_texts(texts: Sequence[str], test: Sequence[CounterfactualSet]) -> None:

@@ -2,7 +2,8 @@
 
 from countergen_edit.edits.edit import UNCHANGED, AttachedEdit, Edit, Placement, applied, attach
 from countergen_edit.edits.files import load_edit, save_edit
-from countergen_edit.edits.named import EditRecord, NamedEdit, Place, read_record
+from countergen_edit.edits.named import NamedEdit
+from countergen_edit.edits.record import EditRecord, Place, combined_record, read_record
 from countergen_edit.edits.shift import Shift
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Shift",
     "applied",
     "attach",
+    "combined_record",
     "load_edit",
     "read_record",
     "save_edit",

@@ -4,8 +4,9 @@ Comes in: affine maps from the erasers room. Goes out: a model that scores and g
 other. The edit of CounterGen, section 3.4, π(x) = x - Σ_k ⟨x - m, d_k⟩ d_k after layer L at every
 position, is one `Placement` at `resid_post`; with a limit it leaves attention sinks alone. An edit
 may put words before every text as well, or instead. Refused: an unknown site or layer, an erasure
-of another width than the model's, two placements at one site and layer, a limit that is no positive
-number, words in an edit that is attached for good or added to another with words.
+of another width than the model's, two edits added together that act at one site and layer, a limit
+that is no positive number, words in an edit that is attached for good or added to another with
+words.
 """
 
 from __future__ import annotations
@@ -58,20 +59,14 @@ class Placement:
 
 @dataclass(frozen=True)
 class Edit:
-    """Erasures that act together, in the order in which the forward pass meets them."""
+    """Erasures that act together, in the order in which the forward pass meets them.
+
+    Several at one site and layer act one after the other, each on what the one before it left.
+    """
 
     placements: tuple[Placement, ...]
     preface: str = ""
     """Words that stand before every text, special tokens written out; empty for none."""
-
-    def __post_init__(self) -> None:
-        places = [(p.site, p.layer) for p in self.placements]
-        twice = {place for place in places if places.count(place) > 1}
-        if twice:
-            site, layer = min(twice, key=str)
-            raise UserError(
-                f"the edit has two erasures at site {site!r}, layer {layer}: fit one of higher rank"
-            )
 
     @classmethod
     def at(cls, site: str, erasures: Mapping[int | None, AffineErasure]) -> Edit:
@@ -79,6 +74,18 @@ class Edit:
         return cls(tuple(Placement(site, layer, e) for layer, e in erasures.items()))
 
     def __add__(self, other: Edit) -> Edit:
+        """Both, each fitted without the other, so that no place can be edited by both."""
+        for mine in self.placements:
+            for its in other.placements:
+                require_apart((mine.site, mine.layer), (its.site, its.layer))
+        return self.then(other)
+
+    def then(self, other: Edit) -> Edit:
+        """This edit and one that was fitted on what it leaves, which may act at the same places.
+
+        An affine map keeps equal means equal, so that where both act at one place what the first
+        made equal there stays so.
+        """
         if self.preface and other.preface:
             raise UserError("two edits that put words before a text are not one: choose one")
         return Edit(self.placements + other.placements, self.preface or other.preface)
@@ -124,6 +131,20 @@ class Edit:
 
 UNCHANGED = Edit(())
 """The model as it came."""
+
+
+def require_apart(first: tuple[str, int | None], second: tuple[str, int | None]) -> None:
+    """Refuse two erasures at one site and layer, the second not fitted on what the first leaves.
+
+    Raises:
+        UserError: naming the place.
+    """
+    if first == second:
+        site, layer = first
+        raise UserError(
+            f"the edit has two erasures at site {site!r}, layer {layer}: fit one of higher rank, "
+            "or the second on what the first leaves"
+        )
 
 
 def tensors(place: Placement) -> dict[str, np.ndarray]:

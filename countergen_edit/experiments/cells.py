@@ -68,11 +68,19 @@ def changed_params(eraser: BaseEraser) -> dict[str, Any]:
     return {k: v for k, v in eraser.get_params().items() if v != default[k]}
 
 
-def random_cell(place: Place, seed: int) -> Cell:
-    """Random directions of a place's rank, drawn by the run's seed."""
-    state = unit_seed(seed, "random directions", place.rank, place.layer) % 2**32
-    eraser = RandomDirections(rank=place.rank, random_state=state)
-    return Cell(place.site, place.layer, ERASERS.name_of(eraser), eraser)
+def random_cells(places: Sequence[Place], seed: int) -> list[Cell]:
+    """Random directions of each place's rank, drawn by the run's seed.
+
+    Where several act at one place, each has directions of its own, after those before it there.
+    """
+    cells: list[Cell] = []
+    for place in places:
+        before = tuple(c for c in cells if (c.site, c.layer) == (place.site, place.layer))
+        drawn = [len(before)] if before else []
+        state = unit_seed(seed, "random directions", place.rank, place.layer, *drawn) % 2**32
+        eraser = RandomDirections(rank=place.rank, random_state=state)
+        cells.append(Cell(place.site, place.layer, ERASERS.name_of(eraser), eraser, before))
+    return cells
 
 
 def in_turn(cells: Sequence[Cell]) -> list[Cell]:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from countergen_edit.edits import NamedEdit, load_edit
-from countergen_edit.edits.named import RECORD
+from countergen_edit.edits.record import RECORD
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.run_folder import RESULTS, RunFolder, read_rows
 from countergen_edit.metrics.bench import Bench, id_of

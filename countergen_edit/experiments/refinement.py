@@ -74,6 +74,8 @@ class ModelObjective:
         seed: of what is drawn beforehand.
         before: what was fitted before, under which the map is refined. What is wanted is still what
             the unedited model says, so that the map answers for all of them together.
+        wanted_of: an edit of another axis, part of `before`; what the model says under it is wanted
+            instead, so that no map gives back what another was to take.
     """
 
     def __init__(
@@ -85,8 +87,10 @@ class ModelObjective:
         limit: float | None,
         seed: int = 0,
         before: Edit = UNCHANGED,
+        wanted_of: Edit = UNCHANGED,
     ) -> None:
         self.model, self.limit, self._before = model, limit, before
+        self._wanted_of = wanted_of
         self._hook_name = hook_name(model, site, layer)
         forms = [f for group in task.groups for f in task.axis.groups[group].forms.values()]
         first = [e.ids[-len(e.after(0)) :][0] for e in encode(model, [f" {f}" for f in forms])]
@@ -151,7 +155,8 @@ class ModelObjective:
         would learn to make that larger: it is refined on the plain square.
         """
         with _ALONE:
-            unedited = self.model.logits(portion.ids, portion.mask, portion.at).clone()
+            with applied(self.model, self._wanted_of) as model:
+                unedited = model.logits(portion.ids, portion.mask, portion.at).clone()
             hooks = [(self._hook_name, self._hook(change))]
             with applied(self.model, self._before), self.model.bridge.hooks(fwd_hooks=hooks):
                 edited = self.model.differentiable_logits(portion.ids, portion.mask, portion.at)

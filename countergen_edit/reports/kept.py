@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from countergen_edit.checkpoints import Form, Parity, Saved, save_checkpoint
+from countergen_edit.checkpoints import Form, Parity, Saved, folded_into, save_checkpoint, told
 from countergen_edit.edits import EditRecord, NamedEdit, applied
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.rows import UNEDITED
@@ -66,11 +66,13 @@ class Kept:
             UserError: there is no model, the target cannot be written, or the saved model differs.
         """
 
+        own = self._model(model)
+
         def card(chosen: Form, parity: Parity) -> str:
-            return model_card(self.run, self.named.record, chosen, parity)
+            return model_card(self.run, self.named.record, chosen, parity, folded_into(own))
 
         return save_checkpoint(
-            self._model(model),
+            own,
             self.named.edit,
             Path(directory).expanduser(),
             form=form,
@@ -84,6 +86,8 @@ class Kept:
         """What a checkpoint says of its making: enough to repeat the run."""
         record = self.named.record
         return {
+            "edits": told(record),
+            "record": record.to_dict(),
             "edit": record.label,
             "id": record.id,
             "eraser": record.eraser,
@@ -119,6 +123,14 @@ def best_record(run: Run) -> EditRecord | None:
     left = {} if bias is None else {e: row.value for e, row in bias.rows.items()}
     known = [(v, e) for e in edits if (v := left.get(e.id)) is not None and within_budgets(run, e)]
     return min(known, key=lambda pair: pair[0])[1] if known else None
+
+
+def record_of_all(run: Run) -> EditRecord | None:
+    """The edit of a run of several tasks that each of them was measured under, if there is one."""
+    parts = run.results.by_task().values()
+    of_each = [{edit.id for edit in part.edits} for part in parts]
+    edits = [e for e in run.results.edits if not e.baseline and all(e.id in ids for ids in of_each)]
+    return edits[-1] if edits else None
 
 
 def within_budgets(run: Run, edit: EditRecord) -> bool:

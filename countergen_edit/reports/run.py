@@ -29,7 +29,7 @@ from countergen_edit.metrics.base import METRICS, Cost, Metric, Quantity
 from countergen_edit.metrics.results import NO_EDIT, Results
 from countergen_edit.metrics.rows import COLUMNS, UNEDITED
 from countergen_edit.models import LanguageModel
-from countergen_edit.reports.kept import Kept, best_record
+from countergen_edit.reports.kept import Kept, best_record, record_of_all
 from countergen_edit.reports.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
@@ -123,9 +123,11 @@ class Run:
 
         Of a search the chosen one, if it keeps within the budgets; of an audit the only edit, or of
         several that keep within the budgets the one that leaves least of the first bias quantity.
-        None where there is none, and where the run is of several tasks: ask `by_task()` then.
+        Of edits over several axes the one of all. None where there is none, and where each task of
+        several has its own: ask `by_task()` then.
         """
-        record = best_record(self) if len(self.results.by_task()) == 1 else None
+        alone = len(self.results.by_task()) == 1
+        record = best_record(self) if alone else record_of_all(self)
         return None if record is None else Kept(self.edits[record.id], self)
 
     @property

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from countergen_edit.conf_path import read_config
 from countergen_edit.data.axis import Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.data.splits import check_leakage
+from countergen_edit.data.splits import apart, check_leakage
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.errors import UserError
 
@@ -62,3 +63,21 @@ def test_part_of_a_word_is_no_name() -> None:
 def test_sets_that_share_nothing_pass() -> None:
     check_leakage([FIT], [crossed("t", ["{name} left"], "test"), plain("p", "She ran", "He ran")])
     check_leakage([], [FIT])
+
+
+@pytest.mark.parametrize("leak", [leak for leak in LEAKS if leak != "data set"])
+def test_what_is_taken_apart_leaks_nothing_and_keeps_the_rest(leak: str) -> None:
+    tested, _ = LEAKS[leak]
+    mixed = replace(FIT, samples=(*FIT.samples, *crossed("t", ["Is {name} kind?"], "fit").samples))
+    left = apart(mixed, [tested])
+    if leak == "name":  # all people are known
+        assert left is None
+        return
+    assert left is not None
+    check_leakage([left], [tested])
+    assert {"Is {name} kind?"} <= {*left.templates} <= {*mixed.templates}
+    assert len(mixed.names) - len(left.names) == (0 if leak == "template" else 2)  # a pair
+
+
+def test_apart_from_nothing_a_set_is_as_it_was() -> None:
+    assert apart(FIT, []) == FIT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from countergen_edit.edits import NamedEdit
-from countergen_edit.edits.named import COMBINED
+from countergen_edit.edits.record import COMBINED
 from countergen_edit.errors import UserError
 from tests.edits.test_named import named
 

@@ -17,14 +17,14 @@ import numpy as np
 import pytest
 
 from countergen_edit.edits import Edit, NamedEdit, Placement, applied, read_record
-from countergen_edit.edits.named import RECORD
+from countergen_edit.edits.record import RECORD
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, continuation_log_probs, load
 from tests.tiny_models import tiny_model_dir
 
 NAMES_AND_BASES = """
-from countergen_edit.edits.named import edit_id
+from countergen_edit.edits.record import edit_id
 bases = [
     {"rank": 1, "solver": "auto"},
     ["fingerprint", ("resid_post", 3), {"b", "a", "c"}],

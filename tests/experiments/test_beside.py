@@ -244,7 +244,7 @@ def test_a_killed_audit_goes_on_to_the_same_rows_and_a_finished_one_makes_nothin
     def fit(*args: object, **kwargs: object) -> None:
         raise AssertionError("activations that a finished run needs no more were captured")
 
-    monkeypatch.setattr("countergen_edit.experiments.study.capture_sites", fit)
+    monkeypatch.setattr("countergen_edit.experiments.fits.capture_sites", fit)
     plan_of(task).run(model, RunFolder(again, {}, IDENTITY))
     assert (again / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from countergen_edit.edits import Edit, Placement, applied
-from countergen_edit.edits.named import RECORD, edit_id
+from countergen_edit.edits.record import RECORD, edit_id
 from countergen_edit.erasers import BaseEraser, make_eraser
 from countergen_edit.erasers.methods.mean_difference import MeanDifference
 from countergen_edit.experiments.audit import Audit

@@ -7,7 +7,7 @@ import pytest
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.edits import EditRecord
-from countergen_edit.edits.named import COMBINED, Place
+from countergen_edit.edits.record import COMBINED, Place
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.gates import CLOSED, OPEN, Gates, Opening, Text, Texts, gate_rows
 from countergen_edit.metrics.results import Results

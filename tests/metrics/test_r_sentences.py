@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from countergen_edit.edits import EditRecord
-from countergen_edit.edits.named import Place
+from countergen_edit.edits.record import Place
 from countergen_edit.metrics.r.metric import R
 from countergen_edit.metrics.r.sentences import Changes
 from countergen_edit.metrics.results import Results

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from countergen_edit.edits import EditRecord
-from countergen_edit.edits.named import Place
+from countergen_edit.edits.record import Place
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.guardedness import Guardedness
 from countergen_edit.metrics.remains import PLACE

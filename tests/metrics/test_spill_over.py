@@ -12,7 +12,7 @@ from countergen_edit.conf_path import conf_dir, read_config
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord
-from countergen_edit.edits.named import Place
+from countergen_edit.edits.record import Place
 from countergen_edit.erasers import make_eraser
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import Audit

@@ -17,7 +17,7 @@ from countergen_edit.conf_path import read_config
 from countergen_edit.data.axis import Group
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit
-from countergen_edit.edits.named import ASKING, TEMPLATE
+from countergen_edit.edits.record import ASKING, TEMPLATE
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.experiments.beside.base import Beside, kept
 from countergen_edit.experiments.study import Study

@@ -13,7 +13,7 @@ from typing import Any
 
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit
-from countergen_edit.edits.named import edit_id
+from countergen_edit.edits.record import edit_id
 from countergen_edit.experiments.study import Study
 from countergen_edit.experiments.work import Work
 from countergen_edit.models import LanguageModel

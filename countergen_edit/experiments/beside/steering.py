@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit, Placement, Shift
-from countergen_edit.edits.named import Place
+from countergen_edit.edits.record import Place
 from countergen_edit.erasers import MeanDifference
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.beside.base import Beside, kept

@@ -8,7 +8,7 @@ the effect the intervals show to be gone; none is chosen.
 from __future__ import annotations
 
 from countergen_edit.edits import EditRecord
-from countergen_edit.edits.named import ASKING, TEMPLATE
+from countergen_edit.edits.record import ASKING, TEMPLATE
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.panels import set_label
 from countergen_edit.metrics.results import Results

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import inspect
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from countergen_edit.checkpoints import Form, Parity
+from countergen_edit.checkpoints import Form, Parity, told
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.base import METRICS, Metric, Quantity
 from countergen_edit.metrics.blocks import Number
@@ -45,7 +45,27 @@ class Line:
     n: int
 
 
-def model_card(run: Run, record: EditRecord, form: Form, parity: Parity) -> str:
+@dataclass(frozen=True)
+class Concept:
+    """What is erased of one axis, as the card shows it."""
+
+    axis: str
+    groups: tuple[str, str]
+    erasers: list[str]
+    """An entry for each edit: the eraser, its parameters, its rank."""
+    places: list[str]
+    limits: list[str]
+    fitted: list[str]
+    kept: list[str] | None
+
+
+def model_card(
+    run: Run,
+    record: EditRecord,
+    form: Form,
+    parity: Parity,
+    earlier: Sequence[Mapping[str, Any]] = (),
+) -> str:
     """The text of a checkpoint's README.md.
 
     Args:
@@ -53,17 +73,20 @@ def model_card(run: Run, record: EditRecord, form: Form, parity: Parity) -> str:
         record: of the edit that was saved.
         form: how it was saved.
         parity: how the saved model compares with the edited one in memory.
+        earlier: edits that the model's weights had taken in before.
     """
     from huggingface_hub import ModelCard
     from jinja2 import Environment, StrictUndefined
 
-    parts = run.by_task()
-    run = parts.get(record.task) or next(iter(parts.values()))
+    by_task = run.by_task()
+    of_axis = of_axes(record)
+    parts = {task: by_task[task] for task in of_axis if task in by_task}
+    if not parts:
+        parts = dict([next(iter(by_task.items()))])
     manifest, config = run.manifest, run.config
     base = str(manifest.get("model") or "model")
-    quantities = [q for q in run.quantities() if record.id in q.rows]
-    fitted = [q for q in run.quantities("fit") if record.id in q.rows]
-    first = _first(run)
+    concepts = [_concept(part, of_axis.get(task, [record])) for task, part in parts.items()]
+    quantities = [q for part in parts.values() for q in part.quantities() if record.id in q.rows]
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["markdown"] = markdown
     template = environment.from_string((files(__package__) / TEMPLATE).read_text("utf-8"))
@@ -71,24 +94,23 @@ def model_card(run: Run, record: EditRecord, form: Form, parity: Parity) -> str:
         title=f"{Path(base).name}, edited",
         base=base if _on_hub(base) else Path(base).name,
         origin=manifest.get("model_origin"),
-        groups=(first.group_a, first.group_b),
-        axis=first.axis,
-        record=record,
-        parameters=parameters(record),
-        places=_places(record),
-        limits=[f"{p.limit:.4g}" for p in record.places if p.limit is not None],
+        concepts=concepts,
+        earlier=[*earlier, *(e for e in told(record) if parts.keys().isdisjoint([e["axis"]]))]
+        if len(of_axis) > 1
+        else earlier,
         form=form,
-        fitted=sorted({r.dataset for r in run.results.rows if r.split == "fit" and r.dataset}),
-        kept=_names(config["data"].get("keep") or ()) if config.get("data") else None,
         positions=(config.get("edit") or config).get("positions", "–"),
-        sentences=_sentences(run, record),
+        sentences=[s for part in parts.values() for s in _sentences(part, record)],
         tables=[
-            ("Bias, before and after", _lines(run, record, quantities, "bias")),
-            ("On the data the eraser was fitted on", _lines(run, record, fitted, "bias")),
-            ("What it cost", _lines(run, record, quantities, "cost")),
-            ("What else was measured", _lines(run, record, quantities, "other")),
+            (f"{heading}: {axis}" if len(parts) > 1 else heading, lines)
+            for axis, part in parts.items()
+            for heading, lines in _tables(part, record)
         ],
-        unmeasured=[_described(name) for name in METRICS if not _has_rows(run, name, record)],
+        unmeasured=[
+            _described(name)
+            for name in METRICS
+            if not any(_has_rows(part, name, record) for part in parts.values())
+        ],
         parity=parity,
         versions=manifest.get("versions", {}),
         python=manifest.get("python", "–"),
@@ -106,7 +128,8 @@ def model_card(run: Run, record: EditRecord, form: Form, parity: Parity) -> str:
         commit=manifest.get("git_commit"),
         command=shlex.join(map(str, manifest.get("command", []))),
     )
-    metadata = _metadata(quantities, record, base, first.axis)
+    axes = [*(str(edit["axis"]) for edit in earlier), *(concept.axis for concept in concepts)]
+    metadata = _metadata(quantities, record, base, list(dict.fromkeys(filter(None, axes))))
     return str(ModelCard(f"---\n{metadata.to_yaml()}\n---\n{body}"))
 
 
@@ -119,7 +142,51 @@ def markdown(text: str) -> str:
     return " ".join(str(text).split()).translate(MARKDOWN)
 
 
-def _metadata(quantities: Sequence[Quantity], record: EditRecord, base: str, axis: str) -> Any:
+def of_axes(record: EditRecord) -> dict[str, list[EditRecord]]:
+    """The edits of each task, in their order."""
+    of_axis: dict[str, list[EditRecord]] = {}
+    for part in record.parts or (record,):
+        of_axis.setdefault(part.task, []).append(part)
+    return {record.task: [record]} if len(of_axis) == 1 else of_axis
+
+
+def _concept(run: Run, edits: Sequence[EditRecord]) -> Concept:
+    """What is erased of the axis of a run of one task."""
+    first, own = _first(run), [row for row in run.results.rows if row.split == "fit"]
+    asked = (run.config.get("tasks") or {}).get(first.task, run.config).get("data")
+    return Concept(
+        first.axis,
+        (first.group_a, first.group_b),
+        [_called(edit) for edit in edits],
+        [place for edit in edits for place in _places(edit)],
+        [f"{p.limit:.4g}" for edit in edits for p in edit.places if p.limit is not None],
+        sorted({row.dataset for row in own if row.dataset}),
+        _names(asked.get("keep") or ()) if asked else None,
+    )
+
+
+def _called(edit: EditRecord) -> str:
+    """An eraser with its parameters and its rank."""
+    given = ", ".join(f"{key}={value}" for key, value in parameters(edit).items())
+    about = f"{edit.eraser} ({given})" if given else edit.eraser
+    return f"{about}, {edit.rank} dimension{'s' if edit.rank != 1 else ''}"
+
+
+def _tables(run: Run, record: EditRecord) -> list[tuple[str, list[Line]]]:
+    tested, fitted = (
+        [q for q in run.quantities(split) if record.id in q.rows] for split in ("test", "fit")
+    )
+    return [
+        ("Bias, before and after", _lines(run, record, tested, "bias")),
+        ("On the data the eraser was fitted on", _lines(run, record, fitted, "bias")),
+        ("What it cost", _lines(run, record, tested, "cost")),
+        ("What else was measured", _lines(run, record, tested, "other")),
+    ]
+
+
+def _metadata(
+    quantities: Sequence[Quantity], record: EditRecord, base: str, axes: Sequence[str]
+) -> Any:
     from huggingface_hub import EvalResult, ModelCardData
 
     evaluations = []
@@ -147,7 +214,7 @@ def _metadata(quantities: Sequence[Quantity], record: EditRecord, base: str, axi
         library_name="transformers",
         pipeline_tag="text-generation",
         base_model=base if _on_hub(base) else None,
-        tags=["countergen-edit", "bias", "concept-erasure", *([axis] if axis else [])],
+        tags=["countergen-edit", "bias", "concept-erasure", *axes],
         model_name=f"{Path(base).name}, edited",
         eval_results=evaluations or None,
     )

@@ -1,0 +1,59 @@
+"""Which edits a checkpoint holds: those that it carries, and those that its weights have taken in.
+
+Comes in: a checkpoint's record, or a model that was loaded from one. Goes out: a line for each
+edit, in the order in which they were made: its axis, its label, its eraser and where it acts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from countergen_edit.checkpoints.checksums import CHECKSUMS
+from countergen_edit.edits import EditRecord
+from countergen_edit.models import LanguageModel
+
+RECORD, EDIT, BEFORE = "countergen_edit.json", "edit", "before"
+"""Names in a checkpoint: what is known of its making; its edit; within that, what was folded into
+the weights before it."""
+
+
+def is_checkpoint(directory: str | Path) -> bool:
+    """Whether `save_checkpoint` made this directory."""
+    return all((Path(directory).expanduser() / name).is_file() for name in (RECORD, CHECKSUMS))
+
+
+def told(record: EditRecord) -> list[dict[str, Any]]:
+    """An edit axis by axis, as a checkpoint tells of it."""
+    return [
+        {
+            "axis": part.task,
+            "edit": part.label,
+            "id": part.id,
+            "eraser": part.eraser,
+            "parameters": dict(part.params),
+            "places": [str(place) for place in part.places],
+            "rank": part.rank,
+        }
+        for part in record.parts or (record,)
+    ]
+
+
+def edits_of(about: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """All edits that a checkpoint's record tells of; one that tells of no axis holds one edit."""
+    if "edits" in about:
+        return [dict(edit) for edit in about["edits"]]
+    axis = about.get("config", {}).get("axis") or {}
+    known = {key: about[key] for key in ("edit", "id", "eraser", "parameters") if key in about}
+    return [{"axis": axis.get("name", ""), **known}] if known else []
+
+
+def folded_into(model: LanguageModel) -> list[dict[str, Any]]:
+    """The edits that the weights of a model have taken in, as those of a folded checkpoint have."""
+    folder = Path(model.name).expanduser()
+    if not is_checkpoint(folder) or hasattr(model.bridge, "carried"):
+        return []
+    about = json.loads((folder / RECORD).read_text("utf-8"))
+    return edits_of(about) if about["form"] == "folded" else []

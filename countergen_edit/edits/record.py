@@ -1,0 +1,219 @@
+"""What is known of an edit besides its tensors: its id, how it was made, what people call it.
+
+Comes in: records of parts, a saved record. Goes out: `EditRecord`. A label is made for people and
+never parsed. Refused: a folder that holds no record, parts at one place neither of which was fitted
+after the other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
+
+from countergen_edit.edits.edit import require_apart
+from countergen_edit.errors import UserError
+from countergen_edit.writing import digest
+
+RECORD = "record.json"
+COMBINED = "combination"
+"""The eraser of an edit whose parts differ in eraser, parameters, site or task."""
+ASKING, TEMPLATE = "asking", "template"
+"""Kinds of what stands beside edits: a request, and the chat template it goes through, alone."""
+_LONGEST_STEM = 40
+"""Characters of an eraser's name in an id: the name may be a path."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an erasure acts, and how many dimensions it takes."""
+
+    site: str
+    layer: int | None
+    rank: int
+    limit: float | None = field(default=None, compare=False)
+    """Norm above which a token is left as it is. It follows from the data, so that edits made in
+    the same way on other data act at the same place."""
+
+    def __str__(self) -> str:
+        return self.site if self.layer is None else f"{self.site}.{self.layer}"
+
+
+@dataclass(frozen=True)
+class EditRecord:
+    """What is known of an edit besides its tensors."""
+
+    id: str
+    """Follows from all that the edit depends on, and is the same in every process."""
+    eraser: str
+    """The eraser's name in the run; `COMBINED` for an edit of several parts."""
+    params: Mapping[str, Any]
+    """The eraser's parameters that are not its defaults."""
+    places: tuple[Place, ...]
+    parts: tuple[EditRecord, ...] = ()
+    """What it is composed of; empty for an edit fitted as one."""
+    baseline: bool = False
+    task: str = ""
+    """The task that it was fitted on; those of its parts joined by `+`."""
+    beside: str = ""
+    """What kind of other way to the same end it is, which stands beside edits in tables; empty for
+    an edit and for its control. Such a way is a `baseline`: no choice falls on it."""
+    variant: str = ""
+    """What tells edits of one eraser and place apart in labels: a request, a strength."""
+    after: tuple[Place, ...] = ()
+    """Places of the edits under which it was fitted; empty for one fitted on the unedited model."""
+
+    @property
+    def rank(self) -> int:
+        """Dimensions removed, summed over places."""
+        return sum(place.rank for place in self.places)
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        return tuple(place.layer for place in self.places if place.layer is not None)
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(place.site for place in self.places))
+
+    @property
+    def label(self) -> str:
+        """What people read in tables.
+
+        >>> EditRecord("1f", "rlace", {}, (Place("resid_post", 3, 1),)).label
+        'rlace-1@resid_post.3'
+        >>> parts = [EditRecord("a", "leace", {}, (Place("resid_post", i, 1),)) for i in (2, 3)]
+        >>> EditRecord("1f", COMBINED, {}, parts[0].places + parts[1].places, (*parts,)).label
+        'leace-1@resid_post.2 + .3'
+        >>> EditRecord("1f", "asking", {}, (), variant="alike").label
+        'asking (alike)'
+        >>> EditRecord("1f", "leace", {}, parts[1].places, after=parts[0].places).label
+        'leace-1@resid_post.3 (after resid_post.2)'
+        """
+        if self.eraser != COMBINED:
+            rank = f"-{self.rank}" if self.rank else ""
+            place = f"@{_joined(self.places)}" if self.places else ""
+            after = f"after {_joined(self.after)}" if self.after else ""
+            told = ", ".join(filter(None, (self.variant, after)))
+            return f"{self.eraser}{rank}{place}" + (f" ({told})" if told else "")
+        labels: list[str] = []
+        before: EditRecord | None = None
+        for part in (replace(part, after=()) for part in self.parts):
+            label = (
+                f".{part.layers[0]}" if before and before._differs_by_layer(part) else part.label
+            )
+            labels.append(label if part.task == self.task else f"{label} ({part.task})")
+            before = part
+        return " + ".join(labels)
+
+    def _differs_by_layer(self, other: EditRecord) -> bool:
+        """Whether nothing else that a label tells is different, at one layer each."""
+        mine, its = (
+            (r.eraser, r.rank, r.sites, len(r.layers), len(r.places), r.task) for r in (self, other)
+        )
+        return mine == its and len(self.layers) == len(self.places) == 1
+
+    @property
+    def called(self) -> str:
+        """What a sentence calls it: its places are told only where it has several.
+
+        >>> EditRecord("1f", "rlace", {}, (Place("resid_post", 3, 1),)).called
+        'rlace (rank 1)'
+        """
+        return self.label if len(self.places) > 1 else f"{self.eraser} (rank {self.rank})"
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Its columns in a result row."""
+        return {
+            "edit": self.id,
+            "eraser": self.eraser,
+            "site": "+".join(self.sites),
+            "layers": self.layers,
+            "rank": self.rank,
+            "baseline": self.baseline,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> EditRecord:
+        """Read a record back."""
+        own: dict[str, Any] = {
+            key: tuple(Place(**place) for place in places)
+            for key, places in (("places", content["places"]), ("after", content.get("after", ())))
+        }
+        own["parts"] = tuple(cls.from_dict(part) for part in content["parts"])
+        return cls(**{**content, **own})
+
+
+def combined_record(parts: Sequence[EditRecord]) -> EditRecord:
+    """The record of several edits as one; its id follows from theirs, fitted or not.
+
+    Raises:
+        UserError: two of them act at the same place, and the second was not fitted after the first.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    records = tuple(leaf for part in parts for leaf in part.parts or (part,))
+    for before, after in combinations(records, 2):
+        known = {(place.site, place.layer) for place in after.after}
+        for mine, its in product(before.places, after.places):
+            if (mine.site, mine.layer) not in known:
+                require_apart((mine.site, mine.layer), (its.site, its.layer))
+    first = records[0]
+    # A control's parameters are its seeds, of which no two places have the same.
+    kinds = {(r.eraser, r.sites, r.task, "" if r.baseline else digest(r.params)) for r in records}
+    eraser = first.eraser if len(kinds) == 1 else COMBINED
+    return EditRecord(
+        id=edit_id(eraser, [leaf.id for leaf in records]),
+        eraser=eraser,
+        params=first.params if len(kinds) == 1 else {},
+        places=tuple(place for leaf in records for place in leaf.places),
+        parts=records,
+        baseline=all(leaf.baseline for leaf in records),
+        task="+".join(dict.fromkeys(leaf.task for leaf in records)),
+    )
+
+
+def read_record(directory: Path) -> EditRecord:
+    """The record of a saved edit, without its tensors.
+
+    Raises:
+        UserError: the folder holds none.
+    """
+    path = directory / RECORD
+    try:
+        return EditRecord.from_dict(json.loads(path.read_text("utf-8")))
+    except FileNotFoundError as error:
+        raise UserError(f"{directory} holds no edit: {RECORD} is missing") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path} is damaged: {error}") from error
+
+
+def edit_id(eraser: str, basis: object) -> str:
+    """An edit's id: short, the same in every process, and fit to name a folder.
+
+    >>> edit_id("my eraser", {"rank": 1})
+    'my-eraser-c017912045'
+    """
+    stem = "".join(c if c.isalnum() else "-" for c in eraser)
+    return f"{stem[-_LONGEST_STEM:]}-{digest([eraser, basis])[:10]}"
+
+
+def _joined(places: Sequence[Place]) -> str:
+    """Places in a label: a site is told once for all of its layers that follow each other.
+
+    >>> _joined([Place("resid_post", 2, 1), Place("resid_post", 3, 1), Place("mlp_out", 3, 1)])
+    'resid_post.2+3+mlp_out.3'
+    """
+    sites = ["", *(place.site for place in places)]
+    return "+".join(
+        str(place.layer) if place.site == before else str(place)
+        for before, place in zip(sites, places, strict=False)
+    )

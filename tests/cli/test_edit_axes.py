@@ -1,0 +1,148 @@
+"""`edit axes=…` edits several axes at once; `edit model=CHECKPOINT` adds one to those it has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from huggingface_hub import ModelCard
+
+from countergen_edit.checkpoints import Checkpoint, edits_of, open_checkpoint
+from countergen_edit.cli.main import main
+from countergen_edit.experiments.run_folder import RESULTS, read_rows
+from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.reports.run import open_run
+
+ONE = "[{source: testbed, family: questions}]"
+KEEP = "[{source: testbed_agreement}]"
+GENDER = f"{{fit: {ONE}, validation: {ONE}, test: {ONE}, keep: {KEEP}}}"
+DATA = {
+    "gender": [f"data.{split}={ONE}" for split in ("fit", "validation", "test")],
+    "nationality": [],
+}
+SMALL = ["eraser=leace", "metric=r", "cost=kl", "edit.layers=[4]"]
+AXES = ("gender", "nationality")
+
+
+def of_axis(axis: str) -> list[str]:
+    keep = [f"data.keep={KEEP}"] if axis == "gender" else []
+    keep += [
+        "texts=testbed"
+    ]  # as the testbed's own file has it; a checkpoint's folder says nothing
+    data = "testbed" if axis == "gender" else "nationality"
+    return [f"axis={axis}", f"data={data}", *DATA[axis], *keep]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both axes in one go, and one after the other."""
+    place = tmp_path_factory.mktemp("axes")
+    axes = f"axes={{gender: {GENDER}, nationality: nationality}}"
+    assert main(["edit", *SMALL, axes, f"run_dir={place}/run", f"save={place}/both"]) == 0
+    first = [*of_axis("gender"), f"run_dir={place}/run_1", f"save={place}/first"]
+    assert main(["edit", *SMALL, *first]) == 0
+    added = [f"model={place}/first", *of_axis("nationality"), f"run_dir={place}/run_2"]
+    assert main(["edit", *SMALL, *added, f"save={place}/added"]) == 0
+    return place
+
+
+def checkpoint(place: Path, name: str) -> Checkpoint:
+    return open_checkpoint(place / name)
+
+
+def test_the_folder_tells_each_edit_with_its_axis(place: Path) -> None:
+    for name in ("both", "added"):
+        edits = edits_of(checkpoint(place, name).record)
+        assert [edit["axis"] for edit in edits] == [*AXES]
+        assert [edit["places"] for edit in edits] == [["resid_post.4"], ["resid_post.4"]]
+        card = ModelCard.load(place / name / "README.md")
+        assert {*AXES} <= {*card.data.tags}
+        for axis in AXES:
+            assert f"| Concept | {axis}: " in card.text
+            assert f"## Bias, before and after: {axis}" in card.text
+
+
+def test_one_after_the_other_is_the_same_as_both_in_one_go(place: Path) -> None:
+    both, added = checkpoint(place, "both"), checkpoint(place, "added")
+    assert both.record["id"] == added.record["id"]
+    assert both.edit.digest == added.edit.digest
+    weights = [(c.folder / "model.safetensors").read_bytes() for c in (both, added)]
+    assert weights[0] == weights[1]
+    assert both.record["model"] == added.record["model"] == "testbed"
+
+
+def rows_under(path: Path, edit: str) -> dict[tuple[object, ...], Row]:
+    rows = read_rows(path / RESULTS)
+    return {(*r.key[:-2],): r for r in rows if (r.edit, r.split) == (edit, "test")}
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_an_audit_of_the_checkpoint_measures_what_the_run_did(axis: str, place: Path) -> None:
+    """From the saved folder, each axis by itself, nothing fitted: the figures of the card."""
+    run = place / f"audit_{axis}"
+    words = [f"model={place}/both", "eraser=none", "metric=r", *of_axis(axis), f"run_dir={run}"]
+    assert main(["audit", *words]) == 0
+    own = rows_under(run, UNEDITED)
+    whole = rows_under(place / "run", checkpoint(place, "both").record["id"])
+    alike = [key for key in own if key in whole and key[0] in ("group_effect", "mean_abs_r")]
+    assert len(alike) >= 2
+    for key in alike:
+        assert own[key].value == pytest.approx(whole[key].value, abs=1e-5)
+    before = rows_under(place / "run", UNEDITED)
+    effect = next(key for key in alike if key[0] == "group_effect")
+    assert own[effect].value < before[effect].value  # type: ignore[operator]
+
+
+def test_the_run_that_added_an_edit_measured_both_axes_and_saves_again(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = open_run(place / "run_2")
+    assert {*run.by_task()} == {*AXES}
+    assert run.manifest["before"] == ["leace-1@resid_post.4"]
+    assert main(["edit", f"run={place}/run_2", f"save={place}/again"]) == 0
+    assert "(gender) + leace-1@resid_post.4 (nationality)" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    weights = [(place / n / "model.safetensors").read_bytes() for n in ("added", "again")]
+    assert weights[0] == weights[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["axes=gender"], "axes='gender': write an axis and its data"),
+        (["axes={}"], "axes={}: write an axis and its data"),
+        (["axes={gendre: contexts}"], "did you mean 'gender'"),
+        (["axes={gender: contexts, nationality: nationalty}"], "did you mean 'nationality'"),
+        (["axes={gender: contexts}", "groups=[female,male]"], "groups=['female', 'male'] is for"),
+        (["axes={gender: contexts, race: contexts}", "eraser=[rlace,leace]"], "holds one edit"),
+        (["model={place}/first", "form=folded", *of_axis("nationality")], "form=carried"),
+    ],
+)
+def test_mistakes_are_said_in_one_line_before_any_work(
+    words: list[str],
+    message: str,
+    place: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = [word.replace("{place}", str(place)) for word in words]
+    with pytest.raises(SystemExit) as stop:
+        main(["edit", *own, f"save={tmp_path}/new"])
+    error = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_to_what_carries_an_edit_debias_says_how_one_is_added(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["debias", f"model={place}/first", f"run_dir={place}/none"])
+    error = capsys.readouterr().err
+    assert f"countergen-edit edit model={place}/first axis=NAME save=DIR" in error
+    assert not (place / "none").exists()
