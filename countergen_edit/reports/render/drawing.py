@@ -97,8 +97,14 @@ def draw_panel(ax: Any, panel: Panel, colour: dict[str, str], marker: dict[str, 
 
 def _spread(ax: Any, s: Series, height: float, style: str, shape: str) -> Any:
     """Every value as a dot along one line, with a box of quartiles behind."""
-    ax.boxplot(
-        [list(s.y)],
+    from matplotlib.cbook import boxplot_stats
+
+    [box] = boxplot_stats(list(s.y))
+    if s.box:
+        box |= dict(zip(("q1", "med", "q3"), s.box, strict=True))
+        box |= {"whislo": min(box["whislo"], s.box[0]), "whishi": max(box["whishi"], s.box[2])}
+    ax.bxp(
+        [box],
         positions=[height],
         orientation="horizontal",
         widths=0.18,
