@@ -231,6 +231,8 @@ def test_every_kind_has_as_many_sentences_as_the_collection() -> None:
     for kind in KINDS:
         assert {p.source for p in made if p.kind == kind} == {s.text for s in collection}
     assert sum(p.kind == "gender" for p in made) == len(collection) == 10
+    few = Counter(p.source for p in perturbations(collection, gender(), most=70))
+    assert few == {s.text: 7 for s in collection}
 
 
 words = st.lists(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -78,7 +78,8 @@ def perturbations(
         sources: The sentences.
         substitution: Swaps the groups of an axis, and gives the axis's name to the kind.
         per_kind: At most so many of a sentence by each rule, spread over the sentence.
-        most: At most so many in all, taken from every kind in turn; None takes all.
+        most: At most so many in all, taken from every kind, and of a kind from every sentence, in
+            turn; None takes all.
 
     Raises:
         UserError: a given sentence is the source itself, or a number is below 1.
@@ -86,17 +87,25 @@ def perturbations(
     for key, value in (("per_kind", per_kind), ("most", most)):
         if value is not None and value < 1:
             raise UserError(f"{key}={value}: at least 1")
-    by_kind: dict[str, list[Perturbation]] = {}
+    by_kind: dict[str, list[list[Perturbation]]] = {}
     for source in sources:
         for kind, texts in _of_source(source, substitution, per_kind).items():
             distinct = dict.fromkeys(text for text in texts if text != source.text)
             made = [Perturbation(kind, source.text, text) for text in distinct]
-            by_kind.setdefault(kind, []).extend(made)
-    if most is not None:
-        turns = zip_longest(*by_kind.values())
-        kept = [p for turn in turns for p in turn if p is not None][:most]
-        by_kind = {kind: [p for p in own if p in kept] for kind, own in by_kind.items()}
-    return [perturbation for own in by_kind.values() for perturbation in own]
+            by_kind.setdefault(kind, []).append(made)
+    every = [p for of_sources in by_kind.values() for own in of_sources for p in own]
+    if most is None:
+        return every
+    kept = {*_in_turn([_in_turn(of_sources) for of_sources in by_kind.values()])[:most]}
+    return [p for p in every if p in kept]
+
+
+T = TypeVar("T")
+
+
+def _in_turn(lists: Sequence[Sequence[T]]) -> list[T]:
+    """The first of every list, then the second of every list, and so on."""
+    return [item for turn in zip_longest(*lists) for item in turn if item is not None]
 
 
 def _of_source(
