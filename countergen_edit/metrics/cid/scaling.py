@@ -19,7 +19,7 @@ from countergen_edit.metrics.rows import Row
 
 DELTA = "delta"
 """The facet of Δ, a token's probability after x minus that after x'."""
-POINTS = 81
+POINTS = 41
 
 
 def scaling_rows(strengths: Sequence[float], seed: int) -> list[Row]:
