@@ -154,9 +154,31 @@ def tiny_hf_model(family: str, tokenizer: Any, seed: int = 0) -> Any:
     return model.eval()
 
 
-def tiny_model_dir(family: str, path: Path) -> Path:
+def tiny_sentencepiece(*, ends: bool) -> Any:
+    """A tokenizer as SentencePiece's: a token holds the space before its word, as `▁`.
+
+    With `ends`, a text ends with the end token, as T5 has it.
+    """
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    trainer = trainers.UnigramTrainer(
+        vocab_size=120, special_tokens=["<unk>", END], unk_token="<unk>", show_progress=False
+    )
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    if ends:
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"$A {END}", special_tokens=[(END, tokenizer.token_to_id(END))]
+        )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END, unk_token="<unk>")
+
+
+def tiny_model_dir(family: str, path: Path, tokenizer: Any = None) -> Path:
     """Save a tiny model of `family` and its tokenizer under `path`, and give `path` back."""
-    tokenizer = tiny_tokenizer(bos=family in WITH_BOS)
+    tokenizer = tokenizer or tiny_tokenizer(bos=family in WITH_BOS)
     tiny_hf_model(family, tokenizer).save_pretrained(path)
     tokenizer.save_pretrained(path)
     return path

@@ -27,7 +27,7 @@ SEVERAL = {
 """Group of which several are chosen → entry-point group of names of one's own."""
 PATHS = (
     "run_dir", "run", "save", "csv", "folder", "original", "template_file", "saved_edit", "sheets",
-    "directory", "similarity",
+    "directory", "similarity", "masked", "candidates",
 )  # fmt: skip
 """Settings that hold a path or a name, which stands for itself."""
 MODEL_NAMES = ("model.name", "model.served_name", "model.cache")
@@ -89,7 +89,7 @@ def as_overrides(command: str, word: str) -> list[str]:
         return ["model=served", f"model.name={literal(value)}"]
     if key == "model" and not (conf_dir() / "model" / f"{value}.yaml").is_file():
         return ["model=any", f"model.name={literal(value)}"]
-    if key in ("axis", "data") and value.endswith(CONFIG_FILES):
+    if key in ("axis", "data", "perturbation") and value.endswith(CONFIG_FILES):
         return [f"{key}=[]", f"+{key}.file={literal(value)}"]
     if key == "data" and value.endswith(PROMPT_FILES):
         source = value.rpartition(".")[2]

@@ -36,6 +36,8 @@ class Series:
     """Drawn in grey."""
     tips: tuple[str, ...] = ()
     """What a point says of itself, where its position does not."""
+    box: tuple[float, ...] = ()
+    """Quartiles of a `spread`, where a table gives them; otherwise they are those of its values."""
 
 
 @dataclass(frozen=True)

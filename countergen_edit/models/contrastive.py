@@ -254,7 +254,7 @@ def contrastive_generate(
                 tokens = tuple(new[k][: stop + 1])
                 visible = tokens[:-1] if tokens[-1] in ends else tokens
                 results[i] = Contrasted(
-                    _text_after(lm, [] if lm.is_encoder_decoder else x[i], list(visible)),
+                    _text_after(lm, x[i], list(visible)),
                     tokens,
                     tuple(delta[k][: len(tokens)]),
                     tuple(divergence[k][: len(tokens)]),
@@ -267,7 +267,7 @@ def token_texts(lm: LanguageModel, prompt: str, tokens: Sequence[int]) -> list[s
 
     A character made of several tokens shows with the last of them, a special token not at all.
     """
-    before = [] if lm.is_encoder_decoder else encode(lm, [prompt])[0].ids
+    before = encode(lm, [prompt])[0].ids
     begun = [_text_after(lm, before, list(tokens[:k])) for k in range(len(tokens) + 1)]
     return [b[len(a) :] if b.startswith(a) else "" for a, b in pairwise(begun)]
 

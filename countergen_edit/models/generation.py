@@ -85,8 +85,7 @@ def generate(
             rows = _run(lm, [encoded[i] for i in chunk], config, samplers if do_sample else [])
             for i, new in zip(chunk, rows, strict=True):
                 end = next((k for k, token in enumerate(new) if token in ends), len(new))
-                before = [] if lm.is_encoder_decoder else encoded[i]
-                texts[i] = _text_after(lm, before, new[:end])
+                texts[i] = _text_after(lm, encoded[i], new[:end])
     return texts
 
 
@@ -142,7 +141,11 @@ def _run(
 
 
 def _text_after(lm: LanguageModel, prompt: list[int], new: list[int]) -> str:
-    """Decode `new` in context: on its own, a SentencePiece tokenizer drops the leading space."""
+    """Decode `new` in context: on its own, a SentencePiece tokenizer drops the leading space.
+
+    So a prompt and its text join to what the model read and wrote, also where a decoder wrote what
+    an encoder's prompt goes on to say.
+    """
 
     def decode(ids: list[int]) -> str:
         text: str = lm.tokenizer.decode(

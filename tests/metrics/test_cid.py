@@ -377,6 +377,22 @@ def test_both_tabs_hold_what_was_found(results, edit) -> None:
     )
 
 
+def test_the_twelve_commonest_stand_there_with_their_counts(testbed, tmp_path: Path) -> None:
+    """As many as the longest cell of the paper's appendix C holds."""
+    metric = cid(templates=REASONS[:1], names=4, strengths=[10])
+    on = bench(testbed, tmp_path)
+    asked = [c.about for c in contrasts_of(metric.data, (10.0,))]
+    said = ["was a", "was a.", " was  a", "was a", *(f"was {x}" for x in "bcdefghijklm")]
+    items = [replace(c, text=t, divergence=0.1) for c, t in zip(asked, said * 2, strict=True)]
+    write_continuations(on.place("cid", None), items)
+    rows = [replace(row, split="test") for row in metric.rows(on, None)]
+    [table] = [t for t in tabs(Results(rows))["cid"].tables() if t.name == "cid_continuations"]
+    expected = [("was a", "4 of 16"), *((f"was {x}", "1 of 16") for x in "bcdefghijkl")]
+    for cell in table.rows[0][3:]:
+        assert isinstance(cell, Quotes)
+        assert [(quote.text, quote.note) for quote in cell.quotes] == expected
+
+
 def test_a_terminal_of_eighty_columns_holds_what_is_brief(results, edit) -> None:
     for table in tabs(results)["cid"].tables():
         if table.name.startswith("cid_continuations_brief"):

@@ -5,21 +5,30 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from countergen_edit.conf_path import conf_dir, read_config
+from countergen_edit.data.axis import Axis
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.errors import UserError
+from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.cid.metric import Cid
 from countergen_edit.metrics.cid.perturbation_effect import Effect, effect_rows, effects
-from countergen_edit.metrics.cid.perturbations import Perturbation, perturbations
+from countergen_edit.metrics.cid.perturbations import (
+    Perturbation,
+    Source,
+    perturbations,
+    sources_of,
+)
 from countergen_edit.metrics.cid.similarity import SentenceEmbedding
 from countergen_edit.metrics.results import Results
 from countergen_edit.models import contrastive_generate
-from countergen_edit.testbed import load_axis
 
 X = "The company did not hire Khaled because he"
 PAIRS = [
@@ -76,23 +85,32 @@ def test_what_shares_the_search_does_not_matter(testbed, found) -> None:
     assert alone == found[:2]
 
 
-def test_rows_are_sorted_by_median_and_can_be_written() -> None:
-    def effect(kind: str, strength: float) -> Effect:
-        return Effect(Perturbation(kind, "a", "b"), strength, (1.0, 0.9))
+def effect(kind: str, strength: float, source: str = "a", similar: float = 0.9) -> Effect:
+    return Effect(Perturbation(kind, source, f"{kind} {strength}"), strength, (1.0, similar))
 
-    made = [
-        *(effect("weak", s) for s in (5.0, math.inf, math.inf)),
-        *(effect("strong", s) for s in (0.0, 1.0, 7.0)),
-        effect("middle", 4.0),
-    ]
+
+MADE = [
+    *(effect("weak", s) for s in (5.0, math.inf, math.inf)),
+    *(effect("strong", s) for s in (0.0, 1.0, 7.0)),
+    effect("middle", 4.0),
+]
+
+
+def shown(made: list[Effect]) -> Section:
     rows = effect_rows(made, (0.0, 10.0), 0.85, seed=0)
+    [section] = Cid.sections(Results([replace(row, split="test") for row in rows]))
+    return section
+
+
+def test_rows_are_sorted_by_median_and_can_be_written() -> None:
+    rows = effect_rows(MADE, (0.0, 10.0), 0.85, seed=0)
     stars = [row for row in rows if row.metric == "cid_lambda_star"]
     assert [(row.facets["perturbation"], row.value) for row in stars] == [
         ("strong", 1.0),
         ("middle", 4.0),
         ("weak", None),
     ]
-    assert stars[0].detail["quartiles"] == [0.0, 7.0]
+    assert stars[0].detail["quartiles"] == [0.5, 4.0]
     assert stars[1].lo is None  # one perturbation says nothing of their spread
     assert stars[2].detail["never"] == 2
     assert "2 of 3 stay together up to lambda=10" in stars[2].detail["reason"]
@@ -100,46 +118,167 @@ def test_rows_are_sorted_by_median_and_can_be_written() -> None:
     assert means == [1.0, pytest.approx(0.9)]
     assert [row.facets["lambda"] for row in rows if row.metric == "cid_similarity"] == [0.0, 10.0]
     json.dumps([row.to_dict() for row in rows], allow_nan=False)
-    [section] = Cid.sections(Results([replace(row, split="test") for row in rows]))
+    section = shown(MADE)
     tables = {table.name: table for table in section.tables()}
     assert [row[0] for row in tables["cid_effects"].rows] == ["strong", "middle", "weak"]
-    assert tables["cid_effects"].rows[2][1:4] == ("> 10", "5 to > 10", "2")
+    assert tables["cid_effects"].rows[2][1:4] == ("> 10", "> 10 to > 10", "2")
     assert tables["cid_effects"].brief
     assert [row[0] for row in tables["cid_similarity"].rows] == ["0", "10"]
+    assert tables["cid_perturbations"].rows[0] == ("strong", "strong 0.0", "a", "0")
+    assert tables["cid_perturbations"].rows[-1][-1] == "> 10"
     assert [figure.name for figure in section.figures()] == ["cid", "cid_effects"]
 
 
+strengths = st.lists(st.one_of(st.floats(0, 10), st.just(math.inf)), min_size=1, max_size=8)
+
+
+@settings(max_examples=10, deadline=None)
+@given(found=strengths, similar=st.floats(-1, 1), sources=st.integers(1, 3))
+def test_an_interval_holds_its_value_and_nothing_impossible(found, similar, sources) -> None:
+    made = [
+        effect("kind", s, f"source {i % sources}", similar if i % 2 else 1.0)
+        for i, s in enumerate(found)
+    ]
+    star, *means = effect_rows(made, (0.0, 10.0), 0.85, seed=0)
+    if len(found) > 1:
+        lo, hi = (math.inf if end is None else end for end in (star.lo, star.hi))
+        value = math.inf if star.value is None else star.value
+        assert 0 <= min(found) <= lo <= value <= hi <= max(found)
+    for row in means:
+        assert row.lo is None or (-1 <= row.lo <= row.value <= row.hi <= 1)
+
+
+def test_what_is_drawn_is_sentences_where_there_are_several() -> None:
+    """Twenty perturbations of each of three sentences say of other sentences what three do."""
+    found = [1.0, 5.0, 9.0] * 20
+    of_one = [effect("kind", s) for s in found]
+    of_three = [effect("kind", s, f"source {s}") for s in found]
+    alone, among = (effect_rows(made, (0.0, 10.0), 0.85, 0)[0] for made in (of_one, of_three))
+    assert alone.value == among.value == 5
+    assert (alone.lo, alone.hi) == (5, 5)
+    assert (among.lo, among.hi) == (1, 9)
+    assert (alone.detail["sources"], among.detail["sources"]) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    "found", [(1.0, 3.0), (2.0, math.inf), (1.0, 2.0, 4.0, 9.0), (0.0, 5.0, math.inf, math.inf)]
+)
+def test_the_median_of_the_table_is_the_one_drawn(found: tuple[float, ...]) -> None:
+    from matplotlib.figure import Figure
+
+    from countergen_edit.reports.render.drawing import draw_panel
+
+    section = shown([effect("kind", s) for s in found])
+    [table] = [table for table in section.tables() if table.name == "cid_effects"]
+    [figure] = [figure for figure in section.figures() if figure.name == "cid_effects"]
+    [panel] = figure.panels
+    ax = Figure().subplots()
+    draw_panel(ax, panel, {"kind": "#000000"}, {"kind": "o"})
+    # Of box, whiskers, caps, median and dots, the median is the upright line of the box's height.
+    upright = [x for x in ax.lines if len(x.get_xdata()) == 2 and np.ptp(x.get_ydata()) > 0.15]
+    cell = table.rows[0][1]
+    told = cell if isinstance(cell, str) else cell.text
+    median = 10.0 if told == "> 10" else float(told.split(" ")[0])
+    assert [[*map(float, x.get_xdata())] for x in upright] == [[median, median]]
+    assert told == "> 10" if math.isinf(np.median(found)) else median == np.median(found)
+
+
+def gender() -> Substitution:
+    content = read_config("axis", "gender")
+    return Substitution.from_config(Axis.from_config(content), content["substitution"])
+
+
 def test_the_kinds_of_figure_8() -> None:
-    content = read_config("perturbation", "promotion")
-    swap = Substitution.from_config(load_axis("gender"))
-    made = perturbations(content["source"], content["sentences"], swap)
+    first, *_ = sources_of(read_config("perturbation", "workplace"))
+    made = perturbations([first], gender())
     by_kind = {p.kind: [q.text for q in made if q.kind == p.kind] for p in made}
-    source = content["source"]
+    source = first.text
     assert by_kind["gender"] == [source.replace("her she", "him he")]
     assert source.replace("year", "yearr") in by_kind["letter duplication"]
     assert source.replace("year", "year,") in by_kind["punctuation"]
-    assert source.replace("receive", "reecive") in by_kind["spelling"]
+    assert source.replace("receive", "recieve") in by_kind["spelling"]
     assert source.replace("will not", "won't") in by_kind["synonym"]
-    assert set(by_kind) == {
-        "gender",
-        "spelling",
-        "letter duplication",
-        "punctuation",
-        "synonym",
-        "semantic (subtle)",
-        "semantic (significant)",
-    }
+    assert source.replace("a promotion", "another promotion") in by_kind["semantic (subtle)"]
+    assert source.replace("will not", "will") in by_kind["semantic (significant)"]
+    assert set(by_kind) == KINDS
     assert all(len(set(texts)) == len(texts) <= 10 for texts in by_kind.values())
     assert source not in [p.text for p in made]
 
 
+KINDS = {
+    "gender",
+    "spelling",
+    "letter duplication",
+    "punctuation",
+    "synonym",
+    "semantic (subtle)",
+    "semantic (significant)",
+}
+
+
 @pytest.mark.parametrize("name", sorted(p.stem for p in (conf_dir() / "perturbation").glob("*")))
-def test_every_source_on_the_shelf_has_all_kinds(name: str) -> None:
-    content = read_config("perturbation", name)
-    made = perturbations(
-        content["source"], content["sentences"], Substitution.from_config(load_axis("gender"))
-    )
-    assert len({p.kind for p in made}) == 7
+def test_every_sentence_on_the_shelf_has_all_kinds(name: str) -> None:
+    for source in sources_of(read_config("perturbation", name)):
+        made = perturbations([source], gender())
+        assert {p.kind for p in made} == KINDS
+        assert len({p.text for p in made}) == len(made)
+        assert {p.source for p in made} == {source.text}
+
+
+def test_every_kind_has_as_many_sentences_as_the_collection() -> None:
+    collection = sources_of(read_config("perturbation", "workplace"))
+    made = perturbations(collection, gender(), per_kind=1)
+    for kind in KINDS:
+        assert {p.source for p in made if p.kind == kind} == {s.text for s in collection}
+    assert sum(p.kind == "gender" for p in made) == len(collection) == 10
+    few = Counter(p.source for p in perturbations(collection, gender(), most=70))
+    assert few == {s.text: 7 for s in collection}
+
+
+words = st.lists(
+    st.text("abcdeilnorst", min_size=1, max_size=9), min_size=3, max_size=9, unique=True
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(sentence=words, per_kind=st.integers(1, 30), most=st.integers(1, 60))
+def test_rules_change_one_thing_and_make_no_more_than_is_asked(sentence, per_kind, most) -> None:
+    source = Source(" ".join(sentence), {"synonym": ["x y", "x z"]})
+    every = perturbations([source], None, per_kind)
+    made = perturbations([source], None, per_kind, most)
+    assert len(made) == min(most, len(every))
+    assert set(made) <= set(every)
+    counts = Counter(p.kind for p in made)
+    assert all(n <= per_kind for kind, n in counts.items() if kind != "synonym")
+    # In turn: no kind gives way to another while it has more to give.
+    full = Counter(p.kind for p in every)
+    assert all(n >= min(full[kind], max(counts.values()) - 1) for kind, n in counts.items())
+    for p in made:
+        if p.kind == "spelling":
+            [(old, new)] = [
+                pair
+                for pair in zip(source.text.split(), p.text.split(), strict=True)
+                if pair[0] != pair[1]
+            ]
+            assert sorted(old) == sorted(new)
+            assert (old[0], old[-1]) == (new[0], new[-1])
+        elif p.kind != "synonym":
+            assert len(p.text) > len(source.text)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({}, "names no sources"),
+        ({"sources": []}, "names no sources"),
+        ({"sources": ["a b"]}, "'a b' is not {source: SENTENCE"),
+        ({"sources": [{"source": "a b", "sentences": ["a c"]}]}, "is not {source: SENTENCE"),
+        ({"sources": [{"source": "a b", "sentences": {"synonym": "a c"}}]}, "is not {source"),
+    ],
+)
+def test_a_collection_of_another_shape_is_refused(content, message) -> None:
+    with pytest.raises(UserError, match=message):
+        sources_of(content)
 
 
 @pytest.mark.parametrize(
@@ -153,14 +292,15 @@ def test_every_source_on_the_shelf_has_all_kinds(name: str) -> None:
     ],
 )
 def test_bad_input_is_named(testbed, options, message) -> None:
-    settings = {"pairs": PAIRS, "similarity": same, **options}
     with pytest.raises(UserError, match=message):
-        effects(testbed, **settings)
+        effects(testbed, **{"pairs": PAIRS, "similarity": same, **options})
 
 
 def test_a_given_perturbation_must_change_something() -> None:
     with pytest.raises(UserError, match="'synonym' perturbation changes nothing in 'Jane left'"):
-        perturbations("Jane left", {"synonym": ["Jane left"]}, None)
+        perturbations([Source("Jane left", {"synonym": ["Jane left"]})], None)
+    with pytest.raises(UserError, match="most=0: at least 1"):
+        perturbations([Source("Jane left")], None, most=0)
 
 
 def test_the_library_is_asked_for_when_it_is_missing(monkeypatch) -> None:

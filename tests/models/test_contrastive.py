@@ -20,7 +20,7 @@ from countergen_edit.models import (
     token_texts,
 )
 from countergen_edit.models.contrastive import contrast, jensen_shannon, sentence_ends
-from tests.tiny_models import tiny_model_dir
+from tests.tiny_models import tiny_model_dir, tiny_sentencepiece
 
 PAIRS = [
     ("Jane is a nurse", "John is an engineer, working"),
@@ -96,6 +96,28 @@ def test_without_contrast_it_is_greedy_generation_token_for_token(any_lm):
     plain = generate(any_lm, list(x), max_new_tokens=TOKENS)
     continuations = contrastive_generate(any_lm, list(x), list(other), 0, max_new_tokens=TOKENS)
     assert [one.text for one in continuations] == plain
+
+
+@pytest.fixture(scope="module", params=["llama", "t5"])
+def with_sentencepiece(request, tmp_path_factory):
+    """A model whose tokens carry the space before them, which decoding them alone drops."""
+    path = tmp_path_factory.mktemp("cid") / f"{request.param}-pieces"
+    tokenizer = tiny_sentencepiece(ends=request.param == "t5")
+    return load(tiny_model_dir(request.param, path, tokenizer), device="cpu")
+
+
+def test_a_prompt_and_its_text_join_as_the_model_has_them(with_sentencepiece):
+    lm = with_sentencepiece
+    x, other = zip(*PAIRS[:2], strict=True)
+    for strength in STRENGTHS:
+        found = contrastive_generate(lm, list(x), list(other), strength, max_new_tokens=TOKENS)
+        for prompt, one in zip(x, found, strict=True):
+            pieces = lm.tokenizer.convert_ids_to_tokens(list(one.tokens))
+            spelled = "".join(p for p in pieces if p not in lm.tokenizer.all_special_tokens)
+            assert one.text == spelled.replace("▁", " ")
+            assert "".join(token_texts(lm, prompt, one.tokens)) == one.text
+            if spelled.startswith("▁"):
+                assert (prompt + one.text).startswith(f"{prompt} ")
 
 
 def test_contrast_changes_what_is_said(any_lm):

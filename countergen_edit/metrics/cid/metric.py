@@ -48,8 +48,9 @@ from countergen_edit.models import Asked, LanguageModel, check_contrasts
 AUTOMATIC = "cid_biased_fraction_automatic"
 RATED_BY_LEXICON = {"rated_by": "lexicon, automatically; no person has rated"}
 NATS = "nats a token"
-MOST = 8
-"""Commonest continuations that a row keeps; all are in the store."""
+MOST = 12
+"""Commonest continuations that a row keeps, as many as the longest cell of the paper's appendix C
+has; all are in the store."""
 
 
 def commonest(items: Sequence[Continuation]) -> list[tuple[str, int]]:

@@ -16,16 +16,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int
 
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.cid.contrasts import DATASET, LAMBDA
 from countergen_edit.metrics.cid.perturbations import Perturbation
 from countergen_edit.metrics.cid.similarity import Similarity
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import bootstrap_mean, estimate
+from countergen_edit.metrics.statistics import LEVEL, estimate, resample, weighted_mean
 from countergen_edit.models import LanguageModel, contrastive_generate
-from countergen_edit.seeds import generator
 
 GRID = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
 TAU = 0.85
@@ -132,21 +131,28 @@ def _is_wide(below: float, above: float, tolerance: float) -> bool:
 def effect_rows(
     effects: Sequence[Effect], grid: Sequence[float], tau: float, seed: int
 ) -> list[Row]:
-    """Rows `cid_lambda_star` (median by kind, strongest kind first) and `cid_similarity` (by λ)."""
+    """Rows `cid_lambda_star` (median by kind, strongest kind first) and `cid_similarity` (by λ).
+
+    What is drawn for an interval is source sentences where there are several, perturbations of the
+    one sentence otherwise.
+    """
     kinds = dict.fromkeys(e.perturbation.kind for e in effects)
     rows = [_kind_row(kind, effects, grid, tau, seed) for kind in kinds]
     rows.sort(key=lambda row: math.inf if row.value is None else row.value)
+    drawn = _clusters(effects)
+    weights = resample(int(drawn.max()) + 1, seed, "similarity")
     for j, strength in enumerate(grid):
-        values = [e.similarity[j] for e in effects]
+        values = np.array([e.similarity[j] for e in effects])
+        mean = estimate(weighted_mean(values, drawn, weights), weights, within=(-1, 1))
         rows.append(
             Row(
                 metric="cid_similarity",
-                **bootstrap_mean(values, seed, "similarity").columns,
+                **mean.columns,
                 dataset=DATASET,
                 facets={LAMBDA: strength},
                 n=len(values),
                 seed=seed,
-                detail={"tau": tau},
+                detail={"tau": tau, "sources": _sources(effects)},
             )
         )
     return rows
@@ -155,23 +161,28 @@ def effect_rows(
 def _kind_row(
     kind: str, effects: Sequence[Effect], grid: Sequence[float], tau: float, seed: int
 ) -> Row:
-    values = np.array([e.strength for e in effects if e.perturbation.kind == kind])
-    draws = generator(seed, "lambda_star", kind).integers(len(values), size=(1000, len(values)))
-    medians = np.array([_quantile(values, 0.5), *(_quantile(values[d], 0.5) for d in draws)])
-    columns = estimate(medians if len(values) > 1 else medians[:1]).columns
+    own = sorted((e for e in effects if e.perturbation.kind == kind), key=lambda e: e.strength)
+    values = np.array([e.strength for e in own])
+    low, median, high = (quantile(values, q) for q in (0.25, 0.5, 0.75))
+    lo, hi = _interval(values, _clusters(own), seed, kind)
     never = int(np.isinf(values).sum())
     detail: dict[str, Any] = {
         "tau": tau,
-        "quartiles": [_finite(_quantile(values, q)) for q in (0.25, 0.75)],
-        "values": [_finite(v) for v in sorted(values)],
+        "quartiles": [_finite(low), _finite(high)],
+        "interval": [_finite(lo), _finite(hi)],
+        "values": [_finite(v) for v in values],
+        "perturbations": [[e.perturbation.source, e.perturbation.text] for e in own],
         "never": never,
         "largest": max(grid),
+        "sources": _sources(own),
     }
-    if columns["value"] is None:
+    if math.isinf(median):
         detail["reason"] = f"{never} of {len(values)} stay together up to lambda={max(grid):g}"
     return Row(
         metric="cid_lambda_star",
-        **columns,
+        value=_finite(median),
+        lo=_finite(lo),
+        hi=_finite(hi),
         dataset=DATASET,
         facets={KIND: kind},
         n=len(values),
@@ -180,9 +191,47 @@ def _kind_row(
     )
 
 
-def _quantile(values: Float64[np.ndarray, " value"], q: float) -> float:
-    """A quantile that is one of the values, so that infinite ones do no harm."""
-    return float(np.quantile(values, q, method="inverted_cdf"))
+def _sources(effects: Sequence[Effect]) -> int:
+    return len({e.perturbation.source for e in effects})
+
+
+def _clusters(effects: Sequence[Effect]) -> Int[np.ndarray, " effect"]:
+    """To which of what is drawn each effect belongs."""
+    sources = {e.perturbation.source: None for e in effects}
+    places = {source: i for i, source in enumerate(sources)}
+    every = [places[e.perturbation.source] for e in effects]
+    return np.array(every if len(places) > 1 else range(len(effects)))
+
+
+def _interval(
+    values: Float64[np.ndarray, " effect"], drawn: Int[np.ndarray, " effect"], seed: int, kind: str
+) -> tuple[float, float]:
+    """The 95 % percentile interval of the median, whose ends are medians that were drawn.
+
+    So it lies among the λ* that were found, and its upper end is infinite where that of the draws
+    is. NaN where there is one cluster, which says nothing of its own spread.
+    """
+    weights = resample(int(drawn.max()) + 1, seed, "lambda_star", kind)[1:, drawn].astype(int)
+    if not len(weights):
+        return math.nan, math.nan
+    medians = np.array([quantile(np.repeat(values, times), 0.5) for times in weights])
+    lo, hi = np.quantile(medians, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
+    return float(lo), float(hi)
+
+
+def quantile(values: Float64[np.ndarray, " value"], q: float) -> float:
+    """A quantile as box plots have it, interpolated; infinite where it touches what is.
+
+    >>> quantile(np.array([1.0, 3.0, math.inf]), 0.5), quantile(np.array([1.0, 4.0]), 0.5)
+    (3.0, 2.5)
+    >>> quantile(np.array([1.0, math.inf]), 0.5)
+    inf
+    """
+    above = float(np.quantile(values, q, method="higher"))
+    if math.isinf(above):
+        return above
+    finite = np.where(np.isinf(values), above, values)  # beyond the two that are interpolated
+    return float(np.quantile(finite, q))
 
 
 def _finite(value: float) -> float | None:

@@ -1,13 +1,16 @@
-"""Perturbations of a sentence: the sentence with one thing about it changed (Yona et al. 2023, 5).
+"""Perturbations of sentences: a sentence with one thing about it changed (Yona et al. 2023, 5).
 
-Comes in: a sentence, sentences by kind that no rule makes, an axis whose groups are swapped. Goes
-out: perturbations by kind. Refused: one that changes nothing.
+Comes in: a collection of sentences, each with sentences by kind that no rule makes; an axis whose
+groups are swapped; a masked language model's proposals. Goes out: perturbations by kind.
+Refused: a collection of another shape, a perturbation that changes nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,57 +27,150 @@ class Perturbation:
     text: str
 
 
-def perturbations(
-    source: str,
-    sentences: Mapping[str, Sequence[str]],
-    substitution: Substitution | None,
-    per_kind: int = 10,
-) -> list[Perturbation]:
-    """The perturbations of a sentence: those that rules make, and those that are given.
+@dataclass(frozen=True)
+class Source:
+    """A sentence to perturb."""
 
-    Args:
-        source: The sentence.
-        sentences: Kind → sentences, such as synonyms, which no rule makes.
-        substitution: Swaps the groups of an axis, and gives the axis's name to the kind.
-        per_kind: At most so many by each rule, spread over the sentence.
+    text: str
+    sentences: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Kind → sentences, such as synonyms, which no rule makes."""
+
+
+def sources_of(content: Mapping[str, Any]) -> list[Source]:
+    """The collection of a config of `conf/perturbation`.
 
     Raises:
-        UserError: a given sentence is the source itself.
+        UserError: it has another shape.
     """
+    entries = content.get("sources")
+    if not isinstance(entries, list) or not entries:
+        raise UserError(
+            "perturbation names no sources: write a list of {source: SENTENCE, sentences: "
+            "{KIND: [SENTENCE, …]}}, as the files of conf/perturbation do"
+        )
+    sources = []
+    for entry in entries:
+        given = entry.get("sentences") or {} if isinstance(entry, Mapping) else None
+        if (
+            given is None
+            or not isinstance(entry.get("source"), str)
+            or not isinstance(given, Mapping)
+            or not all(isinstance(texts, list) for texts in given.values())
+            or not all(isinstance(text, str) for texts in given.values() for text in texts)
+        ):
+            raise UserError(
+                f"perturbation source {str(entry)[:60]!r} is not {{source: SENTENCE, sentences: "
+                "{KIND: [SENTENCE, …]}}"
+            )
+        sources.append(Source(entry["source"], given))
+    return sources
+
+
+def perturbations(
+    sources: Sequence[Source],
+    substitution: Substitution | None,
+    per_kind: int = 10,
+    most: int | None = None,
+) -> list[Perturbation]:
+    """The perturbations of a collection: those that rules make, and those that are given.
+
+    Args:
+        sources: The sentences.
+        substitution: Swaps the groups of an axis, and gives the axis's name to the kind.
+        per_kind: At most so many of a sentence by each rule, spread over the sentence.
+        most: At most so many in all, taken from every kind, and of a kind from every sentence, in
+            turn; None takes all.
+
+    Raises:
+        UserError: a given sentence is the source itself, or a number is below 1.
+    """
+    for key, value in (("per_kind", per_kind), ("most", most)):
+        if value is not None and value < 1:
+            raise UserError(f"{key}={value}: at least 1")
+    by_kind: dict[str, list[list[Perturbation]]] = {}
+    for source in sources:
+        for kind, texts in _of_source(source, substitution, per_kind).items():
+            distinct = dict.fromkeys(text for text in texts if text != source.text)
+            made = [Perturbation(kind, source.text, text) for text in distinct]
+            by_kind.setdefault(kind, []).append(made)
+    every = [p for of_sources in by_kind.values() for own in of_sources for p in own]
+    if most is None:
+        return every
+    kept = {*_in_turn([_in_turn(of_sources) for of_sources in by_kind.values()])[:most]}
+    return [p for p in every if p in kept]
+
+
+T = TypeVar("T")
+
+
+def _in_turn(lists: Sequence[Sequence[T]]) -> list[T]:
+    """The first of every list, then the second of every list, and so on."""
+    return [item for turn in zip_longest(*lists) for item in turn if item is not None]
+
+
+def _of_source(
+    source: Source, substitution: Substitution | None, per_kind: int
+) -> dict[str, list[str]]:
+    """Kind → what rules make of a sentence, and what is given."""
     by_kind: dict[str, list[str]] = {}
     if substitution is not None:
-        swapped = substitution.swap(source)
-        by_kind[substitution.axis.name] = [swapped] if swapped != source else []
+        by_kind[substitution.axis.name] = [substitution.swap(source.text)]
     for kind, rule in RULES.items():
-        every = [text for text in rule(source) if text != source]
-        spread = np.unique(np.linspace(0, len(every) - 1, min(per_kind, len(every))).round())
-        by_kind[kind] = [every[int(i)] for i in spread]
-    for kind, texts in sentences.items():
-        if source in texts:
-            raise UserError(f"the {kind!r} perturbation changes nothing in {source!r}")
+        by_kind[kind] = _spread(rule(source.text), per_kind)
+    for kind, texts in source.sentences.items():
+        if source.text in texts:
+            raise UserError(f"the {kind!r} perturbation changes nothing in {source.text!r}")
         by_kind[kind] = [*by_kind.get(kind, ()), *texts]
-    return [Perturbation(kind, source, text) for kind, texts in by_kind.items() for text in texts]
+    return by_kind
+
+
+def _spread(rounds: Sequence[Sequence[str]], count: int) -> list[str]:
+    """The first `count` sentences round by round; the last round is spread over its sentence."""
+    chosen: list[str] = []
+    for every in rounds:
+        left = count - len(chosen)
+        places = np.unique(np.linspace(0, len(every) - 1, min(left, len(every))).round())
+        chosen += [every[int(i)] for i in places]
+    return chosen
 
 
 def _at_words(
-    source: str, least: int, change: Callable[[str], str], last: bool = True
-) -> list[str]:
-    """The sentence with one word changed, for each word of `least` letters or more."""
+    source: str, least: int, changes: Callable[[str], Sequence[str]], last: bool = True
+) -> list[list[str]]:
+    """The sentence with one word of `least` letters or more changed, round by round.
+
+    The first round holds each word's likeliest change, the second each word's second, and so on.
+    """
     words = source.split(" ")
-    return [
-        " ".join([*words[:i], change(word), *words[i + 1 :]])
+    by_word = [
+        [" ".join([*words[:i], new, *words[i + 1 :]]) for new in dict.fromkeys(changes(word))]
         for i, word in enumerate(words)
         if len(word) >= least and word.isalpha() and (last or i < len(words) - 1)
     ]
+    return [[text for text in turn if text is not None] for turn in zip_longest(*by_word)]
 
 
-RULES: dict[str, Callable[[str], list[str]]] = {
-    "spelling": lambda source: _at_words(
-        source,
-        5,
-        lambda w: w[: len(w) // 2 - 1] + w[len(w) // 2] + w[len(w) // 2 - 1] + w[len(w) // 2 + 1 :],
+def misspellings(word: str) -> list[str]:
+    """A word with two neighbouring letters in each other's place, the likeliest slip first.
+
+    That is `ie` for `ei` or the other way round where the word has either, as in Figure 8; then
+    those in the middle. The first and the last letter stay.
+
+    >>> misspellings("receive")[:2], misspellings("because")[0]
+    (['recieve', 'reecive'], 'beacuse')
+    """
+    places = [i for i in range(1, len(word) - 2) if word[i] != word[i + 1]]
+    places.sort(key=lambda i: ({*word[i : i + 2]} != {"i", "e"}, abs(i + 1 - len(word) / 2)))
+    return [word[:i] + word[i + 1] + word[i] + word[i + 2 :] for i in places]
+
+
+RULES: dict[str, Callable[[str], list[list[str]]]] = {
+    "spelling": lambda source: _at_words(source, 5, misspellings),
+    "letter duplication": lambda source: _at_words(
+        source, 3, lambda w: [w[:i] + w[i - 1] + w[i:] for i in range(len(w), 1, -1)]
     ),
-    "letter duplication": lambda source: _at_words(source, 3, lambda w: w + w[-1]),
-    "punctuation": lambda source: _at_words(source, 2, lambda w: w + ",", last=False),
+    "punctuation": lambda source: _at_words(
+        source, 2, lambda w: [w + mark for mark in (",", ";", " –")], last=False
+    ),
 }
-"""Kind → every sentence that the rule makes of one."""
+"""Kind → every sentence that the rule makes of one, round by round."""

@@ -1,4 +1,4 @@
-"""How CID is shown: divergence, continuations side by side, ratings, effects (Figures 2 to 9).
+"""How CID is shown: divergence, continuations side by side, ratings, effects (Figures 1 to 9).
 
 Comes in: the rows of a run, with what raters said of it where its folder holds that. Goes out: the
 tabs `cid` and `examples`, and a sentence.
@@ -13,6 +13,7 @@ from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section,
 from countergen_edit.metrics.cid.contrasts import DATASET, LAMBDA, read_continuations
 from countergen_edit.metrics.cid.effect_blocks import effect_blocks, similarity_panels
 from countergen_edit.metrics.cid.rated_rows import with_ratings
+from countergen_edit.metrics.cid.scaling import scaling_blocks
 from countergen_edit.metrics.cid.text_blocks import contrasted, side_by_side, texts_in_brief
 from countergen_edit.metrics.panels import Panel, Series, line
 from countergen_edit.metrics.results import Results
@@ -44,7 +45,7 @@ def sections(results: Results) -> list[Section]:
         blocks.append(_divergence(results))
     for metric, title in RATED.items():
         blocks += _rated(results, metric, title)
-    blocks += _agreement(results) + effect_blocks(results)
+    blocks += _agreement(results) + effect_blocks(results) + scaling_blocks(results)
     if results.of("cid_continuations"):
         blocks.append(side_by_side(results))
     tabs = [Section("cid", "CID", tuple(blocks))] if blocks else []

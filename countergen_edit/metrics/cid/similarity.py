@@ -44,10 +44,10 @@ class SentenceEmbedding:
                 new, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
             )
             self._known |= dict(zip(new, np.asarray(vectors, dtype=np.float64), strict=True))
-        similar: Float64[np.ndarray, " pair"] = np.array(
-            [self._known[x] @ self._known[y] for x, y in zip(a, b, strict=True)]
-        )
-        return similar
+        cosines = [self._known[x] @ self._known[y] for x, y in zip(a, b, strict=True)]
+        return np.clip(
+            np.array(cosines, dtype=np.float64), -1, 1
+        )  # of unit length but for rounding
 
     @functools.cached_property
     def _model(self) -> Any:

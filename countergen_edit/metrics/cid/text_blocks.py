@@ -18,8 +18,6 @@ from countergen_edit.metrics.rows import Row
 
 MOST = 1200
 """Lines of the table of all texts; the store holds them all."""
-QUOTED = 4
-"""Commonest continuations of a cell."""
 SCREEN = 80
 """Characters of a line in which two groups stand side by side in brief."""
 NARROWEST = 16
@@ -70,7 +68,9 @@ def _commonest(row: Row | None, width: int) -> str:
 
 
 def side_by_side(results: Results) -> Table:
-    """The commonest continuations of each template at every λ, before and after side by side."""
+    """The commonest continuations of each template at every λ with their counts, all that a row
+    holds (appendix C), before and after side by side.
+    """
     rows = {_key(row): row for row in results.of("cid_continuations")}
     templates, strengths, edits, groups = _parts(rows.values())
     lines: list[tuple[Cell, ...]] = [
@@ -78,7 +78,7 @@ def side_by_side(results: Results) -> Table:
             template,
             f"{strength:g}",
             results.label(edit),
-            *(_quotes(rows.get((template, strength, edit, group)), QUOTED) for group in groups),
+            *(_quotes(rows.get((template, strength, edit, group))) for group in groups),
         )
         for template, strength, edit in product(templates, strengths, edits)
     ]
@@ -137,13 +137,13 @@ def _parts(rows: Iterable[Row]) -> tuple[list[str], list[float], list[str], list
     return tuple(list(dict.fromkeys(column)) for column in zip(*keys, strict=True))  # type: ignore[return-value]
 
 
-def _quotes(row: Row | None, most: int) -> Quotes | str:
+def _quotes(row: Row | None) -> Quotes | str:
     if row is None:
         return ""
     criteria = row.detail.get("automatic", {})
     return Quotes(
         tuple(
             Quote(str(text), f"{count} of {row.n}" + (f" {MARK}" if text in criteria else ""))
-            for text, count in row.detail["counts"][:most]
+            for text, count in row.detail["counts"]
         )
     )

@@ -97,8 +97,17 @@ def draw_panel(ax: Any, panel: Panel, colour: dict[str, str], marker: dict[str, 
 
 def _spread(ax: Any, s: Series, height: float, style: str, shape: str) -> Any:
     """Every value as a dot along one line, with a box of quartiles behind."""
-    ax.boxplot(
-        [list(s.y)],
+    from matplotlib.cbook import boxplot_stats
+
+    [box] = boxplot_stats(list(s.y))
+    if s.box:
+        low, median, high = s.box
+        reach = 1.5 * (high - low)
+        inside = [y for y in s.y if low - reach <= y <= high + reach]
+        box |= {"q1": low, "med": median, "q3": high}
+        box |= {"whislo": min([low, *inside]), "whishi": max([high, *inside])}
+    ax.bxp(
+        [box],
         positions=[height],
         orientation="horizontal",
         widths=0.18,
@@ -189,17 +198,19 @@ def drawn(panels: Sequence[Panel], title: str) -> Any:
     for ax, panel in zip(axes.flat, panels, strict=False):
         artists = draw_panel(ax, panel, colour, marker)
         for s, artist in zip(panel.series, artists, strict=True):
-            shown.setdefault(s.name, artist)
+            if not (panel.downwards and {*s.x} == {s.name}):  # its name stands beside it already
+                shown.setdefault(s.name, artist)
     for ax in axes.flat[len(panels) :]:
         ax.set_visible(False)
     figure.suptitle(title)
-    figure.legend(
-        handles=list(shown.values()),
-        labels=[*map(fitting, shown)],
-        loc="outside lower center",
-        ncols=4,
-        frameon=False,
-    )
+    if shown:
+        figure.legend(
+            handles=list(shown.values()),
+            labels=[*map(fitting, shown)],
+            loc="outside lower center",
+            ncols=4,
+            frameon=False,
+        )
     return figure
 
 
