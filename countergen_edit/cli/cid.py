@@ -6,7 +6,7 @@ one that names what does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from countergen_edit.experiments.cid import (
     write_sheets,
 )
 from countergen_edit.experiments.manifest import make_manifest
+from countergen_edit.experiments.prepared import Prepared
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.cid.comparison import comparison
@@ -82,8 +83,8 @@ def cid_settings(config: Mapping[str, Any]) -> CidSettings:
         UserError: a value has the wrong type, or names what does not exist.
     """
     action = config["action"]
-    if action not in ACTIONS:
-        raise unknown("action", action, ACTIONS)
+    if action not in (known := {**ACTIONS, **MEASURING}):
+        raise unknown("action", action, known)
     content = config_of("axis", config["axis"])
     axis = Axis.from_config(content)
     a, b = (group.name for group in axis.pair(config["groups"]))
@@ -151,7 +152,25 @@ def _numbers(key: str, value: Any) -> tuple[float, ...]:
 def run(config: Mapping[str, Any]) -> None:
     """Do what `action` says."""
     settings = cid_settings(config)
-    ACTIONS[settings.action](settings)
+    if settings.action in MEASURING:
+        prepared, model = MEASURING[settings.action](settings)
+        show(open_run(prepared.run(model)))
+    else:
+        ACTIONS[settings.action](settings)
+
+
+def prepare(config: Mapping[str, Any]) -> tuple[Prepared, LanguageModel]:
+    """The run that a composed config describes, checked and not begun, and its model.
+
+    Raises:
+        UserError: the action makes no run.
+    """
+    settings = cid_settings(config)
+    if settings.action not in MEASURING:
+        raise UserError(
+            f"action={settings.action} takes one model; {' and '.join(MEASURING)} take several"
+        )
+    return MEASURING[settings.action](settings)
 
 
 def _compare(settings: CidSettings) -> None:
@@ -182,17 +201,20 @@ def _compare(settings: CidSettings) -> None:
             compare(edited, f"{settings.model.name} under {settings.config['saved_edit']}")
 
 
-def _audit(settings: CidSettings) -> None:
-    assert isinstance(settings.metric, Cid)
+def _audit(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
+    metric = settings.metric
+    assert isinstance(metric, Cid)
     edit = settings.edit
     model = settings.model.load()
-    settings.metric.check(model)
-    folder = _folder(settings, model)
-    template_audit(model, settings.metric, edit, folder, settings.seed)
-    show(open_run(folder.path))
+    metric.check(model)
+
+    def work(model: LanguageModel, folder: RunFolder) -> None:
+        template_audit(model, metric, edit, folder, settings.seed)
+
+    return _prepared(settings, model, work), model
 
 
-def _effect(settings: CidSettings) -> None:
+def _effect(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
     content = settings.config["perturbation"]
     pairs = perturbations(
         content["source"], content["sentences"], settings.task.substitution, settings.per_kind
@@ -207,9 +229,11 @@ def _effect(settings: CidSettings) -> None:
         settings.top_k,
         settings.seed,
     )
-    folder = _folder(settings, model)
-    perturbation_effect(model, plan, folder)
-    show(open_run(folder.path))
+
+    def work(model: LanguageModel, folder: RunFolder) -> None:
+        perturbation_effect(model, plan, folder)
+
+    return _prepared(settings, model, work), model
 
 
 def _sheet(settings: CidSettings) -> None:
@@ -226,14 +250,16 @@ def _ratings(settings: CidSettings) -> None:
 
 ACTIONS = {
     "compare": _compare,
-    "audit": _audit,
-    "effect": _effect,
     "sheet": _sheet,
     "ratings": _ratings,
 }
+MEASURING = {"audit": _audit, "effect": _effect}
+"""Actions that make a run, of one model or of several."""
 
 
-def _folder(settings: CidSettings, model: LanguageModel) -> RunFolder:
+def _prepared(
+    settings: CidSettings, model: LanguageModel, work: Callable[[LanguageModel, RunFolder], None]
+) -> Prepared:
     manifest = make_manifest(
         config=settings.config,
         model=settings.model.name,
@@ -247,4 +273,5 @@ def _folder(settings: CidSettings, model: LanguageModel) -> RunFolder:
     )
     label = f"{settings.action}-{Path(settings.model.name).name}-{settings.task.name}"
     place = Path("runs") / "cid" / f"{label}-{manifest['fingerprint'][:8]}"
-    return RunFolder(Path(settings.run_dir or place), settings.config, manifest)
+    path = Path(settings.run_dir or place)
+    return Prepared(path, settings.config, manifest, settings.model.load, work)
