@@ -142,7 +142,7 @@ class Metric(ABC):
         return []
 
     @classmethod
-    def compared(cls, results: Results) -> list[Quantity]:
+    def side_by_side(cls, results: Results) -> list[Quantity]:
         """Its figures on test data by which runs are told apart; its main quantities unless given.
 
         Runs share a column where a quantity of each has the same title.

@@ -109,7 +109,7 @@ class Run:
 
     def compared(self) -> list[Quantity]:
         """The figures by which it is told from other runs: bias, then costs, then others."""
-        every = [q for metric in self.metrics for q in metric.compared(self.results)]
+        every = [q for metric in self.metrics for q in metric.side_by_side(self.results)]
         return sorted(every, key=lambda quantity: KINDS.index(quantity.kind))
 
     def by_task(self) -> dict[str, Run]:

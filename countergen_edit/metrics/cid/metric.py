@@ -225,7 +225,7 @@ class Cid(Metric):
         return rows
 
     @classmethod
-    def compared(cls, results: Results) -> list[Quantity]:
+    def side_by_side(cls, results: Results) -> list[Quantity]:
         """Divergence at the smallest and the largest λ, and there what a lexicon calls biased."""
         return over_runs.compared(results)
 

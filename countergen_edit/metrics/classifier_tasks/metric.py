@@ -47,7 +47,7 @@ class ClassifierTasks(Metric):
         _refuse()
 
     @classmethod
-    def compared(cls, results: Results) -> list[Quantity]:
+    def side_by_side(cls, results: Results) -> list[Quantity]:
         """How many rewordings flip by each test, and the measure of all templates."""
         return over_runs.compared(results, _measured(results), measure_name)
 

@@ -258,7 +258,7 @@ class FairPair(Metric):
         return show.quantities(results, split)
 
     @classmethod
-    def compared(cls, results: Results) -> list[Quantity]:
+    def side_by_side(cls, results: Results) -> list[Quantity]:
         """F by each Φ, and the share of perturbations that pass."""
         return [*show.quantities(results, "test"), *show.success(results)]
 

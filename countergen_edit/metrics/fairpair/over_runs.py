@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from countergen_edit.metrics.blocks import Block, Cell, Number, Section, Table
-from countergen_edit.metrics.fairpair import figures, tables
+from countergen_edit.metrics.fairpair import figures, perturbation_tables, tables
 from countergen_edit.metrics.fairpair.length_table import length_table
 from countergen_edit.metrics.fairpair.published import AVERAGE, PUBLISHED, published_model
 from countergen_edit.metrics.fairpair.show import MEANING, f_rows
@@ -46,7 +46,7 @@ def over_runs(sides: Sequence[Side], averages: Sequence[Row]) -> list[Section]:
     ]
     blocks: list[Block | None] = [
         table_3(sides, averages),
-        stacked(sides, tables.perturbed),
+        stacked(sides, perturbation_tables.perturbed),
         figures.distributions(rows),
         figures.sizes_over_runs(sizes),
         figures.phrases(terms),
@@ -54,7 +54,7 @@ def over_runs(sides: Sequence[Side], averages: Sequence[Row]) -> list[Section]:
         stacked(sides, length_table),
         stacked(sides, lambda results: tables.intervals(results, f_rows(results))),
         stacked(sides, lambda results: tables.over_wordings(results, f_rows(results))),
-        stacked(sides, tables.perturbations),
+        stacked(sides, perturbation_tables.perturbations),
     ]
     return [Section("fairpair", "FairPair", tuple(block for block in blocks if block is not None))]
 

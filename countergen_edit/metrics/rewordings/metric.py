@@ -142,7 +142,7 @@ class Rewordings(Metric):
         return [replace(row, split="test")]
 
     @classmethod
-    def compared(cls, results: Results) -> list[Quantity]:
+    def side_by_side(cls, results: Results) -> list[Quantity]:
         """How many conclusions flip from wording to wording, set by set."""
         return sections.compared(results)
 
