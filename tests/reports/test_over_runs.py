@@ -56,7 +56,9 @@ def fairpair_rows(model: str, shift: float = 0.0) -> list[Row]:
         rows.append(Row("fairpair_f", 1.0 + shift, detail=detail, **of_phi))
         rows += [Row(f"fairpair_{end}", 0.5 + shift, **of_phi) for end in ("v_gp", "v_pg")]
         rows.append(Row("fairpair_bias", 0.6 + shift, detail=sizes, **of_phi))
-    rows.append(Row("fairpair_perturbed", 0.98, n=8, detail={"examples": []}, **about))
+    shares = {"neutral": 0.97, "words": 0.5, "characters": 0.98}
+    detail = {"examples": [], "compared": "neutral", "shares": shares}
+    rows.append(Row("fairpair_perturbed", 0.98, n=8, detail=detail, **about))
     rows.append(Row("fairpair_ngrams", 3.0, detail=sides | {"terms": terms}, **about))
     return rows
 
