@@ -8,8 +8,8 @@ refuse, before a folder is made. The command line calls the same functions.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from countergen_edit.experiments.fit_data import Positions, Sinks
 from countergen_edit.experiments.halving import Effort, plan_of
 from countergen_edit.experiments.manifest import make_manifest
 from countergen_edit.experiments.parts import parts_of, take_files
-from countergen_edit.experiments.run_folder import RunFolder
+from countergen_edit.experiments.prepared import Prepared
 from countergen_edit.experiments.search import Search
 from countergen_edit.experiments.search_work import Tested
 from countergen_edit.metrics.base import METRICS, Metric
@@ -184,18 +184,41 @@ def audit(
         named(beside, BESIDE),
         fitted,
     )
-    words = command or ("countergen_edit", "audit")
     if not (others or before or earlier):
-        plan.check(model)
-        place = _place(model, [plan.task], plan, folder, config, words)
-        plan.run(model, place.open())
+        prepared = prepared_audit(model, plan, lambda: model, folder, config, command)
     else:
         known = [with_truth(model, t) for t in earlier]
         axes = Axes([plan, *(replace(plan, task=t) for t in others)], before, known)
         axes.check(model)
-        place = _place(model, axes.tasks, plan, folder, config, words, before)
-        axes.run(model, place.open())
-    return open_run(place.path, model)
+        words = command or ("countergen_edit", "audit")
+        place = _prepared(model, axes.tasks, plan, folder, config, words, before)
+        prepared = replace(place, work=axes.run)
+    return open_run(prepared.run(model), model)
+
+
+def prepared_audit(
+    model: LanguageModel,
+    plan: Audit,
+    load: Callable[[], LanguageModel],
+    folder: Path | str | None = None,
+    config: Mapping[str, Any] | None = None,
+    command: Sequence[str] | None = None,
+) -> Prepared:
+    """An audit that nothing stands in the way of, before it begins.
+
+    Args:
+        model: to be checked.
+        plan: what is measured, fitted and edited.
+        load: gives the model again, when the audit runs.
+        folder, config, command: as in `audit`.
+
+    Raises:
+        UserError: something cannot be as it is asked for.
+    """
+    plan.check(model)
+    words = command or ("countergen_edit", "audit")
+    prepared = _prepared(model, [plan.task], plan, folder, config, words)
+    return replace(prepared, load=load, work=plan.run)
 
 
 def search(
@@ -263,7 +286,7 @@ def search(
     )
     plan.check(model)
     words = command or ("countergen_edit", "search")
-    place = _place(model, tasks, plan, folder, config, words)
+    place = _prepared(model, tasks, plan, folder, config, words)
     if pool is not None and not finish:
         place = replace(place, path=pool / place.manifest["fingerprint"][:16])
     run, parts = place.open(), {}
@@ -309,19 +332,7 @@ def named_metrics(metrics: Metrics | None) -> list[Metric]:
     return [*own.values()]
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where a run lies, and what it depends on."""
-
-    path: Path
-    config: dict[str, Any]
-    manifest: dict[str, Any]
-
-    def open(self) -> RunFolder:
-        return RunFolder(self.path, self.config, self.manifest)
-
-
-def _place(
+def _prepared(
     model: LanguageModel,
     tasks: Sequence[Task],
     plan: Audit | Search,
@@ -329,7 +340,7 @@ def _place(
     config: Mapping[str, Any] | None,
     command: Sequence[str],
     before: NamedEdit | None = None,
-) -> _Place:
+) -> Prepared:
     """The folder of a run, named after what it depends on unless it has a name."""
     ways = plan.beside.values() if isinstance(plan, Audit) else ()
     code = own_code([*plan.erasers.values(), *plan.metrics, *ways])
@@ -371,7 +382,7 @@ def _place(
     manifest["names"] = {t.name: t.names for t in tasks}
     label = f"{Path(model.name).name}-{'-'.join(t.name for t in tasks)}"
     place = Path("runs") / command[1] / f"{label}-{manifest['fingerprint'][:8]}"
-    return _Place(Path(folder or place), settings, manifest)
+    return Prepared(Path(folder or place), settings, manifest, lambda: model, plan.run)
 
 
 def _texts(task: Task) -> list[str]:

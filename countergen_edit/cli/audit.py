@@ -8,6 +8,9 @@ from typing import Any
 from countergen_edit import api
 from countergen_edit.cli.printing import say, show
 from countergen_edit.cli.settings import command_line, effort, study_settings
+from countergen_edit.experiments.audit import Audit
+from countergen_edit.experiments.halving import plan_of
+from countergen_edit.experiments.prepared import Prepared
 from countergen_edit.experiments.unedited import lacking
 from countergen_edit.metrics.base import Cost, Metric
 from countergen_edit.models import LanguageModel
@@ -15,30 +18,35 @@ from countergen_edit.models import LanguageModel
 
 def run(config: Mapping[str, Any]) -> None:
     """Run, or finish, the audit that a composed config describes; print it and its folder."""
+    prepared, model = prepare(config)
+    show(api.load_run(prepared.run(model), model))
+
+
+def prepare(config: Mapping[str, Any]) -> tuple[Prepared, LanguageModel]:
+    """The audit that a composed config describes, checked and not begun, and its model."""
     settings = study_settings(config)
     erasers, metrics, ways = settings.erasers(), settings.metrics(), settings.ways()
-    thorough = effort(config["effort"])
+    halving = plan_of(effort(config["effort"]))
     model = settings.model.load()
     if not erasers:
         metrics = without_costs(metrics, model)
-    audited = api.audit(
-        model,
-        settings.task(model),
+    edit = settings.edit
+    plan = Audit(
+        api.with_truth(model, settings.task(model)),
         erasers,
-        metrics,
-        settings.run_dir,
-        site=settings.edit.site,
-        layers=settings.edit.layers,
-        positions=settings.edit.positions,
-        effort=thorough,
-        sinks=settings.edit.sinks,
-        fitted=settings.edit.fitted,
-        beside=ways,
-        seed=settings.seed,
-        config=settings.config,
-        command=command_line("audit"),
+        api.named_metrics(metrics),
+        edit.site,
+        edit.layers,
+        edit.positions,
+        halving,
+        edit.sinks,
+        settings.seed,
+        ways,
+        edit.fitted,
     )
-    show(audited)
+    load, words = settings.model.load, command_line("audit")
+    prepared = api.prepared_audit(model, plan, load, settings.run_dir, settings.config, words)
+    return prepared, model
 
 
 def without_costs(metrics: Mapping[str, Metric], model: LanguageModel) -> dict[str, Metric]:

@@ -6,7 +6,7 @@ one that names what does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from countergen_edit.experiments.cid import (
 )
 from countergen_edit.experiments.manifest import make_manifest
 from countergen_edit.experiments.perturbing import SORT, Perturbing
+from countergen_edit.experiments.prepared import Prepared
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.cid.comparison import comparison
@@ -89,8 +90,8 @@ def cid_settings(config: Mapping[str, Any]) -> CidSettings:
         UserError: a value has the wrong type, or names what does not exist.
     """
     action = config["action"]
-    if action not in ACTIONS:
-        raise unknown("action", action, ACTIONS)
+    if action not in (known := {**ACTIONS, **MEASURING}):
+        raise unknown("action", action, known)
     content = config_of("axis", config["axis"])
     axis = Axis.from_config(content)
     a, b = (group.name for group in axis.pair(config["groups"]))
@@ -169,7 +170,25 @@ def _numbers(key: str, value: Any) -> tuple[float, ...]:
 def run(config: Mapping[str, Any]) -> None:
     """Do what `action` says."""
     settings = cid_settings(config)
-    ACTIONS[settings.action](settings)
+    if settings.action in MEASURING:
+        prepared, model = MEASURING[settings.action](settings)
+        show(open_run(prepared.run(model)))
+    else:
+        ACTIONS[settings.action](settings)
+
+
+def prepare(config: Mapping[str, Any]) -> tuple[Prepared, LanguageModel]:
+    """The run that a composed config describes, checked and not begun, and its model.
+
+    Raises:
+        UserError: the action makes no run.
+    """
+    settings = cid_settings(config)
+    if settings.action not in MEASURING:
+        raise UserError(
+            f"action={settings.action} takes one model; {' and '.join(MEASURING)} take several"
+        )
+    return MEASURING[settings.action](settings)
 
 
 def _compare(settings: CidSettings) -> None:
@@ -200,16 +219,19 @@ def _compare(settings: CidSettings) -> None:
             compare(edited, f"{settings.model.name} under {settings.config['saved_edit']}")
 
 
-def _audit(settings: CidSettings) -> None:
-    assert isinstance(settings.metric, Cid)
+def _audit(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
+    metric = settings.metric
+    assert isinstance(metric, Cid)
     edit = settings.edit
     model = settings.model.load()
-    settings.metric.check(model)
-    if costs := model.estimate([settings.metric.asks()], settings.seed):
+    metric.check(model)
+    if costs := model.estimate([metric.asks()], settings.seed):
         announce(costs)
-    folder = _folder(settings, model)
-    template_audit(model, settings.metric, edit, folder, settings.seed)
-    show(open_run(folder.path))
+
+    def work(model: LanguageModel, folder: RunFolder) -> None:
+        template_audit(model, metric, edit, folder, settings.seed)
+
+    return _prepared(settings, model, work), model
 
 
 def _candidates(settings: CidSettings) -> None:
@@ -218,7 +240,7 @@ def _candidates(settings: CidSettings) -> None:
     say([f"Candidates: {path}", SORT])
 
 
-def _effect(settings: CidSettings) -> None:
+def _effect(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
     pairs = tuple(settings.perturbing.pairs())
     model = settings.model.load()
     plan = EffectPlan(
@@ -230,16 +252,20 @@ def _effect(settings: CidSettings) -> None:
         settings.top_k,
         settings.seed,
     )
-    folder = _folder(settings, model, digest([asdict(pair) for pair in pairs]))
-    perturbation_effect(model, plan, folder)
-    show(open_run(folder.path))
+
+    def work(model: LanguageModel, folder: RunFolder) -> None:
+        perturbation_effect(model, plan, folder)
+
+    return _prepared(settings, model, work, digest([asdict(pair) for pair in pairs])), model
 
 
 def _scaling(settings: CidSettings) -> None:
     rows = scaling_rows(settings.strengths, settings.seed)
-    folder = _folder(settings, None)
-    scaling(rows, folder)
-    show(open_run(folder.path))
+
+    def work(_: None, folder: RunFolder) -> None:
+        scaling(rows, folder)
+
+    show(open_run(_prepared(settings, None, work).run()))
 
 
 def _sheet(settings: CidSettings) -> None:
@@ -256,17 +282,22 @@ def _ratings(settings: CidSettings) -> None:
 
 ACTIONS = {
     "compare": _compare,
-    "audit": _audit,
-    "effect": _effect,
     "candidates": _candidates,
     "scaling": _scaling,
     "sheet": _sheet,
     "ratings": _ratings,
 }
+MEASURING = {"audit": _audit, "effect": _effect}
+"""Actions that make a run, of one model or of several."""
 
 
-def _folder(settings: CidSettings, model: LanguageModel | None, data_hash: str = "") -> RunFolder:
-    """The run's folder; of a formula where there is no model."""
+def _prepared(
+    settings: CidSettings,
+    model: LanguageModel | None,
+    work: Callable[[Any, RunFolder], None],
+    data_hash: str = "",
+) -> Prepared:
+    """The run; of a formula where there is no model."""
     name = NO_MODEL if model is None else settings.model.name
     manifest = make_manifest(
         config=settings.config,
@@ -281,5 +312,6 @@ def _folder(settings: CidSettings, model: LanguageModel | None, data_hash: str =
     )
     about = [Path(name).name, settings.task.name] if model else []
     label = "-".join([settings.action, *about, manifest["fingerprint"][:8]])
-    place = Path("runs") / "cid" / label
-    return RunFolder(Path(settings.run_dir or place), settings.config, manifest)
+    path = Path(settings.run_dir or Path("runs") / "cid" / label)
+    load = settings.model.load if model else lambda: None
+    return Prepared(path, settings.config, manifest, load, work)

@@ -17,6 +17,7 @@ from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.data.template_files import load_bank
 from countergen_edit.experiments.classifiers import classifier_audit
 from countergen_edit.experiments.manifest import make_manifest
+from countergen_edit.experiments.prepared import Prepared
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
 from countergen_edit.reports.run import open_run
@@ -28,12 +29,25 @@ TESTBED, UNBIASED = "testbed", "testbed-unbiased"
 
 def run(config: Mapping[str, Any]) -> None:
     """Run, or finish, the task that a composed config describes; print its table."""
+    prepared, model = prepare(config)
+    show(open_run(prepared.run(model)))
+
+
+def prepare(config: Mapping[str, Any]) -> tuple[Prepared, Any]:
+    """The run that a composed config describes, checked and not begun, and its model."""
     seed = integer("seed", config["seed"])
     name = config["task"]["name"]
     task: ClassifierTask = TASKS.make(name)
     bank = load_bank(name, config["template_file"]).thinned(config["task"].get("most") or {})
     settings = make_settings(ModelSettings, "model", config["model"])
-    model = build_model(task, settings, bank, config["labels"])
+
+    def load() -> Any:
+        return build_model(task, settings, bank, config["labels"])
+
+    def work(model: Any, folder: RunFolder) -> None:
+        classifier_audit(task, bank, model, folder, seed)
+
+    model = load()
     content = {key: value for key, value in config.items() if key != "run_dir"}
     manifest = make_manifest(
         config=content,
@@ -45,9 +59,7 @@ def run(config: Mapping[str, Any]) -> None:
     )
     label = f"{Path(model.name).name}-{Path(name).name}-{manifest['fingerprint'][:8]}"
     place = Path("runs") / "classifiers" / label
-    folder = RunFolder(Path(config["run_dir"] or place), content, manifest)
-    classifier_audit(task, bank, model, folder, seed)
-    show(open_run(folder.path))
+    return Prepared(Path(config["run_dir"] or place), content, manifest, load, work), model
 
 
 def build_model(

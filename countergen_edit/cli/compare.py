@@ -10,20 +10,16 @@ from countergen_edit import api
 from countergen_edit.cli.printing import console, say
 from countergen_edit.cli.settings import integer
 from countergen_edit.errors import UserError
+from countergen_edit.reports.comparison import Comparison
 from countergen_edit.reports.render.csv import as_csv
-from countergen_edit.reports.render.terminal import print_table
+from countergen_edit.reports.render.terminal import print_sections
 
 
 def run(config: Mapping[str, Any]) -> None:
     """Print the runs side by side, and what differs where they share prompts."""
     runs = [str(path) for path in config["runs"]]
     comparison = api.compare(*runs, seed=integer("seed", config["seed"]))
-    print_table(comparison.side_by_side, console)
-    console.print()
-    if comparison.paired is not None:
-        print_table(comparison.paired, console)
-    else:
-        say(["These runs share no prompts on which R was measured: nothing is paired."])
+    show(comparison)
     if config["csv"]:
         path = Path(config["csv"])
         try:
@@ -32,3 +28,12 @@ def run(config: Mapping[str, Any]) -> None:
         except OSError as error:
             raise UserError(f"cannot write {path}: {error.strerror}") from error
         say(["", f"Table: {path}"])
+    if config["folder"]:
+        say(["", f"Report: {comparison.report(Path(config['folder']))}"])
+
+
+def show(comparison: Comparison) -> None:
+    """Print what is brief of a comparison."""
+    print_sections(comparison.sections, console)
+    if comparison.paired is None:
+        say(["These runs share no prompts on which R was measured: nothing is paired."])

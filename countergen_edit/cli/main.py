@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 import countergen_edit
+from countergen_edit.cli import several
 from countergen_edit.cli.help import choices_of, nearest_setting, page, settings_of
 from countergen_edit.cli.opening import opening
 from countergen_edit.cli.words import overrides_of
@@ -83,11 +84,14 @@ def report(error: Exception) -> int:
 
 
 def run(command: str, words: Sequence[str]) -> None:
-    """Run one command as a Hydra application.
+    """Run one command as a Hydra application; for several models, one after the other.
 
     Raises:
         UserError: the settings do not compose, or the job found a mistake in them.
     """
+    if models := several.models_of(command, words):
+        run_several(command, words, models)
+        return
     import hydra
 
     overrides = overrides_of(command, words)
@@ -115,6 +119,31 @@ def run(command: str, words: Sequence[str]) -> None:
     sys.argv = [f"countergen-edit {command}", *overrides]
     try:
         hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)(task)()
+    finally:
+        sys.argv = before
+
+
+def run_several(command: str, words: Sequence[str], models: Sequence[str]) -> None:
+    """Compose what the command is with each model alone, and run them all.
+
+    Raises:
+        UserError: the settings do not compose, or a job found a mistake in them.
+    """
+    from hydra import compose, initialize_config_dir
+    from omegaconf import OmegaConf
+
+    configs: dict[str, Mapping[str, Any]] = {}
+    for model in models:
+        overrides = overrides_of(command, several.words_for(words, model))
+        check_composes(command, overrides)
+        with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+            config = compose(command, overrides)
+        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+        configs[model] = plain  # type: ignore[assignment]
+    before = sys.argv
+    sys.argv = [f"countergen-edit {command}", *words]  # as they were given, for manifests
+    try:
+        several.run(command, configs)
     finally:
         sys.argv = before
 

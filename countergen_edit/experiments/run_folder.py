@@ -52,22 +52,9 @@ class RunFolder:
             raise UserError(f"cannot write the run folder {path}: {error.strerror}") from error
 
     def _open(self, config: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
-        path = self.path
-        known = path / MANIFEST
-        if known.is_file():
-            theirs = json.loads(known.read_text("utf-8"))
-            require_schema(path, theirs)
-            other = theirs["fingerprint"]
-            if other != manifest["fingerprint"]:
-                raise UserError(
-                    f"run folder {path} belongs to another run (fingerprint {other[:8]}, this one "
-                    f"is {manifest['fingerprint'][:8]}): choose another run_dir"
-                )
-        elif path.is_dir() and any(
-            p.name.removesuffix(".tmp") not in (CONFIG, MANIFEST) for p in path.iterdir()
-        ):
-            raise UserError(f"{path} is no run folder but is not empty: choose another run_dir")
-        else:
+        path, known = self.path, self.path / MANIFEST
+        check_folder(path, manifest)
+        if not known.is_file():
             path.mkdir(parents=True, exist_ok=True)
             text = yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
             for file, content in (
@@ -148,6 +135,28 @@ class RunFolder:
             UserError: the run keeps none.
         """
         return NamedEdit.load(self.path / EDITS / edit)
+
+
+def check_folder(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Refuse what is not this run's folder and cannot become it; nothing is written.
+
+    Raises:
+        UserError: the folder belongs to another run, or holds something else.
+    """
+    known = path / MANIFEST
+    if known.is_file():
+        theirs = json.loads(known.read_text("utf-8"))
+        require_schema(path, theirs)
+        other = theirs["fingerprint"]
+        if other != manifest["fingerprint"]:
+            raise UserError(
+                f"run folder {path} belongs to another run (fingerprint {other[:8]}, this one "
+                f"is {manifest['fingerprint'][:8]}): choose another run_dir"
+            )
+    elif path.is_dir() and any(
+        p.name.removesuffix(".tmp") not in (CONFIG, MANIFEST) for p in path.iterdir()
+    ):
+        raise UserError(f"{path} is no run folder but is not empty: choose another run_dir")
 
 
 def require_schema(path: Path, manifest: Mapping[str, Any]) -> None:

@@ -18,8 +18,9 @@ from countergen_edit.experiments.fits import Fits
 from countergen_edit.experiments.gates import openings
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.work import measured
-from countergen_edit.metrics.base import Cost, MeasuredSplit, Metric, bias_of, default_bias
+from countergen_edit.metrics.base import Cost, MeasuredSplit, Metric
 from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.chosen_by import bias_of, default_bias
 from countergen_edit.metrics.gates import gate_rows
 from countergen_edit.metrics.guardedness import certificate_rows
 from countergen_edit.metrics.refinement import refinement_rows

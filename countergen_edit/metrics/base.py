@@ -22,7 +22,7 @@ from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Section
-from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.results import Results, Side
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.models import Asked, LanguageModel
 from countergen_edit.registry import Registry
@@ -146,6 +146,24 @@ class Metric(ABC):
     @classmethod
     def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
         """Its figures that stand beside those of other metrics; none where it was not measured."""
+        return []
+
+    @classmethod
+    def side_by_side(cls, results: Results) -> list[Quantity]:
+        """Its figures on test data by which runs are told apart; its main quantities unless given.
+
+        Runs share a column where a quantity of each has the same title.
+        """
+        return [quantity for quantity in cls.quantities(results) if quantity.main]
+
+    @classmethod
+    def pooled(cls, sides: Sequence[Side]) -> list[Row]:
+        """Rows about several runs together, such as a mean over models."""
+        return []
+
+    @classmethod
+    def over_runs(cls, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:
+        """What else it shows of several runs together, with the rows that it pooled of them."""
         return []
 
     @classmethod
@@ -285,18 +303,3 @@ METRICS: Registry[type[Metric]] = Registry(
 def generating() -> list[str]:
     """The metrics that take nothing but what a model writes, but for those of a user's file."""
     return [name for name in METRICS if ".py:" not in name and METRICS.get(name).is_generating]
-
-
-DEFAULT_BIAS = "r"
-"""The bias that edits are chosen by where a run measures none that can be."""
-
-
-def bias_of(metrics: Sequence[Metric]) -> Metric | None:
-    """The bias that edits are chosen by: the first of the metrics that says what is removed."""
-    return next((m for m in metrics if type(m).removed is not Metric.removed), None)
-
-
-def default_bias() -> Metric:
-    """The bias that edits are chosen by where a run measures none that can be."""
-    bias: Metric = METRICS.make(DEFAULT_BIAS)
-    return bias

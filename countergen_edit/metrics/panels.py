@@ -31,7 +31,8 @@ class Series:
     lo: tuple[float, ...] = ()
     hi: tuple[float, ...] = ()
     kind: Kind = "line"
-    """`level` is a line across the panel, `spread` every value with its quartiles."""
+    """`level` is a line across the panel, `spread` every value with its quartiles; `bars` stand at
+    categories listed downwards, or at numbers."""
     baseline: bool = False
     """Drawn in grey."""
     tips: tuple[str, ...] = ()

@@ -1,12 +1,13 @@
 """Rows and the edits they are about, looked up by what a metric shows of them.
 
 Comes in: the rows of a run, the records of its edits, its store. Goes out: rows, in the order in
-which they were recorded. Nothing is computed here.
+which they were recorded; a `Side` is that of one run among several. Nothing is computed here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -159,3 +160,27 @@ class Results:
             for path in files:
                 if path.suffix == ".jsonl":
                     yield (folder.stem if folder.is_file() else folder.name), path
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of several runs that are held against each other."""
+
+    name: str
+    """Tells the run from the others."""
+    results: Results
+    model: str = ""
+    """What its model was loaded by, which published figures are looked up by."""
+
+    @property
+    def edits(self) -> list[str]:
+        """Ids of what is compared with other runs: the model as it came, then the edits shown."""
+        return [UNEDITED, *(record.id for record in self.results.shown)]
+
+    def label(self, edit: str = UNEDITED) -> str:
+        """The run, with the edit where one is meant."""
+        return self.name if edit == UNEDITED else f"{self.name}, {self.results.label(edit)}"
+
+    def edit_label(self, edit: str) -> str:
+        """The edit, called the same in runs with edits and without."""
+        return NO_EDIT if edit == UNEDITED else self.results.label(edit)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 ABOUT = ("model", "seed")
 """Facts of the manifest that tell runs apart."""
+ALL_RUNS = "all runs"
+"""What a row is of that is of several runs together."""
 PAIR = ("run", "against_run", "edit", "against_edit")
 """What the detail of a difference tells of the two sides."""
 
@@ -41,20 +43,20 @@ def run_names(runs: Sequence[Run]) -> list[str]:
 
 
 def side_by_side(runs: Sequence[Run], names: Sequence[str]) -> Table:
-    """Every run under every edit: a column for each main quantity of any run.
+    """Every run under every edit: a column for each quantity by which any run is compared.
 
-    A run shows its own main figure of that name, or the one about the data of the first that has
-    the name, where it has that.
+    A run shows its own figure of that name, the one about the data of the first that has the name,
+    where it has that.
     """
     columns: dict[str, Quantity] = {}
     for run in runs:
-        for quantity in run.quantities():
-            if quantity.main:
-                columns.setdefault(quantity.title, quantity)
+        for quantity in run.compared():
+            columns.setdefault(quantity.title, quantity)
     told = [key for key in ABOUT if len({str(run.manifest.get(key)) for run in runs}) > 1]
     lines: list[tuple[Cell, ...]] = []
     for run, name in zip(runs, names, strict=True):
-        own = [_alike(run.quantities(), column) for column in columns.values()]
+        quantities = [*run.compared(), *run.quantities()]
+        own = [_alike(quantities, column) for column in columns.values()]
         for edit in (UNEDITED, *(record.id for record in run.results.shown)):
             cells = [number(q, q.rows[edit]) if q and edit in q.rows else "" for q in own]
             depended = (str(run.manifest.get(key, "")) for key in told)
@@ -122,10 +124,16 @@ def paired_table(rows: Sequence[Row], runs: Mapping[str, Run]) -> Table:
     )
 
 
-def every_row(runs: Sequence[Run], names: Sequence[str], differences: Sequence[Row]) -> Table:
-    """All rows of all runs with their differences, for a file."""
+def every_row(
+    runs: Sequence[Run],
+    names: Sequence[str],
+    differences: Sequence[Row],
+    pooled: Sequence[Row] = (),
+) -> Table:
+    """All rows of all runs with their differences and what is of all of them, for a file."""
     by_name = dict(zip(names, runs, strict=True))
     rows = [(name, "", row) for name, run in by_name.items() for row in run.results.rows]
+    rows += [(ALL_RUNS, "", row) for row in pooled]
     for row in differences:
         d = row.detail
         against = label(by_name[d["against_run"]], d["against_edit"])
@@ -139,7 +147,7 @@ def every_row(runs: Sequence[Run], names: Sequence[str], differences: Sequence[R
             subject(row),
             row.axis,
             groups(row),
-            label(by_name[name], row.edit),
+            label(by_name.get(name, runs[0]), row.edit),
             row.split,
             Number.of(row),
             str(row.n),

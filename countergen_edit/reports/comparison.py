@@ -1,6 +1,7 @@
-"""Runs held against each other, as tables.
+"""Runs held against each other: as tables, as one page, as files.
 
-Comes in: two runs or more. Goes out: a `Comparison`. Refused: runs that are one.
+Comes in: two runs or more. Goes out: a `Comparison`. Refused: runs that are one, a folder that
+cannot be written.
 """
 
 from __future__ import annotations
@@ -8,17 +9,24 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.compare import paired
-from countergen_edit.metrics.blocks import Table
+from countergen_edit.metrics.blocks import Block, Section, Table
 from countergen_edit.reports.compare import every_row, paired_table, run_names, side_by_side
+from countergen_edit.reports.over_runs import by_task, pooled, sections
+from countergen_edit.reports.provenance import title
 from countergen_edit.reports.render.csv import as_csv
 from countergen_edit.reports.run import Run
+from countergen_edit.writing import whole
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+ROWS, TABLES = "rows.csv", "tables"
+"""What lies beside a comparison's page: all rows, and a folder of what the page shows."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +38,34 @@ class Comparison:
     paired: Table | None
     """Differences on the prompts that runs share; None where they share none."""
     every_row: Table
-    """All rows of all runs, and the differences."""
+    """All rows of all runs, what is of several together, and the differences."""
+    sections: tuple[Section, ...] = ()
+    """What a page shows, in order."""
+    title: str = ""
+    """What the page is called."""
 
     def to_frame(self) -> DataFrame:
         """Every row as a line of a pandas DataFrame."""
         from pandas import read_csv
 
         return read_csv(io.StringIO(as_csv(self.every_row)))
+
+    def report(self, folder: Path | str) -> Path:
+        """Write the page, its tables (CSV and LaTeX) and all rows into a folder; the page's path.
+
+        Raises:
+            UserError: it cannot be written.
+        """
+        from countergen_edit.reports.render.export import export
+        from countergen_edit.reports.render.html import REPORT, write_page
+
+        folder = Path(folder)
+        with whole(folder / ROWS) as temporary:
+            temporary.write_text(as_csv(self.every_row), "utf-8", errors="replace")
+        export(self.sections, folder / TABLES, (), ("csv", "latex"))
+        kind = "Comparison of language models"
+        about = (f"{len(self.every_row.rows)} result rows, in {ROWS}",)
+        return write_page(self.sections, folder / REPORT, title=self.title, kind=kind, about=about)
 
     def _repr_html_(self) -> str:
         return str(self.to_frame()._repr_html_())
@@ -57,8 +86,22 @@ def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
     names = run_names(runs)
     differences = paired([(name, run.path) for name, run in zip(names, runs, strict=True)], seed)
     by_name = dict(zip(names, runs, strict=True))
+    together = [row for sides in by_task(runs, names).values() for row in pooled(runs, sides)]
+    beside = side_by_side(runs, names)
+    pairs = paired_table(differences, by_name) if differences else None
+    overview: list[Block] = [beside, *([pairs] if pairs else [])]
     return Comparison(
-        side_by_side(runs, names),
-        paired_table(differences, by_name) if differences else None,
-        every_row(runs, names, differences),
+        beside,
+        pairs,
+        every_row(runs, names, differences, together),
+        sections(runs, names, overview),
+        _title(runs),
     )
+
+
+def _title(runs: Sequence[Run]) -> str:
+    """The models, and who is compared: once where that is the same in all."""
+    parts = [title(run).partition(": ") for run in runs]
+    if len({about for _, _, about in parts}) > 1:
+        return "; ".join(dict.fromkeys("".join(part) for part in parts))
+    return ", ".join(dict.fromkeys(model for model, _, _ in parts)) + "".join(parts[0][1:])

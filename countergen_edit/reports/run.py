@@ -107,6 +107,11 @@ class Run:
         every = [q for metric in self.metrics for q in metric.quantities(self.results, split)]
         return sorted(every, key=lambda quantity: KINDS.index(quantity.kind))
 
+    def compared(self) -> list[Quantity]:
+        """The figures by which it is told from other runs: bias, then costs, then others."""
+        every = [q for metric in self.metrics for q in metric.side_by_side(self.results)]
+        return sorted(every, key=lambda quantity: KINDS.index(quantity.kind))
+
     def by_task(self) -> dict[str, Run]:
         """The run task by task; of a run of one, all of it."""
         parts = self.results.by_task()

@@ -45,7 +45,12 @@ def sections(run: Run) -> list[Section]:
     tasks = run.by_task()
     of_tasks = {task: merged(of_task(part)) for task, part in tasks.items()}
     parts = next(iter(of_tasks.values())) if len(tasks) == 1 else task_by_task(of_tasks)
-    return sorted([*parts, provenance(run)], key=_place)
+    return in_order([*parts, provenance(run)])
+
+
+def in_order(parts: Iterable[Section]) -> list[Section]:
+    """Tabs in their order."""
+    return sorted(parts, key=_place)
 
 
 def of_task(run: Run) -> list[Section]:

@@ -24,12 +24,14 @@ def _block(block: Block) -> Block:
     kept = [
         i
         for i, column in enumerate(block.columns)
-        if column != EDIT and not all(_is_nothing(row[i]) for row in block.rows)
+        if not all(_is_nothing(row[i]) for row in block.rows)
+        # Where it tells what is measured from what was published, it stays, without a name.
+        and not (column == EDIT and len({row[i] for row in block.rows} - {""}) == 1)
     ]
     rows = tuple(tuple(row[i] for i in kept) for row in block.rows)
     # A heading over a single row each is that row's name.
     several = len({row[0] for row in rows if isinstance(row[0], str)}) < len(rows)
-    columns = tuple(block.columns[i] for i in kept)
+    columns = tuple("" if block.columns[i] == EDIT else block.columns[i] for i in kept)
     return replace(block, columns=columns, rows=rows, grouped=block.grouped and several)
 
 

@@ -229,8 +229,12 @@ def test_figures_hold_the_rows_and_no_panel_of_what_was_not_varied() -> None:
         "V_gp": (0.7, 0.7),
         "V_pg": (0.75, 0.75),
     }
-    [phrases] = figures["fairpair_phrases"].panels
-    assert [(s.x, s.y) for s in phrases.series] == [(("her hobby",), (1.8,)), ((), ())]
+    shares, odds = figures["fairpair_phrases"].panels
+    assert {s.name: (s.x, s.y) for s in shares.series} == {
+        "male, perturbed": (("her hobby",), (0.1,)),
+        "female": (("her hobby",), (0.4,)),
+    }
+    assert [(s.x, s.y) for s in odds.series] == [(("her hobby",), (1.8,)), ((), ())]
 
 
 WORDINGS = ["{name} is {occupation}. The review said {name} was", "{name}, {occupation}, is"]

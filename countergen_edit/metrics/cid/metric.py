@@ -23,10 +23,10 @@ from countergen_edit.data.axis import SPLITS
 from countergen_edit.data.splits import check_leakage, check_texts
 from countergen_edit.edits import NamedEdit
 from countergen_edit.errors import UserError, unknown
-from countergen_edit.metrics.base import MeasuredSplit, Metric
+from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Section
-from countergen_edit.metrics.cid import sections
+from countergen_edit.metrics.cid import over_runs, sections
 from countergen_edit.metrics.cid.contrasts import (
     DATASET,
     LAMBDA,
@@ -40,7 +40,7 @@ from countergen_edit.metrics.cid.contrasts import (
 )
 from countergen_edit.metrics.cid.criteria import automatic_criteria
 from countergen_edit.metrics.cid.statistics import Resampling, fraction_rows
-from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.results import Results, Side
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, estimate
 from countergen_edit.models import Asked, LanguageModel, check_contrasts
@@ -234,6 +234,16 @@ class Cid(Metric):
                 )
             )
         return rows
+
+    @classmethod
+    def side_by_side(cls, results: Results) -> list[Quantity]:
+        """Divergence at the smallest and the largest λ, and there what a lexicon calls biased."""
+        return over_runs.compared(results)
+
+    @classmethod
+    def over_runs(cls, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:
+        """Figures 2, 6 and 7 of all runs, and how far apart their sides are."""
+        return over_runs.over_runs(sides)
 
     @classmethod
     def sections(cls, results: Results) -> list[Section]:

@@ -11,13 +11,14 @@ from typing import Never
 
 from countergen_edit.edits import NamedEdit
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.base import MeasuredSplit, Metric
+from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table, Words
+from countergen_edit.metrics.classifier_tasks import over_runs
 from countergen_edit.metrics.classifier_tasks.over_wordings import OVER_WORDINGS
 from countergen_edit.metrics.classifier_tasks.paired_tests import PUBLISHED, RECOMMENDED
 from countergen_edit.metrics.panels import Panel, Series
-from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.results import Results, Side
 from countergen_edit.metrics.rows import Row
 
 TEST_TITLES = {RECOMMENDED: "over people, recommended", PUBLISHED: "over sentences, as published"}
@@ -46,10 +47,29 @@ class ClassifierTasks(Metric):
         _refuse()
 
     @classmethod
+    def side_by_side(cls, results: Results) -> list[Quantity]:
+        """How many rewordings flip by each test, and the measure of all templates."""
+        return over_runs.compared(results, _measured(results), measure_name)
+
+    @classmethod
+    def over_runs(cls, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:
+        """Tables 2 to 4 of all runs."""
+
+        def categories(results: Results) -> Table | None:
+            flips = results.of("category_flips", split="")
+            return _categories(flips) if flips else None
+
+        def measures(results: Results) -> Table | None:
+            rows = _measured(results)
+            return _measures(rows) if rows else None
+
+        return over_runs.over_runs(sides, (categories, measures))
+
+    @classmethod
     def sections(cls, results: Results) -> list[Section]:
         """The tab `classifiers`; nothing where the run asked no classifier."""
         flips = results.of("category_flips", split="")
-        measures = [row for row in results.rows if row.metric.endswith(OVER_WORDINGS)]
+        measures = _measured(results)
         wordings = _wordings(results)
         if not (flips or measures or wordings):
             return []
@@ -76,6 +96,11 @@ class ClassifierTasks(Metric):
             f"Classifier: {counts[RECOMMENDED]} rewordings say something else than the template "
             f"that they reword; tested over sentences, as published, {counts[PUBLISHED]} do."
         ]
+
+
+def _measured(results: Results) -> list[Row]:
+    """The rows of measures over wordings."""
+    return [row for row in results.rows if row.metric.endswith(OVER_WORDINGS)]
 
 
 def _refuse() -> Never:

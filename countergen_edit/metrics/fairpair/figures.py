@@ -14,8 +14,13 @@ from countergen_edit.metrics.panels import Panel, Series
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 
+Labelled = Sequence[tuple[str, Row]]
+"""Rows, each with what its panel calls whatever it is about: an edit, or a run."""
+
 LETTERS = ((1, "B"), (2, "V_gp"), (3, "V_pg"))
 """Place in an entry of a row's detail → the paper's letter."""
+SIZES = (("by_samples", "continuations"), ("by_folds", "folds"))
+"""Where a row's detail has them by size → what there are so many of."""
 
 
 def over_wordings(results: Results, rows: Sequence[Row]) -> Figure | None:
@@ -42,11 +47,11 @@ def over_wordings(results: Results, rows: Sequence[Row]) -> Figure | None:
     )
 
 
-def distributions(results: Results, rows: Sequence[Row]) -> Figure:
-    """B and both V over prompts (Figure 5)."""
+def distributions(labelled: Labelled) -> Figure:
+    """B and both V over prompts (Figure 5), from rows `fairpair_f`."""
     panels = []
-    ends = _ends(rows)
-    for row in rows:
+    ends = _ends([row for _, row in labelled])
+    for about, row in labelled:
         prompts: list[list[Any]] = row.detail.get("prompts", [])
         series = []
         for place, name in LETTERS:
@@ -55,8 +60,7 @@ def distributions(results: Results, rows: Sequence[Row]) -> Figure:
             y = tuple(value for _, value in known)
             series.append(Series(name, (), y, kind="spread", tips=tips))
         if any(s.y for s in series):
-            title = f"{phi_of(row)}, {results.label(row.edit)}"
-            label = "mean of Φ over pairs"
+            title, label = f"{phi_of(row)}, {about}", "mean of Φ over pairs"
             panels.append(Panel(title, label, "", tuple(series), limits=ends[phi_of(row)]))
     return Figure(
         "fairpair_distributions",
@@ -83,7 +87,7 @@ def ablations(results: Results) -> Figure | None:
     """B and both V by number of continuations and of folds (Figures 3 and 4)."""
     panels = []
     for row in results.of("fairpair_bias"):
-        for key, label in (("by_samples", "continuations"), ("by_folds", "folds")):
+        for key, label in SIZES:
             sizes: list[list[Any]] = row.detail.get(key, [])
             series = []
             for place, name in LETTERS:
@@ -98,19 +102,62 @@ def ablations(results: Results) -> Figure | None:
     return Figure("fairpair_sizes", title, tuple(panels), words) if panels else None
 
 
-def phrases(results: Results) -> Figure | None:
-    """The phrases that one side uses more (Figure 6)."""
+def sizes_over_runs(labelled: Labelled) -> Figure | None:
+    """B by number of continuations and of folds, a line for each run (Figures 3 and 4).
+
+    Args:
+        labelled: rows `fairpair_bias`.
+    """
     panels = []
-    for row in results.of("fairpair_ngrams"):
+    for phi in dict.fromkeys(phi_of(row) for _, row in labelled):
+        for key, counted in SIZES:
+            series = []
+            for about, row in labelled:
+                sizes: list[list[Any]] = row.detail.get(key, []) if phi_of(row) == phi else []
+                known = [s for s in sizes if s[1] is not None]
+                x, y = tuple(int(s[0]) for s in known), tuple(float(s[1]) for s in known)
+                series += [Series(about, x, y)] if known else []
+            if series:
+                label = f"{counted} of each side"
+                panels.append(Panel(f"B, {phi}", label, "mean of Φ", tuple(series)))
+    words = "Where a line is level, more continuations would not change the result."
+    title = "B by sample size"
+    return Figure("fairpair_sizes", title, tuple(panels), words) if panels else None
+
+
+def phrases(labelled: Labelled) -> Figure | None:
+    """The phrases that either side uses more (Figure 6), from rows `fairpair_ngrams`.
+
+    As the paper's, the share of both sets of continuations that has a phrase, sorted by that of
+    the side that has it more; beside them the log odds.
+    """
+    panels = []
+    for about, row in labelled:
         source, target = row.detail["source"], row.detail["target"]
         terms: list[dict[str, Any]] = row.detail["terms"]
-        series = []
-        for who, sign in ((f"more for {target}", 1), (f"more for {source}, perturbed", -1)):
-            own = [term for term in terms if term["log_odds"] * sign > 0]
-            x = tuple(str(term["text"]) for term in own)
-            series.append(Series(who, x, tuple(t["log_odds"] for t in own), kind="bars"))
+        sets = {"share_pg": f"{source}, perturbed", "share_gp": str(target)}
+        for (share, name), sign in zip(sets.items(), (-1, 1), strict=True):
+            more = [term for term in terms if term["log_odds"] * sign > 0]
+            more.sort(key=lambda term: term[share], reverse=True)
+            if not more:
+                continue
+            bars = (_bars(side, more, key) for key, side in sets.items())
+            title = f"{about}: more after {name}"
+            panels.append(Panel(title, "share of continuations", "", tuple(bars), downwards=True))
         if terms:
-            panels.append(Panel(results.label(row.edit), "log odds", "", tuple(series), True))
-    words = "Phrases of one to four words whose share of texts differs significantly."
+            odds = (
+                _bars(name, [term for term in terms if term["log_odds"] * sign > 0], "log_odds")
+                for name, sign in zip(reversed(sets.values()), (1, -1), strict=True)
+            )
+            panels.append(Panel(f"{about}: log odds", "log odds", "", tuple(odds), downwards=True))
+    words = (
+        "Phrases of one to four words whose share of texts differs significantly. Log odds are "
+        "above 0 where g(p(x)) has them more, and compare rare phrases with common ones."
+    )
     title = "Telling phrases"
     return Figure("fairpair_phrases", title, tuple(panels), words) if panels else None
+
+
+def _bars(name: str, terms: Sequence[dict[str, Any]], key: str) -> Series:
+    texts = tuple(str(term["text"]) for term in terms)
+    return Series(name, texts, tuple(float(term[key]) for term in terms), kind="bars")

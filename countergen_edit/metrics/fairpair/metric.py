@@ -34,7 +34,7 @@ from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Section
-from countergen_edit.metrics.fairpair import show
+from countergen_edit.metrics.fairpair import over_runs, show
 from countergen_edit.metrics.fairpair.continuations import (
     STORE,
     Sampled,
@@ -48,7 +48,7 @@ from countergen_edit.metrics.fairpair.phi import PHIS, Phi
 from countergen_edit.metrics.fairpair.phi_result import evaluate
 from countergen_edit.metrics.fairpair.rows import FairPairRows
 from countergen_edit.metrics.fairpair.texts import perturbed_row, phrase_rows
-from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.results import Results, Side
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models import Asked, LanguageModel, lengths
@@ -267,6 +267,21 @@ class FairPair(Metric):
     @classmethod
     def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
         return show.quantities(results, split)
+
+    @classmethod
+    def side_by_side(cls, results: Results) -> list[Quantity]:
+        """F by each Φ, and the share of perturbations that pass."""
+        return [*show.quantities(results, "test"), *show.success(results)]
+
+    @classmethod
+    def pooled(cls, sides: Sequence[Side]) -> list[Row]:
+        """Table 3's average over models."""
+        return over_runs.pooled(sides)
+
+    @classmethod
+    def over_runs(cls, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:
+        """Tables 1 to 3 and Figures 3 to 6 of all runs."""
+        return over_runs.over_runs(sides, pooled)
 
     @classmethod
     def sections(cls, results: Results) -> list[Section]:

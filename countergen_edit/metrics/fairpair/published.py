@@ -7,6 +7,7 @@ Sents, John perturbed to Jane.
 
 from __future__ import annotations
 
+from countergen_edit.metrics.published import published_name
 from countergen_edit.metrics.rows import Row
 
 # Table 3 of the paper, scaled as there: V_pg, V_gp, B (in hundredths) and F; and Table 1, percent.
@@ -29,17 +30,10 @@ PUBLISHED_SUCCESS = {
     "llama-13b": 99.2,
     "instructgpt": 99.7,
 }
+AVERAGE = {"jaccard": (85.5, 86.5, 88.1, 1.01), "sentiment": (23.0, 23.9, 23.5, 1.02)}
+"""Table 3's last row, as printed: though B of its models by Jaccard averages 86.45."""
 SIDES = ("male", "female")
 """The paper's source and target."""
-
-
-def published_name(model: str) -> str:
-    """A model's name as the published tables are looked up by it.
-
-    >>> published_name("openai-community/gpt2"), published_name("/models/gpt2-xl/")
-    ('gpt2', 'gpt2-xl')
-    """
-    return model.rstrip("/").rpartition("/")[2].lower()
 
 
 def published_model(f: Row) -> str:

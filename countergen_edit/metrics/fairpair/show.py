@@ -53,6 +53,13 @@ def quantities(results: Results, split: str) -> list[Quantity]:
     ]
 
 
+def success(results: Results) -> list[Quantity]:
+    """The share of perturbations that pass."""
+    rows = {row.edit: row for row in results.of("fairpair_perturbed")}
+    title = "perturbations that pass"
+    return [Quantity(title, rows, "other", 4, percent=True, main=False)] if rows else []
+
+
 def sections(results: Results) -> list[Section]:
     """The tab of FairPair, and its continuations among the examples; none where not measured."""
     rows = f_rows(results)
@@ -70,9 +77,9 @@ def sections(results: Results) -> list[Section]:
         tables.over_wordings(results, rows),
         figures.over_wordings(results, rows),
         tables.by_wording(results, rows),
-        figures.distributions(results, rows),
+        figures.distributions(_labelled(results, rows)),
         figures.ablations(results),
-        figures.phrases(results),
+        figures.phrases(_labelled(results, results.of("fairpair_ngrams"))),
         tables.phrases(results),
         tables.by_prompt(results, rows),
         perturbation_tables.perturbed(results),
@@ -81,6 +88,10 @@ def sections(results: Results) -> list[Section]:
     tab = Section("fairpair", "FairPair", tuple(b for b in blocks if b is not None))
     texts = _continuations(results)
     return [tab, *([Section("examples", "Examples", (texts,))] if texts else [])]
+
+
+def _labelled(results: Results, rows: Sequence[Row]) -> list[tuple[str, Row]]:
+    return [(results.label(row.edit), row) for row in rows]
 
 
 def sentences(results: Results) -> list[str]:

@@ -16,6 +16,8 @@ from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.wordings import ALPHA
 
 P_DIGITS = 4
+FIGURES = ("V_pg", "V_gp", "B", "F", "change of F", "2B−V−V", "p")
+"""Columns of Table 3, and what the paper has not."""
 PHRASES = 3
 """Of each side, where only the most telling are shown."""
 
@@ -41,38 +43,39 @@ def table_3(results: Results, rows: Sequence[Row]) -> Table:
     """
     lines: list[tuple[Cell, ...]] = []
     for i, row in enumerate(rows):
-        figures = [
-            _point(results.under(row, row.edit, f"fairpair_{end}"))
-            for end in ("v_pg", "v_gp", "bias")
-        ]
-        change = results.under(row, row.edit, "fairpair_f_change")
-        energy = _point(results.under(row, row.edit, "fairpair_energy"), signed=True)
-        lines.append(
-            (
-                phi_of(row),
-                results.label(row.edit),
-                *figures,
-                Number.of(row, 2),
-                Number.of(change, 2, signed=True) if change else "",
-                energy,
-                _p(row.detail.get("p_adjusted"), 3),
-            )
-        )
+        lines.append((phi_of(row), results.label(row.edit), *figures_of(results, row)))
         last = i + 1 == len(rows) or phi_of(rows[i + 1]) != phi_of(row)
         published = PUBLISHED.get(published_model(row), {}).get(phi_of(row))
         if last and published:
-            *hundredths, f = published
-            scaled = [Number(value / 100) for value in hundredths]
-            lines.append((phi_of(row), "published", *scaled, Number(f, digits=2), "", "", ""))
+            lines.append((phi_of(row), "published", *published_figures(published)))
     detail = rows[0].detail
     return Table(
         "fairpair",
         f"FairPair: {detail.get('source')} perturbed to {detail.get('target')}",
-        ("Φ", "edit", "V_pg", "V_gp", "B", "F", "change of F", "2B−V−V", "p"),
+        ("Φ", "edit", *FIGURES),
         tuple(lines),
         grouped=True,
         brief=True,
     )
+
+
+def figures_of(results: Results, row: Row) -> tuple[Cell, ...]:
+    """A row `fairpair_f` with what stands beside it, in the columns `FIGURES`."""
+    ends = (results.under(row, row.edit, f"fairpair_{end}") for end in ("v_pg", "v_gp", "bias"))
+    change = results.under(row, row.edit, "fairpair_f_change")
+    return (
+        *map(_point, ends),
+        Number.of(row, 2),
+        Number.of(change, 2, signed=True) if change else "",
+        _point(results.under(row, row.edit, "fairpair_energy"), signed=True),
+        _p(row.detail.get("p_adjusted"), 3),
+    )
+
+
+def published_figures(published: tuple[float, float, float, float]) -> tuple[Cell, ...]:
+    """A line of the paper's Table 3 in the same columns; it has hundredths."""
+    *hundredths, f = published
+    return (*(Number(value / 100) for value in hundredths), Number(f, digits=2), "", "", "")
 
 
 def _point(row: Row | None, *, signed: bool = False) -> Number:

@@ -18,12 +18,14 @@ from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.metrics.base import Kind, MeasuredSplit, Metric, Quantity, alike
 from countergen_edit.metrics.bench import Bench, id_of
 from countergen_edit.metrics.blocks import Section
-from countergen_edit.metrics.panels import dataset_label, set_label
-from countergen_edit.metrics.r import beside, sections, sentences
+from countergen_edit.metrics.panels import set_label
+from countergen_edit.metrics.r import beside, over_runs, sections, sentences
 from countergen_edit.metrics.r.formula import abs_r_reduction, mean_r, r_values
 from countergen_edit.metrics.r.group_effect import GroupEffect, removed, removed_draws
+from countergen_edit.metrics.r.published import with_published
+from countergen_edit.metrics.r.sections import main_row
 from countergen_edit.metrics.r.sentences import SIGNIFICANT
-from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.results import Results, Side
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, write
 from countergen_edit.metrics.scores import SetScores
@@ -117,6 +119,8 @@ class R(Metric):
     ) -> list[Row]:
         scores = [bench.scores(data, edit) for data in sets]
         rows = [row for own in scores for row in r_rows(own, bench.seed)]
+        if edit is None:
+            rows = [with_published(row, bench.model.name) for row in rows]
         rows += effect_rows([GroupEffect(own, bench.seed) for own in scores])
         return [replace(row, split=split) for row in rows]
 
@@ -255,6 +259,11 @@ class R(Metric):
         return [*effects, *sizes("mean_abs_r", "mean |R|", (0.0, 1.0)), *shares]
 
     @classmethod
+    def over_runs(cls, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:
+        """CounterGen's Table 1 of all runs, and their group effects."""
+        return over_runs.over_runs(sides)
+
+    @classmethod
     def sections(cls, results: Results) -> list[Section]:
         """Bias set by set, bias by layer, and single texts."""
         return [
@@ -283,14 +292,3 @@ class R(Metric):
     def caveats(cls, results: Results) -> list[str]:
         """What the intervals are drawn over, and where names are too few."""
         return sentences.caveats(results)
-
-
-def main_row(results: Results, split: str = "test") -> Row | None:
-    """The set that figures show: the first test set, on validation data that of its family."""
-    main = next(iter(results.unedited("group_effect")), None)
-    if split == "test":
-        return main
-    rows = results.unedited("group_effect", split)
-    family = dataset_label(main.dataset) if main else None
-    same = (row for row in rows if dataset_label(row.dataset) == family)
-    return next(same, rows[0] if rows else None)

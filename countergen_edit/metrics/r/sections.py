@@ -129,6 +129,7 @@ def _directions(results: Results) -> list[Table]:
     rows = of_both(results, "r")
     if not rows:
         return []
+    known = any(row.detail.get("published") for row in rows)
     lines: list[tuple[Cell, ...]] = []
     for row in rows:
         cells = []
@@ -136,11 +137,15 @@ def _directions(results: Results) -> list[Table]:
             after = results.under(row, edit)
             star = bool(after and after.detail.get("starred"))
             cells.append(Number.of(after, signed=True, starred=star))
+        if known:
+            paper = row.detail.get("published") or {"r": None, "starred": False}
+            cells.append(Number(paper["r"], digits=2, signed=True, starred=paper["starred"]))
         lines.append((set_label(row), *cells))
+    titles = (*map(results.label, results.compared), *(["published"] if known else []))
     table = Table(
         "direction",
         "Mean R: in which direction",
-        ("set", *map(results.label, results.compared)),
+        ("set", *titles),
         tuple(lines),
         f"Above 0, outputs are likelier after {rows[0].group_a}; below 0, after {rows[0].group_b}. "
         "Opposite biases cancel. * is two standard errors from 0.",
@@ -210,3 +215,14 @@ def examples(results: Results) -> list[Section]:
         searchable=True,
     )
     return [Section("examples", "Examples", (table,))]
+
+
+def main_row(results: Results, split: str = "test") -> Row | None:
+    """The set that figures show: the first test set, on validation data that of its family."""
+    main = next(iter(results.unedited("group_effect")), None)
+    if split == "test":
+        return main
+    rows = results.unedited("group_effect", split)
+    family = dataset_label(main.dataset) if main else None
+    same = (row for row in rows if dataset_label(row.dataset) == family)
+    return next(same, rows[0] if rows else None)

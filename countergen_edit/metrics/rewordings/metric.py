@@ -8,6 +8,7 @@ edit; and whether what an edit removes is removed on wordings outside the fit as
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,11 +18,11 @@ from jaxtyping import Float64
 from countergen_edit.data.axis import Split
 from countergen_edit.edits import NamedEdit
 from countergen_edit.errors import unknown
-from countergen_edit.metrics.base import MeasuredSplit, Metric
+from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.r import resampled_abs_r
-from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.results import Results, Side
 from countergen_edit.metrics.rewordings import sections
 from countergen_edit.metrics.rewordings.spread import reductions, spread_over_wordings
 from countergen_edit.metrics.rows import Row
@@ -139,6 +140,16 @@ class Rewordings(Metric):
             sets[0], "reduction_gap", gap, dataset="", n=len(sets), seed=seed, detail=detail
         )
         return [replace(row, split="test")]
+
+    @classmethod
+    def side_by_side(cls, results: Results) -> list[Quantity]:
+        """How many conclusions flip from wording to wording, set by set."""
+        return sections.compared(results)
+
+    @classmethod
+    def over_runs(cls, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:
+        """The spread of every set and run."""
+        return sections.over_runs(sides)
 
     @classmethod
     def sections(cls, results: Results) -> list[Section]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 
+from countergen_edit.metrics.base import Quantity, alike
 from countergen_edit.metrics.blocks import Cell, Figure, Number, Section, Table, Words
+from countergen_edit.metrics.over_runs import stacked
 from countergen_edit.metrics.panels import Panel, Series, set_label
-from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.results import Results, Side
 from countergen_edit.metrics.rows import UNEDITED, Row
 
 SPREAD = "r_sd_over_wordings"
@@ -37,6 +39,32 @@ def wordings(results: Results) -> list[Section]:
         _by_wording(results, rows, edits),
     )
     return [Section("wordings", "Wordings", blocks)]
+
+
+def over_runs(sides: Sequence[Side]) -> list[Section]:
+    """Spread over wordings, set by set and run by run; nothing where no run has a reworded set."""
+    table = stacked(sides, _by_set_of)
+    return [Section("wordings", "Wordings", (table,))] if table else []
+
+
+def compared(results: Results) -> list[Quantity]:
+    """How many conclusions flip from wording to wording, set by set."""
+    return [
+        Quantity(
+            f"conclusions that flip, {set_label(row)}",
+            alike(results, row),
+            "other",
+            percent=True,
+            main=False,
+        )
+        for row in results.unedited("wording_flip_rate")
+    ]
+
+
+def _by_set_of(results: Results) -> Table | None:
+    rows = [row for row in results.unedited(SPREAD) if row.value is not None]
+    edits = [edit for edit in results.compared if any(results.under(row, edit) for row in rows)]
+    return _by_set(results, rows, edits) if rows else None
 
 
 def conclusions(results: Results) -> list[str]:

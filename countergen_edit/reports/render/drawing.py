@@ -17,6 +17,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 """Okabe and Ito's palette, which colour-blind readers tell apart."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 """Shapes tell series apart without any colour."""
+BAR = 0.8
+"""Share of a category's room that its bars take together."""
 GREY = "#8c8c8c"
 WIDTH = 3.6
 """Inches of one panel."""
@@ -60,8 +62,11 @@ def draw_panel(ax: Any, panel: Panel, colour: dict[str, str], marker: dict[str, 
             line = ax.axvline if panel.downwards else ax.axhline
             artist = line(s.y[0], color=style, linestyle="--", linewidth=1)
         elif s.kind == "bars":
+            beside = [o for o in panel.series if o.kind == "bars" and (o is s or {*o.x} & {*s.x})]
+            width = BAR / len(beside)
+            shift = (beside.index(s) - (len(beside) - 1) / 2) * width
             bar = ax.barh if panel.downwards else ax.bar
-            artist = bar(x, s.y, color=style)
+            artist = bar([float(at) + shift for at in x], s.y, width, color=style)
         elif s.kind == "spread":
             height = (k + 1) / (len(panel.series) + 1)
             height = place[str(s.x[0])] if panel.downwards else height

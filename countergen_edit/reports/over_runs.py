@@ -1,0 +1,83 @@
+"""What a page of several runs shows, in order: all runs side by side, metric by metric, and each.
+
+Comes in: runs with their names. Goes out: rows about several runs together, and sections. Of runs
+of several tasks, what is said of each task stands below the other's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from countergen_edit.metrics.base import Metric
+from countergen_edit.metrics.blocks import Block, Cell, Section, Table
+from countergen_edit.metrics.results import Side
+from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.sections import OVERVIEW, in_order, merged, task_by_task
+from countergen_edit.reports.unedited import without_edits
+
+if TYPE_CHECKING:
+    from countergen_edit.reports.run import Run
+
+FACTS = ("model", "seed", "command", "fingerprint")
+"""What of a manifest tells how a run was made."""
+
+
+def by_task(runs: Sequence[Run], names: Sequence[str]) -> dict[str, list[Side]]:
+    """The runs as sides of each task that several have; runs of one task each are of the same."""
+    parts = [run.by_task() for run in runs]
+    alone = all(len(part) == 1 for part in parts)
+    tasks: dict[str, list[Side]] = {}
+    for run, name, part in zip(runs, names, parts, strict=True):
+        for task, own in part.items():
+            model = str(run.manifest.get("model", ""))
+            tasks.setdefault("" if alone else task, []).append(Side(name, own.results, model))
+    return {task: sides for task, sides in tasks.items() if len(sides) > 1}
+
+
+def metrics_of(runs: Sequence[Run]) -> list[type[Metric]]:
+    """Every metric that may have rows in any of the runs."""
+    return list(dict.fromkeys(metric for run in runs for metric in run.metrics))
+
+
+def pooled(runs: Sequence[Run], sides: Sequence[Side]) -> list[Row]:
+    """The rows about several runs of a task together."""
+    return [row for metric in metrics_of(runs) for row in metric.pooled(sides)]
+
+
+def sections(
+    runs: Sequence[Run], names: Sequence[str], overview: Sequence[Block]
+) -> tuple[Section, ...]:
+    """The sections of a page.
+
+    Args:
+        runs: two or more.
+        names: what tells them apart.
+        overview: what it begins with.
+    """
+    of_tasks = {
+        task: merged(
+            section
+            for metric in metrics_of(runs)
+            for section in metric.over_runs(sides, metric.pooled(sides))
+        )
+        for task, sides in by_task(runs, names).items()
+    }
+    parts = next(iter(of_tasks.values())) if len(of_tasks) == 1 else task_by_task(of_tasks)
+    shown = [Section(OVERVIEW, "Overview", tuple(overview)), *parts]
+    if all(run.results.is_unedited for run in runs):
+        shown = [*map(without_edits, shown)]
+    return tuple(in_order([*shown, _runs(runs, names)]))
+
+
+def _runs(runs: Sequence[Run], names: Sequence[str]) -> Section:
+    """What each run is, and where."""
+    lines: list[tuple[Cell, ...]] = []
+    for run, name in zip(runs, names, strict=True):
+        facts = (run.manifest.get(key, "") for key in FACTS)
+        told = (" ".join(map(str, fact)) if isinstance(fact, list) else str(fact) for fact in facts)
+        lines.append((name, *told, str(len(run.results.rows)), str(Path(run.path))))
+    columns = ("run", *FACTS, "rows", "folder")
+    note = "Each folder is a run of its own, with all its rows; countergen-edit report shows it."
+    return Section("run", "The runs", (Table("runs", "The runs", columns, tuple(lines), note),))
