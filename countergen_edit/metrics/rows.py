@@ -11,8 +11,8 @@ from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.statistics import Estimate
 
-SCHEMA = 2
-"""Version of the columns; a run's manifest tells it."""
+SCHEMA = 3
+"""Version of the columns, facets and details of rows; a run's manifest tells it."""
 SCREENING = "screening"
 """The split of what was measured on few names and texts of the validation data."""
 UNEDITED = "none"
