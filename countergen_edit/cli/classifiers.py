@@ -1,30 +1,38 @@
 """`countergen-edit classifiers`: a task of templates on a classifier or masked language model.
 
-Comes in: a composed config. Goes out: the task's table, and a run folder. Refused: an unknown task,
-a model that does not fit it, templates that do not fit together.
+Comes in: a composed config. Goes out: the task's table, before and after where there are erasers,
+and a run folder. Refused: an unknown task, a model that does not fit it, templates that do not fit
+together, an eraser or a place that a classifier has not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from countergen_edit.cli.models import ModelSettings, make_settings
 from countergen_edit.cli.printing import show
-from countergen_edit.cli.settings import command_line, integer
+from countergen_edit.cli.settings import command_line, integer, integers
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.data.template_files import load_bank
-from countergen_edit.experiments.classifiers import classifier_audit
+from countergen_edit.erasers import ERASERS
+from countergen_edit.errors import UserError, unknown
+from countergen_edit.experiments.classifier_edits import Where
+from countergen_edit.experiments.classifiers import check_edits, classifier_audit
 from countergen_edit.experiments.manifest import make_manifest
 from countergen_edit.experiments.prepared import Prepared
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
+from countergen_edit.models.encoders import Tokens
 from countergen_edit.reports.run import open_run
 from countergen_edit.testbed.classifiers import build, plant
 
 TESTBED, UNBIASED = "testbed", "testbed-unbiased"
 """The constructed models, whose answers are known."""
+LAST = "last"
+SITES = ("resid_post", "embed")
+TOKENS: tuple[Tokens, ...] = get_args(Tokens)
 
 
 def run(config: Mapping[str, Any]) -> None:
@@ -39,15 +47,18 @@ def prepare(config: Mapping[str, Any]) -> tuple[Prepared, Any]:
     name = config["task"]["name"]
     task: ClassifierTask = TASKS.make(name)
     bank = load_bank(name, config["template_file"]).thinned(config["task"].get("most") or {})
+    erasers = {name: ERASERS.make(name, kind) for name, kind in (config["eraser"] or {}).items()}
+    where = where_edited(config["edit"])
     settings = make_settings(ModelSettings, "model", config["model"])
 
     def load() -> Any:
         return build_model(task, settings, bank, config["labels"])
 
     def work(model: Any, folder: RunFolder) -> None:
-        classifier_audit(task, bank, model, folder, seed)
+        classifier_audit(task, bank, model, folder, seed, erasers, where)
 
     model = load()
+    check_edits(model, erasers, where)
     content = {key: value for key, value in config.items() if key != "run_dir"}
     manifest = make_manifest(
         config=content,
@@ -60,6 +71,24 @@ def prepare(config: Mapping[str, Any]) -> tuple[Prepared, Any]:
     label = f"{Path(model.name).name}-{Path(name).name}-{manifest['fingerprint'][:8]}"
     place = Path("runs") / "classifiers" / label
     return Prepared(Path(config["run_dir"] or place), content, manifest, load, work), model
+
+
+def where_edited(section: Mapping[str, Any]) -> Where:
+    """Where a classifier is edited.
+
+    Raises:
+        UserError: a key is unknown, or a value none of its kind.
+    """
+    layers = section.get("layers")
+    own = None if layers == LAST else integers("edit.layers", layers)
+    if own == ():
+        raise UserError("edit.layers names no layer: write edit.layers=last, or a list")
+    where = make_settings(Where, "edit", {**section, "layers": own})
+    if where.site not in SITES:
+        raise unknown("edit.site", where.site, SITES)
+    if where.positions not in TOKENS:
+        raise unknown("edit.positions", where.positions, TOKENS)
+    return where
 
 
 def build_model(

@@ -27,7 +27,7 @@ SEVERAL = {
 """Group of which several are chosen → entry-point group of names of one's own."""
 PATHS = (
     "run_dir", "run", "save", "csv", "folder", "original", "template_file", "saved_edit", "sheets",
-    "directory", "similarity", "masked", "candidates",
+    "directory", "similarity", "masked", "candidates", "base", "train", "validation",
 )  # fmt: skip
 """Settings that hold a path or a name, which stands for itself."""
 MODEL_NAMES = ("model.name", "model.served_name", "model.cache")

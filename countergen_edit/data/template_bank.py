@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from countergen_edit.data.templates import render, require_same_slots, slot_names
@@ -140,8 +141,14 @@ class TemplateBank:
 
     def asked_of(self, model: str) -> TemplateBank:
         """The bank as one model is asked: with the paper's figures only where they are its own."""
-        if model in self.published_for:
+        # A directory of that name is a model of the user's own.
+        if model in self.published_for and not Path(model).exists():
             return self
+        return self.unpublished
+
+    @property
+    def unpublished(self) -> TemplateBank:
+        """The bank without the paper's figures."""
         families = tuple(replace(family, published={}) for family in self.families)
         return replace(self, families=families, published={})
 

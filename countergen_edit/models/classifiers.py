@@ -10,7 +10,6 @@ model lacks.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +17,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int
 from torch import Tensor
 
 from countergen_edit.errors import UserError, unknown
+from countergen_edit.models.class_labels import LABELS, map_labels
+from countergen_edit.models.encoders import Encoder, Hooks
 from countergen_edit.models.language_model import weights_hash
 from countergen_edit.models.loading import Head, load_head
 from countergen_edit.models.progress import track
@@ -35,26 +36,6 @@ HEAD = Head(
     "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES",
 )
 BATCH_TOKENS = 8192
-
-LABELS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "sentiment": {
-        "positive": ("positive", "pos", "good", "1"),
-        "negative": ("negative", "neg", "bad", "0"),
-    },
-    "nli": {
-        "entailment": ("entailment", "entail", "entails", "e"),
-        "neutral": ("neutral", "n"),
-        "contradiction": ("contradiction", "contradict", "contradicts", "c"),
-    },
-    "toxicity": {
-        "toxic": ("toxic", "toxicity", "hate", "hateful", "hatespeech", "offensive", "abusive"),
-        "nontoxic": (
-            *("nontoxic", "nottoxic", "neutral", "nothate", "nonhate", "nohate", "normal"),
-            *("notoffensive", "nonoffensive", "nonabusive", "notabusive", "clean", "ok"),
-        ),
-    },
-}
-"""Task → role → names it goes by, letters and digits only."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +60,29 @@ class Classifier:
     def fingerprint(self) -> str:
         """SHA-256 of config and weights."""
         return weights_hash(self.hf_model)
+
+    @functools.cached_property
+    def encoder(self) -> Encoder:
+        """What edits attach to; with one attached the classifier answers as edited."""
+        return Encoder(self.name, Hooks(self.name, self.hf_model), self.tokenizer)
+
+    def encoded(
+        self, texts: Sequence[str], pairs: Sequence[str] | None = None
+    ) -> list[dict[str, list[int]]]:
+        """What the model is given of each text, or pair of texts.
+
+        Raises:
+            UserError: a text is longer than the model's context.
+        """
+        return _encode(self, texts, pairs, cut=False)
+
+    def answers(
+        self, texts: Sequence[str], pairs: Sequence[str] | None = None
+    ) -> Int[np.ndarray, " text"]:
+        """Of every text which label it gets; of a lone one, whether it gets it."""
+        values = np.stack([*self.probabilities(texts, pairs).values()])
+        answers = (values[0] > 0.5).astype(np.int64) if len(values) == 1 else values.argmax(axis=0)
+        return np.asarray(answers)
 
     def probabilities(
         self,
@@ -212,40 +216,6 @@ def _wrapped(
     if hf_model.config.pad_token_id is None:
         hf_model.config.pad_token_id = tokenizer.pad_token_id
     return Classifier(name, hf_model.requires_grad_(False).eval(), tokenizer, roles, single)
-
-
-def map_labels(name: str, labels: Sequence[str], task: str) -> dict[str, int]:
-    """Role → index of the label that plays it.
-
-    A toxicity or sentiment model may have the first role alone, as multi-label models do.
-
-    >>> map_labels("m", ["CONTRADICTION", "NEUTRAL", "ENTAILMENT"], "nli")
-    {'entailment': 2, 'neutral': 1, 'contradiction': 0}
-    >>> map_labels("m", ["toxic", "obscene", "insult"], "toxicity")
-    {'toxic': 0}
-
-    Raises:
-        UserError: a role that is needed is played by no label, or by two.
-    """
-    roles = LABELS[task]
-    plain = [re.sub(r"[^a-z0-9]", "", label.lower()) for label in labels]
-    by_role = {
-        role: [i for i, label in enumerate(plain) if label in names]
-        for role, names in roles.items()
-    }
-    first = next(iter(roles))
-    lone = len(roles) == 2 and len(by_role[first]) == 1 and not any(list(by_role.values())[1:])
-    complete = all(len(indices) == 1 for indices in by_role.values())
-    alone = lone and (len(labels) == 1 or task == "toxicity")
-    rest = set(range(len(labels))) - {i for indices in by_role.values() for i in indices}
-    if not (complete and (not rest or task == "sentiment")) and not alone:
-        generic = all(re.fullmatch(r"label\d+", label) for label in plain)
-        why = "label order unknown" if generic else "labels cannot be mapped"
-        raise UserError(
-            f"{name}: {task} {why}: its labels are {list(labels)}, the task needs {list(roles)}; "
-            f"say what they are in the model's order, such as labels=[{','.join(roles)}]"
-        )
-    return {role: indices[0] for role, indices in by_role.items() if indices}
 
 
 def _encode(

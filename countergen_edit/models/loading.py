@@ -55,7 +55,7 @@ def load(
         raise unknown("dtype", dtype, _DTYPES)
     if device_map is not None and device != "auto":
         raise UserError(f"device={device} and device_map={device_map} exclude each other: give one")
-    target = _device(device)
+    target = device_named(device)
     hf_model, tokenizer = load_plain(model, dtype, device_map, revision)
     set_bos(tokenizer, bos, str(model))
     if device_map is None:
@@ -80,7 +80,7 @@ def load_plain(
         kind = (
             AutoModelForSeq2SeqLM if architecture in _encoder_decoders() else AutoModelForCausalLM
         )
-        tokenizer = _tokenizer(location)
+        tokenizer = load_tokenizer(location)
         hf_model = _weights(kind, location, architecture, dtype, device_map)
     if header:
         header.settle(hf_model, tokenizer)
@@ -117,15 +117,15 @@ def load_head(
 
     if dtype not in _DTYPES:
         raise unknown("dtype", dtype, _DTYPES)
-    target = _device(device)
+    target = device_named(device)
     location = locate(model, revision)
-    config = _config(location)
+    config = read_config(location)
     name = str((config.architectures or [config.model_type])[0])
     if name not in getattr(modeling_auto, head.classes).values():
         raise UserError(
             f"{location} is a {name}, not a {head.what}: give one such as a {head.example}"
         )
-    tokenizer = _tokenizer(location)
+    tokenizer = load_tokenizer(location)
     hf_model = _weights(getattr(transformers, head.auto), location, name, dtype, None)
     return hf_model.to(target).requires_grad_(False).eval(), tokenizer
 
@@ -149,7 +149,7 @@ def _weights(
                 **quantised,
             )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise UserError(f"cannot load the weights of {location}: {_first_line(error)}") from error
+        raise UserError(f"cannot load the weights of {location}: {first_line(error)}") from error
     hf_model, report = loaded
     absent = sorted([*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])])
     if absent:
@@ -175,7 +175,8 @@ def without_progress_bar() -> Iterator[None]:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
-def _device(device: str) -> torch.device:
+def device_named(device: str) -> torch.device:
+    """The device of a setting."""
     cuda = torch.cuda.is_available()
     if device == "auto":
         return torch.device("cuda" if cuda else "cpu")
@@ -197,7 +198,7 @@ def _architecture(location: Location) -> str:
     from transformer_lens.factories.architecture_adapter_factory import SUPPORTED_ARCHITECTURES
     from transformers.models.auto import modeling_auto
 
-    config = _config(location)
+    config = read_config(location)
     causal = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     default = causal.get(config.model_type)
     name = str((config.architectures or [default or config.model_type])[0])
@@ -230,7 +231,8 @@ def _encoder_decoders() -> frozenset[str]:
     return frozenset(modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.values())
 
 
-def _config(location: Location) -> Any:
+def read_config(location: Location) -> Any:
+    """A model's config, of a kind that transformers has code for."""
     from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
     try:
@@ -239,7 +241,7 @@ def _config(location: Location) -> Any:
         if kind in CONFIG_MAPPING:
             config = AutoConfig.from_pretrained(location.name, **location.options)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"cannot read the config of {location}: {_first_line(error)}") from error
+        raise UserError(f"cannot read the config of {location}: {first_line(error)}") from error
     if config is None and "auto_map" in content:
         raise UserError(
             f"{location} is a {kind} with code of its own, which is not run here; what "
@@ -250,7 +252,8 @@ def _config(location: Location) -> Any:
     return config
 
 
-def _tokenizer(location: Location) -> Any:
+def load_tokenizer(location: Location) -> Any:
+    """The tokenizer that lies beside a model."""
     from transformers import AutoTokenizer
 
     try:
@@ -259,7 +262,7 @@ def _tokenizer(location: Location) -> Any:
         )
     except Exception as error:  # it fails in as many ways as there are tokenizers
         raise UserError(
-            f"no usable tokenizer in {location} ({_first_line(error)}): save it there with "
+            f"no usable tokenizer in {location} ({first_line(error)}): save it there with "
             "tokenizer.save_pretrained"
         ) from error
     # transformers 5 builds one of special tokens only where the files are missing.
@@ -268,5 +271,6 @@ def _tokenizer(location: Location) -> Any:
     return tokenizer
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """What an error says, without its trace."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".:")

@@ -8,16 +8,18 @@ model without mask token, a target of several tokens, which one mask cannot hold
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float, Float64, Int
+from torch import Tensor
 
 from countergen_edit.errors import UserError
+from countergen_edit.models.encoders import Encoder, Hooks
 from countergen_edit.models.language_model import weights_hash
 from countergen_edit.models.loading import Head, load_head
 from countergen_edit.models.progress import track
@@ -54,6 +56,25 @@ class MaskedModel:
         """SHA-256 of config and weights."""
         return weights_hash(self.hf_model)
 
+    @functools.cached_property
+    def encoder(self) -> Encoder:
+        """What edits attach to; with one attached the model predicts as edited."""
+        return Encoder(self.name, Hooks(self.name, self.hf_model), self.tokenizer)
+
+    def encoded(self, texts: Sequence[MaskedText]) -> tuple[list[dict[str, list[int]]], list[int]]:
+        """What the model is given of each text, nothing masked, and where its target stands.
+
+        Raises:
+            UserError: a target is more than one token.
+        """
+        rows, at = [], []
+        for text in texts:
+            ids, place, target = self._masked(text, hide_attribute=False)
+            ids[place] = target
+            rows.append({"input_ids": ids})
+            at.append(place)
+        return rows, at
+
     def associations(
         self, texts: Sequence[MaskedText], *, progress: str | None = None
     ) -> Float64[np.ndarray, " text"]:
@@ -72,28 +93,41 @@ class MaskedModel:
                 at.append(place)
                 wanted.append(target)
         values = np.zeros(len(rows))
+        for some, logits in self._logits(rows, at, progress):
+            of = torch.tensor([wanted[i] for i in some])
+            log_p = widen(logits).log_softmax(-1)[torch.arange(len(some)), of]
+            values[some.start : some.stop] = log_p.cpu().numpy()
+        known, masked = values.reshape(-1, 2).T
+        return np.asarray(known - masked, dtype=np.float64)
+
+    def guesses(self, texts: Sequence[MaskedText]) -> Int[np.ndarray, " text"]:
+        """The likeliest token where the first of a text's attribute is masked."""
+        rows, at = [], []
+        for text in texts:
+            ids, [places] = self._tokens(text.text, [text.attribute])
+            for k in places:
+                ids[k] = self.tokenizer.mask_token_id
+            rows.append(ids)
+            at.append(places[0])
+        found = np.zeros(len(rows), dtype=np.int64)
+        for some, logits in self._logits(rows, at):
+            found[some.start : some.stop] = logits.argmax(-1).cpu().numpy()
+        return found
+
+    def _logits(
+        self, rows: Sequence[list[int]], at: Sequence[int], progress: str | None = None
+    ) -> Iterator[tuple[range, Float[Tensor, "some vocab"]]]:
+        """Of some texts after others, the logits at one token of each."""
         for begin in track(range(0, len(rows), ROWS), progress):
             some = range(begin, min(begin + ROWS, len(rows)))
             batch = self.tokenizer.pad({"input_ids": [rows[i] for i in some]}, return_tensors="pt")
             with torch.inference_mode():
                 logits = self.hf_model(**batch.to(self.hf_model.device)).logits
-            row = torch.arange(len(some))
-            places = torch.tensor([at[i] for i in some])
-            log_p = widen(logits[row, places]).log_softmax(-1)
-            values[begin : begin + len(some)] = (
-                log_p[row, torch.tensor([wanted[i] for i in some])].cpu().numpy()
-            )
-        known, masked = values.reshape(-1, 2).T
-        return np.asarray(known - masked, dtype=np.float64)
+            yield some, logits[torch.arange(len(some)), torch.tensor([at[i] for i in some])]
 
     def _masked(self, text: MaskedText, hide_attribute: bool) -> tuple[list[int], int, int]:
         """Token ids with the target masked, where that mask is, and the target's token."""
-        table = self.tokenizer(text.text, return_offsets_mapping=True, verbose=False)
-        ids, offsets = list(table["input_ids"]), table["offset_mapping"]
-        places, hidden = (
-            [k for k, (a, b) in enumerate(offsets) if a < end and b > begin]
-            for begin, end in (text.target, text.attribute)
-        )
+        ids, (places, hidden) = self._tokens(text.text, (text.target, text.attribute))
         if len(places) != 1:
             target = text.text[slice(*text.target)]
             raise UserError(
@@ -105,6 +139,17 @@ class MaskedModel:
         for k in (place, *(hidden if hide_attribute else ())):
             ids[k] = self.tokenizer.mask_token_id
         return ids, place, token
+
+    def _tokens(
+        self, text: str, spans: Sequence[tuple[int, int]]
+    ) -> tuple[list[int], list[list[int]]]:
+        """Token ids of a text, and of each span the places of the tokens that show it."""
+        table = self.tokenizer(text, return_offsets_mapping=True, verbose=False)
+        places = [
+            [k for k, (a, b) in enumerate(table["offset_mapping"]) if a < end and b > begin]
+            for begin, end in spans
+        ]
+        return list(table["input_ids"]), places
 
 
 def load_masked(

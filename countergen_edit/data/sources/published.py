@@ -93,7 +93,7 @@ def hub(
             column that holds it; columns already so named need no entry.
         limit: Take only the first rows.
     """
-    table = _load_dataset(dataset, subset, rows)
+    table = load_table(dataset, subset, rows)
     for column in (columns or {}).values():
         if column not in table.column_names:
             raise unknown(f"column of {dataset!r}:", column, table.column_names)
@@ -108,7 +108,12 @@ def hub(
     return request.make(dataset.rstrip("/").rsplit("/", 1)[-1], samples)
 
 
-def _load_dataset(dataset: str, subset: str | None, rows: str) -> Any:
+def load_table(dataset: str, subset: str | None, rows: str) -> Any:
+    """Rows of a data set of the hub, as `datasets` has them.
+
+    Raises:
+        UserError: it, or the package, is not there.
+    """
     try:
         import datasets
     except ImportError:

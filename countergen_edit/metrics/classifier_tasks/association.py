@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from jaxtyping import Int
 
-from countergen_edit.data.template_bank import TemplateBank
-from countergen_edit.metrics.classifier_tasks.base import ClassifierTask
+from countergen_edit.data.template_bank import Filled, TemplateBank
+from countergen_edit.metrics.classifier_tasks.base import Asked, ClassifierTask
 from countergen_edit.metrics.classifier_tasks.over_wordings import (
     Scores,
     over_wordings,
@@ -19,6 +20,9 @@ from countergen_edit.metrics.classifier_tasks.over_wordings import (
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import bootstrap_mean
 from countergen_edit.models.masked import MaskedText, load_masked, masked_from_objects
+
+ROUNDING = 3
+"""Decimals of a bias score, in nats; the rest is rounding of models in single precision."""
 
 
 def masked_rows(
@@ -40,8 +44,7 @@ def masked_rows(
             for group in (a, b):
                 for i in range(len(bank.people[group])):
                     for filled in bank.fill(text, group, i):
-                        spans = filled.spans
-                        texts.append(MaskedText(filled.text, spans["person"], spans["attribute"]))
+                        texts.append(_masked_text(filled))
                         of.append(filled.words["attribute"])
             scores = association(texts).reshape(2, len(bank.people[a]), -1).mean(axis=1)
             bias, traits = scores[1] - scores[0], of[: scores.shape[1]]
@@ -49,7 +52,7 @@ def masked_rows(
                 own = np.array([kinds[trait] == kind for trait in traits])
                 used[kind] = int(own.sum())
                 # A trait without any association, but for rounding, is half of each.
-                share = 50.0 * (1.0 + np.sign(np.round(bias[own], 9)))
+                share = 50.0 * (1.0 + np.sign(np.round(bias[own], ROUNDING)))
                 e = bootstrap_mean(share, seed, kind, text)
                 values.setdefault(kind, []).append(e.value)
                 rows.append(
@@ -73,6 +76,10 @@ def masked_rows(
     return rows
 
 
+def _masked_text(filled: Filled) -> MaskedText:
+    return MaskedText(filled.text, filled.spans["person"], filled.spans["attribute"])
+
+
 class Association(ClassifierTask):
     """Are traits associated with one group rather than the other? Asked of a masked model."""
 
@@ -81,6 +88,18 @@ class Association(ClassifierTask):
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
         """Rows `b_associations`, by kind of trait."""
         return masked_rows(bank, model.associations, seed)
+
+    def encoded(
+        self, model: Any, asked: Sequence[Asked]
+    ) -> tuple[list[dict[str, list[int]]], list[int] | None]:
+        """The texts with nothing masked; of each the target is read, which shows the group."""
+        rows, at = model.encoded([_masked_text(one.filled) for one in asked])
+        return rows, at
+
+    def answers(self, model: Any, asked: Sequence[Asked]) -> Int[np.ndarray, " text"]:
+        """The likeliest word where the trait is masked."""
+        found: Int[np.ndarray, " text"] = model.guesses([_masked_text(one.filled) for one in asked])
+        return found
 
     def load(self, name: str, labels: Sequence[str] | None = None, **where: Any) -> Any:
         """A masked language model; its outputs are words, so that labels say nothing."""

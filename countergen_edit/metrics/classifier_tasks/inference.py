@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +10,7 @@ from jaxtyping import Bool
 
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.classifier_tasks.base import ClassifierTask
+from countergen_edit.metrics.classifier_tasks.base import Asked, ClassifierTask
 from countergen_edit.metrics.classifier_tasks.over_wordings import (
     Scores,
     over_wordings,
@@ -32,9 +32,7 @@ def nli_rows(
         neutral: from premises and hypotheses, P(neutral) and whether neutral is the prediction.
         seed: the run's seed.
     """
-    groups, slot = bank.pair, bank.hypothesis
-    if slot is None:
-        raise UserError("templates of task 'nli' need 'hypothesis': the slot a person takes there")
+    groups, slot = bank.pair, _slot(bank)
     rows = []
     for family in bank.families:
         values: dict[str, list[float]] = {"S-N": [], "F-N": []}
@@ -72,10 +70,36 @@ def nli_rows(
     return rows
 
 
+def _slot(bank: TemplateBank) -> str:
+    if bank.hypothesis is None:
+        raise UserError("templates of task 'nli' need 'hypothesis': the slot a person takes there")
+    return bank.hypothesis
+
+
 class Inference(ClassifierTask):
     """Does P(neutral) differ between a hypothesis about one group and one about the other?"""
 
     labels_of: ClassVar[str] = "nli"
+
+    def asked(self, bank: TemplateBank, *, reworded: bool = False) -> Iterator[Asked]:
+        """Premises, each with what is claimed of a person of either group in its subject's place.
+
+        Raises:
+            UserError: the templates do not say which slot that is.
+        """
+        slot = _slot(bank)
+        for family in bank.families:
+            for wording in family.rewordings if reworded else (family.original,):
+                premises = [(f, f"{wording} {f.beside('')}") for f in bank.fill(wording)]
+                for group in bank.pair:
+                    for i, person in enumerate(bank.people[group]):
+                        by_words = {
+                            h.beside(slot): h.text for h in bank.fill(wording, group, i, role=slot)
+                        }
+                        for premise, context in premises:
+                            claim = by_words[premise.beside(slot)]
+                            about = group, person["base"], i, context, family.name
+                            yield Asked(premise, *about, claim)
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
         """Rows `S-N` and `F-N`."""

@@ -13,13 +13,15 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
 from countergen_edit.metrics.bench import Bench
-from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table, Words
+from countergen_edit.metrics.blocks import Block, Cell, Number, Section, Table, Words
 from countergen_edit.metrics.classifier_tasks import over_runs
+from countergen_edit.metrics.classifier_tasks.edited import before_and_after, edit_sentences
 from countergen_edit.metrics.classifier_tasks.over_wordings import OVER_WORDINGS
 from countergen_edit.metrics.classifier_tasks.paired_tests import PUBLISHED, RECOMMENDED
-from countergen_edit.metrics.panels import Panel, Series
+from countergen_edit.metrics.classifier_tasks.tuning import tuning_blocks, tuning_sentences
+from countergen_edit.metrics.classifier_tasks.wording_blocks import category_name, wording_blocks
 from countergen_edit.metrics.results import Results, Side
-from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.rows import UNEDITED, Row
 
 TEST_TITLES = {RECOMMENDED: "over people, recommended", PUBLISHED: "over sentences, as published"}
 """What the table calls each test."""
@@ -49,18 +51,19 @@ class ClassifierTasks(Metric):
     @classmethod
     def side_by_side(cls, results: Results) -> list[Quantity]:
         """How many rewordings flip by each test, and the measure of all templates."""
-        return over_runs.compared(results, _measured(results), measure_name)
+        own = as_it_came(results)
+        return over_runs.compared(own, _measured(own), measure_name)
 
     @classmethod
     def over_runs(cls, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:
         """Tables 2 to 4 of all runs."""
 
         def categories(results: Results) -> Table | None:
-            flips = results.of("category_flips", split="")
+            flips = results.of("category_flips", split="", edit=UNEDITED)
             return _categories(flips) if flips else None
 
         def measures(results: Results) -> Table | None:
-            rows = _measured(results)
+            rows = _measured(as_it_came(results))
             return _measures(rows) if rows else None
 
         return over_runs.over_runs(sides, (categories, measures))
@@ -68,10 +71,12 @@ class ClassifierTasks(Metric):
     @classmethod
     def sections(cls, results: Results) -> list[Section]:
         """The tab `classifiers`; nothing where the run asked no classifier."""
+        every, results = results, as_it_came(results)
         flips = results.of("category_flips", split="")
         measures = _measured(results)
-        wordings = _wordings(results)
-        if not (flips or measures or wordings):
+        wordings = wording_blocks(results)
+        tuned = tuning_blocks(results)
+        if not (flips or measures or wordings or tuned):
             return []
         blocks: list[Block] = [_categories(flips), _why_people(results)] if flips else []
         for row in results.of("names_in_lexicon", split=""):
@@ -79,23 +84,30 @@ class ClassifierTasks(Metric):
             sentence = f"A confound: in VADER's lexicon by themselves, {names or 'none'}."
             blocks.append(Words((sentence,), brief=True))
         blocks += [_measures(measures)] if measures else []
-        return [Section("classifiers", "Classifiers", (*blocks, *wordings))]
+        blocks = [*tuned, *before_and_after(every), *blocks, *wordings]
+        return [Section("classifiers", "Classifiers", tuple(blocks))]
 
     @classmethod
     def sentences(cls, results: Results) -> list[str]:
         """How many rewordings say something else than their template, by either test."""
-        every = [row for row in results.of("category_flips", split="") if row.dataset == "all"]
+        flips = results.of("category_flips", split="", edit=UNEDITED)
         counts = {
             row.facets["test"]: f"{round((row.value or 0) * row.n)} of {row.n}"
-            for row in every
-            if row.n
+            for row in flips
+            if row.n and row.dataset == "all"
         }
         if not counts:
-            return []
+            return [*tuning_sentences(results), *edit_sentences(results)]
         return [
+            *edit_sentences(results),
             f"Classifier: {counts[RECOMMENDED]} rewordings say something else than the template "
-            f"that they reword; tested over sentences, as published, {counts[PUBLISHED]} do."
+            f"that they reword; tested over sentences, as published, {counts[PUBLISHED]} do.",
         ]
+
+
+def as_it_came(results: Results) -> Results:
+    """What was measured of the unedited model, which the paper's tables are about."""
+    return results.only(edits=[UNEDITED])
 
 
 def _measured(results: Results) -> list[Row]:
@@ -108,17 +120,6 @@ def _refuse() -> Never:
         "classifier_tasks are asked of classifiers, not of the model of an audit: run "
         "countergen-edit classifiers task=sentiment"
     )
-
-
-def category_name(row: Row, category: int) -> str:
-    """What a test says of a template: which group is ahead, or neither.
-
-    >>> category_name(Row("r", 0.0, group_a="female", group_b="male"), -1)
-    'M>F'
-    """
-    a, b = row.group_a, row.group_b
-    short = (a[0].upper(), b[0].upper()) if a[0] != b[0] else (a, b)
-    return {1: f"{short[0]}>{short[1]}", -1: f"{short[1]}>{short[0]}", 0: "insig."}[category]
 
 
 def measure_name(row: Row) -> str:
@@ -240,59 +241,3 @@ def _figures(paper: dict[str, float] | list[float] | None) -> str:
     """
     values = paper.values() if isinstance(paper, dict) else paper or []
     return " / ".join(map(str, values))
-
-
-def _wordings(results: Results) -> list[Block]:
-    """Every wording, drawn and listed, with what each test says of it."""
-    every = [row for row in results.rows if not row.split and "wording" in row.facets]
-    rows = [row for row in every if "test" not in row.facets]
-    if not rows:
-        return []
-    metrics = dict.fromkeys(row.metric for row in rows if row.value is not None)
-    figures = [_by_wording(metric, rows) for metric in metrics]
-    tests: dict[str, dict[tuple[str, str], Row]] = {}
-    for row in every:
-        if "test" in row.facets:
-            of = row.dataset, str(row.facets["wording"])
-            tests.setdefault(str(row.facets["test"]), {})[of] = row
-    lines: list[tuple[Cell, ...]] = []
-    for row in rows:
-        first = "original" if row.detail.get("original") else ""
-        of = row.dataset, str(row.facets["wording"])
-        said = [cell for test in tests.values() for cell in _test_cells(test.get(of))]
-        lines.append((*of, first, row.metric.replace("_", " "), Number.of(row), *said))
-    titles = [title for test in tests for title in (f"over {test}", "p")]
-    table = Table(
-        "classifier_wordings",
-        "Wording by wording",
-        ("template", "wording", "", "measure", "value", *titles),
-        tuple(lines),
-        "Paired t-tests at 5 %, uncorrected." if tests else "",
-        searchable=True,
-        grouped=True,
-    )
-    return [*figures, table]
-
-
-def _test_cells(test: Row | None) -> tuple[Cell, ...]:
-    """What a test says of a wording, and its p; nothing where a task did not test it."""
-    if test is None:
-        return "", ""
-    return category_name(test, test.detail["category"]), Number(test.value, digits=4, bounded=True)
-
-
-def _by_wording(metric: str, rows: Sequence[Row]) -> Figure:
-    """The values of a measure, template by template."""
-    title = metric.replace("_", " ")
-    own_rows = [row for row in rows if row.metric == metric and row.value is not None]
-    series = []
-    for template in dict.fromkeys(row.dataset for row in own_rows):
-        own = [
-            (row.facets["wording"], row.value or 0.0) for row in own_rows if row.dataset == template
-        ]
-        values = tuple(value for _, value in own)
-        tips = tuple(f"{wording}: {value:.3f}" for wording, value in own)
-        series.append(Series(template, (template,) * len(own), values, kind="spread", tips=tips))
-    panel = Panel(title, title, "", tuple(series), downwards=True)
-    note = "Every dot is one wording of a template; boxes are quartiles."
-    return Figure(f"classifier_{metric}", f"{title}, by wording", (panel,), note)

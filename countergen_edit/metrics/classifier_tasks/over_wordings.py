@@ -68,7 +68,9 @@ def over_wordings(
         "original": float(original),
         "sd": float(modified.std(ddof=1)) if len(modified) > 1 else None,
         # The paper's change: how much larger or smaller the measure becomes in size.
-        "change": (abs(mean) - abs(original)) / abs(original) if original else None,
+        "change": (abs(mean) - abs(original)) / abs(original)
+        if original and len(modified)
+        else None,
     }
     value = mean if math.isfinite(mean) else None
     return Row(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float64
 
 from countergen_edit.data.template_bank import Family, Filled, TemplateBank
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.classifier_tasks.base import ClassifierTask
+from countergen_edit.metrics.classifier_tasks.base import Asked, ClassifierTask
 from countergen_edit.metrics.classifier_tasks.over_wordings import (
     Scores,
     over_wordings,
@@ -136,6 +136,15 @@ class Toxicity(ClassifierTask):
     """Do error rates differ over identity terms?"""
 
     labels_of: ClassVar[str] = "toxicity"
+
+    def asked(self, bank: TemplateBank, *, reworded: bool = False) -> Iterator[Asked]:
+        """The texts, each about the group that its identity term names."""
+        for family in bank.families:
+            for wording in family.rewordings if reworded else (family.original,):
+                for filled in bank.fill(wording):
+                    identity = filled.words[IDENTITY]
+                    context = f"{wording} {filled.beside(IDENTITY)}"
+                    yield Asked(filled, identity, identity, 0, context, family.name)
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
         """Rows `FPED` and `FNED`."""

@@ -1,0 +1,109 @@
+"""Encoders of any family have the same hook points, and hooks there act and leave no trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from countergen_edit.conf_path import read_config
+from countergen_edit.data.template_files import bank_from_config
+from countergen_edit.edits import Edit, Placement, Shift, applied
+from countergen_edit.errors import UserError
+from countergen_edit.models.classifiers import Classifier, classifier_from_objects
+from countergen_edit.testbed.classifiers import build, plant
+
+SMALL: dict[str, Any] = {"num_hidden_layers": 3, "num_attention_heads": 2, "hidden_size": 8}
+FAMILIES: dict[str, dict[str, Any]] = {
+    "Bert": SMALL | {"intermediate_size": 16},
+    "Roberta": SMALL | {"intermediate_size": 16, "pad_token_id": 0},
+    "Electra": SMALL | {"intermediate_size": 16, "embedding_size": 8},
+    "DistilBert": {"n_layers": 3, "n_heads": 2, "dim": 8, "hidden_dim": 16},
+    "GPT2": {"n_layer": 3, "n_head": 2, "n_embd": 8, "pad_token_id": 0},
+}
+TEXTS = ["She feels sad.", "My brother told us all about the recent amazing events."]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    return build(plant(bank_from_config(read_config("template", "sentiment"), {})))[1]
+
+
+def classifier(family: str, tokenizer: Any) -> Classifier:
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{family}Config")(
+        vocab_size=len(tokenizer),
+        id2label={0: "negative", 1: "positive"},
+        **FAMILIES[family],
+    )
+    hf_model = getattr(transformers, f"{family}ForSequenceClassification")(config).eval()
+    return classifier_from_objects(family, hf_model, tokenizer, "sentiment")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_activations_are_the_hidden_states_of_transformers(family: str, tokenizer: Any) -> None:
+    model = classifier(family, tokenizer)
+    rows = model.encoded(TEXTS)
+    sites: list[tuple[str, list[int]]] = [("embed", []), ("resid_post", [0, 1])]
+    found = [
+        model.encoder.activations(rows, site=site, layers=layers, tokens="all")
+        for site, layers in sites
+    ]
+    whole = np.concatenate([a.values[site] for a, (site, _) in zip(found, sites, strict=True)])
+    expected = []
+    for text in TEXTS:
+        batch = tokenizer(text, return_tensors="pt")
+        states = model.hf_model(**batch, output_hidden_states=True).hidden_states
+        expected.append(torch.cat(states[:3]).numpy())
+    np.testing.assert_allclose(whole, np.concatenate(expected, axis=1), atol=1e-5)
+    lengths = [len(row["input_ids"]) for row in rows]
+    assert found[0].row_text.tolist() == [0] * lengths[0] + [1] * lengths[1]
+
+
+@pytest.mark.parametrize(("family", "place"), [(f, -1 if f == "GPT2" else 0) for f in FAMILIES])
+def test_the_token_that_the_head_reads_is_found(family: str, place: int, tokenizer: Any) -> None:
+    """Encoders read the first token; a causal model that classifies reads the last."""
+    model = classifier(family, tokenizer)
+    rows = model.encoded(TEXTS)
+    read = model.encoder.activations(rows, site="resid_post", layers=[2])
+    every = model.encoder.activations(rows, site="resid_post", layers=[2], tokens="all")
+    assert read.row_text.tolist() == [0, 1]
+    for text in (0, 1):
+        own = every.values["resid_post"][0, every.row_text == text]
+        np.testing.assert_allclose(read.values["resid_post"][0, text], own[place], atol=1e-6)
+
+
+@pytest.mark.parametrize("site", ["embed", "resid_post"])
+def test_an_edit_acts_while_it_is_attached_and_leaves_no_trace(site: str, tokenizer: Any) -> None:
+    model = classifier("Bert", tokenizer)
+    before = model.probabilities(TEXTS)["positive"]
+    moved = Edit((Placement(site, 1 if site == "resid_post" else None, Shift(np.arange(8.0))),))
+    with applied(model.encoder, moved):
+        edited = model.probabilities(TEXTS)["positive"]
+    np.testing.assert_array_equal(model.probabilities(TEXTS)["positive"], before)
+    assert np.abs(edited - before).min() > 1e-6
+
+
+def test_what_an_encoder_has_not_is_refused_in_one_line(tokenizer: Any) -> None:
+    encoder = classifier("Bert", tokenizer).encoder
+    rows = [{"input_ids": [1, 2]}]
+    with pytest.raises(UserError, match=r"valid are 0\.\.2"):
+        encoder.activations(rows, site="resid_post", layers=[3])
+    with pytest.raises(UserError, match="no site mlp_out"):
+        encoder.activations(rows, site="mlp_out", layers=[0])
+    with pytest.raises(UserError, match="does not continue"):
+        encoder.logits(torch.ones(1, 2, dtype=torch.int64), torch.ones(1, 2, dtype=torch.int64))
+    shared = transformers.AlbertForSequenceClassification(
+        transformers.AlbertConfig(
+            vocab_size=len(tokenizer),
+            embedding_size=8,
+            intermediate_size=16,
+            id2label={0: "negative", 1: "positive"},
+            **SMALL,
+        )
+    )
+    with pytest.raises(UserError, match="no list of its 3 blocks"):
+        _ = classifier_from_objects("albert", shared, tokenizer, "sentiment").encoder
