@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from countergen_edit.errors import UserError, unknown
+from countergen_edit.errors import unknown
+from countergen_edit.reading import yaml_mapping
 
 PROMPT_FILES = (".jsonl", ".csv")
 CONFIG_FILES = (".yaml", ".yml")
@@ -34,8 +33,7 @@ def read_config(group: str, name: str) -> dict[str, Any]:
     path = conf_dir() / group / f"{name}.yaml"
     if not path.is_file():
         raise unknown(group, name, sorted(p.stem for p in path.parent.glob("*.yaml")))
-    content: dict[str, Any] = yaml.safe_load(path.read_text("utf-8"))
-    return content
+    return yaml_mapping(path)
 
 
 def config_of(group: str, value: object) -> dict[str, Any]:
@@ -56,10 +54,4 @@ def config_of(group: str, value: object) -> dict[str, Any]:
         return read_config("data", "prompts") | {"test": [prompts]}
     if path.suffix not in CONFIG_FILES:
         return read_config(group, str(value))
-    try:
-        content = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"cannot read {group}={value}: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
-        raise UserError(f"{path} holds no mapping; the files of conf/{group} show the shape")
-    return content
+    return yaml_mapping(path)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from countergen_edit.errors import UserError, unknown
+from countergen_edit.typed import require_arguments
 
 T = TypeVar("T", bound=Callable[..., Any])
 Registered = TypeVar("Registered", bound=Callable[..., Any])
@@ -106,7 +107,7 @@ class Registry(Generic[T]):
 
         Raises:
             UserError: no such name; a setting that the signature lacks, with the nearest one; one
-                that is needed and missing.
+                that is needed and missing; a value of another type than the signature says.
         """
         params = dict(settings or {})
         kind = str(params.pop(KIND, name))
@@ -122,6 +123,7 @@ class Registry(Generic[T]):
             raise UserError(
                 f"{self.kind} {name} needs {', '.join(missing)}: give {name}.{missing[0]}"
             )
+        require_arguments(thing, params, f"{self.kind} {name}")
         return thing(**params, **fixed)
 
     def name_of(self, thing: Any) -> str:

@@ -12,12 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from countergen_edit.conf_path import conf_dir, config_of, read_config
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.template_bank import Family, TemplateBank, Word
 from countergen_edit.errors import UserError, unknown
+from countergen_edit.reading import yaml_mapping
 
 _KEYS = (
     "task",
@@ -60,17 +59,10 @@ def _axes(content: Mapping[str, Any]) -> dict[str, Axis]:
 
 def _own(path: Path, task: str) -> dict[str, Any]:
     """What a user's template file holds."""
-    if not path.is_file():
-        raise UserError(f"no template file {str(path)!r}")
-    try:
-        content = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"{path} is not YAML: {error}") from error
-    if not isinstance(content, Mapping):
-        raise UserError(f"{path} holds no template families; conf/template shows the shape")
+    content = yaml_mapping(path)
     if content.get("task", task) != task:
         raise UserError(f"{path} is for task {content['task']!r}, but task={task} is asked for")
-    return dict(content)
+    return content
 
 
 def bank_from_config(config: Mapping[str, Any], axes: Mapping[str, Axis]) -> TemplateBank:

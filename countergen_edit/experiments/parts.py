@@ -6,7 +6,6 @@ by unit; edits and single texts are copied. Jobs of another model, data or code 
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from countergen_edit.edits import read_record
 from countergen_edit.experiments.run_folder import EDITS, MANIFEST, recorded_units
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
+from countergen_edit.reading import json_mapping
 from countergen_edit.writing import cannot_write, whole
 
 
@@ -61,7 +61,7 @@ def take_files(pool: Path, tasks: Mapping[str, str], run: Path) -> None:
 def _alike(pool: Path, tasks: Mapping[str, str]) -> Iterator[tuple[Path, set[str]]]:
     """The jobs' run folders with a task of the same model, data and code, and those tasks."""
     for path in sorted(pool.glob(f"*/{MANIFEST}")):
-        theirs = json.loads(path.read_text("utf-8")).get("tasks", {})
+        theirs = json_mapping(path).get("tasks", {})
         alike = {task for task, identity in tasks.items() if theirs.get(task) == identity}
         if alike:
             yield path.parent, alike

@@ -20,6 +20,8 @@ import yaml
 from countergen_edit.edits import EditRecord, NamedEdit, read_record
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.rows import SCHEMA, Row
+from countergen_edit.reading import json_mapping, json_records
+from countergen_edit.typed import require
 from countergen_edit.writing import cannot_write, whole
 
 CONFIG, MANIFEST, RESULTS, PROGRESS = (
@@ -145,9 +147,7 @@ def check_folder(path: Path, manifest: Mapping[str, Any]) -> None:
     """
     known = path / MANIFEST
     if known.is_file():
-        theirs = json.loads(known.read_text("utf-8"))
-        require_schema(path, theirs)
-        other = theirs["fingerprint"]
+        other = str(read_manifest(path).get("fingerprint"))
         if other != manifest["fingerprint"]:
             raise UserError(
                 f"run folder {path} belongs to another run (fingerprint {other[:8]}, this one "
@@ -159,18 +159,23 @@ def check_folder(path: Path, manifest: Mapping[str, Any]) -> None:
         raise UserError(f"{path} is no run folder but is not empty: choose another run_dir")
 
 
-def require_schema(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse a run whose rows have other columns.
+def read_manifest(path: Path) -> dict[str, Any]:
+    """What a run says of itself.
 
     Raises:
-        UserError: naming the version that wrote it.
+        UserError: it is not there or damaged, or another version wrote it, whose rows have other
+            columns.
     """
+    manifest = json_mapping(path / MANIFEST)
     if manifest.get("schema") != SCHEMA:
-        version = manifest.get("versions", {}).get("countergen-edit", "of unknown version")
+        versions = manifest.get("versions")
+        own = versions.get("countergen-edit") if isinstance(versions, Mapping) else None
+        version = own or "of unknown version"
         raise UserError(
             f"{path} was written by countergen-edit {version}, whose rows this version does not "
             "read: give the command that made it again, with another run_dir"
         )
+    return manifest
 
 
 def read_records(path: Path) -> dict[str, EditRecord]:
@@ -217,12 +222,11 @@ def read_rows(results: Path) -> list[Row]:
 
 def _rows(results: Path, content: bytes) -> list[Row]:
     rows = []
-    # Bytes: a text within a row may hold any other line break of Unicode.
-    for number, line in enumerate(content.splitlines(), start=1):
+    for where, record in json_records(content, results):
         try:
-            rows.append(Row.from_dict(json.loads(line)))
-        except (TypeError, ValueError, UserError) as error:
-            raise UserError(f"{results}, line {number} is not a result row: {error}") from error
+            rows.append(Row.from_dict(record))
+        except (TypeError, ValueError) as error:
+            raise UserError(f"{where}not a result row: {error}") from error
     return rows
 
 
@@ -247,8 +251,12 @@ def _progress(path: Path) -> tuple[bytes, dict[str, int]]:
     """The whole lines of a progress record, and where in the results each unit ends."""
     records = path.read_bytes()
     whole = records[: records.rfind(b"\n") + 1]
-    read = [json.loads(line) for line in whole.splitlines()]
-    return whole, {record["unit"]: record["end"] for record in read}
+    ends: dict[str, int] = {}
+    for where, record in json_records(whole, path):
+        for key, hint in (("unit", str), ("end", int)):
+            require(hint, record.get(key), f"{where}{key}")
+        ends[record["unit"]] = record["end"]
+    return whole, ends
 
 
 def _append(path: Path, text: str) -> None:

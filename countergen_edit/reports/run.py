@@ -6,14 +6,11 @@ were cut off, one that another version of this package wrote in another form.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import yaml
 
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.errors import UserError
@@ -22,13 +19,14 @@ from countergen_edit.experiments.run_folder import (
     EDITS,
     MANIFEST,
     finished_rows,
+    read_manifest,
     read_records,
-    require_schema,
 )
 from countergen_edit.metrics.base import METRICS, Cost, Metric, Quantity
 from countergen_edit.metrics.results import NO_EDIT, Results
 from countergen_edit.metrics.rows import COLUMNS, UNEDITED
 from countergen_edit.models import LanguageModel
+from countergen_edit.reading import yaml_mapping
 from countergen_edit.reports.kept import Kept, best_record, record_of_all
 from countergen_edit.reports.verdict import Verdict, verdict
 
@@ -211,18 +209,7 @@ def open_run(path: Path | str, model: LanguageModel | None = None) -> Run:
     path = Path(path)
     if not path.is_dir():
         raise UserError(f"{path} is no run folder: there is no such folder")
-    manifest = _mapping(path / MANIFEST, json.loads)
-    if manifest:
-        require_schema(path, manifest)
+    manifest = read_manifest(path) if (path / MANIFEST).is_file() else {}
+    config = yaml_mapping(path / CONFIG) if (path / CONFIG).is_file() else {}
     results = Results(finished_rows(path), read_records(path), path)
-    return Run(path, results, manifest, _mapping(path / CONFIG, yaml.safe_load), model)
-
-
-def _mapping(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        content = parse(path.read_text("utf-8"))
-    except (ValueError, yaml.YAMLError) as error:
-        raise UserError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from error
-    return content if isinstance(content, dict) else {}
+    return Run(path, results, manifest, config, model)

@@ -109,7 +109,11 @@ BAD_LINES = {
     "empty outputs": (GOOD | {"outputs": []}, "'outputs' holds no texts"),
     "outputs of numbers": (GOOD | {"outputs": [1]}, "got 1"),
     "input that is no text": (GOOD | {"input": 3}, "'input' must hold a text; got 3"),
-    "no object": ([1, 2], "an object with 'input' and 'outputs' is needed"),
+    "no object": ([1, 2], "a mapping of names to values is needed, not [1, 2]"),
+    "categories of a number": (
+        GOOD | {"variations": [{"text": "She", "categories": 5}]},
+        "'categories' holds no texts: 5",
+    ),
     "nothing to substitute": (GOOD | {"input": "It rained"}, "changes nothing in 'It rained'"),
     "one side only": (
         GOOD | {"variations": [{"text": "She", "categories": ["female"]}]},
@@ -163,7 +167,7 @@ def test_missing_empty_and_unreadable_files_are_named(source: str, folder: Path)
     with pytest.raises(UserError, match="pairs is empty"):
         load(source=source, path="pairs")
     Path("pairs").write_bytes(b"\xff\xfe\xff")
-    with pytest.raises(UserError, match="pairs is not UTF-8"):
+    with pytest.raises(UserError, match="pairs, line 1: not UTF-8"):
         load(source=source, path="pairs")
 
 

@@ -125,7 +125,7 @@ def test_a_users_own_task_has_the_templates_of_its_file_alone(tmp_path: Path) ->
     path.write_text("[")
     with pytest.raises(UserError, match="is not YAML"):
         load_bank("sentiment", str(path))
-    with pytest.raises(UserError, match="no template file"):
+    with pytest.raises(UserError, match=r"no file .*nearest is .*mine"):
         load_bank("sentiment", str(tmp_path / "other.yaml"))
 
 

@@ -107,7 +107,7 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     results = tmp_path / "run" / RESULTS
     lines = results.read_text().splitlines()
     results.write_text("\n".join([lines[0], lines[1][:20]]))
-    with pytest.raises(UserError, match="line 2 is not a result row"):
+    with pytest.raises(UserError, match="line 2: not JSON"):
         read_rows(results)
 
 

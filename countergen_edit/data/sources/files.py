@@ -6,10 +6,7 @@ a missing file, column or cell, named with its line and the nearest thing that i
 
 from __future__ import annotations
 
-import csv
 import difflib
-import io
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +22,7 @@ from countergen_edit.data.sources.base import (
     sample_from_variations,
 )
 from countergen_edit.errors import UserError
+from countergen_edit.reading import csv_table, json_lines
 
 _NEAR = 0.75  # likeness above which an unknown key is taken for a misspelt one
 
@@ -36,25 +34,15 @@ def jsonl(request: Request, *, path: str) -> CounterfactualSet:
     `variations` they are made by substitution. Lines with the same `content` are rewordings of each
     other.
     """
-    lines = _read(path).split("\n")
-    samples = list(jsonl_samples(lines, path, request))
+    samples = list(json_samples(json_lines(as_text(path, "path")), request))
     if not samples:
         raise UserError(f"{path} is empty: it has no samples to compare")
     return request.make(Path(path).stem, samples)
 
 
-def jsonl_samples(lines: Iterable[str], path: str, request: Request) -> Iterator[Sample]:
-    """The samples of the lines of a JSONL file; `path` is for messages."""
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}: "
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise UserError(f"{where}not JSON ({error})") from None
-        if not isinstance(row, dict):
-            raise UserError(f"{where}an object with 'input' and 'outputs' is needed, not {row!r}")
+def json_samples(rows: Iterable[tuple[str, dict[str, Any]]], request: Request) -> Iterator[Sample]:
+    """The samples of JSON objects, each of which comes with its place, for messages."""
+    for where, row in rows:
         _require(row, ("input", "outputs"), where, optional=("variations", "content"))
         text = as_text(row["input"], "input", where)
         outputs = as_texts(row["outputs"], "outputs", where)
@@ -69,9 +57,7 @@ def jsonl_samples(lines: Iterable[str], path: str, request: Request) -> Iterator
 
 def csv_file(request: Request, *, path: str, delimiter: str = ",") -> CounterfactualSet:
     """A table with a header: `input, output`, or `<group_a>, <group_b>, output`."""
-    reader = csv.DictReader(io.StringIO(_read(path), newline=""), delimiter=delimiter)
-    rows = ((f"{path}, line {reader.line_num}: ", row) for row in reader)
-    columns = [column for column in reader.fieldnames or () if column]
+    columns, rows = csv_table(as_text(path, "path"), delimiter)
     samples = list(table_samples(rows, columns, f"{path}, line 1: ", request))
     if not samples:
         raise UserError(f"{path} is empty: it has no samples to compare")
@@ -114,7 +100,7 @@ def _variations(value: Any, groups: tuple[str, str], where: str) -> dict[str, li
         _require(variation, ("text", "categories"), where)
         text = as_text(variation["text"], "text", where)
         names = variation["categories"]
-        own = [names] if isinstance(names, str) else list(names)
+        own = as_texts(names, "categories", where)
         categories += own
         for group in groups:
             if group in own:
@@ -140,19 +126,3 @@ def _require(
         nearest = difflib.get_close_matches(key, absent, n=1, cutoff=_NEAR)
         if nearest and key not in (*needed, *optional):
             raise UserError(f"{where}unknown {key!r}: did you mean {nearest[0]!r}?")
-
-
-def _read(path: str) -> str:
-    file = Path(as_text(path, "path")).expanduser()
-    if not file.is_file():
-        near = difflib.get_close_matches(
-            file.name, [p.name for p in file.parent.glob("*") if p.is_file()], n=1
-        )
-        hint = f"; nearest is {str(file.parent / near[0])!r}" if near else ""
-        raise UserError(f"no file {str(path)!r}{hint}")
-    try:
-        return file.read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path} is not UTF-8 text ({error.reason} at byte {error.start})"
-        ) from None

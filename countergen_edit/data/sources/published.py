@@ -14,8 +14,9 @@ from typing import Any, Literal
 
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.sources.base import Request, as_texts
-from countergen_edit.data.sources.files import jsonl_samples, table_samples
+from countergen_edit.data.sources.files import json_samples, table_samples
 from countergen_edit.errors import UserError, unknown
+from countergen_edit.reading import json_lines
 
 COUNTERGEN_FILES: Mapping[str, tuple[str, str]] = {
     "female_stereotypes": ("female-stereotypes", "female-stereotypes"),
@@ -57,8 +58,7 @@ def countergen(
         )
         if not file.is_file():
             raise UserError(f"the installed countergen has no {file.name}: version 1.1.0 is needed")
-        lines = file.read_text(encoding="utf-8").splitlines()
-        samples += list(jsonl_samples(lines, file.name, request))
+        samples += list(json_samples(json_lines(str(file)), request))
     return request.make("+".join(names), samples)
 
 

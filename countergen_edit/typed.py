@@ -1,0 +1,125 @@
+"""The one place in which a value from outside is held against the type that the code declares.
+
+Comes in: a type as it is annotated (of a class's field, of a parameter) and what stands in a config
+or a file. Goes out: nothing; the value is taken as it is. Refused: a value of another type, and a
+number that is none, in one line with what was expected and, of choices, the nearest one.
+
+Values are what JSON can say, and they are checked strictly: `true` is no number, `"3"` neither.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, Literal
+
+from pydantic_core import CoreConfig, SchemaValidator, ValidationError
+
+from countergen_edit.errors import UserError, unknown
+
+_LONGEST = 80
+_WORDS = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+    type(None): "null",
+}
+
+
+def require(hint: Any, value: object, where: str) -> None:
+    """Refuse a value that is not of a type.
+
+    Args:
+        hint: the type; one that nothing outside can be checked against lets everything through.
+        value: what was given.
+        where: how the message calls it, such as `edit.layers`.
+
+    Raises:
+        UserError: it is of another type.
+
+    >>> require(float, 3, "penalty")
+    >>> require(int | None, True, "rank")
+    Traceback (most recent call last):
+        ...
+    countergen_edit.errors.UserError: rank=True: write a whole number or null
+    """
+    validator = _validator(hint)
+    if validator is None:
+        return
+    try:
+        validator.validate_json(json.dumps(value), strict=True)
+    except (TypeError, RecursionError):
+        return  # an object of Python's own, made by a caller who knows what it is
+    except ValidationError as error:
+        raise _refusal(hint, value, where) from error
+
+
+def require_arguments(thing: Callable[..., Any], arguments: Mapping[str, Any], where: str) -> None:
+    """Refuse arguments that are not of the types that a class or function declares.
+
+    Raises:
+        UserError: one is not.
+    """
+    hints = hints_of(thing.__init__ if inspect.isclass(thing) else thing)
+    for name, value in arguments.items():
+        if name in hints:
+            require(hints[name], value, f"{where}.{name}")
+
+
+def hints_of(thing: Any) -> dict[str, Any]:
+    """The types that a function, or the fields of a class, declare; none where they are unknown."""
+    try:
+        return typing.get_type_hints(thing)
+    except (NameError, TypeError):  # names that are imported for the type checker alone
+        return {}
+
+
+def expected(hint: Any) -> str:
+    """What to write for a type.
+
+    >>> expected(int | None), expected(Sequence[float]), expected(Literal["a", "b"])
+    ('a whole number or null', 'a list of numbers', 'a or b')
+    """
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return _listed(expected(part) for part in inner)
+    if origin is Literal:
+        return _listed(str(choice) for choice in inner)
+    if inspect.isclass(origin) and issubclass(origin, Mapping):
+        return "a mapping such as {name: value}"
+    if inspect.isclass(origin) and issubclass(origin, Sequence):
+        words = {expected(part) for part in inner if part is not ...}
+        kind = words.pop().removeprefix("a ") + "s" if len(words) == 1 else "values"
+        size = f"{len(inner)} " if origin is tuple and ... not in inner else ""
+        return f"a list of {size}{kind}"
+    return _WORDS.get(hint, getattr(hint, "__name__", str(hint)))
+
+
+@cache
+def _validator(hint: Any) -> SchemaValidator | None:
+    from pydantic import PydanticUserError, TypeAdapter  # late: help needs none of it
+
+    try:
+        schema = TypeAdapter(hint).core_schema
+    except PydanticUserError:
+        return None  # a class of ours, which no config can hold
+    return SchemaValidator(schema, CoreConfig(allow_inf_nan=False))
+
+
+def _refusal(hint: Any, value: object, where: str) -> UserError:
+    choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
+    if choices and isinstance(value, str):
+        return unknown(where, value, choices)
+    written = repr(value)
+    short = written if len(written) <= _LONGEST else f"{written[:_LONGEST]}…"
+    return UserError(f"{where}={short}: write {expected(hint)}")
+
+
+def _listed(words: Iterable[str]) -> str:
+    *first, last = dict.fromkeys(words)
+    return f"{', '.join(first)} or {last}" if first else last

@@ -1,0 +1,142 @@
+"""Files of others: any bytes give values or one line with a place, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from countergen_edit.errors import UserError
+from countergen_edit.reading import csv_table, json_lines, json_mapping, text_of, yaml_mapping
+
+READERS: dict[str, Callable[[Path], Any]] = {
+    "text": text_of,
+    "json": json_mapping,
+    "json lines": lambda path: list(json_lines(path)),
+    "yaml": yaml_mapping,
+    "csv": csv_table,
+}
+NEARLY = st.lists(
+    st.sampled_from(
+        [
+            '{"a": ',
+            "[",
+            "]",
+            "}",
+            '"',
+            ",",
+            "\\ud800",
+            "1e999",
+            "\n",
+            "\r",
+            "&a ",
+            "*a",
+            "!!python/name:os.system ",
+            "- ",
+            ": ",
+        ]
+    ),
+    max_size=12,
+).map("".join)
+
+
+@pytest.mark.parametrize("kind", READERS)
+@given(content=st.binary(max_size=60) | NEARLY.map(str.encode))
+def test_any_bytes_are_read_or_refused_in_one_line(
+    kind: str, content: bytes, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any"
+    path.write_bytes(content)
+    said = str(path)
+    try:
+        READERS[kind](path)
+    except UserError as error:
+        said = str(error)
+    assert str(path) in said
+    assert len(said) < len(str(path)) + 300
+
+
+OBJECTS = st.dictionaries(
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.integers() | st.text(st.characters(exclude_categories=["Cs"])) | st.none(),
+)
+
+
+@given(objects=st.lists(OBJECTS, max_size=4))
+def test_what_was_written_is_read(
+    objects: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "objects"
+    path.write_text("".join(json.dumps(o, ensure_ascii=False) + "\n" for o in objects), "utf-8")
+    assert [content for _, content in json_lines(path)] == objects
+
+
+def places(rows: Iterable[tuple[str, Any]]) -> list[str]:
+    """Where rows stand."""
+    return [where for where, _ in rows]
+
+
+def test_a_row_comes_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    path.write_text('{"a": "x\u2028y"}\n\n{"b": 1}\n', "utf-8")
+    assert places(json_lines(path)) == [f"{path}, line 1: ", f"{path}, line 3: "]
+    path.write_text('a,b\n1,"2\n3"\n4,5\n')
+    assert csv_table(path) == (
+        ["a", "b"],
+        [
+            (f"{path}, line 3: ", {"a": "1", "b": "2\n3"}),
+            (f"{path}, line 4: ", {"a": "4", "b": "5"}),
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "refusal"),
+    [
+        (b'{"a": "\\ud800"}', r"line 1: holds half a character \(lone surrogate '\\ud800'\)"),
+        (b"{}\n" + b'{"a": ' + b"9" * 5000 + b"}", "line 2: not JSON .Exceeds the limit"),
+        (b'{"a": ' + b"[" * 100_000, "line 1: nested too deeply"),
+        (b"{}\n\n[1]", r"line 3: a mapping of names to values is needed, not \[1\]"),
+        (b"{}\n\xff", "line 2: not UTF-8 text .invalid start byte at byte 3"),
+    ],
+)
+def test_what_json_allows_and_no_file_can_hold_is_refused(
+    content: bytes, refusal: str, tmp_path: Path
+) -> None:
+    (tmp_path / "f").write_bytes(content)
+    with pytest.raises(UserError, match=refusal):
+        list(json_lines(tmp_path / "f"))
+
+
+@pytest.mark.parametrize(
+    ("content", "delimiter", "refusal"),
+    [
+        ("a,b\n1,2,3\n", ",", "line 2: more cells than the 2 columns"),
+        ("a,b\n" + "x" * 200_000 + ",1\n", ",", "line 2: not CSV .field larger than"),
+        ("a,b\n", ",,", "delimiter=',,': write one character"),
+    ],
+)
+def test_a_table_that_is_none_is_refused(
+    content: str, delimiter: str, refusal: str, tmp_path: Path
+) -> None:
+    (tmp_path / "f").write_text(content)
+    with pytest.raises(UserError, match=refusal):
+        csv_table(tmp_path / "f", delimiter)
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "prompts.csv").touch()
+    with pytest.raises(UserError, match=r"no file '.*promts\.csv'; nearest is '.*prompts\.csv'"):
+        text_of(tmp_path / "promts.csv")
+    with pytest.raises(UserError, match=r"cannot read .*directory"):
+        text_of(tmp_path)
+    with pytest.raises(UserError, match=r"cannot read .*null"):
+        text_of("a\0b")
+    (tmp_path / "y").write_text("a: !!python/name:os.system ''")
+    with pytest.raises(UserError, match=r"is not YAML: .*python/name"):
+        yaml_mapping(tmp_path / "y")
