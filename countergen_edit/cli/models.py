@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from countergen_edit import api
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.models import Bos, LanguageModel, connect
+from countergen_edit.typed import hints_of, require
 
 T = TypeVar("T")
 Content = Mapping[str, Any]
@@ -82,7 +83,7 @@ def make_settings(cls: type[T], section: str, content: Content) -> T:
     """A settings class filled from a section of the config.
 
     Raises:
-        UserError: a key is unknown or missing.
+        UserError: a key is unknown or missing, or a value is not of the type of its field.
     """
     names = [f.name for f in fields(cls)]  # type: ignore[arg-type]
     for key in content:
@@ -91,4 +92,7 @@ def make_settings(cls: type[T], section: str, content: Content) -> T:
     for name in names:
         if name not in content:
             raise UserError(f"{section}.{name} is missing from the configuration")
+    hints = hints_of(cls)
+    for name, value in content.items():
+        require(hints[name], value, f"{section}.{name}")
     return cls(**content)

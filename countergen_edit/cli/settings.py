@@ -26,11 +26,12 @@ from countergen_edit.data.task import Task
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.experiments.beside import BESIDE, Beside
-from countergen_edit.experiments.cells import FITTED, Fitted
-from countergen_edit.experiments.fit_data import POSITIONS, SINKS, Positions, Sinks
+from countergen_edit.experiments.cells import Fitted
+from countergen_edit.experiments.fit_data import Positions, Sinks
 from countergen_edit.experiments.halving import EFFORTS, Effort
 from countergen_edit.metrics.base import METRICS, Metric
 from countergen_edit.models import LanguageModel, Scratch, split_names, written
+from countergen_edit.typed import require
 
 PLACES = ("run_dir", "scratch")
 """Settings that no row depends on."""
@@ -114,21 +115,13 @@ def study_settings(config: Content, without: Collection[str] = ()) -> StudySetti
         UserError: a key is unknown or missing, or a value has the wrong type.
     """
     edit = {**config["edit"], "layers": _best_or_layers(config["edit"].get("layers"))}
-    if edit["positions"] not in POSITIONS:
-        raise unknown("edit.positions", edit["positions"], POSITIONS)
-    if edit.get("sinks", "leave") not in SINKS:
-        raise unknown("edit.sinks", edit["sinks"], SINKS)
-    if edit.get("fitted", "in_turn") not in FITTED:
-        raise unknown("edit.fitted", edit["fitted"], FITTED)
     groups = config["groups"]
-    if groups is not None and (not isinstance(groups, list) or len(groups) != 2):
-        raise UserError(f"groups={groups!r}: name two groups, such as groups=[female,male]")
+    require(tuple[str, str] | None, groups, "groups")
     contents = {group: config_of(group, config[group]) for group in ("axis", "data", "texts")}
     contents["model"] = told(config["model"])
     # A group of which nothing is chosen is there or not by how that was written.
     kept = {k: v for k, v in config.items() if k not in (*PLACES, *without) and v != {}}
-    metrics = config.get("metric") or {}
-    if not metrics:
+    if not config.get("metric"):
         raise UserError("there is no metric: name at least one, such as metric=r")
     return StudySettings(
         model=model_settings(config["model"]),
@@ -137,9 +130,9 @@ def study_settings(config: Content, without: Collection[str] = ()) -> StudySetti
         texts=contents["texts"],
         names=config["names"],
         groups=None if groups is None else (str(groups[0]), str(groups[1])),
-        eraser=_by_name(config.get("eraser") or {}),
-        measured=_by_name(metrics) | _by_name(config.get("cost") or {}),
-        beside=_by_name(config.get("beside") or {}),
+        eraser=_by_name(config, "eraser"),
+        measured=_by_name(config, "metric") | _by_name(config, "cost"),
+        beside=_by_name(config, "beside"),
         edit=make_settings(EditSettings, "edit", edit),
         seed=integer("seed", config["seed"]),
         run_dir=config["run_dir"],
@@ -254,7 +247,12 @@ def scratch(content: Content) -> Scratch:
     return Scratch(int(memory * 2**30), Path(directory) if directory else None)
 
 
-def _by_name(section: Content) -> dict[str, Content]:
+def _by_name(config: Content, group: str) -> dict[str, Content]:
+    """What a group holds under each name, such as an eraser's settings."""
+    section = config.get(group) or {}
+    require(Mapping[str, Any], section, group)
+    for name, content in section.items():
+        require(Mapping[str, Any] | None, content, f"{group}.{name}")
     return {name: dict(content or {}) for name, content in section.items()}
 
 

@@ -63,7 +63,7 @@ MISTAKES = {
         "beside=asking stands beside edits",
     ),
     "no such file of a class": (["audit", "eraser=mine.py:Mine"], "no such file: mine.py"),
-    "no such axis file": (["audit", "axis=mine.yaml"], "cannot read axis=mine.yaml"),
+    "no such axis file": (["audit", "axis=mine.yaml"], "no file 'mine.yaml'"),
     "unknown setting of an eraser by another name": (
         ["audit", "eraser={a: {kind: rlace, rnk: 2}}"],
         "did you mean 'rank'",
@@ -89,7 +89,7 @@ MISTAKES = {
     "unknown device": (["audit", "model.device=gpu0"], "gpu0"),
     "seed that is no number": (["audit", "seed=one"], "seed='one' is not a whole number"),
     "unknown group": (["audit", "groups=[female,mle]"], "did you mean 'male'"),
-    "one group": (["audit", "groups=[female]"], "name two groups"),
+    "one group": (["audit", "groups=[female]"], "write a list of 2 texts"),
     "missing model directory": (["audit", "model=./nowhere"], "nowhere"),
     "hub out of reach": (["audit", "model=gpt2"], "model=/path/to"),
     "empty test data": (["audit", "data.test=[]"], "no test sets"),
