@@ -67,7 +67,7 @@ def test_a_task_is_made_from_names_mappings_and_files(tmp_path: Path) -> None:
     pairs = tmp_path / "pairs.jsonl"
     pairs.write_text('{"input": "She left", "outputs": [" home"]}\n')
     assert [s.name for s in ce.task("gender", pairs).test] == ["pairs"]
-    with pytest.raises(UserError, match="cannot read axis="):
+    with pytest.raises(UserError, match=r"no file .*nowhere\.yaml"):
         ce.task(tmp_path / "nowhere.yaml")
     axis.write_text("[]")
     with pytest.raises(UserError, match="holds no mapping"):

@@ -121,7 +121,7 @@ MISTAKES = {
         "two different sets of data.test are called 'templates'",
     ),
     "unknown task": (["classifiers", "task=sentimnet"], "sentiment"),
-    "no such template file": (["classifiers", "template_file=mine.yaml"], "no template file"),
+    "no such template file": (["classifiers", "template_file=mine.yaml"], "no file 'mine.yaml'"),
     "labels that do not fit": (["classifiers", "labels=[a,b,c]"], "names 3 label(s)"),
     "VADER for toxicity": (
         ["classifiers", "task=toxicity", "model=vader"],
