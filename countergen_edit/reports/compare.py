@@ -23,6 +23,12 @@ ABOUT = ("model", "seed")
 """Facts of the manifest that tell runs apart."""
 ALL_RUNS = "all runs"
 """What a row is of that is of several runs together."""
+UNLIKE = (
+    "These runs were made on different data (sets, names, or texts, which depend on the model "
+    "unless texts= is given): a column tells runs apart only where it is of the same prompts, as "
+    "paired differences are."
+)
+"""What a table says whose runs did not measure the same."""
 PAIR = ("run", "against_run", "edit", "against_edit")
 """What the detail of a difference tells of the two sides."""
 
@@ -61,8 +67,14 @@ def side_by_side(runs: Sequence[Run], names: Sequence[str]) -> Table:
             cells = [number(q, q.rows[edit]) if q and edit in q.rows else "" for q in own]
             depended = (str(run.manifest.get(key, "")) for key in told)
             lines.append((name, label(run, edit), *depended, *cells))
-    titles = ("run", "edit", *told, *columns)
-    return Table("side_by_side", "Side by side", titles, tuple(lines), grouped=True, brief=True)
+    titles, note = ("run", "edit", *told, *columns), UNLIKE if _unlike(runs) else ""
+    lined = tuple(lines)
+    return Table("side_by_side", "Side by side", titles, lined, note, grouped=True, brief=True)
+
+
+def _unlike(runs: Sequence[Run]) -> bool:
+    """Whether runs were made on different data; what does not say so is taken as alike."""
+    return len({run.manifest["data_hash"] for run in runs if run.manifest.get("data_hash")}) > 1
 
 
 def _alike(quantities: Sequence[Quantity], like: Quantity) -> Quantity | None:

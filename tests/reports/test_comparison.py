@@ -49,6 +49,12 @@ def test_a_run_shows_its_own_figure_of_a_name_or_none() -> None:
     assert cell("b", "no edit", "seed") == "1"
 
 
+def test_runs_on_different_data_are_not_shown_as_alike() -> None:
+    hashed = [replace(RUNS[0], manifest=MANIFEST | {"data_hash": hash_}) for hash_ in "xxy"]
+    assert side_by_side(hashed[:2], ["a", "b"]).note == ""
+    assert "made on different data" in side_by_side(hashed[1:], ["a", "b"]).note
+
+
 def test_paired_differences_name_both_edits() -> None:
     table = paired_table([DIFFERENCE], dict(zip("ab", RUNS, strict=True)))
     [row] = table.rows
