@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from countergen_edit.conf_path import read_config
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.data.template_files import bank_from_config
+from countergen_edit.metrics.classifier_tasks.inference import nli_rows
 from countergen_edit.metrics.classifier_tasks.toxicity import toxicity_rows
 from countergen_edit.testbed.classifiers import plant
 from tests.papers.source import paper
@@ -128,3 +130,16 @@ def test_percentages_of_traits_are_of_230_and_365() -> None:
         ]
         assert sizes[kind] in fit
         assert fit == [sizes[kind]]
+
+
+def test_of_inference_it_is_told_what_share_of_the_published_instances_was_used() -> None:
+    """The paper has roughly two million instances of its one template."""
+    assert "roughly 2 million instances" in paper("templates_unreliable")
+
+    def neutral(premises: list[str], hypotheses: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        return np.full(len(premises), 0.5), np.ones(len(hypotheses), bool)
+
+    words = bank("nli").words
+    used = len(words["subject"]) * len(words["verb"]) * len(words["object"]) * 6  # people
+    rows = [row for row in nli_rows(bank("nli"), neutral, 0) if "over wordings" in row.metric]
+    assert [(row.detail["used"], row.detail["whole"]) for row in rows] == [(used, 2_000_000)] * 2

@@ -36,6 +36,7 @@ def nli_rows(
     rows = []
     for family in bank.families:
         values: dict[str, list[float]] = {"S-N": [], "F-N": []}
+        used: dict[str, int] = {}
         for text in family.wordings:
             premises, hypotheses, subject, side = [], [], [], []
             claims = [
@@ -49,6 +50,7 @@ def nli_rows(
                     hypotheses.append(by_words[filled.beside(slot)])
                     subject.append(filled.words[slot])
                     side.append(s)
+            used[text] = len(premises)
             score, predicted = neutral(premises, hypotheses)
             of = np.unique(subject, return_inverse=True)[1]
             sides = np.array(side)
@@ -66,7 +68,10 @@ def nli_rows(
                 )
         for measure, of_wordings in values.items():
             published = dict(bank.published.get(measure, {}))
-            rows.append(over_wordings(measure, family.name, of_wordings, bank, published=published))
+            about = {"published": published, "used": used[family.original]}
+            if whole := bank.sizes.get("instances"):
+                about["whole"] = whole
+            rows.append(over_wordings(measure, family.name, of_wordings, bank, **about))
     return rows
 
 

@@ -225,7 +225,7 @@ def _share(row: Row) -> str:
     '38 of 230'
     """
     used, whole = row.detail.get("used"), row.detail.get("whole")
-    return "" if whole is None else f"{used} of {whole}"
+    return "" if whole is None else f"{used:,} of {whole:,}"
 
 
 def _is_published(rows: Sequence[Row]) -> bool:
