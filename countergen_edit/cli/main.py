@@ -37,6 +37,7 @@ MULTIRUN = ("--multirun", "-m")
 NO_PLUGIN = re.compile(r"Could not find 'hydra/\w+/((joblib|submitit|ray|optuna)\w*)'")
 UNKNOWN_CHOICE = re.compile(r"(?:In '\w+': )?Could not (?:find|load) '([\w/]+)/([^/']+)'")
 UNKNOWN_KEY = re.compile(r"(?:Could not override|Key) '([^']+)'")
+WITHIN = re.compile(r"full_key: (\S+)")
 
 
 def usage() -> str:
@@ -218,7 +219,8 @@ def _in_one_line(command: str, error: Exception) -> UserError:
         files = sorted((conf_dir() / choice[1]).glob("*.yaml"))
         return unknown(choice[1].partition("/")[0], choice[2], [path.stem for path in files])
     if key := UNKNOWN_KEY.match(lines[0]):
-        return _unknown_setting(command, key[1])
+        within = WITHIN.search(str(error.__cause__))
+        return _unknown_setting(command, within[1] if within else key[1])
     return UserError(f"{' '.join(lines)} (countergen-edit {command} --help lists the settings)")
 
 

@@ -89,6 +89,7 @@ MISTAKES = {
     "unknown device": (["audit", "model.device=gpu0"], "gpu0"),
     "seed that is no number": (["audit", "seed=one"], "seed='one' is not a whole number"),
     "unknown group": (["audit", "groups=[female,mle]"], "did you mean 'male'"),
+    "key of a setting that it lacks": (["cid", "names={few:4}"], "unknown setting 'names.few'"),
     "one group": (["audit", "groups=[female]"], "write a list of 2 texts"),
     "missing model directory": (["audit", "model=./nowhere"], "nowhere"),
     "hub out of reach": (["audit", "model=gpt2"], "model=/path/to"),
