@@ -131,6 +131,16 @@ def settings_of(command: str) -> list[Setting]:
     return [*settings.values()]
 
 
+def own_settings(command: str) -> list[str]:
+    """The settings that a command's file has itself, beside the groups it chooses from.
+
+    >>> own_settings("report")
+    ['run', 'figures', 'tables', 'folder']
+    """
+    content = yaml.safe_load(_file(command).read_text("utf-8"))
+    return [key for key in content if key not in ("defaults", "hydra")]
+
+
 BUDGET_WORDS = {"tolerance": "budget", "loss": "budget"}
 """What budgets were called in version 0.1."""
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import countergen_edit
 from countergen_edit.cli import several
-from countergen_edit.cli.help import choices_of, nearest_setting, page, settings_of
+from countergen_edit.cli.declared import require_settings
+from countergen_edit.cli.help import choices_of, nearest_setting, own_settings, page, settings_of
 from countergen_edit.cli.opening import opening
 from countergen_edit.cli.words import overrides_of
 from countergen_edit.conf_path import conf_dir
@@ -158,9 +159,12 @@ def check_composes(command: str, overrides: Sequence[str]) -> None:
     """
     flags = [word for word in overrides if word.startswith("-")]
     if not set(flags) <= set(MULTIRUN):
+        if set(flags) & set(MULTIRUN):
+            raise UserError(f"{' and '.join(flags)} do not go together: leave one out")
         return  # --cfg and the like: Hydra's own parser decides
     from hydra import compose, initialize_config_dir
     from hydra.errors import HydraException
+    from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
     known = {choice.group for choice in choices_of(command)}
@@ -168,9 +172,12 @@ def check_composes(command: str, overrides: Sequence[str]) -> None:
     try:
         with initialize_config_dir(str(conf_dir()), version_base="1.3"):
             for job in jobs_of(overrides[len(flags) :]) if flags else [overrides]:
-                for key in compose(command, list(job)):
+                config = compose(command, list(job))
+                for key in config:
                     if key not in known:
                         raise _unknown_setting(command, _whole_key(str(key), overrides))
+                plain: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+                require_settings(plain, own_settings(command))
     except (HydraException, OmegaConfBaseException) as error:
         raise _in_one_line(command, error) from error
 

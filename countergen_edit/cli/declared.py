@@ -1,0 +1,101 @@
+"""What a command's own settings may hold, key by key; a key means the same in every command.
+
+Comes in: a composed config. Goes out: nothing. Refused, before a model or torch is loaded: a value
+of another type, a setting that was taken away. What belongs to a group (`model`, `edit`, an eraser)
+is held against the class that it makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from countergen_edit.errors import UserError
+from countergen_edit.typed import require
+
+Texts = Sequence[str] | str | None
+Numbers = Sequence[float] | float
+WholeNumbers = Sequence[int] | int
+TYPES: Mapping[str, Any] = {
+    "action": str,
+    "axes": Any,  # a mapping, or a list of jobs' own; asked where its names are known
+    "bands": Sequence[float],
+    "base": str,
+    "batch_size": WholeNumbers,
+    "candidates": str,
+    "checkpoint": Texts,
+    "columns": Mapping[str, str | None],
+    "combine": int,
+    "cost": Mapping[str, Any],
+    "csv": str | None,
+    "device": str,
+    "directory": str | None,
+    "dtype": str,
+    "edit": Mapping[str, Any],
+    "effort": str,
+    "epochs": WholeNumbers,
+    "figures": Texts,
+    "folder": str | None,
+    "form": str,
+    "grid": Numbers,
+    "groups": tuple[str, str] | None,
+    "labels": Sequence[str | int] | Mapping[str, str | int] | None,
+    "lambda": Numbers,
+    "layers": WholeNumbers | str,
+    "learning_rate": Numbers,
+    "leave_out": Sequence[str | int],
+    "limit": int | None,
+    "masked": str | None,
+    "max_new_tokens": int,
+    "most": int | None,
+    "names": Mapping[str, int | None] | int | None,
+    "original": str | None,
+    "overwrite": bool,
+    "per_kind": int,
+    "per_place": int,
+    "private": bool,
+    "prompts": Sequence[str] | str,
+    "push": str | None,
+    "ranks": Any,  # as `layers`; a job's own message names the number that is none
+    "raters": Sequence[str] | str,
+    "revision": str | None,
+    "run": str | None,
+    "run_dir": str | None,
+    "run_task": str | None,
+    "runs": Sequence[str] | str,
+    "save": str | None,
+    "saved_edit": str | None,
+    "scratch": Mapping[str, float | str | None],
+    "seed": int,
+    "sentence": bool,
+    "sheets": str,
+    "similarity": str | None,
+    "sites": Texts,
+    "splits": Sequence[str] | str,
+    "tables": Texts,
+    "tau": Numbers,
+    "temperature": float,
+    "template_file": str | None,
+    "templates": Sequence[str] | str,
+    "threshold": float | None,
+    "top_k": int,
+    "top_p": float,
+    "train": str | None,
+    "validation": str | None,
+}
+
+
+def require_settings(config: Mapping[str, Any], own: Sequence[str]) -> None:
+    """Refuse what a command's own settings cannot hold.
+
+    Args:
+        config: as it was composed, with nothing left to look up.
+        own: the settings that the command's file has.
+
+    Raises:
+        UserError: one is not there, or of another type.
+    """
+    for key in own:
+        if key not in config:
+            raise UserError(f"the setting {key!r} is missing: leave ~{key} out")
+        require(TYPES[key], config[key], key)
