@@ -169,9 +169,8 @@ def integer(key: str, value: Any) -> int:
     Raises:
         UserError: it is not.
     """
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise UserError(f"{key}={value!r} is not a whole number")
-    return value
+    require(int, value, key)
+    return int(value)
 
 
 def integers(key: str, value: Any) -> tuple[int, ...]:

@@ -87,7 +87,7 @@ MISTAKES = {
     "unknown eraser parameter": (["audit", "+eraser.rlace.rnk=2"], "rank"),
     "unknown dtype": (["audit", "model.dtype=float3"], "float32"),
     "unknown device": (["audit", "model.device=gpu0"], "gpu0"),
-    "seed that is no number": (["audit", "seed=one"], "seed='one' is not a whole number"),
+    "seed that is no number": (["audit", "seed=one"], "seed='one': write a whole number"),
     "unknown group": (["audit", "groups=[female,mle]"], "did you mean 'male'"),
     "key of a setting that it lacks": (["cid", "names={few:4}"], "unknown setting 'names.few'"),
     "seed that is taken away": (["audit", "~seed"], "the setting 'seed' is missing"),
