@@ -70,7 +70,7 @@ def test_a_task_is_made_from_names_mappings_and_files(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no file .*nowhere\.yaml"):
         ce.task(tmp_path / "nowhere.yaml")
     axis.write_text("[]")
-    with pytest.raises(UserError, match="holds no mapping"):
+    with pytest.raises(UserError, match="a mapping of names to values is needed"):
         ce.task(axis)
 
 

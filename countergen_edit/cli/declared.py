@@ -43,7 +43,7 @@ TYPES: Mapping[str, Any] = {
     "lambda": Numbers,
     "layers": WholeNumbers | str,
     "learning_rate": Numbers,
-    "leave_out": Sequence[str | int],
+    "leave_out": Sequence[str | int] | None,
     "limit": int | None,
     "masked": str | None,
     "max_new_tokens": int,

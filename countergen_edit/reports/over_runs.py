@@ -75,8 +75,8 @@ def _runs(runs: Sequence[Run], names: Sequence[str]) -> Section:
     """What each run is, and where."""
     lines: list[tuple[Cell, ...]] = []
     for run, name in zip(runs, names, strict=True):
-        facts = (run.manifest.get(key, "") for key in FACTS)
-        told = (" ".join(map(str, fact)) if isinstance(fact, list) else str(fact) for fact in facts)
+        values = (run.manifest.get(key, "") for key in FACTS)
+        told = (" ".join(map(str, v)) if isinstance(v, list) else str(v) for v in values)
         lines.append((name, *told, str(len(run.results.rows)), str(Path(run.path))))
     columns = ("run", *FACTS, "rows", "folder")
     note = "Each folder is a run of its own, with all its rows; countergen-edit report shows it."

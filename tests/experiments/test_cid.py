@@ -201,7 +201,10 @@ def test_perturbation_effects_end_in_a_figure(
 MISTAKES = {
     "equal prompts": (["same text", "same text"], "there is nothing to contrast"),
     "one prompt": (["one text"], "cid compares two prompts, not 1"),
-    "lambda that is no number": (["a text", "b text", "lambda=x"], "lambda='x' is not a number"),
+    "lambda that is no number": (
+        ["a text", "b text", "lambda=x"],
+        "lambda=['x']: write a list of numbers",
+    ),
     "unknown action": (["action=adit"], "did you mean 'audit'"),
     "unknown experiment": (["experiment=cid_figure_3"], "cid_figure_2"),
     "no runs": (["action=sheet"], "no runs are named"),
@@ -209,7 +212,7 @@ MISTAKES = {
     "empty run": (["action=ratings", "runs=[nowhere]"], "nowhere holds no CID continuations"),
     "no such edit": (["a", "b", "saved_edit=nowhere"], "nowhere holds no edit"),
     "no masked model": (["action=candidates"], "action=candidates needs a masked model"),
-    "no such sentences": (["action=effect", "perturbation=no.yaml"], "cannot read perturbation="),
+    "no such sentences": (["action=effect", "perturbation=no.yaml"], "no file 'no.yaml'"),
     "unknown sentences": (["action=effect", "perturbation=workplac"], "workplace"),
     "lambda beyond exp": (["action=scaling", "lambda=1000"], "lambda=1000: from 0 to 709"),
     "no perturbations": (["action=effect", "most=0"], "most=0: at least 1"),

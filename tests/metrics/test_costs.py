@@ -185,7 +185,7 @@ def test_harm_is_what_became_worse_in_units_of_the_budget() -> None:
 @pytest.mark.parametrize("name", ["agreement", "perplexity", "kl", "facts"])
 @pytest.mark.parametrize("budget", [0, -1.0, True])
 def test_a_budget_that_is_none_is_refused(name: str, budget: float) -> None:
-    with pytest.raises(UserError, match=f"cost.{name}.budget=.* must be above 0"):
+    with pytest.raises(UserError, match=rf"{name}\.budget=.*(must be above 0|write a number)"):
         METRICS.make(name, {"budget": budget})
 
 

@@ -14,14 +14,14 @@ from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.reports.run import Run
 
 HARM = '<script>window.harmed = 1</script><img src=x onerror="window.harmed = 1">'
 """A continuation that must stay a text."""
 TEXT = f"a nurse {HARM} </script><!-- $x$ & \u2028 \x07 'quoted'"
 MANIFEST = {
-    "schema": 2,
+    "schema": SCHEMA,
     "fingerprint": "f" * 64,
     "model": "testbed",
     "model_hash": "a" * 64,

@@ -90,9 +90,9 @@ def no_run(run: Path) -> None:
 
 FAULTS = {
     "cut off": (cut, "shorter than its progress record"),
-    "cut off, without a record": (cut_without_record, "is not a result row"),
+    "cut off, without a record": (cut_without_record, "not JSON"),
     "nothing finished": (no_unit, "no finished unit"),
-    "other JSON": (not_a_row, "line 1 is not a result row"),
+    "other JSON": (not_a_row, "line 1: a mapping of names to values is needed"),
     "damaged manifest": (damaged_manifest, "manifest.json is damaged"),
     "damaged texts": (damaged_texts, "none.jsonl, line 1 "),
     "damaged edit": (damaged_edit, "record.json is damaged"),
