@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from countergen_edit.errors import UserError, unknown
+from countergen_edit.typed import require
 
 Split = Literal["fit", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("fit", "validation", "test")
@@ -65,7 +66,7 @@ class Axis:
         """Build an axis from the mapping that `conf/axis/*.yaml` holds.
 
         Raises:
-            UserError: a key is unknown or a group lacks its names.
+            UserError: a key is unknown, a group lacks its names, or a value is of another type.
         """
         for key in config:
             if key not in ("name", "groups", "substitution"):
@@ -73,11 +74,16 @@ class Axis:
         for key in ("name", "groups"):
             if not config.get(key):
                 raise UserError(f"an axis needs a {key!r}; this one holds {sorted(config)}")
+        require(str, config["name"], "axis.name")
+        require(Mapping[str, Mapping[str, Any]], config["groups"], "axis.groups")
         groups = {}
         for group_name, entry in config["groups"].items():
             for key in entry:
                 if key not in ("names", "forms"):
                     raise unknown(f"key of group {group_name!r}:", key, ["names", "forms"])
+            where = f"axis.groups.{group_name}"
+            require(Mapping[str, Sequence[str]], entry.get("names", {}), f"{where}.names")
+            require(Mapping[str, str], entry.get("forms", {}), f"{where}.forms")
             for split in entry.get("names", {}):
                 if split not in SPLITS:
                     raise unknown("split", split, SPLITS)

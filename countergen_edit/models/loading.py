@@ -21,6 +21,7 @@ from countergen_edit.models.bos import Bos, set_bos
 from countergen_edit.models.gguf import alone, dequantising, read_header
 from countergen_edit.models.language_model import LanguageModel, from_pretrained_objects
 from countergen_edit.models.locating import Location, locate
+from countergen_edit.typed import require
 
 _DTYPES = {
     "float32": torch.float32,
@@ -233,14 +234,18 @@ def _encoder_decoders() -> frozenset[str]:
 
 def read_config(location: Location) -> Any:
     """A model's config, of a kind that transformers has code for."""
+    from huggingface_hub.errors import StrictDataclassError
     from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
     try:
         content = PreTrainedConfig.get_config_dict(location.name, **location.options)[0]
+        require(dict[str, Any], content, f"config.json of {location}")
         kind, config = content.get("model_type"), None
         if kind in CONFIG_MAPPING:
             config = AutoConfig.from_pretrained(location.name, **location.options)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except UserError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, StrictDataclassError) as error:
         raise UserError(f"cannot read the config of {location}: {first_line(error)}") from error
     if config is None and "auto_map" in content:
         raise UserError(

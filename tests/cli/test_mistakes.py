@@ -97,6 +97,10 @@ MISTAKES = {
     "temperature that is none": (["chat", "x", "temperature=nan"], "temperature=nan: write"),
     "memory that is no number": (["sweep", "scratch.memory_gib=nan"], "scratch={'memory_gib': nan"),
     "flags of which one does": (["audit", "--multirun", "--cfg", "job"], "do not go together"),
+    "groups that are none": (
+        ["audit", "axis.groups=abc"],
+        "axis.groups='abc': write a mapping",
+    ),
     "metric without settings": (["audit", "metric.r=abc"], "metric.r='abc': write a mapping"),
     "device that is a number": (["audit", "model.device=5"], "model.device=5: write a text"),
     "model without a name": (["audit", "model.name=null"], "model.name=None: write a text"),
