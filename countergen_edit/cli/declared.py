@@ -42,7 +42,7 @@ TYPES: Mapping[str, Any] = {
     "labels": Sequence[str | int] | Mapping[str, str | int] | None,
     "lambda": Numbers,
     "layers": WholeNumbers | str,
-    "learning_rate": Numbers,
+    "learning_rate": Sequence[float | str] | float | str,  # YAML takes 2e-5 for a text
     "leave_out": Sequence[str | int] | None,
     "limit": int | None,
     "masked": str | None,

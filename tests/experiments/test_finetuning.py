@@ -177,7 +177,7 @@ MISTAKES = {
     "no column": (["columns.text=tweet"], "'Tweet'"),
     "no class": (["threshold=null", "leave_out=null"], "is no class of task=sentiment"),
     "no task": (["task=masked"], "sentiment"),
-    "no rate": (["learning_rate=fast"], "learning_rate='fast': write a list of numbers"),
+    "no rate": (["learning_rate=fast"], "write a number such as 2e-5"),
     "no count": (["epochs=0"], "a whole number from 1 on"),
     "no encoder": (["base=/no/such/place"], "/no/such/place"),
 }
