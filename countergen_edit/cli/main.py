@@ -113,6 +113,8 @@ def run(command: str, words: Sequence[str]) -> None:
         ).run
         sys.argv = [f"countergen-edit {command}", *words]  # as they were given, for manifests
         try:
+            # Again: of the jobs of --multirun only some were composed before.
+            require_settings(plain, own_settings(command))  # type: ignore[arg-type]
             return job(plain)  # type: ignore[arg-type]
         except UserError as error:
             # Hydra would print its own trace; leaving through SystemExit keeps the one line.

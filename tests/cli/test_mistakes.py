@@ -174,6 +174,16 @@ def test_a_launcher_without_its_extra_names_it(
     assert f"pip install 'countergen-edit[{EXTRAS[launcher]}]'" in said
 
 
+def test_a_later_job_of_multirun_is_held_against_the_types_too(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["cid", "--multirun", "experiment=cid_figure_5", "run_dir=one", "sentence=true,abc"])
+    assert stopped.value.code == 2
+    assert "error: sentence='abc': write true or false" in capsys.readouterr().err
+    assert Path("one/report.html").is_file()  # the first job's, which nothing is wrong with
+
+
 def test_a_hub_out_of_reach_is_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     start = time.monotonic()
     fails(capsys, "audit", "model=gpt2")
