@@ -6,7 +6,7 @@ one that names what does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ from countergen_edit.models import LanguageModel
 from countergen_edit.models.progress import announce
 from countergen_edit.reports.render.terminal import print_table
 from countergen_edit.reports.run import open_run
+from countergen_edit.typed import require
 from countergen_edit.writing import digest
 
 CRITERIA = (
@@ -159,9 +160,7 @@ def _several(key: str, value: Any) -> list[Any]:
 
 def _numbers(key: str, value: Any) -> tuple[float, ...]:
     values = _several(key, value)
-    for entry in values:
-        if isinstance(entry, bool) or not isinstance(entry, int | float):
-            raise UserError(f"{key}={entry!r} is not a number")
+    require(Sequence[float], values, key)
     if not values:
         raise UserError(f"{key}=[] names no number")
     return tuple(dict.fromkeys(map(float, values)))

@@ -18,7 +18,7 @@ Numbers = Sequence[float] | float
 WholeNumbers = Sequence[int] | int
 TYPES: Mapping[str, Any] = {
     "action": str,
-    "axes": Any,  # a mapping, or a list of jobs' own; asked where its names are known
+    "axes": Any,  # asked where both of an axis and its data are looked up
     "bands": Sequence[float],
     "base": str,
     "batch_size": WholeNumbers,
@@ -56,7 +56,7 @@ TYPES: Mapping[str, Any] = {
     "private": bool,
     "prompts": Sequence[str] | str,
     "push": str | None,
-    "ranks": Any,  # as `layers`; a job's own message names the number that is none
+    "ranks": Any,  # asked number by number
     "raters": Sequence[str] | str,
     "revision": str | None,
     "run": str | None,

@@ -15,7 +15,7 @@ from countergen_edit.checkpoints import Base, edits_of, is_checkpoint, load_base
 from countergen_edit.cli.models import Content, ModelSettings, ServedSettings, make_settings
 from countergen_edit.cli.printing import say, show
 from countergen_edit.cli.saving import SAVING, SaveSettings, save_settings
-from countergen_edit.cli.settings import StudySettings, command_line, study_settings
+from countergen_edit.cli.settings import StudySettings, axes_of, command_line, study_settings
 from countergen_edit.conf_path import config_of
 from countergen_edit.data.task import Task
 from countergen_edit.errors import UserError, unknown
@@ -85,15 +85,14 @@ def by_axis(settings: StudySettings, axes: Any) -> list[StudySettings]:
     Raises:
         UserError: `axes` names no axis with its data, or groups are named for several.
     """
-    if axes is None:
+    several = axes_of(axes)
+    if several is None:
         return [settings]
-    if not (isinstance(axes, Mapping) and axes):
-        raise UserError(f"axes={axes!r}: write an axis and its data, such as {{gender: contexts}}")
     if settings.groups is not None:
         raise UserError(f"groups={[*settings.groups]} is for one axis: leave it out with axes=")
     return [
         replace(settings, axis=config_of("axis", axis), data=config_of("data", data))
-        for axis, data in axes.items()
+        for axis, data in several.items()
     ]
 
 

@@ -24,10 +24,11 @@ from countergen_edit.checkpoints import (
 from countergen_edit.cli.printing import say
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.errors import UserError, unknown
+from countergen_edit.errors import unknown
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.sites import has_layers
 from countergen_edit.reports.run import Run
+from countergen_edit.typed import require
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,7 @@ def save_settings(config: Mapping[str, Any]) -> SaveSettings:
     if config["form"] not in FORMS:
         raise unknown("form", config["form"], FORMS)
     for key in ("overwrite", "private"):
-        if not isinstance(config[key], bool):
-            raise UserError(f"{key}={config[key]!r}: write true or false")
+        require(bool, config[key], key)
     target = Path(str(config["save"])).expanduser() if config["save"] else None
     if target is not None:
         check_target(target, config["overwrite"])

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit import api
+from countergen_edit.cli.declared import Texts
 from countergen_edit.cli.models import (
     ModelSettings,
     ServedSettings,
@@ -194,13 +195,19 @@ def words(key: str, value: Any) -> tuple[str, ...]:
     Raises:
         UserError: it is neither.
     """
-    if value is None:
-        return ()
-    if isinstance(value, str):
-        return (value,)
-    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        raise UserError(f"{key}={value!r}: write a list of names")
-    return tuple(dict.fromkeys(value))
+    require(Texts, value, key)
+    return tuple(dict.fromkeys([value] if isinstance(value, str) else value or ()))
+
+
+def axes_of(value: Any) -> Mapping[str, Any] | None:
+    """Several axes, each with its data; None where there is the one of `axis`.
+
+    Raises:
+        UserError: it names no axis with its data.
+    """
+    if value is not None and not (isinstance(value, Mapping) and value):
+        raise UserError(f"axes={value!r}: write an axis and its data, such as {{gender: contexts}}")
+    return value
 
 
 def effort(value: Any) -> Effort:
@@ -240,8 +247,7 @@ def scratch(content: Content) -> Scratch:
         UserError: the memory is no number.
     """
     memory = content["memory_gib"]
-    if isinstance(memory, bool) or not isinstance(memory, int | float):
-        raise UserError(f"scratch.memory_gib={memory!r} is not a number")
+    require(float, memory, "scratch.memory_gib")
     directory = content["directory"]
     return Scratch(int(memory * 2**30), Path(directory) if directory else None)
 

@@ -15,6 +15,7 @@ from countergen_edit import api
 from countergen_edit.cli.printing import show
 from countergen_edit.cli.settings import (
     StudySettings,
+    axes_of,
     command_line,
     effort,
     integer,
@@ -25,7 +26,6 @@ from countergen_edit.cli.settings import (
     words,
 )
 from countergen_edit.data.task import Task
-from countergen_edit.errors import UserError
 from countergen_edit.experiments.choice import choose, points
 from countergen_edit.metrics.base import Cost
 from countergen_edit.models import LanguageModel
@@ -87,11 +87,10 @@ def run(config: Mapping[str, Any]) -> tuple[float, float] | None:
 
 
 def _tasks(axes: Any, settings: StudySettings, model: LanguageModel) -> list[Task]:
-    if axes is None:
+    several = axes_of(axes)
+    if several is None:
         return [settings.task(model)]
-    if not (isinstance(axes, Mapping) and axes):
-        raise UserError(f"axes={axes!r}: write an axis and its data, such as {{gender: contexts}}")
-    return [settings.task_of(model, axis, data) for axis, data in axes.items()]
+    return [settings.task_of(model, axis, data) for axis, data in several.items()]
 
 
 def _best(swept: Run, settings: StudySettings) -> tuple[float, float]:
