@@ -50,7 +50,12 @@ def write_carried(model: LanguageModel, edit: Edit, folder: Path) -> None:
         state[f"{name}.gate_bias"] = torch.tensor(bias, dtype=wide)
         places.append({"module": module, "width": erasure.d, "rank": erasure.rank})
     # Custom classes get no conversion of keys when they are loaded: write the names they have.
-    plain.save_pretrained(folder, state_dict=state, save_original_format=False)
+    plain.save_pretrained(
+        folder,
+        state_dict=state,
+        save_original_format=False,
+        variant=modeling_edited.VARIANT,
+    )
     _rewrite_config(folder / "config.json", stock["model"], places)
     code = Path(modeling_edited.__file__).read_text("utf-8")
     for placeholder, kind in _PLACEHOLDERS.items():
@@ -72,6 +77,15 @@ def _rewrite_config(path: Path, architecture: str, places: list[dict[str, Any]])
         "model_type": MODEL_TYPE,
     }
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", "utf-8")
+
+
+def stock_file(name: str) -> str:
+    """What a file with weights is called in a folder that the stock class loads.
+
+    >>> stock_file("model.edited.safetensors"), stock_file("model.safetensors.index.edited.json")
+    ('model.safetensors', 'model.safetensors.index.json')
+    """
+    return name.replace(f".{modeling_edited.VARIANT}.", ".")
 
 
 def write_stock_config(source: Path, target: Path) -> None:

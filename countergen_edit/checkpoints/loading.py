@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.checkpoints.carrying import CODE, write_stock_config
+from countergen_edit.checkpoints.carrying import CODE, stock_file, write_stock_config
 from countergen_edit.checkpoints.checksums import CHECKSUMS, sha256, verify_checksums
 from countergen_edit.checkpoints.history import EDIT, RECORD, edits_of, is_checkpoint
 from countergen_edit.edits import Edit, EditRecord, NamedEdit, attach, load_edit
@@ -123,7 +123,7 @@ def load_unedited(checkpoint: Checkpoint, **where: Any) -> LanguageModel:
     with tempfile.TemporaryDirectory() as place:
         for path in checkpoint.folder.resolve().iterdir():
             if path.is_file() and path.name not in (CODE, "config.json"):
-                (Path(place) / path.name).symlink_to(path)
+                (Path(place) / stock_file(path.name)).symlink_to(path)
         write_stock_config(checkpoint.folder / "config.json", Path(place) / "config.json")
         model = load(place, **where)
     return replace(model, name=str(checkpoint.folder))

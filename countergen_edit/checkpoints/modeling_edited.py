@@ -10,8 +10,9 @@ it. It needs torch and transformers alone:
 
 The weights are those of the stock architecture; each erasure is a child of the module whose output
 it edits, `erasure`; a second one there is a child of the first, `erasure.then`, and acts on what
-that leaves. Their tensors lie in model.safetensors beside the weights. Refused: a checkpoint
-without the tensors of its erasures, which would be the unedited model.
+that leaves. Their tensors lie beside the weights in model.edited.safetensors, a name under which
+the stock class, asked for by its own name, finds no weights: it would be the unedited model.
+Refused: a checkpoint without the tensors of its erasures, which would be that too.
 """
 
 from collections.abc import Iterator
@@ -21,6 +22,10 @@ import torch
 from torch import Tensor, nn
 from transformers import GPT2Config as StockConfig
 from transformers import GPT2LMHeadModel as StockModel
+
+
+VARIANT = "edited"
+"""What the names of the files with weights have besides the usual."""
 
 
 class EditedConfig(StockConfig):  # type: ignore[no-untyped-call]
@@ -127,6 +132,7 @@ class EditedForCausalLM(StockModel):  # type: ignore[no-untyped-call]
     @classmethod
     def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
         """Load as ever, and make sure that every erasure came along."""
+        kwargs.setdefault("variant", VARIANT)
         loaded: Any = super().from_pretrained(*args, output_loading_info=True, **kwargs)
         model, report = loaded
         absent = [str(key) for keys in report.values() for key in keys if ".erasure." in str(key)]
@@ -143,3 +149,7 @@ class EditedForCausalLM(StockModel):  # type: ignore[no-untyped-call]
                 "damaged, or another library replaced the module that carries the edit"
             )
         return (model, report) if output_loading_info else model
+
+    def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
+        """Save as ever, under the names by which `from_pretrained` finds the weights."""
+        super().save_pretrained(*args, **({"variant": VARIANT} | kwargs))

@@ -135,7 +135,7 @@ def test_an_edit_added_to_a_carried_checkpoint_is_saved_with_the_one_it_carries(
     save_checkpoint(base.model, added.edit, tmp_path / "added", record=record_of(added))
     (tmp_path / "at_once").mkdir()
     write_model(model, whole.edit, tmp_path / "at_once", "carried")
-    weights = [(tmp_path / n / "model.safetensors").read_bytes() for n in ("added", "at_once")]
+    weights = [(tmp_path / n / "model.edited.safetensors").read_bytes() for n in ("added", "at_once")]
     assert weights[0] == weights[1]
     expected = in_memory(model, whole.edit, ids_of(model))
     loaded = load_checkpoint(tmp_path / "added")
@@ -204,10 +204,10 @@ def test_the_second_of_two_at_one_module_is_missed_where_it_is_lost(
     folder.mkdir()
     write_model(models["gpt2"], edit, folder, "carried")
     assert len(json.loads((folder / "config.json").read_text())["erasures"]) == 2
-    weights = load_file(folder / "model.safetensors")
+    weights = load_file(folder / "model.edited.safetensors")
     left = {key: value for key, value in weights.items() if ".then." not in key}
     assert len(left) == len(weights) - 6
-    save_file(left, folder / "model.safetensors", metadata={"format": "pt"})
+    save_file(left, folder / "model.edited.safetensors", metadata={"format": "pt"})
     with pytest.raises(ValueError, match="was not loaded: this would be the unedited model"):
         AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)
 

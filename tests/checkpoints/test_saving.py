@@ -10,6 +10,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import huggingface_hub.constants
 import numpy as np
@@ -28,6 +29,7 @@ from countergen_edit.checkpoints import (
     push_to_hub,
     save_checkpoint,
 )
+from countergen_edit.checkpoints.carrying import CODE
 from countergen_edit.checkpoints.parity import compare, in_memory
 from countergen_edit.edits import Edit, load_edit
 from countergen_edit.errors import UserError
@@ -185,7 +187,7 @@ def copied(checkpoints: dict[str, Path], tmp_path: Path) -> Path:
     return shutil.copytree(checkpoints["carried"], tmp_path / "copy")
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "edit/edit.safetensors", "config.json"])
+@pytest.mark.parametrize("name", ["model.edited.safetensors", "edit/edit.safetensors", "config.json"])
 def test_a_changed_file_is_named(copied: Path, name: str) -> None:
     content = bytearray((copied / name).read_bytes())
     content[-10] ^= 1
@@ -212,11 +214,27 @@ def test_a_checkpoint_without_its_erasure_does_not_load_as_the_unedited_model(
     from safetensors.torch import load_file, save_file
     from transformers import AutoModelForCausalLM
 
-    weights = load_file(copied / "model.safetensors")
+    weights = load_file(copied / "model.edited.safetensors")
     left = {key: value for key, value in weights.items() if ".erasure." not in key}
-    save_file(left, copied / "model.safetensors", metadata={"format": "pt"})
+    save_file(left, copied / "model.edited.safetensors", metadata={"format": "pt"})
     with pytest.raises(ValueError, match="was not loaded: this would be the unedited model"):
         AutoModelForCausalLM.from_pretrained(copied, trust_remote_code=True)
+
+
+def test_the_stock_class_by_its_own_name_finds_no_weights(copied: Path, tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM, GPT2LMHeadModel
+
+    with pytest.raises(OSError, match=r"no file named model\.safetensors"):
+        GPT2LMHeadModel.from_pretrained(copied)
+    edited: Any = AutoModelForCausalLM.from_pretrained(copied, trust_remote_code=True)
+    edited.save_pretrained(tmp_path / "again", max_shard_size="100KB")
+    assert len(list((tmp_path / "again").glob("*.safetensors"))) > 1
+    with pytest.raises(OSError, match=r"no file named model\.safetensors"):
+        GPT2LMHeadModel.from_pretrained(tmp_path / "again")
+    (tmp_path / "again" / CODE).write_bytes((copied / CODE).read_bytes())
+    again: Any = AutoModelForCausalLM.from_pretrained(tmp_path / "again", trust_remote_code=True)
+    ids = torch.arange(8)[None]
+    assert torch.equal(again(ids).logits, edited(ids).logits)
 
 
 def test_an_edit_of_another_model_or_width_is_refused(
