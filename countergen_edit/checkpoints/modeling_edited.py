@@ -23,7 +23,6 @@ from torch import Tensor, nn
 from transformers import GPT2Config as StockConfig
 from transformers import GPT2LMHeadModel as StockModel
 
-
 VARIANT = "edited"
 """What the names of the files with weights have besides the usual."""
 

@@ -18,12 +18,11 @@ from countergen_edit.data.labelled import LabelledTexts
 from countergen_edit.errors import UserError
 from countergen_edit.models.loading import (
     device_named,
-    first_line,
     load_tokenizer,
     read_config,
-    without_progress_bar,
 )
 from countergen_edit.models.locating import locate
+from countergen_edit.models.weights import first_line, without_progress_bar
 
 LONGEST = 512
 """Tokens of a text that are read, where the model's own context is longer or not said."""

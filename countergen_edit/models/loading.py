@@ -9,8 +9,6 @@ know; a device or dtype that does not exist here.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +16,10 @@ import torch
 
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.models.bos import Bos, set_bos
-from countergen_edit.models.gguf import alone, dequantising, read_header
+from countergen_edit.models.gguf import alone, read_header
 from countergen_edit.models.language_model import LanguageModel, from_pretrained_objects
 from countergen_edit.models.locating import Location, locate
+from countergen_edit.models.weights import first_line, read_weights
 from countergen_edit.typed import require
 
 _DTYPES = {
@@ -82,7 +81,7 @@ def load_plain(
             AutoModelForSeq2SeqLM if architecture in _encoder_decoders() else AutoModelForCausalLM
         )
         tokenizer = load_tokenizer(location)
-        hf_model = _weights(kind, location, architecture, dtype, device_map)
+        hf_model = read_weights(kind, location, _DTYPES[dtype], device_map)
     if header:
         header.settle(hf_model, tokenizer)
     return hf_model, tokenizer
@@ -127,53 +126,8 @@ def load_head(
             f"{location} is a {name}, not a {head.what}: give one such as a {head.example}"
         )
     tokenizer = load_tokenizer(location)
-    hf_model = _weights(getattr(transformers, head.auto), location, name, dtype, None)
+    hf_model = read_weights(getattr(transformers, head.auto), location, _DTYPES[dtype])
     return hf_model.to(target).requires_grad_(False).eval(), tokenizer
-
-
-def _weights(
-    auto: Any, location: Location, architecture: str, dtype: str, device_map: str | None
-) -> Any:
-    """The model with its own weights, all of them."""
-    from safetensors import SafetensorError
-
-    try:
-        with without_progress_bar(), dequantising(location) as quantised:
-            loaded: Any = auto.from_pretrained(
-                location.name,
-                dtype=_DTYPES[dtype],
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,  # they are refused below, by name
-                device_map=device_map,
-                trust_remote_code=False,
-                **location.options,
-                **quantised,
-            )
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise UserError(f"cannot load the weights of {location}: {first_line(error)}") from error
-    hf_model, report = loaded
-    absent = sorted([*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])])
-    if absent:
-        raise UserError(
-            f"{location} lacks {len(absent)} weights of a {architecture} in the right "
-            f"shape, which would be random: {', '.join(absent[:3])}"
-            f"{', …' if len(absent) > 3 else ''}"
-        )
-    return hf_model
-
-
-@contextmanager
-def without_progress_bar() -> Iterator[None]:
-    """Silence the bar of transformers, which also goes to files and pipes."""
-    from transformers.utils import logging
-
-    is_enabled = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        if is_enabled:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def device_named(device: str) -> torch.device:
@@ -274,8 +228,3 @@ def load_tokenizer(location: Location) -> Any:
     if not set(tokenizer.get_vocab()) - set(tokenizer.get_added_vocab()):
         raise UserError(f"no tokenizer in {location}: save it there with tokenizer.save_pretrained")
     return tokenizer
-
-
-def first_line(error: BaseException) -> str:
-    """What an error says, without its trace."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".:")

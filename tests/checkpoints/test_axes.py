@@ -135,7 +135,9 @@ def test_an_edit_added_to_a_carried_checkpoint_is_saved_with_the_one_it_carries(
     save_checkpoint(base.model, added.edit, tmp_path / "added", record=record_of(added))
     (tmp_path / "at_once").mkdir()
     write_model(model, whole.edit, tmp_path / "at_once", "carried")
-    weights = [(tmp_path / n / "model.edited.safetensors").read_bytes() for n in ("added", "at_once")]
+    weights = [
+        (tmp_path / n / "model.edited.safetensors").read_bytes() for n in ("added", "at_once")
+    ]
     assert weights[0] == weights[1]
     expected = in_memory(model, whole.edit, ids_of(model))
     loaded = load_checkpoint(tmp_path / "added")

@@ -187,7 +187,9 @@ def copied(checkpoints: dict[str, Path], tmp_path: Path) -> Path:
     return shutil.copytree(checkpoints["carried"], tmp_path / "copy")
 
 
-@pytest.mark.parametrize("name", ["model.edited.safetensors", "edit/edit.safetensors", "config.json"])
+@pytest.mark.parametrize(
+    "name", ["model.edited.safetensors", "edit/edit.safetensors", "config.json"]
+)
 def test_a_changed_file_is_named(copied: Path, name: str) -> None:
     content = bytearray((copied / name).read_bytes())
     content[-10] ^= 1

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import shutil
 import socket
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from countergen_edit.errors import UserError
 from countergen_edit.models import continuation_log_probs, encode, from_pretrained_objects, load
@@ -247,7 +249,9 @@ def test_weights_that_would_be_random_are_named(tiny_dirs, tmp_path):
     tokenizer = tiny_tokenizer()
     tiny_hf_model("gpt_neox", tokenizer).gpt_neox.save_pretrained(headless)
     tokenizer.save_pretrained(headless)
-    with pytest.raises(UserError, match=r"lacks 1 weights of a GPTNeoXModel.*: lm_head\.weight$"):
+    with pytest.raises(
+        UserError, match=r"lacks 1 weights of a GPTNeoXForCausalLM.*: lm_head\.weight$"
+    ):
         load(headless)
     wider = edited_config(tiny_dirs["gpt2"], tmp_path / "wider", n_embd=64)
     with pytest.raises(UserError, match=r"lacks \d+ weights .*transformer\.h\.0"):
@@ -269,3 +273,42 @@ def test_weights_that_are_absent_or_broken_are_named(tiny_dirs, tmp_path):
     (target / "model.safetensors").unlink()
     with pytest.raises(UserError, match="cannot load the weights"):
         load(target)
+
+
+def test_weights_of_layers_that_the_config_lacks_are_not_dropped(tiny_dirs, tmp_path):
+    shallow = edited_config(tiny_dirs["gpt2"], tmp_path / "shallow", n_layer=2)
+    with pytest.raises(UserError, match=r"\d+ weights of layers .*dropped: transformer\.h\.2\."):
+        load(shallow)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_weight_that_is_no_finite_number_is_named(tiny_dirs, tmp_path, value):
+    target = shutil.copytree(tiny_dirs["gpt2"], tmp_path / "broken")
+    weights = load_file(target / "model.safetensors")
+    weights["transformer.h.1.mlp.c_fc.bias"][3] = value
+    save_file(weights, target / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(UserError, match=r"1 weights .*NaN or infinity: .*h\.1\.mlp\.c_fc\.bias$"):
+        load(target)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80\x04]", b"not a pickle"])
+def test_a_pickle_of_weights_that_is_none_is_refused(tiny_dirs, tmp_path, content):
+    target = shutil.copytree(tiny_dirs["gpt2"], tmp_path / "broken")
+    (target / "model.safetensors").unlink()
+    (target / "pytorch_model.bin").write_bytes(content)
+    with pytest.raises(UserError, match="the weights of"):
+        load(target)
+
+
+def test_a_pickle_that_would_run_code_is_refused_and_runs_none(tiny_dirs, tmp_path):
+    class Runs:
+        def __reduce__(self):
+            return Path.touch, (tmp_path / "ran",)
+
+    target = shutil.copytree(tiny_dirs["gpt2"], tmp_path / "unsafe")
+    (target / "model.safetensors").unlink()
+    torch.save({"transformer.wte.weight": Runs()}, target / "pytorch_model.bin")
+    with pytest.raises(UserError, match="which could run code") as refused:
+        load(target)
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "ran").exists()
