@@ -15,12 +15,13 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic_core import CoreConfig, SchemaValidator, ValidationError
 
 from countergen_edit.errors import UserError, unknown
 
+T = TypeVar("T")
 _LONGEST = 80
 _WORDS = {
     int: "a whole number",
@@ -71,6 +72,31 @@ def require_arguments(thing: Callable[..., Any], arguments: Mapping[str, Any], w
             require(hints[name], value, f"{where}.{name}")
 
 
+def built(cls: Callable[..., T], content: object, where: str) -> T:
+    """An object of a dataclass, and those that are its parts, from what a file of JSON says.
+
+    Args:
+        cls: the class; keys that it does not have are passed over.
+        content: what the file says.
+        where: its place, to begin a message with.
+
+    Raises:
+        UserError: a field is missing, or of another type.
+    """
+    validator = _validator(cls)
+    assert validator is not None, cls
+    try:
+        made: T = validator.validate_json(json.dumps(content), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "missing":
+            raise UserError(f"{where}{place} is missing") from error
+        reason = first["msg"].removeprefix("Input ")
+        raise UserError(f"{where}{place} {_short(first['input'])} {reason}") from error
+    return made
+
+
 def hints_of(thing: Any) -> dict[str, Any]:
     """The types that a function, or the fields of a class, declare; none where they are unknown."""
     try:
@@ -115,9 +141,12 @@ def _refusal(hint: Any, value: object, where: str) -> UserError:
     choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
     if choices and isinstance(value, str):
         return unknown(where, value, choices)
+    return UserError(f"{where}={_short(value)}: write {expected(hint)}")
+
+
+def _short(value: object) -> str:
     written = repr(value)
-    short = written if len(written) <= _LONGEST else f"{written[:_LONGEST]}…"
-    return UserError(f"{where}={short}: write {expected(hint)}")
+    return written if len(written) <= _LONGEST else f"{written[:_LONGEST]}…"
 
 
 def _listed(words: Iterable[str]) -> str:

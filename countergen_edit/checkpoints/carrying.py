@@ -17,6 +17,8 @@ from countergen_edit.checkpoints import modeling_edited
 from countergen_edit.checkpoints.stock import module_name, stock_classes, stock_model
 from countergen_edit.edits import Edit
 from countergen_edit.models import LanguageModel
+from countergen_edit.reading import json_mapping
+from countergen_edit.typed import require
 
 MODEL_TYPE = "countergen_edited"
 CODE = "modeling_edited.py"
@@ -89,9 +91,15 @@ def stock_file(name: str) -> str:
 
 
 def write_stock_config(source: Path, target: Path) -> None:
-    """The config of a carried checkpoint as the stock architecture knows it."""
-    config = json.loads(source.read_text("utf-8"))
+    """The config of a carried checkpoint as the stock architecture knows it.
+
+    Raises:
+        UserError: it does not say which that is.
+    """
+    config = json_mapping(source)
+    for key in ("stock_model_type", "original_architecture"):
+        require(str, config.get(key), f"{source}: {key}")
     config["model_type"] = config.pop("stock_model_type")
     config["architectures"] = [config.pop("original_architecture")]
-    del config["auto_map"], config["erasures"]
+    config = {key: value for key, value in config.items() if key not in ("auto_map", "erasures")}
     target.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", "utf-8")

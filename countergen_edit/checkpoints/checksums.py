@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 
 from countergen_edit.errors import UserError
+from countergen_edit.reading import text_of
 
 CHECKSUMS = "SHA256SUMS"
 
@@ -31,10 +32,9 @@ def verify_checksums(folder: Path) -> None:
     Raises:
         UserError: a file was changed, removed or added; the message names it.
     """
-    try:
-        text = (folder / CHECKSUMS).read_text("utf-8")
-    except FileNotFoundError:
-        raise UserError(f"{folder} has no {CHECKSUMS}: it is no finished checkpoint") from None
+    if not (folder / CHECKSUMS).is_file():
+        raise UserError(f"{folder} has no {CHECKSUMS}: it is no finished checkpoint")
+    text = text_of(folder / CHECKSUMS)
     sums = {name: digest for digest, _, name in (s.partition("  ") for s in text.splitlines())}
     for name, digest in sums.items():
         if not (folder / name).is_file():

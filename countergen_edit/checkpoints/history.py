@@ -6,7 +6,6 @@ edit, in the order in which they were made: its axis, its label, its eraser and 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from countergen_edit.checkpoints.checksums import CHECKSUMS
 from countergen_edit.edits import EditRecord
 from countergen_edit.models import LanguageModel
+from countergen_edit.reading import json_mapping
 
 RECORD, EDIT, BEFORE = "countergen_edit.json", "edit", "before"
 """Names in a checkpoint: what is known of its making; its edit; within that, what was folded into
@@ -55,5 +55,5 @@ def folded_into(model: LanguageModel) -> list[dict[str, Any]]:
     folder = Path(model.name).expanduser()
     if not is_checkpoint(folder) or hasattr(model.bridge, "carried"):
         return []
-    about = json.loads((folder / RECORD).read_text("utf-8"))
-    return edits_of(about) if about["form"] == "folded" else []
+    about = json_mapping(folder / RECORD)
+    return edits_of(about) if about.get("form") == "folded" else []

@@ -6,11 +6,10 @@ a carried edit is attached to the stock model. Refused: a folder that was tamper
 
 from __future__ import annotations
 
-import json
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from countergen_edit.checkpoints.carrying import CODE, stock_file, write_stock_config
 from countergen_edit.checkpoints.checksums import CHECKSUMS, sha256, verify_checksums
@@ -19,6 +18,16 @@ from countergen_edit.edits import Edit, EditRecord, NamedEdit, attach, load_edit
 from countergen_edit.edits.files import TENSORS
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, load
+from countergen_edit.reading import json_mapping
+from countergen_edit.typed import require
+
+_NEEDED: dict[str, Any] = {
+    "form": Literal["folded", "carried"],
+    "model": str,
+    "model_fingerprint": str,
+    "dtype": str,
+}
+"""What every checkpoint's record tells."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,9 @@ def open_checkpoint(directory: str | Path) -> Checkpoint:
             "directory written by `countergen-edit edit … save=DIR`"
         )
     verify_checksums(folder)
-    record = json.loads((folder / RECORD).read_text("utf-8"))
+    record = json_mapping(folder / RECORD)
+    for key, hint in _NEEDED.items():
+        require(hint, record.get(key), f"{folder / RECORD}: {key}")
     return Checkpoint(folder, record, load_edit(folder / EDIT))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from countergen_edit.data.axis import SPLITS, Split
 from countergen_edit.errors import UserError
+from countergen_edit.reading import text_of
 from countergen_edit.registry import Registry
 
 TURNS: tuple[Split, ...] = (
@@ -67,10 +68,7 @@ def file(path: str) -> TextsBySplit:
     Raises:
         UserError: it cannot be read as UTF-8.
     """
-    try:
-        content = Path(path).expanduser().read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read neutral text {path}: {error}") from error
+    content = text_of(path)
     return parted([line.strip() for line in content.splitlines() if line.strip()])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,28 @@ from countergen_edit.edits.shift import Shift
 from countergen_edit.erasers import AffineErasure, Gate
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel
+from countergen_edit.reading import json_mapping
+from countergen_edit.typed import built
 
 TENSORS = "edit.safetensors"
 WORDS = "edit.json"
 _PARTS = ("left", "right", "mean")
+
+
+@dataclass(frozen=True)
+class _Placed:
+    site: str
+    layer: int | None
+    limit: float | None = None  # folders from before there were limits have none
+
+
+@dataclass(frozen=True)
+class _Words:
+    """What `edit.json` says."""
+
+    placements: tuple[_Placed, ...]
+    preface: str = ""
+    made_for: str | None = None
 
 
 def save_edit(edit: Edit, directory: Path, made_for: str | None = None) -> None:
@@ -58,29 +77,27 @@ def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
         UserError: the folder holds no edit, its files do not belong together, or it was made for
             another model.
     """
+    for name in (WORDS, TENSORS):
+        if not (directory / name).is_file():
+            raise UserError(f"{directory} holds no edit: {name} is missing")
+    words = built(_Words, json_mapping(directory / WORDS), f"{directory / WORDS}: ")
     try:
-        words = json.loads((directory / WORDS).read_text("utf-8"))
         arrays = load_file(directory / TENSORS)
         placements = [
-            Placement(
-                place["site"],
-                place["layer"],
-                _map(arrays, i),
-                place.get("limit"),  # folders from before there were limits have none
-            )
-            for i, place in enumerate(words["placements"])
+            Placement(place.site, place.layer, _map(arrays, i), place.limit)
+            for i, place in enumerate(words.placements)
         ]
-    except FileNotFoundError as error:
-        raise UserError(f"{directory} holds no edit: {error.filename} is missing") from error
-    except (KeyError, TypeError, json.JSONDecodeError, SafetensorError) as error:
-        raise UserError(f"{directory} holds no readable edit: {error}") from error
-    made_for = words.get("made_for")
-    if model is not None and made_for not in (None, model.fingerprint):
+    except KeyError as error:
+        raise UserError(f"{directory / TENSORS} lacks the tensor {error}") from error
+    except (OSError, TypeError, ValueError, SafetensorError) as error:
+        raise UserError(f"{directory / TENSORS} holds no readable edit: {error}") from error
+    made_for = words.made_for
+    if model is not None and made_for is not None and made_for != model.fingerprint:
         raise UserError(
             f"the edit in {directory} was made for another model (fingerprint {made_for[:8]}, "
             f"{model.name} is {model.fingerprint[:8]}): its directions mean nothing here"
         )
-    return Edit(tuple(placements), words.get("preface", ""))
+    return Edit(tuple(placements), words.preface)
 
 
 def _map(arrays: Mapping[str, np.ndarray], i: int) -> AffineErasure | Shift:

@@ -7,7 +7,6 @@ after the other.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations, product
@@ -16,6 +15,8 @@ from typing import Any
 
 from countergen_edit.edits.edit import require_apart
 from countergen_edit.errors import UserError
+from countergen_edit.reading import json_mapping
+from countergen_edit.typed import built
 from countergen_edit.writing import digest
 
 RECORD = "record.json"
@@ -142,14 +143,19 @@ class EditRecord:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> EditRecord:
-        """Read a record back."""
-        own: dict[str, Any] = {
-            key: tuple(Place(**place) for place in places)
-            for key, places in (("places", content["places"]), ("after", content.get("after", ())))
-        }
-        own["parts"] = tuple(cls.from_dict(part) for part in content["parts"])
-        return cls(**{**content, **own})
+    def from_dict(
+        cls, content: Mapping[str, Any], where: str = "record of an edit: "
+    ) -> EditRecord:
+        """Read a record back.
+
+        Args:
+            content: what `to_dict` gave.
+            where: the place that it is from, to begin a message with.
+
+        Raises:
+            UserError: it is no record.
+        """
+        return built(cls, content, where)
 
 
 def combined_record(parts: Sequence[EditRecord]) -> EditRecord:
@@ -188,12 +194,9 @@ def read_record(directory: Path) -> EditRecord:
         UserError: the folder holds none.
     """
     path = directory / RECORD
-    try:
-        return EditRecord.from_dict(json.loads(path.read_text("utf-8")))
-    except FileNotFoundError as error:
-        raise UserError(f"{directory} holds no edit: {RECORD} is missing") from error
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path} is damaged: {error}") from error
+    if not path.is_file():
+        raise UserError(f"{directory} holds no edit: {RECORD} is missing")
+    return EditRecord.from_dict(json_mapping(path), f"{path} is damaged: ")
 
 
 def edit_id(eraser: str, basis: object) -> str:

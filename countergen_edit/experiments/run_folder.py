@@ -30,6 +30,26 @@ CONFIG, MANIFEST, RESULTS, PROGRESS = (
     "results.jsonl",
     "progress.jsonl",
 )
+TYPES: Mapping[str, Any] = {
+    "fingerprint": str,
+    "model": str,
+    "model_hash": str,
+    "model_origin": Mapping[str, str],
+    "bos": bool | None,
+    "data_hash": str,
+    "seed": int,
+    "versions": Mapping[str, str],
+    "python": str,
+    "command": Sequence[str],
+    "metrics": Mapping[str, str],
+    "budgets": Mapping[str, float],
+    "git_commit": str | None,
+    "tasks": Mapping[str, str],
+    "before": Sequence[str],
+    "texts": Sequence[str],
+    "names": Mapping[str, Any],
+}
+"""What a manifest holds under a key, where it has it."""
 EDITS = "edits"
 """Folder of the edits, each under its id."""
 
@@ -175,6 +195,8 @@ def read_manifest(path: Path) -> dict[str, Any]:
             f"{path} was written by countergen-edit {version}, whose rows this version does not "
             "read: give the command that made it again, with another run_dir"
         )
+    for key, value in manifest.items():
+        require(TYPES.get(key, Any), value, f"{path / MANIFEST} is damaged: {key}")
     return manifest
 
 
@@ -221,13 +243,7 @@ def read_rows(results: Path) -> list[Row]:
 
 
 def _rows(results: Path, content: bytes) -> list[Row]:
-    rows = []
-    for where, record in json_records(content, results):
-        try:
-            rows.append(Row.from_dict(record))
-        except (TypeError, ValueError) as error:
-            raise UserError(f"{where}not a result row: {error}") from error
-    return rows
+    return [Row.from_dict(record, where) for where, record in json_records(content, results)]
 
 
 def recorded_units(folder: Path) -> dict[str, list[Row]]:

@@ -10,6 +10,7 @@ from typing import Any
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.statistics import Estimate
+from countergen_edit.typed import built
 
 SCHEMA = 3
 """Version of the columns, facets and details of rows; a run's manifest tells it."""
@@ -80,16 +81,20 @@ class Row:
         return cls(metric=metric, **(about | estimate.columns | columns))
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Row:
+    def from_dict(cls, content: Mapping[str, Any], where: str = "") -> Row:
         """Read a row back.
 
+        Args:
+            content: what `to_dict` gave.
+            where: the place that it is from, to begin a message with.
+
         Raises:
-            UserError: a column is missing or unknown.
+            UserError: a column is missing, unknown or of another type.
         """
         if set(content) != set(COLUMNS):
             odd = sorted(set(content) ^ set(COLUMNS))
-            raise UserError(f"a result row has missing or unknown columns: {', '.join(odd)}")
-        return cls(**{**content, "layers": tuple(content["layers"])})
+            raise UserError(f"{where}a result row has missing or unknown columns: {', '.join(odd)}")
+        return built(cls, content, f"{where}not a result row: ")
 
 
 COLUMNS = (

@@ -10,31 +10,38 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, get_type_hints
 
 import numpy as np
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.scores import SetScores
+from countergen_edit.reading import json_lines
+from countergen_edit.typed import require
 from countergen_edit.writing import whole
 
 SCORED_BY = "r"
 """The metric in whose store the scores lie, one file for each edit."""
-KEYS = (
-    "edit",
-    "split",
-    "dataset",
-    "groups",
-    "template",
-    "outputs",
-    "texts",
-    "names",
-    "r",
-    "z",
-    "log_p",
-)
-"""What every line holds."""
+Sides = tuple[list[str], list[str]]
+
+
+class ScoredText(TypedDict):
+    """What every line holds."""
+
+    edit: str
+    split: str
+    dataset: str
+    axis: str
+    groups: tuple[str, str]
+    template: str
+    outputs: list[str]
+    texts: Sides
+    names: Sides
+    r: list[float]
+    z: list[float] | None
+    log_p: list[tuple[list[float], list[float]]]
+    """Output by output, the log-probability after each text of either side."""
 
 
 def write(
@@ -89,16 +96,19 @@ def read(path: Path) -> list[dict[str, Any]]:
         UserError: a line is not of this form; the message names it.
     """
     lines = []
-    for number, line in enumerate(path.read_text("utf-8").split("\n"), start=1):
-        if not line:
-            continue
-        try:
-            content = json.loads(line)
-            lacking = [key for key in KEYS if key not in content]
-        except (ValueError, TypeError) as error:
-            raise UserError(f"{path}, line {number} holds no scored text: {error}") from error
-        if lacking:
-            raise UserError(f"{path}, line {number} holds no scored text: it lacks {lacking[0]}")
+    for where, content in json_lines(path):
+        for key, hint in get_type_hints(ScoredText).items():
+            if key not in content:
+                raise UserError(f"{where}no scored text: it lacks {key}")
+            require(hint, content[key], f"{where}{key}")
+        sizes = [len(side) for side in content["texts"]]
+        items = [
+            len(content[key]) for key in ("outputs", "r", "z", "log_p") if content[key] is not None
+        ]
+        beside = (content["names"], *content["log_p"])
+        of_items = [[len(side) for side in sides] for sides in beside]
+        if len(set(items)) != 1 or 0 in (*sizes, *items) or any(own != sizes for own in of_items):
+            raise UserError(f"{where}scores and texts do not go together: run the audit anew")
         lines.append(content)
     return lines
 

@@ -6,11 +6,10 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-import yaml
-
 from countergen_edit.conf_path import read_config
 from countergen_edit.data.axis import Axis
 from countergen_edit.errors import UserError
+from countergen_edit.reading import text_of, yaml_mapping
 from countergen_edit.testbed.compiler import compile_truth
 from countergen_edit.testbed.truth import Truth
 
@@ -29,10 +28,10 @@ def truth_in(directory: Path) -> Truth | None:
     path = directory / TRUTH
     if not path.is_file():
         return None
-    text = path.read_text("utf-8")
+    content = yaml_mapping(path)
     try:
-        return replace(compile_truth(yaml.safe_load(text)), text=text)
-    except (yaml.YAMLError, LookupError, TypeError, AttributeError) as error:
+        return replace(compile_truth(content), text=text_of(path))
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise UserError(f"{path} holds no planted truth: {error!r}") from error
 
 

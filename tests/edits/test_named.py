@@ -232,8 +232,8 @@ def test_a_folder_that_holds_no_edit_is_refused_in_one_line(tmp_path: Path) -> N
     named(3).save(tmp_path / "other")
     for text, message in (
         ("{", r"record\.json is damaged"),
-        ("[]", r"record\.json is damaged"),
-        (record.replace("places", "place"), r"record\.json is damaged: 'places'"),
+        ("[]", r"record\.json: a mapping .* is needed"),
+        (record.replace("places", "place"), r"record\.json is damaged: places is missing"),
         ((tmp_path / "other" / RECORD).read_text(), "tells of other places than the edit"),
     ):
         (tmp_path / "edit" / RECORD).write_text(text)

@@ -328,7 +328,7 @@ def test_a_damaged_store_is_named(tmp_path: Path) -> None:
     write_continuations(path, items)
     assert read_continuations(path) == items
     path.write_text('{"template": "t"}\n')
-    with pytest.raises(UserError, match="line 1 is no continuation"):
+    with pytest.raises(UserError, match="line 1: group is missing"):
         read_continuations(path)
     with pytest.raises(UserError, match="no continuations in"):
         read_continuations(tmp_path / "other.jsonl")

@@ -94,7 +94,7 @@ FAULTS = {
     "nothing finished": (no_unit, "no finished unit"),
     "other JSON": (not_a_row, "line 1: a mapping of names to values is needed"),
     "damaged manifest": (damaged_manifest, "manifest.json is damaged"),
-    "damaged texts": (damaged_texts, "none.jsonl, line 1 "),
+    "damaged texts": (damaged_texts, "none.jsonl, line 1: "),
     "damaged edit": (damaged_edit, "record.json is damaged"),
     "old schema": (of_old_schema, "was written by countergen-edit 0.1.0"),
     "no run": (no_run, "is no run folder"),

@@ -20,6 +20,8 @@ from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Varia
 from countergen_edit.data.templates import Template, expand, slots
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, contrastive_generate
+from countergen_edit.reading import json_lines
+from countergen_edit.typed import built
 from countergen_edit.writing import whole
 
 DATASET = "cid"
@@ -183,15 +185,4 @@ def read_continuations(path: Path) -> list[Continuation]:
     Raises:
         UserError: there is no such file, or a line holds something else.
     """
-    try:
-        # A model may write any line break of Unicode; JSON leaves all but one of them as they are.
-        lines = path.read_text("utf-8").removesuffix("\n").split("\n")
-    except OSError as error:
-        raise UserError(f"no continuations in {path}: {error.strerror}") from error
-    items = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            items.append(Continuation(**json.loads(line)))
-        except (json.JSONDecodeError, TypeError) as error:
-            raise UserError(f"{path}, line {number} is no continuation: {error}") from error
-    return items
+    return [built(Continuation, content, where) for where, content in json_lines(path)]

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.cid.contrasts import DATASET, Continuation
 from countergen_edit.metrics.cid.ratings import Item, agreed, agreement
 from countergen_edit.metrics.cid.statistics import fraction_rows
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
+from countergen_edit.reading import json_lines
 from countergen_edit.writing import whole
 
 RATINGS = "ratings.jsonl"
@@ -96,12 +96,8 @@ def with_ratings(results: Results) -> Results:
         return results
     edits = {row.edit for row in results.rows}
     rows = []
-    # Not every line break: a text within a row may hold any other one of Unicode.
-    for number, line in enumerate(path.read_text("utf-8").removesuffix("\n").split("\n"), start=1):
-        try:
-            row = Row.from_dict(json.loads(line))
-        except (TypeError, ValueError) as error:
-            raise UserError(f"{path}, line {number} is not a result row: {error}") from error
+    for where, content in json_lines(path):
+        row = Row.from_dict(content, where)
         if row.edit in edits and (not results.task or row.task in ("", results.task)):
             rows.append(row)
     return Results([*results.rows, *rows], results.records, results.folder, results.task)

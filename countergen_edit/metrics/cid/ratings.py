@@ -24,6 +24,7 @@ from jaxtyping import Bool, Float64
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.cid.contrasts import Continuation
 from countergen_edit.metrics.statistics import RESAMPLES, Estimate, estimate
+from countergen_edit.reading import csv_table, text_of
 from countergen_edit.seeds import generator
 
 COLUMNS = ("item", "wording", "continuation", "biased")
@@ -94,8 +95,8 @@ def read_sheet(path: Path, items: Sequence[Item]) -> dict[Item, bool]:
     """
     by_key = {item.key: item for item in items}
     ratings: dict[Item, bool] = {}
-    for line, row in _lines(path):
-        where = f"{path}, line {line}"
+    for place, row in _lines(path):
+        where = place.rstrip(": ")
         item = by_key.get(row["item"])
         if item is None:
             raise UserError(
@@ -123,18 +124,18 @@ def read_sheet(path: Path, items: Sequence[Item]) -> dict[Item, bool]:
     return ratings
 
 
-def _lines(path: Path) -> list[tuple[int, dict[str, str]]]:
-    try:
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read rating sheet {path}: {error}") from error
-    header = text.partition("\n")[0]
+def _lines(path: Path) -> list[tuple[str, dict[str, str]]]:
+    header = text_of(path).partition("\n")[0]
     delimiter = max(",;\t", key=header.count)  # spreadsheets save what their country writes
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, restval="")
+    columns, rows = csv_table(path, delimiter)
     for column in COLUMNS:
-        if column not in (reader.fieldnames or ()):
+        if column not in columns:
             raise UserError(f"{path}, line 1: no column {column!r}; needed: {', '.join(COLUMNS)}")
-    return [(reader.line_num, row) for row in reader if any(row.values())]
+    return [
+        (where, {column: cell or "" for column, cell in row.items()})
+        for where, row in rows
+        if any(row.values())
+    ]
 
 
 def agreed(ratings: Sequence[Mapping[Item, bool]]) -> dict[Item, bool]:

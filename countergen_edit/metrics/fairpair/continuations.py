@@ -19,12 +19,35 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.models import generate
+from countergen_edit.reading import json_lines
+from countergen_edit.typed import built
 from countergen_edit.writing import whole
 
 STORE = "fairpair"
 """What the metric calls its folder in a run's store."""
 PERTURBED = ".perturbed.jsonl"
 """Ends the names of files with perturbations; they lie beside the continuations they are of."""
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """What a file of continuations begins with."""
+
+    prompt: str
+    perturbed_prompt: str
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A continuation of either prompt."""
+
+    g_x: str
+    g_px: str
+
+
+@dataclass(frozen=True)
+class _Perturbed:
+    p_x: str
 
 
 @dataclass(frozen=True)
@@ -114,8 +137,8 @@ def sample(
             _write(files[i], [about, *({"g_x": a, "g_px": b} for a, b in pairs)])
     sides = []
     for file in files:
-        lines = read_texts(file)[1:]
-        sides.append((tuple(t["g_x"] for t in lines), tuple(t["g_px"] for t in lines)))
+        _, drawn = read_pairs(file)
+        sides.append((tuple(pair.g_x for pair in drawn), tuple(pair.g_px for pair in drawn)))
     return sides
 
 
@@ -135,7 +158,7 @@ def perturbed(
         file = folder / f"{_key(prompt, sampling, seed)}{PERTURBED}"
         if not file.is_file():
             _write(file, [{"p_x": text} for text in perturber(originals, prompt)])
-        p_x = tuple(line["p_x"] for line in read_texts(file))
+        p_x = read_perturbed(file)
         reasons = tuple(
             passes.reason(original, text, prompt)
             for original, text in zip(originals, p_x, strict=True)
@@ -164,19 +187,23 @@ def _write(file: Path, lines: Sequence[dict[str, str]]) -> None:
         temporary.write_text(text, "utf-8")
 
 
-def read_texts(file: Path) -> list[dict[str, str]]:
-    """The lines of a file: what it is about, then a pair of continuations each; or perturbations.
+def read_pairs(file: Path) -> tuple[Prompts, list[Pair]]:
+    """A prompt and its perturbation, and their continuations in pairs.
 
     Raises:
         UserError: a line holds something else; the message names it.
     """
-    lines = []
-    # Not splitlines: a continuation may hold line ends of which JSON thinks nothing.
-    for number, line in enumerate(file.read_text("utf-8", errors="replace").split("\n"), start=1):
-        if not line:
-            continue
-        try:
-            lines.append({str(key): str(text) for key, text in json.loads(line).items()})
-        except (ValueError, AttributeError) as error:
-            raise UserError(f"{file}, line {number} holds no texts: {error}") from error
-    return lines
+    lines = list(json_lines(file))
+    if not lines:
+        raise UserError(f"{file} holds no continuations: run the audit anew")
+    (where, first), *others = lines
+    return built(Prompts, first, where), [built(Pair, line, where) for where, line in others]
+
+
+def read_perturbed(file: Path) -> tuple[str, ...]:
+    """The perturbed continuations of x.
+
+    Raises:
+        UserError: a line holds something else; the message names it.
+    """
+    return tuple(built(_Perturbed, line, where).p_x for where, line in json_lines(file))

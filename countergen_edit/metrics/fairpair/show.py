@@ -12,7 +12,12 @@ from collections.abc import Sequence
 from countergen_edit.metrics.base import Quantity
 from countergen_edit.metrics.blocks import Block, Cell, Number, Quote, Quotes, Section, Table, Words
 from countergen_edit.metrics.fairpair import figures, perturbation_tables, tables
-from countergen_edit.metrics.fairpair.continuations import PERTURBED, STORE, read_texts
+from countergen_edit.metrics.fairpair.continuations import (
+    PERTURBED,
+    STORE,
+    read_pairs,
+    read_perturbed,
+)
 from countergen_edit.metrics.fairpair.length_table import length_table
 from countergen_edit.metrics.fairpair.lengths import RECOMMENDED
 from countergen_edit.metrics.fairpair.tables import phi_of
@@ -184,15 +189,13 @@ def _continuations(results: Results) -> Table | None:
     for edit, path in sorted(files, key=lambda pair: edits.index(pair[0])):
         if path.name.endswith(PERTURBED):
             continue
-        about, *texts = read_texts(path) or [{}]
-        if "prompt" not in about:
-            continue
-        count += len(texts)
+        prompts, pairs = read_pairs(path)
+        count += len(pairs)
         beside = path.with_name(f"{path.stem}{PERTURBED}")
-        changed = [line.get("p_x", "") for line in read_texts(beside)] if beside.is_file() else []
-        for i, text in enumerate(texts[:PER_PROMPT]):
-            own = Quotes((Quote(about["prompt"]), Quote(text.get("g_x", ""))))
-            other = Quotes((Quote(about["perturbed_prompt"]), Quote(text.get("g_px", ""))))
+        changed = read_perturbed(beside) if beside.is_file() else ()
+        for i, pair in enumerate(pairs[:PER_PROMPT]):
+            own = Quotes((Quote(prompts.prompt), Quote(pair.g_x)))
+            other = Quotes((Quote(prompts.perturbed_prompt), Quote(pair.g_px)))
             both = changed[i] if i < len(changed) else ""
             lines.append((results.label(edit), own, both, other))
     if not lines:
