@@ -30,10 +30,10 @@ def read_config(group: str, name: str) -> dict[str, Any]:
     Raises:
         UserError: the group has no such file.
     """
-    path = conf_dir() / group / f"{name}.yaml"
-    if not path.is_file():
-        raise unknown(group, name, sorted(p.stem for p in path.parent.glob("*.yaml")))
-    return yaml_mapping(path)
+    paths = {path.stem: path for path in sorted((conf_dir() / group).glob("*.yaml"))}
+    if name not in paths:
+        raise unknown(group, name, paths)
+    return yaml_mapping(paths[name])
 
 
 def config_of(group: str, value: object) -> dict[str, Any]:

@@ -137,7 +137,7 @@ def _bytes_of(path: Path | str) -> bytes:
     try:
         return file.read_bytes()
     except FileNotFoundError:
-        raise UserError(f"no file {str(path)!r}{_nearest(file)}") from None
+        raise UserError(f"no file {str(path)!r}{nearest_to(file)}") from None
     except (OSError, ValueError) as error:  # ValueError: a path with a null byte
         reason = getattr(error, "strerror", None) or str(error)
         raise UserError(f"cannot read {str(path)!r}: {reason}") from None
@@ -160,12 +160,14 @@ def _mapping(content: Any, where: Path | str) -> dict[str, Any]:
     return {str(key): value for key, value in content.items()}
 
 
-def _nearest(file: Path) -> str:
+def nearest_to(path: Path | str) -> str:
+    """The end of a message that a file or folder is not there: which one may have been meant."""
+    file = Path(path).expanduser()
     try:
-        names = [path.name for path in file.parent.iterdir() if path.is_file()]
+        names = [path.name for path in file.parent.iterdir()]
     except OSError:
         return ""
-    near = difflib.get_close_matches(file.name, names, n=1)
+    near = difflib.get_close_matches(file.name, set(names) - {file.name}, n=1)
     return f"; nearest is {str(file.parent / near[0])!r}" if near else ""
 
 

@@ -37,10 +37,14 @@ class Registry(Generic[T]):
         kind: what messages call it, such as `eraser`.
         group: the entry-point group under which an installed package enters its own.
         ours: name → `module:attribute`, in the order in which names are listed.
+        base: the class that classes of this kind are derived from, if they are.
     """
 
-    def __init__(self, kind: str, group: str, ours: Mapping[str, str]) -> None:
+    def __init__(
+        self, kind: str, group: str, ours: Mapping[str, str], base: type | None = None
+    ) -> None:
         self.kind = kind
+        self.base = base
         self.group = group
         self._ours = dict(ours)
         self._entered: dict[str, T] = {}
@@ -179,6 +183,8 @@ class Registry(Generic[T]):
             ) from error
         if not callable(thing):
             raise UserError(f"{self.kind} {name!r} is no class or function, but {thing!r}")
+        if self.base and not (inspect.isclass(thing) and issubclass(thing, self.base)):
+            raise UserError(f"{self.kind} {name!r} is not derived from {_where(self.base)}")
         self._entered[name] = thing
         return thing
 

@@ -15,7 +15,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic_core import CoreConfig, SchemaValidator, ValidationError
 
@@ -23,6 +23,7 @@ from countergen_edit.errors import UserError, unknown
 
 T = TypeVar("T")
 _LONGEST = 80
+_BOUNDS = {"gt": "above", "ge": "from", "lt": "below", "le": "up to"}
 _WORDS = {
     int: "a whole number",
     float: "a number",
@@ -110,8 +111,19 @@ def expected(hint: Any) -> str:
 
     >>> expected(int | None), expected(Sequence[float]), expected(Literal["a", "b"])
     ('a whole number or null', 'a list of numbers', 'a or b')
+    >>> from annotated_types import Gt, Le
+    >>> expected(Annotated[float, Gt(0), Le(1)])
+    'a number above 0 and up to 1'
     """
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        bounds = [
+            f"{word} {getattr(b, key)}"
+            for b in inner[1:]
+            for key, word in _BOUNDS.items()
+            if hasattr(b, key)
+        ]
+        return " ".join([expected(inner[0]), " and ".join(bounds)])
     if origin in (typing.Union, types.UnionType):
         return _listed(expected(part) for part in inner)
     if origin is Literal:
@@ -120,10 +132,23 @@ def expected(hint: Any) -> str:
         return "a mapping such as {name: value}"
     if inspect.isclass(origin) and issubclass(origin, Sequence):
         words = {expected(part) for part in inner if part is not ...}
-        kind = words.pop().removeprefix("a ") + "s" if len(words) == 1 else "values"
+        kind = _several(words.pop()) if len(words) == 1 else "values"
         size = f"{len(inner)} " if origin is tuple and ... not in inner else ""
         return f"a list of {size}{kind}"
     return _WORDS.get(hint, getattr(hint, "__name__", str(hint)))
+
+
+def _several(what: str) -> str:
+    """More than one of a kind.
+
+    >>> _several("a text"), _several("a list of texts"), _several("a number or null")
+    ('texts', 'lists of texts', 'values')
+    """
+    if " or " in what:
+        return "values"
+    kind = what.removeprefix("a ")
+    first, *rest = kind.split(" ", 1)
+    return " ".join([f"{first}s", *rest]) if first in ("list", "mapping") else f"{kind}s"
 
 
 @cache
@@ -138,10 +163,23 @@ def _validator(hint: Any) -> SchemaValidator | None:
 
 
 def _refusal(hint: Any, value: object, where: str) -> UserError:
+    within = _mapping_in(hint)
+    if within is not None and isinstance(value, Mapping):
+        for key, entry in value.items():
+            require(within, entry, f"{where}.{key}")
     choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
     if choices and isinstance(value, str):
         return unknown(where, value, choices)
     return UserError(f"{where}={_short(value)}: write {expected(hint)}")
+
+
+def _mapping_in(hint: Any) -> Any:
+    """The type of the values of a mapping, where the type is or allows one; None elsewhere."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if inspect.isclass(origin) and issubclass(origin, Mapping):
+        return inner[1]
+    parts = inner if origin in (typing.Union, types.UnionType) else ()
+    return next((found for part in parts if (found := _mapping_in(part)) is not None), None)
 
 
 def _short(value: object) -> str:

@@ -22,7 +22,17 @@ ORDER = [
     "api",
     "cli",
 ]
-SUPPORT = {"errors", "seeds", "conf_path", "writing", "registry", "typed", "reading", "describing"}
+SUPPORT = {
+    "errors",
+    "seeds",
+    "conf_path",
+    "writing",
+    "registry",
+    "typed",
+    "reading",
+    "describing",
+    "locating",
+}
 # The testbed stands beside data and models.
 MAY_IMPORT = {room: {*ORDER[:i], room} for i, room in enumerate(ORDER)}
 MAY_IMPORT["testbed"] = {"data", "models", "testbed"}

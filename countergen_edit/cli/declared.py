@@ -8,7 +8,9 @@ is held against the class that it makes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Ge, Gt, Le
 
 from countergen_edit.errors import UserError
 from countergen_edit.typed import require
@@ -16,6 +18,7 @@ from countergen_edit.typed import require
 Texts = Sequence[str] | str | None
 Numbers = Sequence[float] | float
 WholeNumbers = Sequence[int] | int
+Count = Annotated[int, Gt(0)]
 TYPES: Mapping[str, Any] = {
     "action": str,
     "axes": Any,  # asked where both of an axis and its data are looked up
@@ -25,7 +28,7 @@ TYPES: Mapping[str, Any] = {
     "candidates": str,
     "checkpoint": Texts,
     "columns": Mapping[str, str | None],
-    "combine": int,
+    "combine": Count,
     "cost": Mapping[str, Any],
     "csv": str | None,
     "device": str,
@@ -44,15 +47,15 @@ TYPES: Mapping[str, Any] = {
     "layers": WholeNumbers | str,
     "learning_rate": Sequence[float | str] | float | str,  # YAML takes 2e-5 for a text
     "leave_out": Sequence[str | int] | None,
-    "limit": int | None,
+    "limit": Count | None,
     "masked": str | None,
-    "max_new_tokens": int,
-    "most": int | None,
+    "max_new_tokens": Count,
+    "most": Count | None,
     "names": Mapping[str, int | None] | int | None,
     "original": str | None,
     "overwrite": bool,
-    "per_kind": int,
-    "per_place": int,
+    "per_kind": Count,
+    "per_place": Count,
     "private": bool,
     "prompts": Sequence[str] | str,
     "push": str | None,
@@ -65,7 +68,7 @@ TYPES: Mapping[str, Any] = {
     "runs": Sequence[str] | str,
     "save": str | None,
     "saved_edit": str | None,
-    "scratch": Mapping[str, float | str | None],
+    "scratch": Mapping[str, Annotated[float, Gt(0)] | str | None],
     "seed": int,
     "sentence": bool,
     "sheets": str,
@@ -74,12 +77,12 @@ TYPES: Mapping[str, Any] = {
     "splits": Sequence[str] | str,
     "tables": Texts,
     "tau": Numbers,
-    "temperature": float,
+    "temperature": Annotated[float, Ge(0)],
     "template_file": str | None,
     "templates": Sequence[str] | str,
     "threshold": float | None,
-    "top_k": int,
-    "top_p": float,
+    "top_k": Count,
+    "top_p": Annotated[float, Gt(0), Le(1)],
     "train": str | None,
     "validation": str | None,
 }

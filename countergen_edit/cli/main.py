@@ -13,6 +13,7 @@ from typing import Any
 
 import countergen_edit
 from countergen_edit.cli import several
+from countergen_edit.cli.checked import require_at_hand
 from countergen_edit.cli.declared import require_settings
 from countergen_edit.cli.help import choices_of, nearest_setting, own_settings, page, settings_of
 from countergen_edit.cli.opening import opening
@@ -160,10 +161,12 @@ def check_composes(command: str, overrides: Sequence[str]) -> None:
         UserError: a key or a choice does not exist, or a value is not written as Hydra reads it.
     """
     flags = [word for word in overrides if word.startswith("-")]
+    _require_flags(flags)
     if not set(flags) <= set(MULTIRUN):
         if set(flags) & set(MULTIRUN):
             raise UserError(f"{' and '.join(flags)} do not go together: leave one out")
         return  # --cfg and the like: Hydra's own parser decides
+    _require_choices(command, overrides[len(flags) :])
     from hydra import compose, initialize_config_dir
     from hydra.errors import HydraException
     from omegaconf import OmegaConf
@@ -180,8 +183,34 @@ def check_composes(command: str, overrides: Sequence[str]) -> None:
                         raise _unknown_setting(command, _whole_key(str(key), overrides))
                 plain: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
                 require_settings(plain, own_settings(command))
+                require_at_hand(plain)
     except (HydraException, OmegaConfBaseException) as error:
         raise _in_one_line(command, error) from error
+
+
+def _require_flags(flags: Sequence[str]) -> None:
+    """Refuse a flag that Hydra has not, which would answer with all that it has."""
+    if not flags:
+        return
+    from hydra._internal.utils import get_args_parser
+
+    known = [text for action in get_args_parser()._actions for text in action.option_strings]
+    for flag in flags:
+        if flag.partition("=")[0] not in known:
+            raise unknown("flag", flag, sorted(known))
+
+
+def _require_choices(command: str, overrides: Sequence[str]) -> None:
+    """Refuse what Hydra answers with an error of its own: no key, no choice, a number for one."""
+    groups = {choice.group: choice.folder for choice in choices_of(command)}
+    for word in overrides:
+        key, _, value = word.partition("=")
+        if not key:
+            raise UserError(f"{word!r} names no setting: write key=value")
+        if key.startswith("~") and key[1:] in groups:
+            raise UserError(f"{word}: {key[1:]} cannot be taken away, but another can be chosen")
+        if key in groups and re.fullmatch(r"[-+]?[\d.]+|true|false", value):
+            raise unknown(key, value, sorted(path.stem for path in groups[key].glob("*.yaml")))
 
 
 def _whole_key(first: str, overrides: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit import api
+from countergen_edit.cli.checked import WRITTEN
 from countergen_edit.cli.declared import Texts
 from countergen_edit.cli.models import (
     ModelSettings,
@@ -36,8 +37,6 @@ from countergen_edit.typed import require
 
 PLACES = ("run_dir", "scratch")
 """Settings that no row depends on."""
-WRITTEN = "written"
-"""The neutral text that the model itself writes."""
 Content = Mapping[str, Any]
 
 

@@ -96,6 +96,7 @@ class Axis:
 
     def pair(self, groups: Sequence[str] | None = None) -> tuple[Group, Group]:
         """The two groups to compare; the first two of the axis unless named."""
+        require(Sequence[str] | None, groups, "groups")
         pair = list(self.groups)[:2] if groups is None else list(groups)
         if len(pair) != 2 or pair[0] == pair[1]:
             raise UserError(

@@ -7,7 +7,7 @@ size, a file that is not there, is not YAML or is for another task.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from countergen_edit.data.axis import Axis
 from countergen_edit.data.template_bank import Family, TemplateBank, Word
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.reading import yaml_mapping
+from countergen_edit.typed import require
 
 _KEYS = (
     "task",
@@ -30,6 +31,18 @@ _KEYS = (
     "families",
 )
 _FAMILY_KEYS = ("name", "row", "toxic", "published", "original", "rewordings")
+
+
+_Words = Sequence[str | Mapping[str, Any]]
+_Person = str | Mapping[str, str] | Sequence[str]
+_TYPES: Mapping[str, Any] = {
+    "task": str,
+    "families": Sequence[Mapping[str, Any]],
+    "words": Mapping[str, _Words | Mapping[str, _Words]],
+    "groups": Mapping[str, Any],
+    "sizes": Mapping[str, int],
+    "published_for": Sequence[str] | str | None,
+}
 
 
 def load_bank(task: str, template_file: str | None = None) -> TemplateBank:
@@ -105,6 +118,7 @@ def _parts(config: Mapping[str, Any], axes: Mapping[str, Axis]) -> dict[str, Any
     for key in config:
         if key not in _KEYS:
             raise unknown("key of a template file:", key, _KEYS)
+        require(_TYPES.get(key, Any), config[key], f"template file: {key}")
     words, kinds = {}, {}
     for slot, content in config.get("words", {}).items():
         words[slot], kinds[slot] = _word_list(slot, content)
@@ -128,6 +142,7 @@ def _family(entry: Mapping[str, Any]) -> Family:
     for key in entry:
         if key not in _FAMILY_KEYS:
             raise unknown("key of a template family:", key, _FAMILY_KEYS)
+    require(Sequence[str], entry.get("rewordings", []), "rewordings of a template family")
     for key in ("name", "original"):
         if not isinstance(entry.get(key), str):
             raise UserError(f"a template family needs {key!r}; this one holds {sorted(entry)}")
@@ -180,9 +195,12 @@ def _people(config: Mapping[str, Any], axes: Mapping[str, Axis]) -> dict[str, tu
     else:
         people = {}
         for group, content in config.items():
+            require(Mapping[str, Any], content, f"template file: groups.{group}")
+            people_of = content.get("people")
+            require(Sequence[_Person], people_of, f"template file: groups.{group}.people")
             flat = [
                 person
-                for entry in content["people"]
+                for entry in people_of or ()
                 for person in (entry if isinstance(entry, list) else [entry])
             ]
             people[group] = tuple(_person(person, content.get("forms", {})) for person in flat)

@@ -37,8 +37,21 @@ def slots(text: str) -> tuple[str, ...]:
 
     >>> slots("{name} lost {possessive}")
     ('name', 'possessive')
+
+    Raises:
+        UserError: a brace is not closed or not opened.
     """
-    return tuple(field for _, field, _, _ in _FORMATTER.parse(text) if field is not None)
+    return tuple(field for _, field, _ in _parsed(text) if field is not None)
+
+
+def _parsed(text: str) -> list[tuple[str, str | None, str | None]]:
+    """Literal text, the slot after it, and the form in which that is asked for."""
+    try:
+        return [(literal, field, form) for literal, field, form, _ in _FORMATTER.parse(text)]
+    except ValueError as error:
+        raise UserError(
+            f"template {text!r}: {error}; a slot is written {{name}}, a brace itself {{{{ or }}}}"
+        ) from None
 
 
 def slot_names(text: str) -> frozenset[str]:
@@ -73,7 +86,7 @@ def render(
         UserError: the template has a slot, or asks for a form, that `words` does not have.
     """
     out, spans = "", dict[str, tuple[int, int]]()
-    for literal, field, form, _ in _FORMATTER.parse(text):
+    for literal, field, form in _parsed(text):
         if field is None:
             out += literal
             continue
@@ -105,6 +118,10 @@ def fill(text: str, group: Group, name: str | None) -> tuple[str, int]:
     Raises:
         UserError: the template has a slot that the axis does not provide, or no slot at all.
     """
+    known = {*group.forms, "name"}
+    for slot in slots(text):
+        if slot not in known and slot[:1].lower() + slot[1:] not in known:
+            raise unknown(f"slot in template {text!r}:", slot, sorted(known))
     words = dict(group.forms) | ({"name": name} if name is not None else {})
     out, spans = render(text, {slot: {"base": word} for slot, word in words.items()})
     if not spans:

@@ -17,6 +17,7 @@ from countergen_edit.erasers.labelled import (
     read_rows,
     require_classes,
 )
+from countergen_edit.errors import UserError
 from countergen_edit.registry import Registry
 
 
@@ -70,6 +71,11 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         Raises:
             UserError: with what to change.
         """
+        rank = getattr(self, "rank", None)
+        if isinstance(rank, int) and rank < 1:
+            raise UserError(
+                f"rank = {rank} is no number of dimensions: use a whole number from 1 to d - 1"
+            )
 
     def fit(self, X: Any, y: Any) -> BaseEraser:
         """Fit to rows `X` `[row, d]` and their classes `y` `[row]`."""
@@ -125,6 +131,7 @@ ERASERS: Registry[type[BaseEraser]] = Registry(
         "refined": "countergen_edit.erasers.methods.refined:Refined",
         "random": "countergen_edit.erasers.methods.random_directions:RandomDirections",
     },
+    BaseEraser,
 )
 """Every eraser by its name in config; a user's own enters with `@ERASERS.register("mine")`."""
 

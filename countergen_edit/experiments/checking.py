@@ -52,6 +52,12 @@ def check_study(
         raise UserError("there are no fitting sets: name at least one under data.fit")
     for eraser in erasers.values():
         eraser.check()
+        rank = getattr(eraser, "rank", None)
+        if isinstance(rank, int) and rank >= model.d_model:
+            raise UserError(
+                f"rank = {rank} would erase all of the {model.d_model} features of {model.name}: "
+                f"use {model.d_model - 1} or less"
+            )
     for site in sites:
         for layer in layers or (0,):
             hook_name(model, site, layer)

@@ -296,6 +296,7 @@ METRICS: Registry[type[Metric]] = Registry(
         "refinement": "countergen_edit.metrics.refinement:Refinement",
         "gates": "countergen_edit.metrics.gates:Gates",
     },
+    Metric,
 )
 """Every metric by its name in config; a user's own enters with `@METRICS.register("mine")`."""
 

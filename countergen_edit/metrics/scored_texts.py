@@ -23,7 +23,6 @@ from countergen_edit.writing import whole
 
 SCORED_BY = "r"
 """The metric in whose store the scores lie, one file for each edit."""
-Sides = tuple[list[str], list[str]]
 
 
 class ScoredText(TypedDict):
@@ -36,8 +35,8 @@ class ScoredText(TypedDict):
     groups: tuple[str, str]
     template: str
     outputs: list[str]
-    texts: Sides
-    names: Sides
+    texts: tuple[list[str], list[str]]
+    names: tuple[list[str | None], list[str | None]]
     r: list[float]
     z: list[float] | None
     log_p: list[tuple[list[float], list[float]]]

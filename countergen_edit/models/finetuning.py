@@ -16,12 +16,12 @@ from typing import Any
 
 from countergen_edit.data.labelled import LabelledTexts
 from countergen_edit.errors import UserError
+from countergen_edit.locating import locate
 from countergen_edit.models.loading import (
     device_named,
     load_tokenizer,
     read_config,
 )
-from countergen_edit.models.locating import locate
 from countergen_edit.models.weights import first_line, without_progress_bar
 
 LONGEST = 512

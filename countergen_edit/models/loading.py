@@ -15,10 +15,10 @@ from typing import Any
 import torch
 
 from countergen_edit.errors import UserError, unknown
+from countergen_edit.locating import Location, locate
 from countergen_edit.models.bos import Bos, set_bos
 from countergen_edit.models.gguf import alone, read_header
 from countergen_edit.models.language_model import LanguageModel, from_pretrained_objects
-from countergen_edit.models.locating import Location, locate
 from countergen_edit.models.weights import first_line, read_weights
 from countergen_edit.typed import require
 

@@ -65,6 +65,7 @@ class Gated(BaseEraser):
         Raises:
             UserError: naming the setting.
         """
+        super().check()
         if not (isinstance(self.penalty, int | float) and 0 < self.penalty < np.inf):
             raise UserError(f"penalty = {self.penalty!r} of gated: write a number above 0")
         self._closed_form.check()

@@ -116,6 +116,7 @@ class Refined(BaseEraser):
         Raises:
             UserError: naming the setting.
         """
+        super().check()
         for name in ("steps", "check_every", "patience", "seeds", "extra"):
             count, least = getattr(self, name), 0 if name == "extra" else 1
             if not isinstance(count, int) or count < least:

@@ -90,6 +90,18 @@ class RLACE(BaseEraser):
         self.max_iter = max_iter
         self.random_state = random_state
 
+    def check(self) -> None:
+        """Refuse a rank that is none, and a solver or start that there is not.
+
+        Raises:
+            UserError: naming the setting.
+        """
+        super().check()
+        if self.solver not in SOLVERS:
+            raise unknown("solver of rlace", self.solver, SOLVERS)
+        if self.start not in ("class_means", "random"):
+            raise unknown("start of rlace", self.start, ("class_means", "random"))
+
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> RLACE:
         """Fit to rows `X` `[row, d]`, classes `y` and, optionally, a weight per row.
 
@@ -97,10 +109,7 @@ class RLACE(BaseEraser):
             UserError: bad rows or labels, `rank` not in 1 … d - 1, no such solver or start, or
                 "closed_form" for a rank below c - 1.
         """
-        if self.solver not in SOLVERS:
-            raise unknown("solver of rlace", self.solver, SOLVERS)
-        if self.start not in ("class_means", "random"):
-            raise unknown("start of rlace", self.start, ("class_means", "random"))
+        self.check()
         rows = self._read(X, y, sample_weight)
         require_rank(self.rank, rows.X.shape[1])
         span = span_of_means(rows.class_means)

@@ -90,5 +90,6 @@ BESIDE: Registry[type[Beside]] = Registry(
         "steering": "countergen_edit.experiments.beside.steering:Steering",
         "random_map": "countergen_edit.experiments.beside.random_map:RandomMap",
     },
+    Beside,
 )
 """Every way by its name in config; a user's own enters with `@BESIDE.register("mine")`."""

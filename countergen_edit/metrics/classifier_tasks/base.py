@@ -124,5 +124,6 @@ TASKS: Registry[type[ClassifierTask]] = Registry(
         "toxicity": "countergen_edit.metrics.classifier_tasks.toxicity:Toxicity",
         "masked": "countergen_edit.metrics.classifier_tasks.association:Association",
     },
+    ClassifierTask,
 )
 """Every classifier task by its name on the command line."""

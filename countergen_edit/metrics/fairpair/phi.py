@@ -62,6 +62,7 @@ PHIS: Registry[type[Phi]] = Registry(
         "jaccard": "countergen_edit.metrics.fairpair.phi:Jaccard",
         "classifier": "countergen_edit.metrics.fairpair.phi:ClassifierScore",
     },
+    Phi,
 )
 """Every Φ by its name in config; a user's own enters with `@PHIS.register("mine")`."""
 

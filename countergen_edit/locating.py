@@ -45,6 +45,18 @@ def locate(model: str | Path, revision: str | None = None) -> Location:
 
     Hugging Face's own loaders retry each of several files for up to a minute when there is no
     network; one probe beforehand decides whether they may use it at all.
+
+    Raises:
+        UserError: it is nowhere.
+    """
+    return located_here(model) or _locate_on_hub(str(model), revision)
+
+
+def located_here(model: str | Path) -> Location | None:
+    """A directory or file; None for what only the hub can know.
+
+    Raises:
+        UserError: it is written as a path, and no model is there.
     """
     if not str(model).strip():
         raise UserError(f"no model given: a hub id or {_LOCAL}")
@@ -63,7 +75,7 @@ def locate(model: str | Path, revision: str | None = None) -> Location:
         raise unknown("GGUF file", path, _gguf_files(path.parent))
     if isinstance(model, Path) or _looks_like_path(model):
         raise UserError(f"no such model directory: {path}")
-    return _locate_on_hub(model, revision)
+    return None
 
 
 def _locate_file(path: Path) -> Location:

@@ -1,0 +1,83 @@
+"""What is refused before torch is imported, as all that it takes is at hand: files and folders.
+
+Comes in: a composed config. Goes out: nothing. Refused, within a second: a model's directory or a
+folder of a run, an edit or a checkpoint that is not there, and axes and data of which no task is
+made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from countergen_edit.conf_path import config_of
+from countergen_edit.data.task import Task
+from countergen_edit.errors import UserError
+from countergen_edit.locating import located_here
+from countergen_edit.reading import nearest_to, yaml_mapping
+
+FOLDERS = ("run", "runs", "saved_edit", "checkpoint")
+"""Settings that name a folder which must be there."""
+MADE = ("run_dir", "save", "folder", "csv", "sheets", "directory")
+"""Settings that name a file or folder which may be made."""
+WRITTEN = "written"
+"""The neutral text that the model itself writes."""
+
+
+def require_at_hand(config: Mapping[str, Any]) -> None:
+    """Refuse a config of which files or folders are missing or hold something else.
+
+    Raises:
+        UserError: the first of them.
+    """
+    for key in FOLDERS:
+        value = config.get(key) or ()
+        for folder in [value] if isinstance(value, str) else value:
+            path = Path(folder).expanduser()
+            if not path.is_dir():
+                what = "is a file, not a folder" if path.exists() else "is not there"
+                raise UserError(f"{key}: {folder!r} {what}{nearest_to(path)}")
+    for key in MADE:
+        value = config.get(key)
+        if isinstance(value, str) and (value.isdecimal() or "${" in value):
+            raise UserError(
+                f"{key}={value} is taken as it stands, and is hardly a name: write a path, such as "
+                f"./{''.join(c for c in value if c.isalnum()) or 'run'}"
+            )
+    push = config.get("push")
+    if push is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", push):
+        raise UserError(f"push={push!r} names no repository: write USER/NAME")
+    model = config.get("model")
+    if isinstance(model, Mapping) and "served_name" not in model and model.get("name"):
+        located_here(str(model["name"]))
+    if "perturbation" in config:
+        config_of("perturbation", config["perturbation"])
+    if config.get("template_file"):
+        yaml_mapping(config["template_file"])
+    if "data" in config:
+        require_task(config)
+
+
+def require_task(config: Mapping[str, Any]) -> None:
+    """Refuse axes and data of which no task is made.
+
+    Raises:
+        UserError: as `Task.from_config`.
+    """
+    texts = config_of("texts", config["texts"])
+    if texts.get("neutral") == WRITTEN:
+        texts = {key: value for key, value in texts.items() if key != "neutral"}
+    pairs = config.get("axes") or {}
+    if not isinstance(pairs, Mapping):
+        return  # refused where it is read
+    for axis, data in [*pairs.items()] or [(config["axis"], config["data"])]:
+        Task.from_config(
+            config_of("axis", axis),
+            config_of("data", data),
+            groups=config["groups"],
+            texts=texts,
+            names=config["names"],
+            seed=config["seed"],
+        )
