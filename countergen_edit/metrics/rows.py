@@ -94,7 +94,9 @@ class Row:
         if set(content) != set(COLUMNS):
             odd = sorted(set(content) ^ set(COLUMNS))
             raise UserError(f"{where}a result row has missing or unknown columns: {', '.join(odd)}")
-        return built(cls, content, f"{where}not a result row: ")
+        built(cls, content, f"{where}not a result row: ")
+        # As it stands there: a whole number that is read as a float would be written as another.
+        return cls(**{**content, "layers": tuple(content["layers"])})
 
 
 COLUMNS = (

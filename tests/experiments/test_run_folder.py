@@ -180,3 +180,8 @@ def test_an_edit_is_whole_in_the_run_or_not_there(
     folder.keep(named)
     assert folder.edit(named.id).edit.digest == named.edit.digest
     assert read_records(folder.path) == {named.id: named.record}
+
+
+def test_a_row_is_written_again_as_it_was_read() -> None:
+    line = Row("r", 1, facets={"lambda": 10, "tau": 0.5}, lo=0, detail={"n": 2.0}).to_dict()
+    assert json.dumps(Row.from_dict(json.loads(json.dumps(line))).to_dict()) == json.dumps(line)
