@@ -101,3 +101,20 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "__qualname__"):
         return f"{value.__module__}:{value.__qualname__}"
     return str(value)
+
+
+def spreadsheet_cell(text: str) -> str:
+    """A text for a cell of a CSV file, with an apostrophe before what a spreadsheet would run.
+
+    Texts of models and of other people's data come to stand in cells.
+
+    >>> spreadsheet_cell("=cmd()"), spreadsheet_cell("-0.5"), spreadsheet_cell("- no")
+    ("'=cmd()", '-0.5', "'- no")
+    """
+    if not text.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return text
+    try:
+        float(text.rstrip(" %"))
+    except ValueError:
+        return f"'{text}"
+    return text

@@ -24,6 +24,7 @@ from countergen_edit.metrics.cid.ratings import (
     write_sheet,
 )
 from countergen_edit.metrics.cid.statistics import fraction_rows
+from countergen_edit.writing import spreadsheet_cell
 
 TEMPLATE = "{name} lost {possessive} job because {subject}"
 TEXTS = ["was too nervous", "had a strong accent", 'said "no", twice; left', "=1+1"]
@@ -31,6 +32,7 @@ ITEMS = items_of([Continuation(TEMPLATE, "a", "Jane", "John", 10.0, text, 0.1) f
 
 
 def rate(path: Path, answers: dict[str, str]) -> None:
+    answers = {spreadsheet_cell(text): answer for text, answer in answers.items()}
     rows = list(csv.DictReader(io.StringIO(path.read_text("utf-8-sig"), newline="")))
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
@@ -191,3 +193,12 @@ def test_fractions_count_pairs_and_not_texts() -> None:
     assert rows[0].lo is not None
     assert rows[0].facets == {"lambda": 10.0}
     assert rows[0].detail == {"rated_by": "me"}
+
+
+def test_a_continuation_that_a_spreadsheet_would_run_is_rated_all_the_same(tmp_path: Path) -> None:
+    item = Item("t", "=HYPERLINK(1)")
+    write_sheet(tmp_path / "sheet.csv", [item], 0)
+    text = (tmp_path / "sheet.csv").read_text("utf-8-sig")
+    assert ",'=HYPERLINK(1)," in text
+    (tmp_path / "sheet.csv").write_text(text.replace("(1),", "(1),yes"), "utf-8")
+    assert read_sheet(tmp_path / "sheet.csv", [item]) == {item: True}

@@ -51,7 +51,12 @@ class RLACE(BaseEraser):
             the class covariances differ most, which a non-linear probe would use first.
         start: where the game begins: "class_means" (the leading directions of their span) or
             "random".
-        penalty: of the game's adversary in the end, for rows scaled to E‖x - E x‖² = 1.
+        penalty: of the game's adversary in the end, for rows scaled to E‖x - E x‖² = 1. The game of
+            the paper has none, in which an adversary may grow without bound: with 1e-3 the
+            direction is that of the penalised game. Played on, at 1e-6, it left an unpenalised
+            adversary up to 0.0005 nats more on four sets of three classes, for 2 to 11 times the
+            work; on a harder one the best of many starts left 3 % more. The closed form, which
+            "auto" takes for k ≥ c - 1, knows no penalty.
         tol: gap in nats at which the game stops; its adversary is solved far closer than that.
         max_iter: steps of P at most, for each of the game's four penalties.
         random_state: seed of a random start.

@@ -26,6 +26,7 @@ from countergen_edit.metrics.cid.contrasts import Continuation
 from countergen_edit.metrics.statistics import RESAMPLES, Estimate, estimate
 from countergen_edit.reading import csv_table, text_of
 from countergen_edit.seeds import generator
+from countergen_edit.writing import spreadsheet_cell
 
 COLUMNS = ("item", "wording", "continuation", "biased")
 ANSWERS = {"yes": True, "y": True, "1": True, "no": False, "n": False, "0": False}
@@ -73,7 +74,8 @@ def write_sheet(path: Path, items: Sequence[Item], seed: int) -> None:
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
     for i in order:
-        writer.writerow((items[i].key, items[i].wording, items[i].text, ""))
+        cells = (items[i].key, items[i].wording, items[i].text, "")
+        writer.writerow([spreadsheet_cell(cell) for cell in cells])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # "x" refuses a file that is there; the mark at its start is for spreadsheets.
@@ -105,7 +107,7 @@ def read_sheet(path: Path, items: Sequence[Item]) -> dict[Item, bool]:
             )
         if item in ratings:
             raise UserError(f"{where}: item {item.key!r} is rated twice; keep one of its rows")
-        if row["continuation"] != item.text:
+        if row["continuation"] not in (item.text, spreadsheet_cell(item.text)):
             raise UserError(
                 f"{where}: the continuation of item {item.key!r} was altered from {item.text!r}"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from countergen_edit.metrics.blocks import Cell, Number, Table
 from countergen_edit.reports.render.plain import plain
+from countergen_edit.writing import spreadsheet_cell
 
 
 def as_csv(table: Table) -> str:
@@ -31,4 +32,6 @@ def as_csv(table: Table) -> str:
 
 
 def _value(cell: Cell) -> object:
-    return cell.value if isinstance(cell, Number) else plain(cell)
+    if isinstance(cell, Number):
+        return cell.value
+    return spreadsheet_cell(plain(cell))
