@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from functools import cache
@@ -13,12 +14,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from countergen_edit.api import task
 from countergen_edit.checkpoints import open_checkpoint
 from countergen_edit.checkpoints.checksums import write_checksums
+from countergen_edit.conf_path import config_of, read_config
+from countergen_edit.data.template_files import load_bank
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.run_folder import RunFolder
+from countergen_edit.metrics.cid.perturbations import sources_of
 from countergen_edit.models import LanguageModel, load
 from countergen_edit.reports.run import open_run
 from countergen_edit.reports.sections import sections
@@ -122,3 +127,41 @@ def test_a_run(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) ->
     refused_in_one_line(lambda: sections(open_run(folder)))
     manifest: dict[str, Any] = MANIFEST
     refused_in_one_line(lambda: RunFolder(folder, {"seed": 0}, manifest).rows())
+
+
+PROMPTS = """\
+{"input": "She left", "outputs": [" home", " early"]}
+{"input": "Jane sang", "outputs": [" well"], "content": "song"}
+{"input": "Ran", "outputs": [" off"], "variations": [\
+{"text": "She", "categories": ["female"]}, {"text": "He", "categories": ["male"]}]}
+"""
+TABLE = "input,output\nShe left, home\nJane sang, well\n"
+READ: dict[str, tuple[str, Callable[[str], object]]] = {
+    "prompts.jsonl": (PROMPTS, lambda path: task(data=path)),
+    "prompts.csv": (TABLE, lambda path: task(data=path)),
+    "axis.yaml": (
+        json.dumps(read_config("axis", "age")),
+        lambda path: task(axis=path, data={"test": []}),
+    ),
+    "data.yaml": (json.dumps(read_config("data", "drinks")), lambda path: task(data=path)),
+    "texts.yaml": (json.dumps(read_config("texts", "natural")), lambda path: task(texts=path)),
+    "templates.yaml": (
+        json.dumps(read_config("template", "sentiment")),
+        lambda path: load_bank("sentiment", path),
+    ),
+    "perturbation.yaml": (
+        json.dumps(read_config("perturbation", "interview")),
+        lambda path: sources_of(config_of("perturbation", path)),
+    ),
+}
+"""File → what it may hold, and what reads it."""
+
+
+@pytest.mark.parametrize("name", READ)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.data())
+def test_a_file_of_ones_own(data: st.DataObject, name: str, tmp_path: Path) -> None:
+    content, read = READ[name]
+    file = tmp_path / name
+    file.write_bytes(data.draw(damaged(content.encode(), name != "prompts.csv")))
+    refused_in_one_line(lambda: read(str(file)))

@@ -13,7 +13,6 @@ from typing import Any
 
 import countergen_edit
 from countergen_edit.cli import several
-from countergen_edit.cli.checked import require_at_hand
 from countergen_edit.cli.declared import require_settings
 from countergen_edit.cli.help import choices_of, nearest_setting, own_settings, page, settings_of
 from countergen_edit.cli.opening import opening
@@ -171,6 +170,8 @@ def check_composes(command: str, overrides: Sequence[str]) -> None:
     from hydra.errors import HydraException
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
+
+    from countergen_edit.cli.checked import require_at_hand  # late: help needs no data
 
     known = {choice.group for choice in choices_of(command)}
     known |= {setting.key.partition(".")[0] for setting in settings_of(command)}

@@ -15,6 +15,7 @@ from countergen_edit.data.axis import SPLITS, Split
 from countergen_edit.errors import UserError
 from countergen_edit.reading import text_of
 from countergen_edit.registry import Registry
+from countergen_edit.typed import require
 
 TURNS: tuple[Split, ...] = (
     *("fit", "validation", "test", "fit", "fit", "test"),
@@ -72,14 +73,16 @@ def file(path: str) -> TextsBySplit:
     return parted([line.strip() for line in content.splitlines() if line.strip()])
 
 
-def from_config(content: Mapping[str, Any] | str) -> TextsBySplit:
+def from_config(content: object) -> TextsBySplit:
     """The texts that a config names: a source with its settings, a source alone, or a file.
 
     Raises:
         UserError: there is no such source or file.
     """
+    require(Mapping[str, Any] | str, content, "neutral")
     if isinstance(content, str):
         is_file = Path(content).suffix in TEXT_FILES
         content = {"source": "file", "path": content} if is_file else {"source": content}
+    assert isinstance(content, Mapping)
     settings = {key: value for key, value in content.items() if key != "source"}
     return NEUTRAL.make(str(content.get("source")), settings)  # type: ignore[no-any-return]

@@ -29,6 +29,7 @@ from countergen_edit.data.splits import check_leakage, check_texts
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.data.thinning import few_texts, few_variations, in_turn
 from countergen_edit.errors import UserError, unknown
+from countergen_edit.typed import require
 
 MEASURED: tuple[Split, ...] = ("validation", "test")
 TEXTS = ("agreement", "neutral", "keep", "other_axes")
@@ -279,6 +280,7 @@ class Task:
         for entry in entries["other_axes"]:
             if entry.get("axis") is None:
                 raise UserError(f"a set of other_axes needs its 'axis'; this one has {[*entry]}")
+            require(str, entry["axis"], "axis of a set of other_axes")
             if entry["axis"] not in own_axes:
                 others.append(load(entry, "test", {}))
         neutral = content.get("neutral")

@@ -17,7 +17,7 @@ from countergen_edit.data.axis import Axis
 from countergen_edit.data.template_bank import Family, TemplateBank, Word
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.reading import yaml_mapping
-from countergen_edit.typed import require
+from countergen_edit.typed import hints_of, require
 
 _KEYS = (
     "task",
@@ -37,6 +37,9 @@ _Words = Sequence[str | Mapping[str, Any]]
 _Person = str | Mapping[str, str] | Sequence[str]
 _TYPES: Mapping[str, Any] = {
     "task": str,
+    "table": str,
+    "hypothesis": str | None,
+    "published": Mapping[str, Mapping[str, float]],
     "families": Sequence[Mapping[str, Any]],
     "words": Mapping[str, _Words | Mapping[str, _Words]],
     "groups": Mapping[str, Any],
@@ -142,7 +145,9 @@ def _family(entry: Mapping[str, Any]) -> Family:
     for key in entry:
         if key not in _FAMILY_KEYS:
             raise unknown("key of a template family:", key, _FAMILY_KEYS)
-    require(Sequence[str], entry.get("rewordings", []), "rewordings of a template family")
+    for key, hint in hints_of(Family).items():
+        if key in entry:
+            require(hint, entry[key], f"template family: {key}")
     for key in ("name", "original"):
         if not isinstance(entry.get(key), str):
             raise UserError(f"a template family needs {key!r}; this one holds {sorted(entry)}")
@@ -160,7 +165,10 @@ def _word(entry: Any) -> dict[str, str]:
     """A word as its forms; those given without a base take their first form for it."""
     if isinstance(entry, str):
         return {"base": entry}
+    require(Mapping[str, Any], entry, "word of a template file")
     forms = {str(form): str(text) for form, text in entry.items() if form != "toxic"}
+    if not forms:
+        raise UserError(f"word of a template file {entry!r} has no form: write {{base: WORD}}")
     return {"base": next(iter(forms.values()))} | forms
 
 
@@ -196,6 +204,7 @@ def _people(config: Mapping[str, Any], axes: Mapping[str, Axis]) -> dict[str, tu
         people = {}
         for group, content in config.items():
             require(Mapping[str, Any], content, f"template file: groups.{group}")
+            require(Mapping[str, str], content.get("forms", {}), f"template file: {group}.forms")
             people_of = content.get("people")
             require(Sequence[_Person], people_of, f"template file: groups.{group}.people")
             flat = [

@@ -22,8 +22,17 @@ from countergen_edit.data.sources.base import SOURCES, Request, Source, as_texts
 from countergen_edit.data.templates import Template, expand, require_same_slots
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.errors import UserError, unknown
+from countergen_edit.typed import require, require_arguments
 
-_SHARED_KEYS = ("source", "name", "split", "groups", "names", "first_names")
+_SHARED: Mapping[str, Any] = {
+    "source": str,
+    "name": str | None,
+    "split": str,
+    "groups": Sequence[str] | None,
+    "names": Mapping[str, str] | None,
+    "first_names": int | None,
+}
+"""Keys that every source has, and what they hold."""
 
 
 def templates(request: Request, *, templates: object, outputs: object) -> CounterfactualSet:
@@ -69,10 +78,11 @@ def load_set(
     source = SOURCES.get(str(source_name))
     needed, optional = _keys(source)
     for key in config:
-        if key not in (*_SHARED_KEYS, *needed, *optional):
+        if key not in (*_SHARED, *needed, *optional):
             raise unknown(
-                f"key of data source {source_name!r}:", key, [*needed, *optional, *_SHARED_KEYS]
+                f"key of data source {source_name!r}:", key, [*needed, *optional, *_SHARED]
             )
+        require(_SHARED.get(key, Any), config[key], f"data source {source_name!r}.{key}")
     for key in needed:
         if config.get(key) is None:
             raise UserError(f"data source {source_name!r} needs {key!r}; this one has {[*config]}")
@@ -90,7 +100,9 @@ def load_set(
     draw = (people or People()) if first is None else People()
     chosen = draw.drawn(axis) if first is None else first_names(axis, first)
     request = Request(chosen, own_split, substitution.groups, substitution, config.get("name"))
-    data = source(request, **{k: v for k, v in config.items() if k not in _SHARED_KEYS})
+    arguments = {k: v for k, v in config.items() if k not in _SHARED}
+    require_arguments(source, arguments, f"data source {source_name!r}")
+    data = source(request, **arguments)
     return draw.thinned(data, axis) if split == "fit" else data
 
 

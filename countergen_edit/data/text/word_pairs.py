@@ -6,17 +6,23 @@ of words for two groups. Refused: name lists of unequal length, rows that fit no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from countergen_edit.data.axis import SPLITS, Axis, Group
 from countergen_edit.errors import UserError, unknown
+from countergen_edit.typed import require
 
 PRONOUN_FORMS = frozenset(["subject", "object", "possessive", "reflexive"])
 """Word forms of an axis that follow the grammar of pronouns, not a plain pair."""
 
-_KEYS = ("columns", "words", "names", "keep")
+_TYPES: Mapping[str, Any] = {
+    "columns": Sequence[str] | None,
+    "words": Sequence[Sequence[Any]] | None,
+    "names": Sequence[Sequence[Any]] | None,
+    "keep": Sequence[str] | None,
+}
 
 
 @dataclass(frozen=True)
@@ -39,8 +45,9 @@ class WordTable:
             UserError: an unknown key or group, or a row whose cells do not match the columns.
         """
         for key in config:
-            if key not in _KEYS:
-                raise unknown("substitution key", key, _KEYS)
+            if key not in _TYPES:
+                raise unknown("substitution key", key, _TYPES)
+            require(_TYPES[key], config[key], f"axis {axis.name!r}: substitution.{key}")
         columns = tuple(config.get("columns") or axis.groups)
         for column in columns:
             if column not in axis.groups:
