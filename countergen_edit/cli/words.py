@@ -16,7 +16,13 @@ import yaml
 from countergen_edit.conf_path import CONFIG_FILES, PROMPT_FILES, conf_dir
 from countergen_edit.errors import UserError
 
-POSITIONAL = {"cid": "prompts[]", "chat": "checkpoint[]", "compare": "runs[]", "report": "run"}
+POSITIONAL = {
+    "cid": "prompts[]",
+    "chat": "checkpoint[]",
+    "compare": "runs[]",
+    "report": "run",
+    "augment": "inputs",
+}
 """Command → the setting that takes the words that set nothing; `[]`: it takes several."""
 SEVERAL = {
     "eraser": "countergen_edit.erasers",
@@ -28,8 +34,9 @@ SEVERAL = {
 PATHS = (
     "run_dir", "run", "save", "csv", "folder", "original", "template_file", "saved_edit", "sheets",
     "directory", "similarity", "masked", "candidates", "base", "train", "validation",
+    "inputs", "request", "reword_request",
 )  # fmt: skip
-"""Settings that hold a path or a name, which stands for itself."""
+"""Settings that hold a path, a name or a text, which stands for itself."""
 MODEL_NAMES = ("model.name", "model.served_name", "model.cache")
 """Settings of a model that hold one."""
 SERVED = ("http://", "https://")
