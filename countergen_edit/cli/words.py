@@ -29,6 +29,7 @@ SEVERAL = {
     "metric": "countergen_edit.metrics",
     "cost": "countergen_edit.metrics",
     "beside": "countergen_edit.beside",
+    "tracker": "countergen_edit.trackers",
 }
 """Group of which several are chosen → entry-point group of names of one's own."""
 PATHS = (
