@@ -42,11 +42,11 @@ class MLflow(Tracker):
         self._run = ""
 
     def begin(self, run: TrackedRun) -> None:
-        for noisy in ("mlflow", "alembic"):
-            logging.getLogger(noisy).setLevel(logging.WARNING)
         from mlflow import MlflowClient
         from mlflow.entities import Param
 
+        for noisy in ("mlflow", "alembic"):  # after the import, which sets levels of its own
+            logging.getLogger(noisy).setLevel(logging.WARNING)
         client = self._client = MlflowClient(tracking_uri=self.uri)
         known = client.get_experiment_by_name(self.experiment)
         experiment = known.experiment_id if known else client.create_experiment(self.experiment)
