@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import EntryPoint
@@ -20,7 +21,8 @@ from countergen_edit.experiments.tracking.base import LONGEST, figures_of
 from countergen_edit.metrics.rows import SCHEMA, Row
 from tests.cli.test_mistakes import fails
 
-MANIFEST = {"schema": SCHEMA, "fingerprint": "f" * 64, "model": "m", "command": ["audit"]}
+FINGERPRINT = "f" * 64
+MANIFEST = {"schema": SCHEMA, "fingerprint": FINGERPRINT, "model": "m", "command": ["audit"]}
 SETTINGS = {"seed": 0, "edit": {"layers": [1, 2]}}
 
 
@@ -80,7 +82,7 @@ def test_a_tracker_hears_settings_then_units_as_they_are_recorded(tmp_path):
     [(_, run)] = heard("begin")
     assert run.settings["edit.layers"] == "[1, 2]"
     assert run.settings["model"] == "m"
-    assert run.fingerprint == MANIFEST["fingerprint"]
+    assert run.fingerprint == FINGERPRINT
     assert logged() == [(0, "a"), (1, "b")]
     assert heard("log")[1][1][1] == {
         "mean_abs_r/b/test/none": 0.1,
@@ -238,7 +240,11 @@ def test_wandb_writes_offline_what_is_sent_later(tmp_path):
     with tracked({"wandb": {"mode": "offline"}}):
         units(RunFolder(tmp_path / "run", SETTINGS, MANIFEST), "a", "b")
     [file] = (tmp_path / "run").rglob("*.wandb")
-    content = file.read_bytes()  # records of protocol buffers, whose texts stand as they are
-    for text in ("mean_abs_r/a/test/none", "mean_abs_r/b/test/none/hi", "edit.layers", "[1, 2]"):
-        assert text.encode() in content
-    assert MANIFEST["fingerprint"][:32].encode() in content
+    # W&B's own process writes on after the run has ended: protocol buffers, texts as they are.
+    texts = ("mean_abs_r/a/test/none", "mean_abs_r/b/test/none/hi", "edit.layers", "[1, 2]")
+    wanted = [text.encode() for text in (*texts, FINGERPRINT[:32])]
+    for _ in range(300):
+        if all(text in file.read_bytes() for text in wanted):
+            return
+        time.sleep(0.1)
+    raise AssertionError(file.read_bytes())
