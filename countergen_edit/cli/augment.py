@@ -67,31 +67,20 @@ def plan_of(config: Mapping[str, Any]) -> tuple[Augmentation, Mapping[str, Any]]
     Raises:
         UserError: there is no file of texts, or a setting is out of range.
     """
-    inputs = config["inputs"]
-    if inputs is None:
-        raise UserError(
-            "there are no texts: give a file, countergen-edit augment FILE.jsonl, whose lines "
-            'are such as {"input": "Her sister wanted to play.", "outputs": [" They ran."]}'
-        )
+    inputs, temperature = config["inputs"], float(config["temperature"])
+    if temperature == 0:
+        raise UserError("temperature=0: rewordings are sampled, which takes one above 0")
     content = config_of("axis", config["axis"])
     axis = Axis.from_config(content)
     substitution = Substitution.from_config(axis, content.get("substitution"), config["groups"])
-    dissimilarity, top_p, temperature = (
-        float(config[key]) for key in ("max_dissimilarity", "top_p", "temperature")
-    )
-    if not (0 <= dissimilarity <= 1 and 0 < top_p <= 1 and temperature > 0):
-        raise UserError(
-            f"max_dissimilarity={dissimilarity:g} must be in [0, 1], top_p={top_p:g} in (0, 1], "
-            f"temperature={temperature:g} above 0"
-        )
     plan = Augmentation(
         inputs=read_inputs(inputs),
         name=Path(inputs).stem,
-        conditions=Conditions(substitution, dissimilarity, config["compared"]),
+        conditions=Conditions(substitution, float(config["max_dissimilarity"]), config["compared"]),
         request=config["request"],
         rewordings=integer("rewordings", config["rewordings"]),
         reword_request=config["reword_request"],
-        top_p=top_p,
+        top_p=float(config["top_p"]),
         temperature=temperature,
         batch_size=integer("batch_size", config["batch_size"]),
         seed=integer("seed", config["seed"]),

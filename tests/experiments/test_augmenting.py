@@ -229,13 +229,20 @@ MISTAKES = {
     ),
     "request with a brace": (["texts.jsonl", "request=Change {text"], "it needs {change}, {text}"),
     "rewordings of nobody": (["texts.jsonl", "rewordings=2"], "rewordings=2 are asked of a model"),
-    "rewordings below none": (["texts.jsonl", "rewordings=-1"], "rewordings=-1: at least 0"),
+    "rewordings below none": (
+        ["texts.jsonl", "rewordings=-1"],
+        "rewordings=-1: write a whole number from 0",
+    ),
     "no batch": (["texts.jsonl", "batch_size=0"], "batch_size=0: at least 1"),
     "several batches": (
         ["texts.jsonl", "batch_size=[1,2]"],
         "batch_size=[1, 2]: write a whole number",
     ),
-    "dissimilarity": (["texts.jsonl", "max_dissimilarity=2"], "must be in [0, 1]"),
+    "dissimilarity": (
+        ["texts.jsonl", "max_dissimilarity=2"],
+        "max_dissimilarity=2: write a number from 0 and up to 1",
+    ),
+    "temperature": (["texts.jsonl", "temperature=0"], "which takes one above 0"),
     "unit": (["texts.jsonl", "compared=wrods"], "did you mean 'words'"),
     "group": (["texts.jsonl", "groups=[female,mal]"], "did you mean 'male'"),
     "several models": (["texts.jsonl", "model=[testbed,gpt2]"], "augment takes one model"),

@@ -28,12 +28,18 @@ class Input:
     """What is said, however worded, where the file tells rewordings of each other."""
 
 
-def read_inputs(path: str) -> tuple[Input, ...]:
+def read_inputs(path: str | None) -> tuple[Input, ...]:
     """The texts of a file.
 
     Raises:
-        UserError: it cannot be read, or a line holds something else; the message names it.
+        UserError: none is named, it cannot be read, or a line holds something else; the message
+            names it.
     """
+    if path is None:
+        raise UserError(
+            "there are no texts: give a file, countergen-edit augment FILE.jsonl, whose lines "
+            'are such as {"input": "Her sister wanted to play.", "outputs": [" They ran."]}'
+        )
     readers = dict(zip(PROMPT_FILES, (_of_json, _of_table), strict=True))
     kind = Path(path).suffix
     if kind not in readers:
