@@ -53,12 +53,10 @@ def run(config: Mapping[str, Any]) -> None:
     path = Path(config["run_dir"] or Path("runs") / "augment" / label)
     Prepared(path, content, manifest, lambda: model, plan.run).run()
     pairs = path / PAIRS
-    show(
-        open_run(path),
-        f"Pairs: {pairs}",
-        f"Left out: {path / REFUSED}",
-        f"A model's bias on them: countergen-edit audit eraser=none data={pairs}",
-    )
+    lines = [f"Pairs: {pairs}", f"Left out: {path / REFUSED}"]
+    if pairs.stat().st_size:
+        lines.append(f"A model's bias on them: countergen-edit audit eraser=none data={pairs}")
+    show(open_run(path), *lines)
 
 
 def plan_of(config: Mapping[str, Any]) -> tuple[Augmentation, Mapping[str, Any]]:
