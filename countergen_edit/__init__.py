@@ -58,6 +58,7 @@ _WHERE = {
     "Asking": "countergen_edit.experiments.beside.asking",
     "Steering": "countergen_edit.experiments.beside.steering",
     "RandomMap": "countergen_edit.experiments.beside.random_map",
+    **dict.fromkeys(("Tracker", "tracked"), "countergen_edit.experiments.tracking"),
     "UserError": "countergen_edit.errors",
 }
 """Public name → the module that has it."""

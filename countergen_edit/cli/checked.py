@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit.conf_path import config_of
+from countergen_edit.data.sources.inputs import read_inputs
 from countergen_edit.data.task import Task
 from countergen_edit.errors import UserError
 from countergen_edit.locating import located_here
@@ -56,6 +57,8 @@ def require_at_hand(config: Mapping[str, Any]) -> None:
         config_of("perturbation", config["perturbation"])
     if config.get("template_file"):
         yaml_mapping(config["template_file"])
+    if "inputs" in config:
+        read_inputs(config["inputs"])
     if "data" in config:
         require_task(config)
 

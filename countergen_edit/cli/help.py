@@ -21,7 +21,7 @@ import yaml
 
 from countergen_edit.conf_path import conf_dir
 
-NAMED_IN_FILE = ("eraser", "metric", "cost", "beside")
+NAMED_IN_FILE = ("eraser", "metric", "cost", "beside", "tracker")
 """Groups whose files hold their settings under a name."""
 COLUMN = 34
 LONGEST = 40

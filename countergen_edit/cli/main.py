@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -19,6 +20,7 @@ from countergen_edit.cli.opening import opening
 from countergen_edit.cli.words import overrides_of
 from countergen_edit.conf_path import conf_dir
 from countergen_edit.errors import UserError, unknown
+from countergen_edit.typed import require
 
 COMMANDS = {
     "audit": "measure the bias, project it out, and show before against after",
@@ -27,6 +29,7 @@ COMMANDS = {
     "debias": "find the edit that fits your budgets, audit it, and save the edited model",
     "cid": "continue each of two prompts with what is unlikely after the other",
     "classifiers": "measure a bias with templates and with their rewordings: does it hold?",
+    "augment": "make counterfactual pairs of texts, by word lists or by an instruct model",
     "finetune": "make a classifier of an encoder and labelled texts, to be measured by classifiers",
     "sweep": "try every layer, eraser, rank and site, and show what each removes and costs",
     "report": "show a run as one page, and its figures and tables as files for papers",
@@ -115,7 +118,8 @@ def run(command: str, words: Sequence[str]) -> None:
         try:
             # Again: of the jobs of --multirun only some were composed before.
             require_settings(plain, own_settings(command))  # type: ignore[arg-type]
-            return job(plain)  # type: ignore[arg-type]
+            with following(plain):  # type: ignore[arg-type]
+                return job(plain)  # type: ignore[arg-type]
         except UserError as error:
             # Hydra would print its own trace; leaving through SystemExit keeps the one line.
             raise SystemExit(report(error)) from error
@@ -137,7 +141,7 @@ def run_several(command: str, words: Sequence[str], models: Sequence[str]) -> No
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
-    configs: dict[str, Mapping[str, Any]] = {}
+    configs: dict[str, dict[str, Any]] = {}
     for model in models:
         overrides = overrides_of(command, several.words_for(words, model))
         check_composes(command, overrides)
@@ -148,9 +152,30 @@ def run_several(command: str, words: Sequence[str], models: Sequence[str]) -> No
     before = sys.argv
     sys.argv = [f"countergen-edit {command}", *words]  # as they were given, for manifests
     try:
-        several.run(command, configs)
+        with following(*configs.values()):
+            several.run(command, configs)
     finally:
         sys.argv = before
+
+
+def following(*configs: dict[str, Any]) -> AbstractContextManager[None]:
+    """Trackers that follow what is run; taken out of the settings, since no row depends on them.
+
+    Args:
+        configs: the settings of each run, which name the same trackers.
+
+    Raises:
+        UserError: a tracker cannot be made.
+    """
+    chosen: Any = None
+    for config in configs:
+        chosen = config.pop("tracker", None)
+    if not chosen:
+        return nullcontext()
+    from countergen_edit.experiments.tracking import tracked
+
+    require(Mapping[str, Mapping[str, Any] | None], chosen, "tracker")
+    return tracked(chosen)
 
 
 def check_composes(command: str, overrides: Sequence[str]) -> None:

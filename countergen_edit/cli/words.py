@@ -16,20 +16,28 @@ import yaml
 from countergen_edit.conf_path import CONFIG_FILES, PROMPT_FILES, conf_dir
 from countergen_edit.errors import UserError
 
-POSITIONAL = {"cid": "prompts[]", "chat": "checkpoint[]", "compare": "runs[]", "report": "run"}
+POSITIONAL = {
+    "cid": "prompts[]",
+    "chat": "checkpoint[]",
+    "compare": "runs[]",
+    "report": "run",
+    "augment": "inputs",
+}
 """Command → the setting that takes the words that set nothing; `[]`: it takes several."""
 SEVERAL = {
     "eraser": "countergen_edit.erasers",
     "metric": "countergen_edit.metrics",
     "cost": "countergen_edit.metrics",
     "beside": "countergen_edit.beside",
+    "tracker": "countergen_edit.trackers",
 }
 """Group of which several are chosen → entry-point group of names of one's own."""
 PATHS = (
     "run_dir", "run", "save", "csv", "folder", "original", "template_file", "saved_edit", "sheets",
     "directory", "similarity", "masked", "candidates", "base", "train", "validation",
+    "inputs", "request", "reword_request",
 )  # fmt: skip
-"""Settings that hold a path or a name, which stands for itself."""
+"""Settings that hold a path, a name or a text, which stands for itself."""
 MODEL_NAMES = ("model.name", "model.served_name", "model.cache")
 """Settings of a model that hold one."""
 SERVED = ("http://", "https://")

@@ -19,6 +19,7 @@ import yaml
 
 from countergen_edit.edits import EditRecord, NamedEdit, read_record
 from countergen_edit.errors import UserError
+from countergen_edit.experiments.tracking.following import followers
 from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.reading import json_mapping, json_records
 from countergen_edit.typed import require
@@ -72,6 +73,7 @@ class RunFolder:
             self._open(config, manifest)
         except OSError as error:
             raise UserError(f"cannot write the run folder {path}: {error.strerror}") from error
+        self._followers = followers(path, config, manifest, self.rows)
 
     def _open(self, config: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
         path, known = self.path, self.path / MANIFEST
@@ -129,6 +131,8 @@ class RunFolder:
                 os.truncate(self._results, before)
             raise
         self._units[unit] = end
+        for follower in self._followers:
+            follower.tell(unit, rows)
 
     def rows(self) -> list[Row]:
         """All rows of the run so far, in the order in which they were recorded."""

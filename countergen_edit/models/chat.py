@@ -7,6 +7,8 @@ cannot take one message of a user.
 
 from __future__ import annotations
 
+from functools import singledispatch
+
 from countergen_edit.errors import UserError
 from countergen_edit.models.language_model import LanguageModel
 
@@ -32,3 +34,19 @@ def before_reply(lm: LanguageModel, message: str) -> str:
         why = " ".join(str(error).split())
         raise UserError(f"the chat template of {lm.name} takes no user's message: {why}") from error
     return str(text)
+
+
+@singledispatch
+def instructed(lm: LanguageModel, message: str) -> str:
+    """What a model continues with its reply to a message, to be given to `generate`.
+
+    Where it has no chat template that is the message alone; a server's completions have none.
+
+    Raises:
+        UserError: the template refuses it.
+    """
+    if not has_chat_template(lm):
+        return message
+    text = before_reply(lm, message)
+    # A template may write BOS itself, which the tokenizer then writes again.
+    return text.removeprefix(lm.tokenizer.bos_token) if lm.adds_bos else text

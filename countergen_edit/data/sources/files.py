@@ -43,7 +43,7 @@ def jsonl(request: Request, *, path: str) -> CounterfactualSet:
 def json_samples(rows: Iterable[tuple[str, dict[str, Any]]], request: Request) -> Iterator[Sample]:
     """The samples of JSON objects, each of which comes with its place, for messages."""
     for where, row in rows:
-        _require(row, ("input", "outputs"), where, optional=("variations", "content"))
+        require_keys(row, ("input", "outputs"), where, optional=("variations", "content"))
         text = as_text(row["input"], "input", where)
         outputs = as_texts(row["outputs"], "outputs", where)
         texts = _variations(row.get("variations"), request.groups, where)
@@ -74,7 +74,7 @@ def table_samples(
     present = dict.fromkeys(columns)
     paired = any(group in columns for group in request.groups)
     texts_in = request.groups if paired else ("input",)
-    _require(present, (*texts_in, "output"), where, optional=("input",))
+    require_keys(present, (*texts_in, "output"), where, optional=("input",))
     for place, row in rows:
         cells = {c: as_text(row.get(c), c, place) for c in (*texts_in, "output")}
         outputs = (cells["output"],)
@@ -97,7 +97,7 @@ def _variations(value: Any, groups: tuple[str, str], where: str) -> dict[str, li
     for variation in value if isinstance(value, list) else [value]:
         if not isinstance(variation, Mapping):
             raise UserError(f"{where}a variation holds 'text' and 'categories', not {variation!r}")
-        _require(variation, ("text", "categories"), where)
+        require_keys(variation, ("text", "categories"), where)
         text = as_text(variation["text"], "text", where)
         names = variation["categories"]
         own = as_texts(names, "categories", where)
@@ -113,9 +113,14 @@ def _variations(value: Any, groups: tuple[str, str], where: str) -> dict[str, li
     return texts
 
 
-def _require(
+def require_keys(
     row: Mapping[str, Any], needed: Sequence[str], where: str, optional: Sequence[str] = ()
 ) -> None:
+    """Refuse a row that lacks a key or has one that is nearly one of those it may have.
+
+    Raises:
+        UserError: with the nearest key; the message begins with `where`.
+    """
     for key in needed:
         if key not in row:
             near = difflib.get_close_matches(key, row, n=1, cutoff=0.0)

@@ -91,6 +91,17 @@ class RulePerturber:
         return subject if subject != other and subject in PRONOUNS else None
 
 
+def answer(text: str) -> str:
+    """A language model's answer without what it puts around a text.
+
+    >>> answer('\\n"Jane left."\\n')
+    'Jane left.'
+    """
+    text = text.strip().removeprefix("Output:").strip()
+    wrapped = len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1]
+    return text[1:-1] if wrapped else text
+
+
 def word_list(text: str) -> list[str]:
     """The words of a text in their order, in small letters."""
     return _WORD.findall(text.lower())

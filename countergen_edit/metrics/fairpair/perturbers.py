@@ -20,7 +20,7 @@ from inspect import signature
 from typing import Any
 
 from countergen_edit.data.common_sents import PairedPrompt
-from countergen_edit.data.text.perturbation import Perturber, RulePerturber
+from countergen_edit.data.text.perturbation import Perturber, RulePerturber, answer
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.errors import UserError
 from countergen_edit.registry import KIND, Registry
@@ -217,9 +217,10 @@ class LocalPerturber:
             UserError: the model cannot be loaded, or its context is too small.
         """
         from countergen_edit.models import encode, generate
+        from countergen_edit.models.chat import instructed
 
         lm = self._model
-        requests = [self._chat(request(text, prompt, self.groups)) for text in texts]
+        requests = [instructed(lm, request(text, prompt, self.groups)) for text in texts]
         longest = max((len(e.ids) for e in encode(lm, list(texts))), default=1)
         written = generate(
             lm,
@@ -228,16 +229,6 @@ class LocalPerturber:
             batch_size=self.batch_size,
         )
         return [answer(text) for text in written]
-
-    def _chat(self, content: str) -> str:
-        tokenizer = self._model.tokenizer
-        if not getattr(tokenizer, "chat_template", None):
-            return content
-        text: str = tokenizer.apply_chat_template(
-            [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
-        )
-        bos = tokenizer.bos_token  # the tokenizer adds it again
-        return text.removeprefix(bos) if bos else text
 
 
 def _require_client() -> None:
@@ -260,14 +251,3 @@ def request(text: str, prompt: PairedPrompt, groups: tuple[str, str]) -> str:
         target_name=prompt.target_name or groups[1],
         text=text,
     )
-
-
-def answer(text: str) -> str:
-    """A language model's answer without what it puts around a text.
-
-    >>> answer('\\n"Jane left."\\n')
-    'Jane left.'
-    """
-    text = text.strip().removeprefix("Output:").strip()
-    wrapped = len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1]
-    return text[1:-1] if wrapped else text

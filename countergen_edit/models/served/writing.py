@@ -17,6 +17,7 @@ from jaxtyping import Float64
 
 from countergen_edit.errors import UserError
 from countergen_edit.models.asked import Asked
+from countergen_edit.models.chat import instructed
 from countergen_edit.models.contrastive import (
     SENTENCE_ENDS,
     TOP_K,
@@ -71,6 +72,11 @@ def _continuation_log_probs(
             )
         values.append(float(np.sum(known)))
     return np.array(values, dtype=np.float64)
+
+
+@instructed.register(ServedModel)
+def _instructed(lm: ServedModel, message: str) -> str:
+    return message
 
 
 @generate.register(ServedModel)

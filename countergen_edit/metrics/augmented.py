@@ -1,0 +1,123 @@
+"""What came of augmentation: how many texts became counterfactual pairs, and why others did not.
+
+Comes in: texts with what was made of them. Goes out: rows, and of rows a table, examples and a
+sentence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from statsmodels.stats.proportion import proportion_confint
+
+from countergen_edit.data.augmentation import Case, Rewording
+from countergen_edit.data.text.substitution import Substitution
+from countergen_edit.edits import NamedEdit
+from countergen_edit.metrics.base import MeasuredSplit, Metric
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.blocks import Cell, Number, Section, Table
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
+
+PAIRED, TURNED, REWORDED = "augmented", "augmented_turned", "augmented_rewordings"
+WORDS = {PAIRED: "texts", TURNED: "turned to {to}", REWORDED: "rewordings"}
+"""Rows, and what each is a share of: texts that became pairs, texts that were turned into a group's
+where they had to be, rewordings that were kept."""
+EXAMPLES = 5
+"""Pairs that a report quotes."""
+
+
+def augmented_rows(
+    name: str,
+    cases: Sequence[Case],
+    rewordings: Sequence[Rewording],
+    substitution: Substitution,
+    seed: int,
+) -> list[Row]:
+    """Shares with Wilson's 95 % interval, and how many were left out for which reason.
+
+    Args:
+        name: of the texts.
+        cases: every text, kept rewordings among them.
+        rewordings: every one that was asked for.
+        substitution: between the two groups.
+        seed: the run's seed.
+    """
+    a, b = substitution.groups
+    about = {"dataset": name, "axis": substitution.axis.name, "group_a": a, "group_b": b}
+    pairs = [case.variations((a, b)) for case in cases if not case.reason]
+    quoted = [[pair[a], pair[b]] for pair in pairs[:EXAMPLES]]
+    columns: dict[str, Any] = {**about, "seed": seed}
+    rows = [_share(PAIRED, [c.reason for c in cases], {"examples": quoted}, **columns)]
+    attempts = {a.change: a for case in cases for a in case.attempts}.values()
+    for group in (a, b):
+        reasons = [each.reason for each in attempts if each.change.target == group]
+        if reasons:
+            rows.append(_share(TURNED, reasons, facets={"to": group}, **columns))
+    if rewordings:
+        rows.append(_share(REWORDED, [r.reason for r in rewordings], **columns))
+    return rows
+
+
+def _share(
+    metric: str, reasons: Sequence[str | None], detail: dict[str, Any] | None = None, **columns: Any
+) -> Row:
+    kept, of = reasons.count(None), len(reasons)
+    lo, hi = proportion_confint(kept, of, method="wilson")
+    counted = Counter(reason for reason in reasons if reason)
+    detail = {"kept": kept, "refused": dict(sorted(counted.items())), **(detail or {})}
+    return Row(metric, kept / of, lo=float(lo), hi=float(hi), n=of, detail=detail, **columns)
+
+
+class Augmented(Metric):
+    """Shows an augmentation; there is nothing that it measures of a model."""
+
+    def rows(
+        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+    ) -> list[Row]:
+        """None: texts are counted where pairs are made."""
+        return []
+
+    @classmethod
+    def sections(cls, results: Results) -> list[Section]:
+        """How many passed, why others did not, and a few of the pairs."""
+        rows = [row for metric in WORDS for row in results.of(metric, "")]
+        if not rows:
+            return []
+        counts = Table(
+            "augmentation",
+            "What was kept",
+            ("of", "number", "kept", "share", "left out"),
+            tuple(_line(row) for row in rows),
+            brief=True,
+        )
+        pairs = tuple((str(a), str(b)) for a, b in rows[0].detail["examples"])
+        columns = (rows[0].group_a, rows[0].group_b)
+        examples = [Table("augmented_pairs", "The first pairs", columns, pairs)] if pairs else []
+        return [Section("augmentation", "Augmentation", (counts, *examples))]
+
+    @classmethod
+    def sentences(cls, results: Results) -> list[str]:
+        """How many pairs there are."""
+        return [
+            f"{row.detail['kept']} of {row.n} texts became pairs of {row.group_a} and "
+            f"{row.group_b}."
+            for row in results.of(PAIRED, "")
+        ]
+
+
+def said_of(row: Row) -> str:
+    """What a row is a share of."""
+    return WORDS[row.metric].format_map(row.facets)
+
+
+def reasons_of(row: Row) -> str:
+    """Why others were left out, and how many."""
+    return ", ".join(f"{reason} {count}" for reason, count in row.detail["refused"].items())
+
+
+def _line(row: Row) -> tuple[Cell, ...]:
+    kept = str(row.detail["kept"])
+    return said_of(row), str(row.n), kept, Number.of(row, percent=True), reasons_of(row)
