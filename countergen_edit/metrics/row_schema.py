@@ -21,6 +21,9 @@ from countergen_edit.errors import UserError
 from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
 from countergen_edit.writing import whole
 
+KEPT = ("type", "anyOf", "items", "additionalProperties")
+"""What of pydantic's schema of a column says which values it takes."""
+
 
 def row_schema() -> dict[str, Any]:
     """The JSON Schema of one line of `results.jsonl`: every column stands in every row."""
@@ -38,7 +41,7 @@ def row_schema() -> dict[str, Any]:
         "required": [*COLUMNS],
         "properties": {
             name: {"description": meanings[name]}
-            | {k: v for k, v in columns[name].items() if k not in ("title", "default")}
+            | {k: v for k, v in columns[name].items() if k in KEPT and v is not True}
             for name in COLUMNS
         },
     }
