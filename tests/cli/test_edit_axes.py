@@ -31,6 +31,9 @@ def of_axis(axis: str) -> list[str]:
     return [f"axis={axis}", f"data={data}", *DATA[axis], *keep, "texts=testbed"]
 
 
+pytestmark = pytest.mark.slow  # every test needs what the fixture makes
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Both axes in one go, and one after the other."""
@@ -48,7 +51,6 @@ def checkpoint(place: Path, name: str) -> Checkpoint:
     return open_checkpoint(place / name)
 
 
-@pytest.mark.slow
 def test_the_folder_tells_each_edit_with_its_axis(place: Path) -> None:
     for name in ("both", "added"):
         edits = edits_of(checkpoint(place, name).record)
@@ -61,7 +63,6 @@ def test_the_folder_tells_each_edit_with_its_axis(place: Path) -> None:
             assert f"## Bias, before and after: {axis}" in card.text
 
 
-@pytest.mark.slow
 def test_one_after_the_other_is_the_same_as_both_in_one_go(place: Path) -> None:
     both, added = checkpoint(place, "both"), checkpoint(place, "added")
     assert both.record["id"] == added.record["id"]
@@ -76,7 +77,6 @@ def rows_under(path: Path, edit: str) -> dict[tuple[object, ...], Row]:
     return {(*r.key[:-2],): r for r in rows if (r.edit, r.split) == (edit, "test")}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("axis", AXES)
 def test_an_audit_of_the_checkpoint_measures_what_the_run_did(axis: str, place: Path) -> None:
     """From the saved folder, each axis by itself, nothing fitted: the figures of the card."""
@@ -94,7 +94,6 @@ def test_an_audit_of_the_checkpoint_measures_what_the_run_did(axis: str, place: 
     assert own[effect].value != pytest.approx(before[effect].value, abs=0.01)
 
 
-@pytest.mark.slow
 def test_the_run_that_added_an_edit_measured_both_axes_and_saves_again(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,7 +139,6 @@ def test_mistakes_are_said_in_one_line_before_any_work(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
 def test_to_what_carries_an_edit_debias_says_how_one_is_added(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
