@@ -13,10 +13,16 @@ import sys
 import tempfile
 from pathlib import Path
 
+TRAITS = "[{source: testbed, family: traits}]"
+SMALL = (
+    *(f"data.{split}={TRAITS}" for split in ("fit", "validation", "test")),
+    "names={fit: 8, validation: 4, test: 4, agreement: 2}",
+    "edit.layers=[4]",
+)
 COMMANDS = (
     ("--version",),
     ("audit", "--help"),
-    ("audit", "eraser=leace", "edit.layers=[4]", "metric=r", "run_dir=run"),
+    ("audit", "eraser=leace", "metric=r", *SMALL, "run_dir=run"),
     ("audit", "axis=nationality", "data=nationality", "texts=natural", "--cfg", "job"),
     ("report", "run", "tables=csv", "figures=svg"),
 )
