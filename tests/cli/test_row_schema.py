@@ -36,7 +36,8 @@ AUDIT = [
     "metric.cid.strengths=[0,10]",
     "metric.cid.max_new_tokens=4",
 ]
-CLASSIFIERS = ["classifiers", "task=sentiment", "task.most.emotion=2"]
+RUNS = {"edits": AUDIT, "classifiers": ["classifiers", "task=sentiment", "task.most.emotion=2"]}
+"""Small runs that have rows of every metric between them."""
 
 
 def published() -> dict[str, Any]:
@@ -71,9 +72,9 @@ def test_the_schema_is_one_and_says_what_every_column_means() -> None:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     place = tmp_path_factory.mktemp("every_metric")
-    for words in (AUDIT, CLASSIFIERS):
-        assert main([*words, f"run_dir={place / words[0]}"]) == 0
-    return [place / words[0] for words in (AUDIT, CLASSIFIERS)]
+    for name, words in RUNS.items():
+        assert main([*words, f"run_dir={place / name}"]) == 0
+    return [place / name for name in RUNS]
 
 
 def lines(runs: list[Path]) -> Iterator[dict[str, Any]]:
