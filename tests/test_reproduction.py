@@ -99,6 +99,7 @@ ENTRY = {
 }
 
 
+@pytest.mark.slow
 def test_what_is_run_is_recorded_shown_and_not_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +124,7 @@ def test_what_is_run_is_recorded_shown_and_not_run_again(
     assert (folder / "results.jsonl").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_command_that_fails_and_a_figure_without_rows_are_said(tmp_path: Path) -> None:
     failing = entries.entry_of("tiny", ENTRY | {"command": "cid action=adit"})
     with pytest.raises(UserError, match=r"action=adit .*ended with 2"):

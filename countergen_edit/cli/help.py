@@ -279,4 +279,12 @@ def _entry(left: str, right: str) -> list[str]:
 
 def _wrapped(text: str, indent: str) -> Sequence[str]:
     width = max(60, min(110, shutil.get_terminal_size((100, 24)).columns))
-    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent)
+    # A word stays whole: it may be a flag or a value to be copied.
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )

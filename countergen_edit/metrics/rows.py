@@ -25,33 +25,47 @@ class Row:
     """One line of `results.jsonl`."""
 
     metric: str
+    """What was measured."""
     value: float | None
     """None where the metric is undefined; `detail` then says why."""
     task: str = ""
     """The task that the row belongs to, by which a run of several is parted."""
     dataset: str = ""
+    """The set of prompts, texts or contexts that it was measured on."""
     axis: str = ""
+    """What the groups differ in, such as `gender`."""
     group_a: str = ""
+    """The group that the row is about, or the first of two."""
     group_b: str = ""
+    """The second group; empty where the row is about one or about none."""
     facets: dict[str, str | float] = field(default_factory=dict)
     """What else tells rows of one metric and set apart: `phi`, `lambda`, `wording`, `template`."""
     edit: str = UNEDITED
     """Id of the edit, which the run keeps under `edits/`."""
     eraser: str = ""
+    """The name of the eraser that made the edit; empty without one."""
     site: str = ""
+    """Where in a block the edit acts: `resid_post`, `attn_out`, `mlp_out`, `embed`."""
     layers: tuple[int, ...] = ()
+    """The blocks in which it acts, counted from 0."""
     rank: int = 0
+    """The dimensions that it takes out at each of them."""
     baseline: bool = False
     """Whether the edit is a control, which others are held against and no choice may fall on."""
     split: str = ""
+    """The data that were measured: `validation`, `test`, or `screening`."""
     lo: float | None = None
+    """Lower end of the 95 % interval; None where there is none."""
     hi: float | None = None
-    """Ends of the 95 % interval."""
+    """Upper end of the 95 % interval."""
     n: int = 0
+    """How many prompts, texts or pairs the value is over."""
     unit: str = ""
     """The unit of work that made the row, by which a run resumes."""
     seed: int = 0
+    """The run's seed."""
     detail: dict[str, Any] = field(default_factory=dict)
+    """What else the metric says of the value: its unit, tests, counts, reasons, single figures."""
 
     @property
     def key(self) -> tuple[object, ...]:

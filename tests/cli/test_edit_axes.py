@@ -31,6 +31,9 @@ def of_axis(axis: str) -> list[str]:
     return [f"axis={axis}", f"data={data}", *DATA[axis], *keep, "texts=testbed"]
 
 
+pytestmark = pytest.mark.slow  # every test needs what the fixture makes
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Both axes in one go, and one after the other."""

@@ -46,8 +46,12 @@ def test_every_setting_of_every_file_is_explained(path: Path) -> None:
     assert not dumb, f"{path.name} says nothing of {dumb}"
 
 
+@pytest.mark.parametrize("columns", ["60", "80", "110"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_shows_every_setting_with_the_default_that_is_composed(command: str) -> None:
+def test_help_shows_every_setting_with_the_default_that_is_composed(
+    command: str, columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
     text = page(command)
     config = OmegaConf.create(composed(command))
     shown = settings_of(command)

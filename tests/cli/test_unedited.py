@@ -62,6 +62,7 @@ def said_of(run: Run) -> list[str]:
     return texts
 
 
+@pytest.mark.slow
 def test_a_t5_is_measured_from_the_command_line(
     t5: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

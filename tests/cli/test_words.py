@@ -20,6 +20,7 @@ def composed(command: str, *words: str) -> Any:
     return OmegaConf.to_container(config, resolve=True)
 
 
+@pytest.mark.slow
 @given(st.text(st.characters(exclude_categories=("C",)), min_size=1))
 def test_a_prompt_is_taken_literally(text: str) -> None:
     prompt = f"Jane {text}"  # a word that sets something is a setting, whatever it says

@@ -40,6 +40,7 @@ def names(sets: Any) -> list[str]:
     return [data.name for data in sets]
 
 
+@pytest.mark.slow
 @given(st.permutations(ROLES), st.permutations([LEADS, RAN, MET]))
 def test_every_set_goes_where_its_role_says(roles: list[str], sets: list[dict[str, Any]]) -> None:
     made = task(*({**data, "role": role} for data, role in zip(sets, roles, strict=True)))

@@ -130,6 +130,7 @@ def test_rlace_with_a_closed_form_is_the_mean_difference_and_says_so(c):
     assert not RLACE(rank=c - 1, solver="minimax").fit(X, z).remark_
 
 
+@pytest.mark.slow
 def test_rlace_below_c_minus_1_beats_every_random_and_every_single_class_direction():
     X, z = concept(n=120, d=5, c=4, seed=3)
     game = RLACE(rank=1, solver="minimax", penalty=1e-4).fit(X, z)

@@ -157,6 +157,7 @@ def test_the_chosen_layer_is_that_of_the_rule_on_validation(rows: list[Row]) -> 
     assert "agreement" in choice.detail["over"]
 
 
+@pytest.mark.slow
 def test_with_wide_budgets_the_layer_that_removes_most_is_chosen(
     testbed: LanguageModel, tmp_path: Path
 ) -> None:
@@ -168,6 +169,7 @@ def test_with_wide_budgets_the_layer_that_removes_most_is_chosen(
     assert choice.detail["affordable"]
 
 
+@pytest.mark.slow
 def test_many_layers_are_screened_and_only_the_chosen_edit_is_certified(
     testbed: LanguageModel, tmp_path: Path
 ) -> None:
@@ -187,6 +189,7 @@ def test_every_row_with_an_interval_lies_in_it(rows: list[Row]) -> None:
             assert row.lo - 1e-9 <= row.value <= row.hi + 1e-9, row
 
 
+@pytest.mark.slow
 def test_a_killed_audit_continues_to_the_rows_of_an_undisturbed_one(
     testbed: LanguageModel, tmp_path: Path, rows: list[Row]
 ) -> None:
@@ -234,6 +237,7 @@ def test_every_edit_of_the_rows_is_kept_and_gives_the_figures_it_has(
     assert measured == pytest.approx(again, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_same_eraser_twice_with_different_settings_is_two(
     testbed: LanguageModel, tmp_path: Path
 ) -> None:
@@ -259,6 +263,7 @@ def test_the_model_is_itself_again_afterwards(testbed: LanguageModel, rows: list
     assert not any(handles for handles in testbed.bridge.list_hooks().values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_audit_runs_to_the_end_on_any_family(family: str, tmp_path: Path) -> None:
     model = load(tiny_model_dir(family, tmp_path / family))
@@ -266,6 +271,7 @@ def test_the_audit_runs_to_the_end_on_any_family(family: str, tmp_path: Path) ->
     assert {r.eraser for r in run(model, plan, tmp_path / "run")} == {"", "inlp", "random"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("site", "layers"), [("embed", None), ("mlp_out", (0, 1))])
 def test_the_audit_edits_at_any_site_and_several_layers(
     site: str, layers: tuple[int, ...] | None, tmp_path: Path

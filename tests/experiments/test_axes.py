@@ -85,6 +85,7 @@ def test_the_second_erasure_is_leace_fitted_by_hand_on_what_the_first_leaves(
             np.testing.assert_allclose(own, theirs, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_under_the_edit_of_both_neither_axis_has_a_difference_of_means(
     testbed: LanguageModel, finished: Run
 ) -> None:
@@ -139,6 +140,7 @@ def test_each_axis_keeps_the_grammar_of_the_other() -> None:
     assert not measured & {*other.names}
 
 
+@pytest.mark.slow
 def test_preserving_nationality_leaves_the_grammar_of_gender_where_it_was(
     testbed: LanguageModel, tmp_path: Path
 ) -> None:

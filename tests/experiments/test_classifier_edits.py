@@ -142,6 +142,7 @@ def test_an_orthogonal_erasure_of_the_target_leaves_traits_to_neither(tmp_path: 
     assert {r.value for r in of(rows, "b_associations")} != {50.0}
 
 
+@pytest.mark.slow
 def test_inference_and_identity_terms_are_edited_too(tmp_path: Path) -> None:
     own = bank("nli", subject=6, object=3)
     rows = audited("nli", own, tmp_path / "nli", EVERYWHERE, "leace")

@@ -187,6 +187,7 @@ def test_a_gate_fitted_in_turn_is_read_under_what_stands_before_it(
     assert [row.value for row in told] != [row.value for row in alone]
 
 
+@pytest.mark.slow
 def test_an_audit_says_where_its_gate_opened(testbed: LanguageModel, tmp_path: Path) -> None:
     plan = make_plan(erasers={"gated": make_eraser("gated", start="leace")}, layers=(4,))
     plan = replace(plan, task=planted_task())

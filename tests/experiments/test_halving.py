@@ -112,6 +112,7 @@ def make_task() -> Task:
     )
 
 
+@pytest.mark.slow
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 3))
 def test_few_names_and_texts_are_among_more_of_them(a: int, b: int, seed: int) -> None:
     task = make_task()
@@ -161,6 +162,7 @@ def chosen(rows: Sequence[Row]) -> Row:
     return row
 
 
+@pytest.mark.slow
 def test_halving_finds_an_edit_as_good_as_the_full_search(halved: Path, full: list[Row]) -> None:
     rows = RunFolder(halved, {}, IDENTITY).rows()
     ours, best = chosen(rows), chosen(full)
@@ -169,6 +171,7 @@ def test_halving_finds_an_edit_as_good_as_the_full_search(halved: Path, full: li
     assert ours.value >= best.lo
 
 
+@pytest.mark.slow
 def test_halving_measures_fewer_edits_in_full(halved: Path, full: list[Row]) -> None:
     def measured(rows: Sequence[Row], split: str) -> set[str]:
         return {r.edit for r in rows if r.metric == "bias_removed" and r.split == split}
@@ -180,6 +183,7 @@ def test_halving_measures_fewer_edits_in_full(halved: Path, full: list[Row]) -> 
     assert not measured(full, SCREENING)
 
 
+@pytest.mark.slow
 def test_rows_of_every_rung_are_told_apart(halved: Path) -> None:
     rows = RunFolder(halved, {}, IDENTITY).rows()
     assert len({row.key for row in rows}) == len(rows)
@@ -187,6 +191,7 @@ def test_rows_of_every_rung_are_told_apart(halved: Path) -> None:
     assert {row.facets["rung"] for row in screened} == {1.0, 2.0}
 
 
+@pytest.mark.slow
 def test_what_stays_is_the_same_as_by_all_that_was_recorded(
     testbed: LanguageModel, halved: Path, tmp_path: Path
 ) -> None:
@@ -201,6 +206,7 @@ def test_what_stays_is_the_same_as_by_all_that_was_recorded(
     assert (path / RESULTS).read_bytes() == (halved / RESULTS).read_bytes()
 
 
+@pytest.mark.slow
 def test_few_layers_are_all_measured_in_full(
     testbed: LanguageModel, full: list[Row], tmp_path: Path
 ) -> None:

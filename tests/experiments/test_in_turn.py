@@ -124,6 +124,7 @@ def records_of(path: Path) -> dict[str, str]:
     return {edit: (path / EDITS / edit / RECORD).read_text() for edit in read_records(path)}
 
 
+@pytest.mark.slow
 def test_the_order_in_which_layers_are_named_does_not_matter(
     testbed: LanguageModel, path: Path, rows: list[Row], tmp_path: Path
 ) -> None:

@@ -188,6 +188,7 @@ def test_an_edit_that_does_nothing_costs_nothing(model: LanguageModel) -> None:
     assert float(terms["bias"]) > 0
 
 
+@pytest.mark.slow
 def test_what_leace_costs_on_the_testbed_is_given_back() -> None:
     """Planted truth: LEACE takes bias and grammar; refined, the bias goes and grammar stays."""
     model = load_testbed()
@@ -226,6 +227,7 @@ def refined_plan(steps: int) -> Audit:
     return make_plan(erasers={"refined": eraser}, halving=Halving(3, 2))
 
 
+@pytest.mark.slow
 def test_layers_are_screened_by_the_closed_form_and_one_is_refined(
     testbed: LanguageModel, tmp_path: Path
 ) -> None:

@@ -303,6 +303,7 @@ def facts_under(model: LanguageModel, edit: Edit) -> dict[str, Row]:
     return {**rows, "facts": change_row(pairs, "m", 0), "left": left_row(pairs, 0)}
 
 
+@pytest.mark.slow
 def test_erasing_the_group_moves_facts_by_what_was_planted_and_keeping_them_does_not(
     testbed: LanguageModel, of_truth: dict[str, float]
 ) -> None:

@@ -119,6 +119,7 @@ def test_scoring_capture_and_generation_follow_the_decision(directory: Path) -> 
         generate(without, [""], max_new_tokens=3)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_carries_the_decision(directory: Path, tmp_path: Path) -> None:
     model = load(directory, bos=True)
     edit = Edit.at("resid_post", {0: oblique_erasure(model.d_model)})

@@ -134,6 +134,7 @@ def test_what_is_made_of_a_file_remembers_it_and_is_the_same_model_wherever_it_l
     assert halves.fingerprint != model.fingerprint
 
 
+@pytest.mark.slow
 def test_an_edit_of_it_is_carried_and_comes_back(tmp_path: Path) -> None:
     model = load(written(tmp_path / "tiny.gguf"), device="cpu")
     right = np.linalg.qr(np.random.default_rng(0).normal(size=(model.d_model, 2)))[0]

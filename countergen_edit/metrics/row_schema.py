@@ -1,0 +1,80 @@
+"""The columns of a result row as a JSON Schema, for whoever reads `results.jsonl` elsewhere.
+
+Comes in: `Row`, its types and what its docstrings say. Goes out: a JSON Schema (draft 2020-12),
+kept under `docs/results` by the number of its version. Refused: other columns under a number that
+has its file already.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import textwrap
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from countergen_edit.errors import UserError
+from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
+from countergen_edit.writing import whole
+
+KEPT = ("type", "anyOf", "items", "additionalProperties")
+"""What of pydantic's schema of a column says which values it takes."""
+
+
+def row_schema() -> dict[str, Any]:
+    """The JSON Schema of one line of `results.jsonl`: every column stands in every row."""
+    columns = TypeAdapter(Row).json_schema(mode="serialization")["properties"]
+    meanings = _meanings()
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"A row of results.jsonl, version {SCHEMA}",
+        "description": (
+            f"Rows of runs whose manifest.json has `schema: {SCHEMA}`. A row is told from every "
+            "other of its run by metric, task, dataset, group_a, group_b, facets, edit and split."
+        ),
+        "type": "object",
+        "additionalProperties": False,
+        "required": [*COLUMNS],
+        "properties": {
+            name: {"description": meanings[name]}
+            | {k: v for k, v in columns[name].items() if k in KEPT and v is not True}
+            for name in COLUMNS
+        },
+    }
+
+
+def write_row_schema(folder: Path) -> Path:
+    """Write the schema of this version as `rows-N.schema.json`.
+
+    Raises:
+        UserError: the file is there and says something else: its version is that of other rows.
+    """
+    path = folder / f"rows-{SCHEMA}.schema.json"
+    content = json.dumps(row_schema(), indent=2, ensure_ascii=False) + "\n"
+    if path.is_file() and path.read_text("utf-8") != content:
+        raise UserError(
+            f"{path} is of other columns: raise SCHEMA in metrics/rows.py, now {SCHEMA}"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    with whole(path) as temporary:
+        temporary.write_text(content, "utf-8")
+    return path
+
+
+def _meanings() -> dict[str, str]:
+    """The docstring under each column of `Row`."""
+    [body] = ast.parse(textwrap.dedent(inspect.getsource(Row))).body
+    assert isinstance(body, ast.ClassDef)
+    return {
+        column.target.id: inspect.cleandoc(meaning.value.value)
+        for column, meaning in pairwise(body.body)
+        if isinstance(column, ast.AnnAssign)
+        and isinstance(column.target, ast.Name)
+        and isinstance(meaning, ast.Expr)
+        and isinstance(meaning.value, ast.Constant)
+        and isinstance(meaning.value.value, str)
+    }

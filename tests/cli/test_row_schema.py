@@ -1,0 +1,111 @@
+"""The published schema of result rows is that of the code, and rows of every metric keep it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+import countergen_edit
+from countergen_edit.cli.main import main
+from countergen_edit.errors import UserError
+from countergen_edit.metrics import row_schema
+from countergen_edit.metrics.base import METRICS
+from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
+from countergen_edit.reports.run import open_run
+
+RESULTS = Path(countergen_edit.__file__).parent.parent / "docs" / "results"
+NAMES = "{fit: 8, validation: 4, test: 4, agreement: 2}"
+TRAITS = "[{source: testbed, family: traits}]"
+AUDIT = [
+    "audit",
+    "metric=[r,rewordings,fairpair,cid,spill_over]",
+    "eraser=[gated,refined]",
+    "eraser.refined.start=leace",
+    "eraser.refined.steps=3",
+    "edit.layers=[4]",
+    f"names={NAMES}",
+    *(f"data.{split}={TRAITS}" for split in ("fit", "validation", "test")),
+    "+data.facts=[{source: testbed, family: voices}]",
+    "metric.fairpair.n=3",
+    "metric.cid.names=1",
+    "metric.cid.strengths=[0,10]",
+    "metric.cid.max_new_tokens=4",
+]
+RUNS = {"edits": AUDIT, "classifiers": ["classifiers", "task=sentiment", "task.most.emotion=2"]}
+"""Small runs that have rows of every metric between them."""
+
+
+def published() -> dict[str, Any]:
+    path = RESULTS / f"rows-{SCHEMA}.schema.json"
+    return dict(json.loads(path.read_text("utf-8")))
+
+
+def test_the_published_schema_is_that_of_the_code() -> None:
+    """Where it is not, columns have changed: raise SCHEMA, then `python scripts/row_schema.py`."""
+    assert published() == row_schema.row_schema()
+
+
+def test_a_changed_column_is_refused_under_the_number_it_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = row_schema.write_row_schema(tmp_path)
+    assert row_schema.write_row_schema(tmp_path) == path  # the same columns: the same file
+    before = path.read_bytes()
+    monkeypatch.setattr(row_schema, "COLUMNS", COLUMNS[:-1])
+    with pytest.raises(UserError, match="raise SCHEMA"):
+        row_schema.write_row_schema(tmp_path)
+    assert path.read_bytes() == before
+
+
+def test_the_schema_is_one_and_says_what_every_column_means() -> None:
+    Draft202012Validator.check_schema(published())
+    columns = published()["properties"]
+    assert tuple(columns) == COLUMNS
+    assert all(column["description"].endswith(".") for column in columns.values())
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    place = tmp_path_factory.mktemp("every_metric")
+    for name, words in RUNS.items():
+        assert main([*words, f"run_dir={place / name}"]) == 0
+    return [place / name for name in RUNS]
+
+
+def lines(runs: list[Path]) -> Iterator[dict[str, Any]]:
+    for run in runs:
+        for line in (run / "results.jsonl").read_text("utf-8").splitlines():
+            yield json.loads(line)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*METRICS])
+def test_every_metric_has_rows_here(name: str, runs: list[Path]) -> None:
+    metric = METRICS.get(name)
+    results = [open_run(run).results for run in runs]
+    assert any(metric.sections(rows) or metric.quantities(rows) for rows in results)
+
+
+@pytest.mark.slow
+def test_rows_of_every_metric_keep_the_schema(runs: list[Path]) -> None:
+    validator = Draft202012Validator(published())
+    for row in lines(runs):
+        assert not [*validator.iter_errors(row)], row
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_a_row_without_a_column_or_with_one_of_another_type_does_not(
+    column: str,
+) -> None:
+    validator = Draft202012Validator(published())
+    row = json.loads(json.dumps(Row("r", 0.5, layers=(1,), facets={"lambda": 1.0}).to_dict()))
+    assert validator.is_valid(row)
+    without = {k: v for k, v in row.items() if k != column}
+    assert not validator.is_valid(without)
+    assert not validator.is_valid(row | {column: ["a"]})  # a list of texts is what no column takes
+    assert not validator.is_valid(row | {f"{column}s": row[column]})

@@ -1,0 +1,131 @@
+"""What several files say of the project is one: its versions, its Pythons, the tests asked."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import countergen_edit
+
+ROOT = Path(countergen_edit.__file__).parent.parent
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
+
+
+def recipe(target: str) -> list[str]:
+    """The commands of a target, without what is made before it."""
+    [block] = re.findall(rf"^{target}:.*\n((?:\t.*\n)*)", MAKEFILE, re.MULTILINE)
+    return [line.strip() for line in block.splitlines()]
+
+
+def test_what_the_everyday_leaves_out_is_the_slow_tests_and_ci_asks_them_all() -> None:
+    [everyday], [everything] = recipe("test"), recipe("test-all")
+    assert everyday == f'{everything} -m "not slow"'
+    assert everything == "$(TESTS)"
+    [tests] = re.findall(r"^TESTS := .* -m pytest (.*)$", MAKEFILE, re.MULTILINE)
+    options = PROJECT["tool"]["pytest"]["ini_options"]
+    assert options["testpaths"] == ["tests", "countergen_edit"]
+    for line in (tests, options["addopts"]):
+        assert not re.search(r"\s(-m|-k|--ignore\S*|--deselect|--lf|--last-failed)\b", f" {line}")
+    [asked] = re.findall(r"^make (lint .*)$", (ROOT / ".ci/run").read_text("utf-8"), re.MULTILINE)
+    assert "test-all" in asked.split()
+
+
+def test_no_test_is_left_out_by_the_files_that_collect_them() -> None:
+    for path in (ROOT / "tests").rglob("conftest.py"):
+        if path.parent.name == "torture":  # half an hour of faults: `make torture`
+            continue
+        text = path.read_text("utf-8")
+        assert not re.search(r"collect_ignore|pytest_ignore_collect|deselected", text), path
+
+
+def test_the_citation_is_of_this_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert citation["version"] == PROJECT["project"]["version"] == countergen_edit.__version__
+    assert citation["license"] == PROJECT["project"]["license"]
+
+
+def test_every_python_that_is_promised_is_tested() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text("utf-8"))
+    tested = workflow["jobs"]["everyday"]["strategy"]["matrix"]["python"]
+    promised = re.findall(r"Python :: (3\.\d+)", " ".join(PROJECT["project"]["classifiers"]))
+    assert tested == promised
+    assert PROJECT["project"]["requires-python"] == f">={promised[0]}"
+
+
+def test_every_requirement_has_a_bound_and_its_tested_version_within() -> None:
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    pinned = {
+        canonicalize_name(name): version
+        for name, _, version in (line.partition("==") for line in lines if "==" in line)
+    }
+    extras = PROJECT["project"]["optional-dependencies"]
+    for name, lines in {"": PROJECT["project"]["dependencies"], **extras}.items():
+        for requirement in map(Requirement, lines):
+            if requirement.name == "countergen-edit":
+                continue
+            assert requirement.specifier, requirement
+            version = pinned.get(canonicalize_name(requirement.name))
+            assert version or name not in ("", "gguf", "server", "test", "dev"), requirement
+            assert version is None or requirement.specifier.contains(version), requirement
+
+
+def test_every_release_note_is_of_a_kind_that_is_rendered() -> None:
+    kinds = {kind["directory"] for kind in PROJECT["tool"]["towncrier"]["type"]}
+    notes = [path for path in (ROOT / "changes").iterdir() if path.name != "README.md"]
+    for path in notes:
+        assert re.fullmatch(rf"(\+\w+|\d+)\.({'|'.join(kinds)})(\.\d+)?\.md", path.name), path
+        text = path.read_text("utf-8")
+        assert text.strip(), path
+        assert not text.startswith(("-", "*", "#")), path
+    told = (ROOT / "changes/README.md").read_text("utf-8")
+    assert re.findall(r"^- `(\w+)`", told, re.MULTILINE) == [
+        kind["directory"] for kind in PROJECT["tool"]["towncrier"]["type"]
+    ]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*_*.yml")) or [None]
+)
+def test_an_issue_form_asks_for_something(path: Path) -> None:
+    form = yaml.safe_load(path.read_text("utf-8"))
+    assert {"name", "description", "body"} <= set(form)
+    ids = [field["id"] for field in form["body"] if field["type"] != "markdown"]
+    assert ids
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize(
+    ("packages", "code", "said"),
+    [
+        (None, 0, "no index of advisories"),
+        ([{"name": "a", "skip_reason": "not found"}], 0, "no index of advisories"),
+        ([{"name": "a", "version": "1", "vulns": []}], 0, "0 known vulnerabilities in 1 of 1"),
+        (
+            [
+                {"name": "a", "version": "1", "vulns": [{"id": "CVE-1", "fix_versions": ["2"]}]},
+                {"name": "b", "skip_reason": "not found"},
+            ],
+            1,
+            "a 1: CVE-1, mended in 2\n1 known vulnerabilities in 1 of 2",
+        ),
+    ],
+)
+def test_known_vulnerabilities_fail_and_an_index_out_of_reach_is_said(
+    packages: Any, code: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "report.json"
+    if packages is not None:
+        report.write_text(json.dumps({"dependencies": packages}), "utf-8")
+    script = runpy.run_path(str(ROOT / "scripts/vulnerabilities.py"))
+    assert script["main"](report) == code
+    assert said in capsys.readouterr().out
