@@ -41,7 +41,7 @@ TYPES: Mapping[str, Any] = {
     "folder": str | None,
     "form": str,
     "grid": Numbers,
-    "groups": tuple[str, str] | None,
+    "groups": Texts,
     "labels": Sequence[str | int] | Mapping[str, str | int] | None,
     "lambda": Numbers,
     "layers": WholeNumbers | str,
