@@ -8,14 +8,18 @@ refuse, before a folder is made. The command line calls the same functions.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from countergen_edit import models
 from countergen_edit.checkpoints import is_checkpoint, load_checkpoint
 from countergen_edit.conf_path import config_of
+from countergen_edit.data.axis import SPLITS
+from countergen_edit.data.axis_data import OF_AXIS
+from countergen_edit.data.crossing import axis_config
 from countergen_edit.data.people import DRAWN
 from countergen_edit.data.task import Task
 from countergen_edit.describing import described, named, own_code
@@ -38,6 +42,7 @@ from countergen_edit.models import Bos, LanguageModel, Scratch
 from countergen_edit.reports.comparison import Comparison, comparison
 from countergen_edit.reports.run import Run, open_run
 from countergen_edit.testbed import directory, truth_in
+from countergen_edit.testbed.vocabulary import untaught, vocabulary
 from countergen_edit.writing import digest
 
 TESTBED = "testbed"
@@ -78,9 +83,9 @@ def load(
 
 
 def task(
-    axis: str | Path | Mapping[str, Any] = "gender",
-    data: str | Path | Mapping[str, Any] = "contexts",
-    groups: Sequence[str] | None = None,
+    axis: str | Path | Mapping[str, Any] | Sequence[str | Path] = "gender",
+    data: str | Path | Mapping[str, Any] = OF_AXIS,
+    groups: Sequence[str] | str | None = None,
     name: str = "",
     *,
     texts: str | Path | Mapping[str, Any] = "testbed",
@@ -90,10 +95,12 @@ def task(
     """What is asked of which people in which texts.
 
     Args:
-        axis: a name under `conf/axis`, a YAML file, or what such a file holds.
+        axis: a name under `conf/axis`, a YAML file, or what such a file holds; several in a list
+            are crossed: `["gender", "nationality"]`.
         data: a name under `conf/data`, a YAML file, what such a file holds, or a file of prompts
-            (`.jsonl`, `.csv`) on which the bias is measured.
-        groups: the two groups; the axis's first two unless named.
+            (`.jsonl`, `.csv`) on which the bias is measured; the axis's own unless given.
+        groups: the groups, two or more, or `all`; the axis's first two unless named, of crossed
+            axes all. Of more than two every pair is compared.
         name: tells tasks of one run apart.
         texts: what agreement, harm to neutral text and other axes are measured on, and what is
             kept, where `data` does not say: `testbed`, or `natural`, which suits any other model; a
@@ -106,7 +113,7 @@ def task(
         UserError: a file is not there, or a set cannot be made from it.
     """
     return Task.from_config(
-        config_of("axis", axis),
+        axis_config(axis),
         config_of("data", data),
         groups=groups,
         name=name,
@@ -318,9 +325,21 @@ def load_run(path: Path | str, model: LanguageModel | None = None) -> Run:
 def with_truth(model: LanguageModel, task: Task) -> Task:
     """The task with what was planted in the model, where its own directory says so."""
     truth = truth_in(Path(model.directory)) if model.directory else None
-    if truth is None or task.planted:
+    if truth is None or task.planted or len(task.groups) > 2:
         return task
-    return task.with_truth(truth.planted_r(task.groups), truth.planted_effect(task.groups))
+    return task.with_truth(truth.planted_r(task.pair), truth.planted_effect(task.pair))
+
+
+def taught(model: LanguageModel, task: Task, keys: Collection[str] = SPLITS) -> Task:
+    """The task without sets in words that the model was never taught, where its directory says so.
+
+    Args:
+        model: that is asked.
+        task: what is asked.
+        keys: of the data, whose sets may be left out: `fit`, `validation`, `test`.
+    """
+    truth = truth_in(Path(model.directory)) if model.directory else None
+    return task if truth is None else task.within(partial(untaught, vocabulary(truth)), keys)
 
 
 def named_metrics(metrics: Metrics | None) -> list[Metric]:
@@ -386,6 +405,7 @@ def _prepared(
 
 
 def _texts(task: Task) -> list[str]:
-    """Test prompts of both groups, and text about nobody, to prove a saved model equal on."""
-    prompts = [v.text for s in task.test[0].samples[:2] for v in s.variations[::7][:2]]
+    """Test prompts of two groups, and text about nobody, to prove a saved model equal on."""
+    sets = (*task.test, *(one.data for one in task.untaught))
+    prompts = [v.text for s in sets[0].samples[:2] for v in s.variations[::7][:2]]
     return [*prompts, *task.neutral.get("test", ())[:4]]

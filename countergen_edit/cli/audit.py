@@ -12,8 +12,11 @@ from countergen_edit.experiments.audit import Audit
 from countergen_edit.experiments.halving import plan_of
 from countergen_edit.experiments.prepared import Prepared
 from countergen_edit.experiments.unedited import lacking
-from countergen_edit.metrics.base import Cost, Metric
+from countergen_edit.metrics.base import METRICS, Cost, Metric
 from countergen_edit.models import LanguageModel
+
+TAUGHT = "taught"
+"""What is measured beside all else where sets are left out; alone, where all of them are."""
 
 
 def run(config: Mapping[str, Any]) -> None:
@@ -28,11 +31,17 @@ def prepare(config: Mapping[str, Any]) -> tuple[Prepared, LanguageModel]:
     erasers, metrics, ways = settings.erasers(), settings.metrics(), settings.ways()
     halving = plan_of(effort(config["effort"]))
     model = settings.model.load()
+    task = settings.known_task(model)
+    if task.untaught:
+        told = {TAUGHT: METRICS.make(TAUGHT)}
+        metrics = {**metrics, **told} if task.test else told
+    if task.untaught and not (task.fit and task.test):
+        erasers, ways = {}, {}
     if not erasers:
         metrics = without_costs(metrics, model)
     edit = settings.edit
     plan = Audit(
-        api.with_truth(model, settings.task(model)),
+        api.with_truth(model, task),
         erasers,
         api.named_metrics(metrics),
         edit.site,

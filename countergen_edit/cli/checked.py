@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit.conf_path import config_of
+from countergen_edit.data.axis_data import OF_AXIS
 from countergen_edit.data.sources.inputs import read_inputs
 from countergen_edit.data.task import Task
 from countergen_edit.errors import UserError
@@ -78,7 +79,7 @@ def require_task(config: Mapping[str, Any]) -> None:
     for axis, data in [*pairs.items()] or [(config["axis"], config["data"])]:
         Task.from_config(
             config_of("axis", axis),
-            config_of("data", data),
+            config_of("data", OF_AXIS if data is None else data),
             groups=config["groups"],
             texts=texts,
             names=config["names"],

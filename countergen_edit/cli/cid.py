@@ -16,6 +16,7 @@ from countergen_edit.cli.printing import console, say, show
 from countergen_edit.cli.settings import command_line, integer
 from countergen_edit.conf_path import config_of
 from countergen_edit.data.axis import Axis
+from countergen_edit.data.crossing import axis_config
 from countergen_edit.data.task import Task
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import NamedEdit, applied
@@ -93,7 +94,7 @@ def cid_settings(config: Mapping[str, Any]) -> CidSettings:
     action = config["action"]
     if action not in (known := {**ACTIONS, **MEASURING}):
         raise unknown("action", action, known)
-    content = config_of("axis", config["axis"])
+    content = axis_config(config["axis"])
     axis = Axis.from_config(content)
     a, b = (group.name for group in axis.pair(config["groups"]))
     words = content.get("substitution")

@@ -9,11 +9,11 @@ from typing import Any
 from countergen_edit import api
 from countergen_edit.cli.printing import console, say
 from countergen_edit.cli.saving import SAVING, save_settings
+from countergen_edit.cli.search_settings import searched_layers
 from countergen_edit.cli.settings import (
     command_line,
     effort,
     integer,
-    searched_layers,
     study_settings,
 )
 from countergen_edit.reports.closing import next_steps, nothing_fits, summary, why_nothing

@@ -42,7 +42,7 @@ TYPES: Mapping[str, Any] = {
     "folder": str | None,
     "form": str,
     "grid": Numbers,
-    "groups": tuple[str, str] | None,
+    "groups": Texts,
     "inputs": str | None,
     "labels": Sequence[str | int] | Mapping[str, str | int] | None,
     "lambda": Numbers,

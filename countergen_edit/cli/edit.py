@@ -16,7 +16,6 @@ from countergen_edit.cli.models import Content, ModelSettings, ServedSettings, m
 from countergen_edit.cli.printing import say, show
 from countergen_edit.cli.saving import SAVING, SaveSettings, save_settings
 from countergen_edit.cli.settings import StudySettings, axes_of, command_line, study_settings
-from countergen_edit.conf_path import config_of
 from countergen_edit.data.task import Task
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.reports.closing import about
@@ -90,10 +89,7 @@ def by_axis(settings: StudySettings, axes: Any) -> list[StudySettings]:
         return [settings]
     if settings.groups is not None:
         raise UserError(f"groups={[*settings.groups]} is for one axis: leave it out with axes=")
-    return [
-        replace(settings, axis=config_of("axis", axis), data=config_of("data", data))
-        for axis, data in several.items()
-    ]
+    return [settings.about(axis, data) for axis, data in several.items()]
 
 
 def base_of(where: ModelSettings | ServedSettings) -> Base:
@@ -116,7 +112,8 @@ def earlier_tasks(
         if name in names:
             continue
         try:
-            groups = tuple(content["groups"]) if content.get("groups") else None
+            groups = content.get("groups")
+            groups = tuple(groups) if isinstance(groups, list) else groups
             own = replace(settings, **{**content, "groups": groups})
             tasks.append(own.task(base.model))
             told[name] = content

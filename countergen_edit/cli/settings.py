@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 from countergen_edit import api
@@ -24,6 +23,8 @@ from countergen_edit.cli.models import (
 )
 from countergen_edit.cli.printing import say
 from countergen_edit.conf_path import config_of
+from countergen_edit.data.axis_data import OF_AXIS, data_of
+from countergen_edit.data.crossing import axis_config
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.errors import UserError, unknown
@@ -32,7 +33,7 @@ from countergen_edit.experiments.cells import Fitted
 from countergen_edit.experiments.fit_data import Positions, Sinks
 from countergen_edit.experiments.halving import EFFORTS, Effort
 from countergen_edit.metrics.base import METRICS, Metric
-from countergen_edit.models import LanguageModel, Scratch, split_names, written
+from countergen_edit.models import LanguageModel, split_names, written
 from countergen_edit.typed import require
 
 PLACES = ("run_dir", "scratch")
@@ -59,11 +60,14 @@ class StudySettings:
     model: ModelSettings | ServedSettings
     axis: Content
     data: Content
+    of_axis: frozenset[str]
+    """The keys of `data` that nobody named: they are the axis's own."""
     texts: Content
     """What is measured and kept beside the bias, where data do not say."""
     names: Content | None
     """How many names of each group are drawn."""
-    groups: tuple[str, str] | None
+    groups: tuple[str, ...] | str | None
+    """Those that are compared, or `all`; None leaves it to the axis."""
     eraser: Mapping[str, Content]
     measured: Mapping[str, Content]
     """Metrics, costs among them."""
@@ -76,20 +80,40 @@ class StudySettings:
     """All settings that rows depend on."""
 
     def task(self, model: LanguageModel) -> Task:
-        """What is asked of whom; names are checked against the model's tokens where that is set."""
-        task = self.task_of(model, self.axis, self.data)
+        """What is asked of whom; names are checked against the model's tokens where that is set.
+
+        Raises:
+            UserError: the model was taught nothing that the axis asks by itself.
+        """
+        task = self.known_task(model)
+        if task.untaught and not (task.fit and task.test):
+            raise UserError(
+                f"{model.name} was taught nothing about {task.axis.name}, such as the word "
+                f"{task.untaught[0].words[0]!r}: name a model that was, or data in its words"
+            )
+        return task
+
+    def known_task(self, model: LanguageModel) -> Task:
+        """The task, without the axis's own sets whose words the model was never taught.
+
+        What it lacks is said.
+        """
+        texts = dict(self.texts)
+        if texts.get("neutral") == WRITTEN:
+            texts["neutral"] = {"source": "texts", "texts": written(model, self.seed)}
+        shared: dict[str, Any] = {"texts": texts, "names": self.names, "seed": self.seed}
+        task = api.task(self.axis, self.data, self.groups, **shared)
+        say(task.remarks)
+        task = api.taught(model, task, self.of_axis)
         if self.eraser and self.data.get("single_token_names"):
             require_single_token_names(model, task)
         return task
 
-    def task_of(self, model: LanguageModel, axis: Content | str, data: Content | str) -> Task:
-        """The task of an axis and its data; what it lacks is said."""
-        texts = dict(self.texts)
-        if texts.get("neutral") == WRITTEN:
-            texts["neutral"] = {"source": "texts", "texts": written(model, self.seed)}
-        task = api.task(axis, data, self.groups, texts=texts, names=self.names, seed=self.seed)
-        say(task.remarks)
-        return task
+    def about(self, axis: str, data: str | Content | None) -> StudySettings:
+        """The same of another axis and its data, the axis's own where none are named."""
+        own = axis_config(axis)
+        content, of_axis = data_of(own, config_of("data", OF_AXIS if data is None else data))
+        return replace(self, axis=own, data=content, of_axis=of_axis)
 
     def erasers(self) -> dict[str, BaseEraser]:
         """The erasers by their names in the run."""
@@ -116,8 +140,10 @@ def study_settings(config: Content, without: Collection[str] = ()) -> StudySetti
     """
     edit = {**config["edit"], "layers": _best_or_layers(config["edit"].get("layers"))}
     groups = config["groups"]
-    require(tuple[str, str] | None, groups, "groups")
-    contents = {group: config_of(group, config[group]) for group in ("axis", "data", "texts")}
+    require(Texts, groups, "groups")
+    contents = {group: config_of(group, config[group]) for group in ("data", "texts")}
+    contents["axis"] = axis_config(config["axis"])
+    contents["data"], of_axis = data_of(contents["axis"], contents["data"])
     contents["model"] = told(config["model"])
     # A group of which nothing is chosen is there or not by how that was written.
     kept = {k: v for k, v in config.items() if k not in (*PLACES, *without) and v != {}}
@@ -129,7 +155,8 @@ def study_settings(config: Content, without: Collection[str] = ()) -> StudySetti
         data=contents["data"],
         texts=contents["texts"],
         names=config["names"],
-        groups=None if groups is None else (str(groups[0]), str(groups[1])),
+        of_axis=of_axis,
+        groups=groups if groups is None or isinstance(groups, str) else tuple(groups),
         eraser=_by_name(config, "eraser"),
         measured=_by_name(config, "metric") | _by_name(config, "cost"),
         beside=_by_name(config, "beside"),
@@ -219,36 +246,6 @@ def effort(value: Any) -> Effort:
         raise unknown("effort", str(value), EFFORTS)
     checked: Effort = value
     return checked
-
-
-def searched_layers(value: Any, model: LanguageModel) -> tuple[int, ...] | None:
-    """The layers that a setting names; None for all.
-
-    Raises:
-        UserError: it is neither `all` nor `middle` nor a list of numbers.
-    """
-    if value == "all":
-        return None
-    if value == "middle":
-        return (model.n_layers // 2 - 1,)
-    if isinstance(value, str):
-        raise unknown("layers", value, ("all", "middle"))
-    layers = integers("layers", value)
-    if not layers:
-        raise UserError("layers=[] names no layer: write layers=all, or a list such as [2,3]")
-    return layers
-
-
-def scratch(content: Content) -> Scratch:
-    """Memory and disk for activations.
-
-    Raises:
-        UserError: the memory is no number.
-    """
-    memory = content["memory_gib"]
-    require(float, memory, "scratch.memory_gib")
-    directory = content["directory"]
-    return Scratch(int(memory * 2**30), Path(directory) if directory else None)
 
 
 def _by_name(config: Content, group: str) -> dict[str, Content]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from countergen_edit import api
 from countergen_edit.cli.printing import show
+from countergen_edit.cli.search_settings import scratch, searched_layers
 from countergen_edit.cli.settings import (
     StudySettings,
     axes_of,
@@ -20,8 +21,6 @@ from countergen_edit.cli.settings import (
     effort,
     integer,
     integers,
-    scratch,
-    searched_layers,
     study_settings,
     words,
 )
@@ -90,7 +89,7 @@ def _tasks(axes: Any, settings: StudySettings, model: LanguageModel) -> list[Tas
     several = axes_of(axes)
     if several is None:
         return [settings.task(model)]
-    return [settings.task_of(model, axis, data) for axis, data in several.items()]
+    return [settings.about(axis, data).task(model) for axis, data in several.items()]
 
 
 def _best(swept: Run, settings: StudySettings) -> tuple[float, float]:

@@ -85,6 +85,8 @@ def as_overrides(command: str, word: str) -> list[str]:
     ['data=prompts', "data.test=[{source:jsonl,path:'pairs.jsonl'}]"]
     >>> as_overrides("audit", "axis=mine.yaml")
     ['axis=[]', "+axis.file='mine.yaml'"]
+    >>> as_overrides("audit", "axis=[gender,nationality]")
+    ['axis=[]', '+axis.cross=[gender,nationality]']
     >>> as_overrides("cid", "lambda=0,10,50")
     ['lambda=[0,10,50]']
     >>> as_overrides("audit", "experiment=fairpair_table3")
@@ -97,6 +99,8 @@ def as_overrides(command: str, word: str) -> list[str]:
         return ["model=served", f"model.name={literal(value)}"]
     if key == "model" and not (conf_dir() / "model" / f"{value}.yaml").is_file():
         return ["model=any", f"model.name={literal(value)}"]
+    if key == "axis" and value[0] == "[" and value[-1] == "]" and value != "[]":
+        return ["axis=[]", f"+axis.cross={value}"]
     if key in ("axis", "data", "perturbation") and value.endswith(CONFIG_FILES):
         return [f"{key}=[]", f"+{key}.file={literal(value)}"]
     if key == "data" and value.endswith(PROMPT_FILES):

@@ -2,6 +2,7 @@
 
 Comes in: a mapping read from `conf/axis/*.yaml` or made by hand. Goes out: an `Axis`. Refused: an
 axis with fewer than two groups, a name that stands in two splits, groups whose word forms differ.
+A group may say where its people stand on other axes (`is`), by which axes are crossed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from countergen_edit.typed import require
 
 Split = Literal["fit", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("fit", "validation", "test")
+KEYS = ("name", "groups", "substitution", "data", "made_of")
+GROUP_KEYS = ("names", "forms", "is")
+ALL = "all"
+"""Every group of an axis, where groups are chosen."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,8 @@ class Group:
     """Names of people (or other fillers of the `{name}` slot) by split."""
     forms: Mapping[str, str] = field(default_factory=dict)
     """Slot → word: `subject`, `object`, `possessive`, `reflexive`, `person`, `parent`, …"""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Axis → group, where the group stands on several axes at once."""
 
     def all_names(self) -> tuple[str, ...]:
         return tuple(name for split in SPLITS for name in self.names.get(split, ()))
@@ -37,6 +44,8 @@ class Axis:
 
     name: str
     groups: Mapping[str, Group]
+    made_of: tuple[str, ...] = ()
+    """The axes that it crosses; none where it crosses none."""
 
     def __post_init__(self) -> None:
         if len(self.groups) < 2:
@@ -69,8 +78,8 @@ class Axis:
             UserError: a key is unknown, a group lacks its names, or a value is of another type.
         """
         for key in config:
-            if key not in ("name", "groups", "substitution"):
-                raise unknown("axis key", key, ["name", "groups", "substitution"])
+            if key not in KEYS:
+                raise unknown("axis key", key, KEYS)
         for key in ("name", "groups"):
             if not config.get(key):
                 raise UserError(f"an axis needs a {key!r}; this one holds {sorted(config)}")
@@ -79,11 +88,12 @@ class Axis:
         groups = {}
         for group_name, entry in config["groups"].items():
             for key in entry:
-                if key not in ("names", "forms"):
-                    raise unknown(f"key of group {group_name!r}:", key, ["names", "forms"])
+                if key not in GROUP_KEYS:
+                    raise unknown(f"key of group {group_name!r}:", key, GROUP_KEYS)
             where = f"axis.groups.{group_name}"
             require(Mapping[str, Sequence[str]], entry.get("names", {}), f"{where}.names")
             require(Mapping[str, str], entry.get("forms", {}), f"{where}.forms")
+            require(Mapping[str, str | Sequence[str]], entry.get("is", {}), f"{where}.is")
             for split in entry.get("names", {}):
                 if split not in SPLITS:
                     raise unknown("split", split, SPLITS)
@@ -91,13 +101,49 @@ class Axis:
                 name=group_name,
                 names={split: tuple(names) for split, names in entry.get("names", {}).items()},
                 forms=dict(entry.get("forms", {})),
+                parts={k: v for k, v in entry.get("is", {}).items() if isinstance(v, str)},
             )
-        return cls(name=config["name"], groups=groups)
+        return cls(config["name"], groups, tuple(config.get("made_of", ())))
 
-    def pair(self, groups: Sequence[str] | None = None) -> tuple[Group, Group]:
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes on which its groups differ."""
+        return self.made_of or (self.name,)
+
+    def chosen(self, groups: Sequence[str] | str | None = None) -> tuple[Group, ...]:
+        """The groups to compare, in their order, two or more.
+
+        Args:
+            groups: their names, or `all`; None takes the first two, of crossed axes all.
+
+        Raises:
+            UserError: fewer than two are named, one twice, or one that is not there.
+        """
+        if groups == ALL or (groups is None and self.made_of):
+            return tuple(self.groups.values())
+        if groups is not None and (isinstance(groups, str) or len(groups) < 2):
+            raise UserError(
+                f"groups={groups if isinstance(groups, str) else [*groups]!r}: write a list of 2 "
+                f"texts or null; a longer list, or {ALL}, compares every pair"
+            )
+        if groups is None or len(groups) == 2:
+            return self.pair(groups)
+        if len(set(groups)) < len(groups):
+            raise UserError(
+                f"axis {self.name!r}: a comparison takes two different groups or more, "
+                f"got {[*groups]}"
+            )
+        for name in groups:
+            if name not in self.groups:
+                raise unknown(f"group of axis {self.name!r}", name, self.groups)
+        return tuple(self.groups[name] for name in groups)
+
+    def pair(self, groups: Sequence[str] | str | None = None) -> tuple[Group, Group]:
         """The two groups to compare; the first two of the axis unless named."""
         require(Sequence[str] | None, groups, "groups")
         pair = list(self.groups)[:2] if groups is None else list(groups)
+        if isinstance(groups, str):
+            pair = [groups]
         if len(pair) != 2 or pair[0] == pair[1]:
             raise UserError(
                 f"axis {self.name!r}: a comparison takes two different groups, got {pair}"

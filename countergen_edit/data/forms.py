@@ -12,7 +12,11 @@ from countergen_edit.data.axis import Group
 from countergen_edit.errors import UserError
 
 
-class NoFormsError(UserError):
+class DoesNotFitError(UserError):
+    """What a set asks cannot be asked of these groups."""
+
+
+class NoFormsError(DoesNotFitError):
     """The forms of two groups do not differ: nothing needs to agree with either."""
 
     def __init__(self, axis: str, groups: Sequence[str], prompts: str = "its prompts") -> None:

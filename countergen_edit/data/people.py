@@ -144,12 +144,13 @@ def _with_names(axis: Axis, places: Mapping[Split, Mapping[str, list[int]]]) -> 
 
 
 def _of_few(
-    sample: Sample, pair: tuple[str, str], many: Mapping[str, Group], few: Mapping[str, Group]
+    sample: Sample, compared: tuple[str, ...], many: Mapping[str, Group], few: Mapping[str, Group]
 ) -> Sample:
     crossed = all(
-        tuple(v.name for v in sample.of(group)) == many[group].names.get("fit") for group in pair
+        tuple(v.name for v in sample.of(group)) == many[group].names.get("fit")
+        for group in compared
     )
     if not crossed:
         return sample
-    kept = {name for group in pair for name in few[group].names.get("fit", ())}
+    kept = {name for group in compared for name in few[group].names.get("fit", ())}
     return replace(sample, variations=tuple(v for v in sample.variations if v.name in kept))

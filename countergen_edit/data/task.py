@@ -10,26 +10,25 @@ its own directory, and `Task.planted_in` takes it from there.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, combinations
+from itertools import combinations
 from typing import Any
 
-from countergen_edit.conf_path import config_of, read_config
+from countergen_edit.conf_path import config_of
+from countergen_edit.data.asking import Asking, sets_of
 from countergen_edit.data.axis import SPLITS, Axis, Split
+from countergen_edit.data.axis_data import OF_AXIS, data_of
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.entries import ROLES, Role, entries_of, entry_of, prompts_of, take_role
-from countergen_edit.data.forms import NoFormsError
+from countergen_edit.data.crossing import axis_config
 from countergen_edit.data.neutral import from_config
 from countergen_edit.data.people import DRAWN, People
-from countergen_edit.data.set_names import Given, told_apart
-from countergen_edit.data.sources import fingerprint, load_set
+from countergen_edit.data.sources import fingerprint
 from countergen_edit.data.splits import check_leakage, check_texts
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.data.thinning import few_texts, few_variations, in_turn
+from countergen_edit.data.thinning import few_texts, few_variations
+from countergen_edit.data.untaught import Untaught
 from countergen_edit.errors import UserError, unknown
-from countergen_edit.typed import require
 
 MEASURED: tuple[Split, ...] = ("validation", "test")
 TEXTS = ("agreement", "neutral", "keep", "other_axes")
@@ -47,8 +46,8 @@ class Task:
     """
 
     axis: Axis
-    groups: tuple[str, str]
-    """The two groups that are compared, in their order."""
+    groups: tuple[str, ...]
+    """The groups that are compared, two or more, in their order."""
     fit: tuple[CounterfactualSet, ...] = ()
     """On these the groups are to be made equal."""
     validation: tuple[CounterfactualSet, ...] = ()
@@ -77,6 +76,8 @@ class Task:
     """Tells tasks of one run apart; the axis's name unless given."""
     remarks: tuple[str, ...] = ()
     """What the task lacks, and why: a sentence each."""
+    untaught: tuple[Untaught, ...] = ()
+    """Test sets that are left out, as the model that is asked was never taught their words."""
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -99,7 +100,12 @@ class Task:
     @property
     def own_axes(self) -> frozenset[str]:
         """The axes that are audited and fitted on."""
-        return frozenset({self.axis.name, *(data.axis for data in self.fit)})
+        return frozenset({self.axis.name, *self.axis.axes, *(data.axis for data in self.fit)})
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The first two groups, for what compares two texts."""
+        return self.groups[0], self.groups[1]
 
     @property
     def measured(self) -> tuple[tuple[Split, tuple[CounterfactualSet, ...]], ...]:
@@ -188,13 +194,36 @@ class Task:
             neutral=neutral,
         )
 
+    def within(
+        self, untaught: Callable[[CounterfactualSet], Untaught | None], keys: Collection[str]
+    ) -> Task:
+        """The task with those of its sets alone that a model was taught the words of.
+
+        Args:
+            untaught: what it lacks, of a set; None where it was taught the words.
+            keys: the splits that are looked at, and `facts`.
+        """
+        kept: dict[str, Any] = {
+            s: tuple(d for d in self.sets(s) if s not in keys or untaught(d) is None)
+            for s in SPLITS
+        }
+        facts = self.facts
+        if "facts" in keys:
+            facts = {
+                s: tuple(d for d in sets if untaught(d) is None) for s, sets in self.facts.items()
+            }
+            facts = facts if all(facts.values()) else {}
+        left_out = (untaught(data) for data in self.test if data not in kept["test"])
+        lacks = tuple(one for one in left_out if one is not None)
+        return replace(self, **kept, facts=facts, untaught=lacks)
+
     @classmethod
     def from_config(
         cls,
-        axis: str | Mapping[str, Any] = "gender",
-        data: str | Mapping[str, Any] = "contexts",
+        axis: str | Mapping[str, Any] | Sequence[str] = "gender",
+        data: str | Mapping[str, Any] = OF_AXIS,
         *,
-        groups: Sequence[str] | None = None,
+        groups: Sequence[str] | str | None = None,
         name: str = "",
         texts: str | Mapping[str, Any] = "testbed",
         names: Mapping[str, Any] | None = DRAWN,
@@ -203,10 +232,13 @@ class Task:
         """The task that an axis config and a data config describe.
 
         Args:
-            axis: a file's name under `conf/axis`, or what such a file holds.
+            axis: a file's name under `conf/axis`, what such a file holds, or several of them in a
+                list, which are crossed.
             data: a file's name under `conf/data`, or what such a file holds: sets by split, each a
-                name under `conf/dataset` or a mapping with its `source`.
-            groups: the two groups; the axis's first two unless named.
+                name under `conf/dataset` or a mapping with its `source`. Unless given, those of the
+                axis.
+            groups: the groups, or `all`; the axis's first two unless named, of crossed axes all. Of
+                more than two every pair is compared.
             name: tells tasks of one run apart.
             texts: a file's name under `conf/texts`, or what such a file holds: agreement, neutral
                 text, sets to keep and sets of other axes, where `data` does not say. Of the other
@@ -217,8 +249,9 @@ class Task:
         Raises:
             UserError: a key or value is wrong, or a set cannot be made.
         """
-        axis_config = read_config("axis", axis) if isinstance(axis, str) else axis
-        own_content = read_config("data", data) if isinstance(data, str) else data
+        config = axis_config(axis)
+        own = Axis.from_config(config)
+        own_content, _ = data_of(config, config_of("data", data))
         for key in own_content:
             if key not in KEYS:
                 raise unknown("data setting", key, KEYS)
@@ -230,73 +263,19 @@ class Task:
         own_keep = content.get("keep") is not None and "keep" in own_content
         if not own_keep:
             content["keep"] = text_content.get("keep")
-        own = Axis.from_config(axis_config)
         people = People.from_config(names, seed)
-        a, b = (group.name for group in own.pair(groups))
-        words = axis_config.get("substitution")
+        compared = tuple(group.name for group in own.chosen(groups))
+        words = config.get("substitution")
         substitution = Substitution.from_config(own, words) if words else None
 
-        def load(entry: Any, split: Split, shared: Mapping[str, Any]) -> Given:
-            mapping = entry_of(entry)
-            other = mapping.pop("axis", None)
-            if other is None or other == own.name:
-                mapping = {**shared, **mapping}
-                data = load_set(mapping, own, substitution, split, people)
-            else:
-                axis = Axis.from_config(config_of("axis", other))
-                data = load_set(mapping, axis, None, split, people)
-            path = mapping.get("path")
-            named_after = path if isinstance(path, str) and not mapping.get("name") else None
-            return Given(split, data, named_after)
-
-        pair = {} if groups is None else {"groups": [a, b]}
-        keys = (*SPLITS, "keep", "facts", "other_axes")
-        entries = {key: [entry_of(entry) for entry in entries_of(content, key)] for key in keys}
-        roles = [take_role(entry, key) for key in keys for entry in entries[key]]
-        sets = told_apart([load(entry, s, pair) for s in SPLITS for entry in entries[s]])
-        by_split = {s: tuple(one.data for one in sets if one.split == s) for s in MEASURED}
-        fit: dict[Role, list[CounterfactualSet]] = {role: [] for role in ROLES}
-        for one, role in zip(sets[: len(entries["fit"])], roles, strict=False):
-            fit[role].append(one.data)
-        keep, agreement, remarks = [*fit["keep"]], dict[Split, CounterfactualSet](), []
-        for entry in entries["keep"]:
-            with nullcontext() if own_keep else suppress(NoFormsError):
-                keep.append(load(entry, "fit", pair).data)
-        try:
-            for s in MEASURED if content.get("agreement") else ():
-                data_of_split = load(content["agreement"], s, pair).data
-                agreement[s] = in_turn(data_of_split, people.agreement or data_of_split.widest)
-        except NoFormsError as error:
-            remarks.append(f"{error}: agreement is no cost here")
-        facts = {
-            s: tuple(one.data for one in told_apart([load(e, s, pair) for e in entries["facts"]]))
-            for s in MEASURED
-            if entries["facts"]
-        }
-        measured = (*by_split["validation"], *by_split["test"], *agreement.values())
-        check_leakage(fit["background"], (*measured, *chain(*facts.values())))
-        own_axes = {own.name, *(data.axis for data in fit["erase"])}
-        others = []
-        for entry in entries["other_axes"]:
-            if entry.get("axis") is None:
-                raise UserError(f"a set of other_axes needs its 'axis'; this one has {[*entry]}")
-            require(str, entry["axis"], "axis of a set of other_axes")
-            if entry["axis"] not in own_axes:
-                others.append(load(entry, "test", {}))
+        chosen = None if groups is None and not own.made_of else compared
+        asking = Asking(own, substitution, people, chosen)
         neutral = content.get("neutral")
         return cls(
             axis=own,
-            groups=(a, b),
-            fit=tuple(fit["erase"]),
-            validation=by_split["validation"],
-            test=by_split["test"],
-            keep=tuple(keep),
-            background=prompts_of(fit["background"]),
-            agreement=agreement,
-            facts=facts,
+            groups=compared,
             neutral=from_config(neutral) if neutral else {},
-            other_axes=tuple(o.data for o in told_apart(others) if o.data.axis not in own_axes),
             substitution=substitution,
             name=name,
-            remarks=tuple(remarks),
+            **sets_of(asking, content, own_keep),
         )

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from countergen_edit.data.axis import Axis, Group, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.forms import DoesNotFitError
 from countergen_edit.data.text.grammar import vowel_sound
 from countergen_edit.errors import UserError, unknown
 
@@ -172,7 +173,7 @@ def expand(
             if {"name", "Name"} & set(slots(template.text)):
                 names = group.names.get(split, ())
                 if not names:
-                    raise UserError(
+                    raise DoesNotFitError(
                         f"axis {axis.name!r}: group {group.name!r} has no names in the "
                         f"{split!r} split, which {template.text!r} needs"
                     )

@@ -15,7 +15,8 @@ from typing import Any
 from countergen_edit.edits import EditRecord
 from countergen_edit.experiments.run_folder import read_records
 from countergen_edit.metrics.r import resampled_abs_r
-from countergen_edit.metrics.r.group_effect import GroupEffect, interval, root
+from countergen_edit.metrics.r.draws import interval, root
+from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, read, scores_of

@@ -193,13 +193,15 @@ class ModelObjective:
         return edit
 
     def _to_erase(self, data: CounterfactualSet) -> list[Portion]:
-        """A portion for each context: all of its people, both groups."""
-        contexts = places_by_context(self.model, data)
-        following = _following(self.model, data)
-        portions = []
-        for context, places in contexts.items():
+        """A portion for each context: all of its people, of every two groups."""
+        following, portions = _following(self.model, data), []
+        pairs = [data.between(*pair) for pair in data.pairs]
+        contexts = [
+            (own, *item) for own in pairs for item in places_by_context(self.model, own).items()
+        ]
+        for own, context, places in contexts:
             ids, mask, last = self._padded([place.text for place in places])
-            is_first = torch.tensor([p.variation.group == data.groups[0] for p in places])
+            is_first = torch.tensor([p.variation.group == own.groups[0] for p in places])
             outputs = torch.tensor(sorted(following[context]), device=self.model.device)
             at = torch.arange(len(places)), last
             portions.append(Portion("erase", ids, mask, at, is_first, outputs))

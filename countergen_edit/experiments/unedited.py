@@ -81,7 +81,7 @@ def check_unedited(
     """
     if not metrics:
         raise UserError("there is no metric: name at least one, such as metric=r")
-    if not task.test:
+    if not (task.test or task.untaught):
         raise UserError("there are no test sets: name at least one under data.test")
     for metric in metrics:
         if lack := lacking(model, metric):

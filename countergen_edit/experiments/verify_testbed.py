@@ -118,7 +118,7 @@ def verify_testbed(model: LanguageModel, truth: Truth) -> list[Row]:
 
 
 def _compare(model: LanguageModel, truth: Truth, data: CounterfactualSet) -> _Comparison:
-    planted, scores = truth.planted_effect(data.groups), score(model, data)
+    planted, scores = truth.planted_effect(data.pairs[0]), score(model, data)
     return _Comparison(
         scores.log_p,
         GroupEffect(scores, truth.seed),

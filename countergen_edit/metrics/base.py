@@ -283,6 +283,7 @@ METRICS: Registry[type[Metric]] = Registry(
     "countergen_edit.metrics",
     {
         "r": "countergen_edit.metrics.r:R",
+        "intersections": "countergen_edit.metrics.intersections:Intersections",
         "rewordings": "countergen_edit.metrics.rewordings:Rewordings",
         "fairpair": "countergen_edit.metrics.fairpair.metric:FairPair",
         "cid": "countergen_edit.metrics.cid.metric:Cid",
@@ -292,6 +293,7 @@ METRICS: Registry[type[Metric]] = Registry(
         "kl": "countergen_edit.metrics.costs.kl:KL",
         "facts": "countergen_edit.metrics.costs.facts:Facts",
         "spill_over": "countergen_edit.metrics.spill_over:SpillOver",
+        "taught": "countergen_edit.metrics.taught:Taught",
         "guardedness": "countergen_edit.metrics.guardedness:Guardedness",
         "refinement": "countergen_edit.metrics.refinement:Refinement",
         "gates": "countergen_edit.metrics.gates:Gates",

@@ -50,12 +50,13 @@ def certificate_rows(
         "probe_majority_rate": _of(certificate, "majority_rate"),
         "variance_removed": _of(certificate, "variance_removed"),
     }
+    several = {"groups": [*task.groups]} if len(task.groups) > 2 else {}
     detail = {
         "guaranteed": certificate.guaranteed,
         "reason": certificate.reason,
         "refitted": refitted,
         "remark": remark,
-    }
+    } | several
     return [
         Row.of_set(
             task.fit[0],

@@ -15,6 +15,8 @@ from countergen_edit.metrics.rows import Row
 
 HEIGHT = 2.9
 """Inches of one panel."""
+GROUPS = "groups"
+"""The facet of rows about two of more groups: how many there are."""
 PER_CATEGORY = 0.3
 """Inches of one line of a panel whose categories are listed downwards."""
 
@@ -108,8 +110,10 @@ def dataset_label(dataset: str) -> str:
 
 
 def set_label(row: Row) -> str:
-    """A set's name as a title."""
-    return dataset_label(row.dataset) + (" (fitted)" if row.split == "fit" else "")
+    """A set's name as a title; of one pair among several, with the two groups."""
+    label = dataset_label(row.dataset) + (" (fitted)" if row.split == "fit" else "")
+    pair = f"{row.group_a} and {row.group_b}".replace("_", " ")
+    return f"{label}, {pair}" if GROUPS in row.facets and row.group_b else label
 
 
 def edit_dots(results: Results, row: Row, metric: str | None = None) -> list[Series]:

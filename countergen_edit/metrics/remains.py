@@ -111,10 +111,11 @@ class Probed:
         """The pattern with the figures of this certificate."""
         [place] = self.edit.places
         where = f"layer {place.layer}" if place.site == "resid_post" else str(place)
+        several = "groups" in self.linear.detail
         return pattern.format(
             edit=f"{self.edit.called} at {where}",
-            a=self.linear.group_a,
-            b=self.linear.group_b,
+            a="each group" if several else self.linear.group_a,
+            b="the others" if several else self.linear.group_b,
             linear=_percent(self.linear),
             linear_before=_percent(self.linear_before),
             nonlinear=_percent(self.nonlinear),

@@ -1,12 +1,14 @@
-"""Scores of a counterfactual set: log P(output | prompt) for every prompt of both groups.
+"""Scores of a counterfactual set: log P(output | prompt) for every prompt of every group.
 
 Comes in: a set and a model. Goes out: a padded array from which `r` and agreement are formed, with
-the templates and names that the bootstrap draws.
+the templates and names that the bootstrap draws. Of more than two groups, `pairs` gives the scores
+of every two; what is drawn of a group is the same in all of its pairs.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
@@ -29,6 +31,23 @@ class SetScores:
     output: tuple[str, ...]
     """The item's output."""
 
+    @cached_property
+    def pairs(self) -> tuple[SetScores, ...]:
+        """The scores of every two groups, in their order; of two groups these very scores."""
+        if len(self.data.groups) == 2:
+            return (self,)
+        place = {group: side for side, group in enumerate(self.data.groups)}
+        return tuple(
+            SetScores(
+                self.data.between(*pair),
+                self.log_p[:, [place[group] for group in pair]],
+                self.present[:, [place[group] for group in pair]],
+                self.template,
+                self.output,
+            )
+            for pair in self.data.pairs
+        )
+
     @property
     def sample(self) -> Int[np.ndarray, " item"]:
         """Index into `data.samples`."""
@@ -45,8 +64,14 @@ class SetScores:
         names = tuple(name for name in next(iter(lists)) if name is not None)
         return names if lists == {names} else None
 
+    @property
+    def twins(self) -> bool:
+        """Whether both groups are the same people, told apart by other words than their names."""
+        names = self.names(0)
+        return bool(names) and names == self.names(1)
+
     def name_weights(self, seed: int, side: int) -> Float64[np.ndarray, "resample variation"]:
-        """Bootstrap weights of one side's names.
+        """Bootstrap weights of one side's names; of people who are on both sides the same.
 
         Names can be drawn only where every sample is asked of the same names; elsewhere the
         variations of a sample are part of it and weigh one.
@@ -54,11 +79,13 @@ class SetScores:
         names = self.names(side)
         if names is None:
             return np.ones((1, self.log_p.shape[2]))
-        return resample(len(names), seed, self.data.name, "names", self.data.groups[side])
+        group = self.data.groups[0 if self.twins else side]
+        return resample(len(names), seed, self.data.name, "names", group)
 
-    def weights(self, seed: int) -> tuple[Weights, Weights, Weights]:
-        """All that is drawn: the templates, and the names of each side."""
-        return self.template_weights(seed), self.name_weights(seed, 0), self.name_weights(seed, 1)
+    def weights(self, seed: int) -> tuple[Weights, ...]:
+        """All that is drawn: the templates, and the names of each side, those of both once."""
+        sides = (0,) if self.twins else (0, 1)
+        return self.template_weights(seed), *(self.name_weights(seed, side) for side in sides)
 
 
 def score(model: LanguageModel, data: CounterfactualSet, progress: str | None = None) -> SetScores:
@@ -72,7 +99,7 @@ def score(model: LanguageModel, data: CounterfactualSet, progress: str | None = 
                 continuations.append(output)
     flat = continuation_log_probs(model, prompts, continuations, progress=progress)
     widest = max(len(sample.of(data.groups[0])) for sample in data.samples)
-    present = np.zeros((len(items), 2, widest), dtype=bool)
+    present = np.zeros((len(items), len(data.groups), widest), dtype=bool)
     for i, (sample, _) in enumerate(items):
         present[i, :, : _variations(sample, data)] = True
     log_p = np.full(present.shape, -np.inf)

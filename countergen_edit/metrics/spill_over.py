@@ -30,8 +30,9 @@ from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity, alike
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Cell, Number, Section, Table
 from countergen_edit.metrics.panels import set_label
-from countergen_edit.metrics.r.group_effect import GroupEffect, interval, root
-from countergen_edit.metrics.r.metric import effect_rows
+from countergen_edit.metrics.r.draws import interval, root
+from countergen_edit.metrics.r.effect_rows import effect_rows
+from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.r.sentences import LEAST, SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row

@@ -18,6 +18,7 @@ from scipy.special import log_softmax
 
 from countergen_edit.data.axis import Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.forms import DoesNotFitError
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.testbed.leanings import NameLeanings
@@ -148,8 +149,8 @@ class Truth:
                 it speaks of nobody is used whole.
         """
         prompts = self.of(family, split)
-        if prompts[0].axis != axis.name:
-            raise UserError(
+        if prompts[0].axis not in axis.axes:
+            raise DoesNotFitError(
                 f"testbed family {family!r} was planted on axis {prompts[0].axis!r}, "
                 f"not on {axis.name!r}"
             )
@@ -161,7 +162,7 @@ class Truth:
 
     def planted_people(self, axis: Axis) -> Axis:
         """The axis with those of its names that the truth speaks of; all, if it speaks of none."""
-        planted = self.people.get(axis.name, {})
+        planted = {g: n for name in axis.axes for g, n in self.people.get(name, {}).items()}
         groups = {
             name: replace(
                 group,

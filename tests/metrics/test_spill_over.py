@@ -19,8 +19,8 @@ from countergen_edit.experiments.audit import Audit
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.r.effect_rows import effect_rows
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.metrics.r.metric import effect_rows
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores

@@ -34,7 +34,8 @@ class Asking(Beside):
 
     Args:
         requests: what is asked, by its name in tables; {a} and {b} stand for the people of the
-            first and the second group. Those of the configuration unless given.
+            first and the second group; of more groups, of all but the last and of the last. Those
+            of the configuration unless given.
         instruction: what a chat template is given beside a request, and alone.
         people: the groups in the plural; None takes the axis's form `people`, else their names.
 
@@ -123,8 +124,8 @@ class Asking(Beside):
         """The groups in the plural."""
         if self.people is not None:
             return self.people[0], self.people[1]
-        a, b = (_plural(task.axis.groups[group]) for group in task.groups)
-        return a, b
+        *others, last = (_plural(task.axis.groups[group]) for group in task.groups)
+        return ", ".join(others), last
 
 
 def _plural(group: Group) -> str:

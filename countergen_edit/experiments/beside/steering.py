@@ -50,7 +50,13 @@ class Steering(Beside):
             raise UserError("beside.steering.strengths=[] names none: write a list such as [1,2]")
 
     def check(self, model: LanguageModel, task: Task) -> None:
-        """Refuse a choice of strengths without data to choose on."""
+        """Refuse more than two groups, and a choice of strengths without data to choose on."""
+        if len(task.groups) > 2:
+            raise UserError(
+                f"beside.steering moves one group towards another, and {len(task.groups)} are "
+                "compared: name two, such as "
+                f"groups=[{','.join(task.pair)}], or leave steering out"
+            )
         if len(self.strengths) > 1 and not task.validation:
             raise UserError(
                 "beside.steering chooses its strength on validation data, and there is none: name "
@@ -91,5 +97,5 @@ def _placement(study: Study, cell: Cell, strength: float) -> Placement:
     data = study.fit_data(cell.site)
     rows, _ = data.used(cell.eraser, cell.layer)
     values, group = data.at(cell.layer)[rows], data.group[rows]
-    a, b = (values[group == name].mean(axis=0, dtype=float) for name in study.task.groups)
+    a, b = (values[group == name].mean(axis=0, dtype=float) for name in study.task.pair)
     return Placement(cell.site, cell.layer, Shift(-strength * (a - b)), data.limit(cell.layer))

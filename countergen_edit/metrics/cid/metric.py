@@ -120,7 +120,7 @@ class Cid(Metric):
         self.data = template_set(
             self.task.axis,
             templates,
-            self.task.groups,
+            self.task.pair,
             splits=cast(Any, self.splits),
             names=cast(Any, self.names),
         )

@@ -30,7 +30,8 @@ from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.costs.people import by_prompt
 from countergen_edit.metrics.panels import set_label
-from countergen_edit.metrics.r.group_effect import GroupEffect, removed
+from countergen_edit.metrics.r.group_effect import removed
+from countergen_edit.metrics.r.largest_gap import effects_of
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
@@ -86,18 +87,21 @@ def change_row(pairs: Sequence[Pair], metric: str, seed: int) -> Row:
     wordings = [scores.template_weights(seed) for scores in every]
     ends = np.cumsum([len(data.samples) for data in sets])
     means, drawn = np.zeros(1), []
-    for side in (0, 1):
-        asked = [[v.name for v in s.of(d.groups[side])] for d in sets for s in d.samples]
+    groups = sets[0].groups
+    for side, group in enumerate(groups):
+        asked = [[v.name for v in s.of(group)] for d in sets for s in d.samples]
         values = np.full((len(asked), max(map(len, asked))), np.nan)
         for own, end in zip(moved, ends, strict=True):
             values[end - len(own) : end, : own.shape[2]] = own[:, side]
-        people, by_sample = by_prompt(asked, values, seed, name, "names", sets[0].groups[side])
+        people, by_sample = by_prompt(asked, values, seed, name, "names", group)
         drawn.append(people)
         for scores, weights, end in zip(every, wordings, ends, strict=True):
             count = len(scores.data.samples)
             of_set = by_sample[:, end - count : end]
             template = scores.template[_first_items(scores)]
-            means = means + weighted_mean(of_set, template, weights) * count / (2 * ends[-1])
+            means = means + weighted_mean(of_set, template, weights) * count / (
+                len(groups) * ends[-1]
+            )
     return Row.of_set(
         sets[0],
         metric,
@@ -124,7 +128,7 @@ def _largest(pairs: Sequence[Pair]) -> dict[str, float | str]:
 
 def left_row(pairs: Sequence[Pair], seed: int) -> Row:
     """The share of the group effect that is left over all sets; None where there was none."""
-    before, after = ([GroupEffect(pair[which], seed) for pair in pairs] for which in (0, 1))
+    before, after = (effects_of([pair[which] for pair in pairs], seed) for which in (0, 1))
     gone = removed(before, after)
     left = Estimate(1 - gone.value, 1 - gone.hi, 1 - gone.lo, gone.standard_error)
     sets = [effect.scores.data for effect in after]

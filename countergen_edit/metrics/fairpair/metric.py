@@ -161,7 +161,7 @@ class FairPair(Metric):
             UserError: a group lacks a name or word for the prompts, or the rules their words.
         """
         axis, substitution = self.task.axis, self.task.substitution
-        self.groups = source_and_target(self.task.groups, self.source)
+        self.groups = source_and_target(self.task.pair, self.source)
         a, b = (axis.groups[group] for group in self.groups)
         first, second = (
             self.names.get(group.name) or next(iter(group.names.get("test", ())), "")

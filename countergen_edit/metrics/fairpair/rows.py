@@ -70,7 +70,7 @@ class FairPairRows:
         **detail: Any,
     ) -> Row:
         """A row about the task's groups."""
-        a, b = self.task.groups
+        a, b = self.task.pair
         return Row(
             metric=metric,
             **of.columns,

@@ -32,11 +32,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 from jaxtyping import Float64
 from scipy.stats import norm
 
+from countergen_edit.metrics.r.draws import Draws, interval, root, squares
 from countergen_edit.metrics.r.formula import relative_difference
 from countergen_edit.metrics.r.people import People
 from countergen_edit.metrics.scores import SetScores
@@ -48,8 +50,6 @@ FLOOR_DRAWS = 200
 POWER = 0.8
 MOST_PEOPLE = 10_000
 """Where even so many people a group would not do, there is no effect to speak of."""
-
-Draws = Float64[np.ndarray, " resample"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,9 @@ class GroupEffect:
 
     scores: SetScores
     seed: int = 0
+    together: bool = False
+    """Whether what is drawn of a person is the same in every pair of groups that they are in."""
+    permutations: int = PERMUTATIONS
 
     @cached_property
     def people(self) -> People:
@@ -137,21 +140,18 @@ class GroupEffect:
             return None
         people = self.people
         centred = np.where(np.isnan(people.log_p), 0.0, people.log_p)
-        shares = np.zeros((PERMUTATIONS + 1, len(centred)))
+        shares = np.zeros((self.permutations + 1, len(centred)))
         for block in np.unique(people.block):
             own = np.flatnonzero(people.block == block)
-            side = people.side[own]
-            weights = np.where(side == 0, 1 / (side == 0).sum(), -1 / (side == 1).sum())
             rng = generator(self.seed, self.scores.data.name, "permutations", int(block))
-            dealt = rng.permuted(np.tile(weights, (PERMUTATIONS, 1)), axis=1)
-            shares[:, own] = np.concatenate([weights[None], dealt])
+            shares[:, own] = people.dealt(int(block), rng, self.permutations)
             items = ~np.isnan(people.log_p[own[0]])
             centred[np.ix_(own, items)] -= centred[np.ix_(own, items)].mean(axis=0)
         gram = centred @ centred.T
         values = ((shares @ gram) * shares).sum(axis=1)
         # Equal deals may differ in their last digits.
         at_least = (values[1:] >= values[0] * (1 - 1e-12)).sum()
-        return float((1 + at_least) / (1 + PERMUTATIONS))
+        return float((1 + at_least) / (1 + self.permutations))
 
     @cached_property
     def floor(self) -> float | None:
@@ -166,10 +166,9 @@ class GroupEffect:
         side, counts = people.side, people.counts[people.side]
         own = (people.log_p - people.means[side]) * np.sqrt(counts / (counts - 1.0))
         p = np.exp(own - own.max(axis=0))
-        first = (side == 0).astype(float)
         rng = generator(self.seed, self.scores.data.name, "floor")
-        dealt = rng.permuted(np.tile(first, (FLOOR_DRAWS, 1)), axis=1)
-        a, b = dealt @ p / first.sum(), (1 - dealt) @ p / (1 - first).sum()
+        dealt = people.dealt(0, rng, FLOOR_DRAWS)[1:] > 0
+        a, b = (chosen @ p / chosen.sum(axis=1)[:, None] for chosen in (dealt, ~dealt))
         return float(np.abs(relative_difference(np.log(a), np.log(b))).mean())
 
     @cached_property
@@ -196,9 +195,10 @@ class GroupEffect:
         where the effect is not above the noise, the largest variance of any direction counts.
         """
         gram = self._gram
-        across = sum(
-            (_squares(gram[np.ix_(own, own)], self.items)[0] for own in self._sides()), 0.0
-        ) + 2 * float((gram[np.ix_(*self._sides())] ** 2).sum())
+        sides = self.people.sides
+        across = sum((squares(gram[np.ix_(own, own)], self.items)[0] for own in sides), 0.0)
+        crossed = (gram[np.ix_(*two)] for two in combinations(sides, 2))
+        across += 2 * sum(float((block**2).sum()) for block in crossed)
         toward = self._residuals @ self.people.difference / np.sqrt(self.items)
         length = float((self.people.difference**2).mean())
         naive = float(toward @ toward) / length if length > 0 else 0.0
@@ -208,8 +208,17 @@ class GroupEffect:
         below = max(self.squared, 0.0) + null
         return float(np.clip(along / below if below > 0 else 0.0, naive, largest)), across
 
-    def _sides(self) -> tuple[np.ndarray, np.ndarray]:
-        return np.flatnonzero(self.people.side == 0), np.flatnonzero(self.people.side == 1)
+    def _multipliers(self, rng: np.random.Generator) -> Float64[np.ndarray, "resample row"]:
+        """Gaussian draws of the people; where asked `together`, a list of names has its own."""
+        rows = len(self._gram)
+        if not self.together:
+            return rng.standard_normal((RESAMPLES, rows))
+        drawn = np.zeros((RESAMPLES, rows))
+        for side, own in enumerate(self.people.sides):
+            unit = self.scores.names(side) or (side,)
+            of_names = generator(self.seed, self.scores.data.name, "people", *unit)
+            drawn[:, own] = of_names.standard_normal((RESAMPLES, len(own)))
+        return drawn
 
     def _people_draws(self) -> Draws:
         """G² in every draw of people, wordings as they are."""
@@ -218,19 +227,19 @@ class GroupEffect:
         if np.trace(gram) <= 1e-15 * observed:
             return np.full(RESAMPLES, self.squared)
         rng = generator(self.seed, self.scores.data.name, "people")
-        multipliers = rng.standard_normal((RESAMPLES, len(gram)))
+        multipliers = self._multipliers(rng)
         toward = self._residuals @ self.people.difference / np.sqrt(self.items * observed)
         along, across = self._noise()
         naive = float(toward @ toward)
         unit = np.sqrt(along / naive) if naive > 0 else 0.0
         s, s_naive, total, uncertainty = np.zeros(RESAMPLES), np.zeros(RESAMPLES), 0.0, 0.0
-        for own in self._sides():
+        for own in self.people.sides:
             part = multipliers[:, own] @ toward[own]
             s_naive += part
             few = len(own) - len(np.unique(self.people.block[own]))
             s += unit * part * np.sqrt(few / rng.chisquare(few, RESAMPLES))
             trace = float(np.trace(gram[np.ix_(own, own)]))
-            _, within = _squares(gram[np.ix_(own, own)], self.items)
+            _, within = squares(gram[np.ix_(own, own)], self.items)
             total, uncertainty = total + trace, uncertainty + within
         q = np.maximum(((multipliers @ gram) * multipliers).sum(axis=1) - s_naive**2, 0.0)
         shrink = np.sqrt(min(across / float((gram**2).sum()), 1.0))
@@ -263,20 +272,6 @@ class GroupEffect:
         return np.asarray(scale * np.where(x < 0, np.expm1(np.minimum(x, 0.0)), x + x**2 / 4))
 
 
-def root(squared: Draws) -> Draws:
-    """G from G²: nats; 0 where G² is not above 0."""
-    return np.asarray(np.sqrt(np.maximum(squared, 0.0)))
-
-
-def interval(value: float, drawn: Draws) -> Estimate:
-    """A value with the middle 95 % of its draws; draws in which it is undefined are left out."""
-    drawn = drawn[~np.isnan(drawn)]
-    if not np.isfinite(value) or len(drawn) < RESAMPLES / 2:
-        return Estimate(value, np.nan, np.nan, np.nan)
-    lo, hi = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Estimate(value, min(float(lo), value), max(float(hi), value), float(drawn.std(ddof=1)))
-
-
 def removed_draws(before: Sequence[GroupEffect], after: Sequence[GroupEffect]) -> Draws:
     """Share of G that is gone over the items of some sets together; first the value, then draws.
 
@@ -296,17 +291,3 @@ def removed(before: Sequence[GroupEffect], after: Sequence[GroupEffect]) -> Esti
 def _pooled(effects: Sequence[GroupEffect]) -> Draws:
     items = np.array([effect.items for effect in effects])
     return np.asarray(items @ np.stack([e.squared_draws for e in effects]) / items.sum())
-
-
-def _squares(gram: Float64[np.ndarray, "person person"], items: int) -> tuple[float, float]:
-    """tr V² of one group's part V of the noise, and what it takes of the trace's own variance.
-
-    Unbiased for Gaussian residuals (Srivastava, Journal of the Japan Statistical Society 35, 2005):
-    few residuals span few directions and overstate it.
-    """
-    few, trace, raw = len(gram) - 1, float(np.trace(gram)), float((gram**2).sum())
-    if trace <= 0:
-        return 0.0, 0.0
-    unbiased = few**2 / ((few - 1) * (few + 2)) * (raw - trace**2 / few) if few > 1 else raw
-    squares = float(np.clip(unbiased, trace**2 / items, trace**2))
-    return squares, squares / few

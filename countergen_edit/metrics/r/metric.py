@@ -20,63 +20,18 @@ from countergen_edit.metrics.bench import Bench, id_of
 from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.panels import set_label
 from countergen_edit.metrics.r import beside, over_runs, sections, sentences
-from countergen_edit.metrics.r.formula import abs_r_reduction, mean_r, r_values
+from countergen_edit.metrics.r.effect_rows import among, effect_rows, gap_rows, r_rows
+from countergen_edit.metrics.r.formula import abs_r_reduction, r_values
 from countergen_edit.metrics.r.group_effect import GroupEffect, removed, removed_draws
+from countergen_edit.metrics.r.largest_gap import effects_of
 from countergen_edit.metrics.r.published import with_published
 from countergen_edit.metrics.r.sections import main_row
-from countergen_edit.metrics.r.sentences import SIGNIFICANT
+from countergen_edit.metrics.r.sentences import LARGEST, SIGNIFICANT
 from countergen_edit.metrics.results import Results, Side
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, write
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import Estimate, adjusted
-
-
-def r_rows(scores: SetScores, seed: int) -> list[Row]:
-    """Rows `r` and `mean_abs_r` of one set."""
-    data = scores.data
-    signed, absolute = mean_r(scores, seed)
-    return [
-        Row.of_set(
-            data,
-            metric,
-            e,
-            n=len(scores.output),
-            seed=seed,
-            detail={
-                "standard_error": e.standard_error if np.isfinite(e.standard_error) else None,
-                "templates": len(data.templates),
-            }
-            | ({"starred": e.starred} if metric == "r" else {}),
-        )
-        for metric, e in (("r", signed), ("mean_abs_r", absolute))
-    ]
-
-
-def effect_rows(effects: Sequence[GroupEffect]) -> list[Row]:
-    """Rows `group_effect`, `group_share` and `floor_abs_r` of some sets; P is Holm's over them.
-
-    A set that names nobody, or one person a group, has no test: `detail` then has no p.
-    """
-    p_values = [effect.p_value for effect in effects]
-    tested = [p for p in p_values if p is not None]
-    corrected = iter(adjusted(tested).tolist())
-    rows = []
-    for effect, p in zip(effects, p_values, strict=True):
-        data, columns = effect.scores.data, {"n": effect.items, "seed": effect.seed}
-        test = {} if p is None else {"p": p, "p_adjusted": next(corrected)}
-        size = {
-            "squared": effect.squared,
-            "people": effect.people.fewest,
-            "people_needed": effect.people_needed,
-        }
-        rows.append(
-            Row.of_set(data, "group_effect", effect.estimate, detail=test | size, **columns)
-        )
-        for metric, value in (("group_share", effect.share), ("floor_abs_r", effect.floor)):
-            if value is not None:
-                rows.append(Row.of_set(data, metric, value, **columns))
-    return rows
 
 
 class R(Metric):
@@ -93,8 +48,9 @@ class R(Metric):
     ) -> list[Row]:
         """Rows `r`, `mean_abs_r`, `group_effect`, `group_share` and `floor_abs_r` of every set.
 
-        On test data those of the sets that were fitted on too, and of each set `abs_r_reduction`
-        and `group_effect_removed` under an edit and, where known, `planted_mean_abs_r` and
+        Of a set of more than two groups these are of every pair, and beside them `largest_gap`. On
+        test data those of the sets that were fitted on too, and of each set `abs_r_reduction` and
+        `group_effect_removed` under an edit and, where known, `planted_mean_abs_r` and
         `planted_group_effect` without one; the scores of single texts stay in the store.
         """
         if split != "test":
@@ -103,10 +59,13 @@ class R(Metric):
         for part, sets in self.task.measured:
             rows += self._of_sets(bench, edit, part, sets)
             for data in sets:
-                now = bench.scores(data, edit)
-                rows += [replace(row, split=part) for row in self._against(bench, data, edit)]
-                z = GroupEffect(now, bench.seed).z
-                texts.append((part, now, r_values(now).tolist(), None if z is None else z.tolist()))
+                pairs = bench.scores(data, edit).pairs
+                found = [row for now in pairs for row in self._against(bench, data, now, edit)]
+                rows += [replace(row, split=part) for row in among(found, len(data.groups))]
+                for now in pairs:
+                    z = GroupEffect(now, bench.seed).z
+                    values = r_values(now).tolist(), None if z is None else z.tolist()
+                    texts.append((part, now, *values))
         write(bench.place(SCORED_BY, edit), id_of(edit), texts)
         return rows
 
@@ -118,24 +77,31 @@ class R(Metric):
         sets: Sequence[CounterfactualSet],
     ) -> list[Row]:
         scores = [bench.scores(data, edit) for data in sets]
-        rows = [row for own in scores for row in r_rows(own, bench.seed)]
+        effects = effects_of(scores, bench.seed)
+        by_pair = [row for e in effects for row in r_rows(e.scores, bench.seed)]
         if edit is None:
-            rows = [with_published(row, bench.model.name) for row in rows]
-        rows += effect_rows([GroupEffect(own, bench.seed) for own in scores])
-        return [replace(row, split=split) for row in rows]
+            by_pair = [with_published(row, bench.model.name) for row in by_pair]
+        found = effect_rows(effects)
+        by_pair += found
+        groups = {data.name: len(data.groups) for data in sets}
+        rows = [one for row in by_pair for one in among([row], groups[row.dataset])]
+        return [replace(row, split=split) for row in (*rows, *gap_rows(effects, found))]
 
-    def _against(self, bench: Bench, data: CounterfactualSet, edit: NamedEdit | None) -> list[Row]:
-        """What stands beside a set's figures: the truth, or what an edit took of them."""
+    def _against(
+        self, bench: Bench, data: CounterfactualSet, now: SetScores, edit: NamedEdit | None
+    ) -> list[Row]:
+        """What stands beside the figures of two groups: the truth, or what an edit took of them."""
         if edit is None:
-            return self._planted(data, bench.seed)
-        before, after = (bench.scores(data, e) for e in (None, edit))
+            return self._planted(now.data, bench.seed)
+        place = data.pairs.index((now.data.groups[0], now.data.groups[1]))
+        before, after = bench.scores(data, None).pairs[place], now
         effects = [GroupEffect(scores, bench.seed) for scores in (before, after)]
         shares = {
             "abs_r_reduction": abs_r_reduction(before, after, bench.seed),
             "group_effect_removed": removed(effects[:1], effects[1:]),
         }
         n = len(after.output)
-        return [Row.of_set(data, m, e, n=n, seed=bench.seed) for m, e in shares.items()]
+        return [Row.of_set(now.data, m, e, n=n, seed=bench.seed) for m, e in shares.items()]
 
     def removed(self, bench: Bench, edit: NamedEdit, split: MeasuredSplit = "test") -> Row | None:
         """The share of the group effect that is gone over several sets together.
@@ -168,7 +134,8 @@ class R(Metric):
         sets = self.task.validation
         if not sets:
             return None
-        p_values = [GroupEffect(bench.scores(data, None), bench.seed).p_value for data in sets]
+        effects = effects_of([bench.scores(data, None) for data in sets], bench.seed)
+        p_values = [effect.p_value for effect in effects]
         tested = [p for p in p_values if p is not None]
         least = float(adjusted(tested).min()) if tested else None
         apart = len(tested) < len(p_values) or (least is not None and least <= SIGNIFICANT)
@@ -196,7 +163,7 @@ class R(Metric):
         self, bench: Bench, edit: NamedEdit, sets: Sequence[CounterfactualSet]
     ) -> tuple[list[GroupEffect], list[GroupEffect]]:
         before, after = (
-            [GroupEffect(bench.scores(data, e), bench.seed) for data in sets] for e in (None, edit)
+            effects_of([bench.scores(data, e) for data in sets], bench.seed) for e in (None, edit)
         )
         return before, after
 
@@ -224,6 +191,18 @@ class R(Metric):
     @classmethod
     def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
         """The group effect of every set of the split, mean |R|, then the share that is gone."""
+        if gaps := results.unedited(LARGEST, split):
+            return [
+                Quantity(
+                    f"largest gap, {set_label(row)}",
+                    alike(results, row),
+                    "bias",
+                    main=row is gaps[0],
+                    axis="largest group effect of any pair, nats",
+                    drawn=row is gaps[0],
+                )
+                for row in gaps
+            ]
         main = main_row(results, split)
         rows = results.unedited("group_effect", split)
 

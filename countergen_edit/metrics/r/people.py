@@ -3,11 +3,14 @@
 Comes in: the scores of a set. Goes out: for every item the groups' means over people, and each
 person's residual about the mean of their group, scaled so that the residuals' squares sum to the
 sampling variance of that mean. People are names where every prompt is asked of the same ones, else
-the variations of each prompt.
+the variations of each prompt. Where both groups are the same people (`twins`), whom other words put
+into one group or the other, what a person adds on both sides is one residual: their own leaning,
+which they have in both, is no noise of the difference.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +32,8 @@ class People:
     log_p: Float64[np.ndarray, "person item"]
     side: Int[np.ndarray, " person"]
     block: Int[np.ndarray, " person"]
+    twins: bool = False
+    """Whether the second group are the people of the first, in the same order."""
 
     @classmethod
     def of(cls, scores: SetScores) -> People:
@@ -44,7 +49,7 @@ class People:
                 rows.append(row)
                 sides.append(side)
                 of_block.append(block)
-        return cls(np.array(rows), np.array(sides), np.array(of_block))
+        return cls(np.array(rows), np.array(sides), np.array(of_block), scores.twins)
 
     @property
     def counts(self) -> Int[np.ndarray, "side item"]:
@@ -68,7 +73,14 @@ class People:
         return np.asarray(first - second)
 
     @property
-    def residuals(self) -> Float64[np.ndarray, "person item"]:
+    def sides(self) -> tuple[Int[np.ndarray, " own"], ...]:
+        """The rows of `residuals` that are independent of each other, group by group."""
+        if self.twins:
+            return (np.arange(len(self.side) // 2),)
+        return np.flatnonzero(self.side == 0), np.flatnonzero(self.side == 1)
+
+    @property
+    def residuals(self) -> Float64[np.ndarray, "row item"]:
         """What each person adds to the noise of `difference`; zero at items of others.
 
         The squares of an item's column sum to the sampling variance s²/n of the first mean plus
@@ -77,9 +89,31 @@ class People:
         means, counts = self.means[self.side], self.counts[self.side]
         scaled = (self.log_p - means) / np.sqrt(counts * (counts - 1.0))
         signed = np.where(self.side == 0, 1.0, -1.0)[:, None] * scaled
-        return np.where(np.isnan(self.log_p), 0.0, signed)
+        own = np.where(np.isnan(self.log_p), 0.0, signed)
+        return own[self.side == 0] + own[self.side == 1] if self.twins else own
 
     @property
     def own_variance(self) -> Float64[np.ndarray, " item"]:
         """Variance between two people of the two groups that is not their group's, nats²."""
-        return np.asarray(np.nansum(self.residuals**2 * self.counts[self.side], axis=0))
+        counts = self.counts[0] if self.twins else self.counts[self.side]
+        return np.asarray(np.nansum(self.residuals**2 * counts, axis=0))
+
+    @property
+    def least_p(self) -> float:
+        """The least P that deals of the groups can give: two are as they are, or turned round."""
+        blocks = [self.side[self.block == block] for block in np.unique(self.block)]
+        if self.twins:
+            return float(2.0 ** (1 - len(self.side) / 2))
+        return 2 / math.prod(math.comb(len(own), int((own == 0).sum())) for own in blocks)
+
+    def dealt(self, block: int, rng: np.random.Generator, count: int) -> Float64[np.ndarray, "_ _"]:
+        """Weights of a block's people in the difference of the means of two groups: first as they
+        are, then as they are dealt out at random, twins one to each side."""
+        side = self.side[self.block == block]
+        weights = np.where(side == 0, 1 / (side == 0).sum(), -1 / (side == 1).sum())
+        if self.twins:
+            signs = rng.choice([-1.0, 1.0], (count, len(side) // 2))
+            dealt = np.tile(signs, 2) * weights
+        else:
+            dealt = rng.permuted(np.tile(weights, (count, 1)), axis=1)
+        return np.concatenate([weights[None], dealt])

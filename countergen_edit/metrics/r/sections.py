@@ -7,8 +7,8 @@ from typing import Any
 
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table
 from countergen_edit.metrics.by_layer import layer_figures
-from countergen_edit.metrics.panels import Panel, dataset_label, edit_dots, set_label
-from countergen_edit.metrics.r.sentences import is_tested
+from countergen_edit.metrics.panels import GROUPS, Panel, dataset_label, edit_dots, set_label
+from countergen_edit.metrics.r.sentences import LARGEST, is_tested
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, read
@@ -24,9 +24,10 @@ def bias(results: Results) -> list[Section]:
     rows = of_both(results, "group_effect")
     if not rows:
         return []
+    gaps = of_both(results, LARGEST)
     panels = [
         Panel(set_label(row), "group effect, nats", "", tuple(edit_dots(results, row)), True)
-        for row in rows
+        for row in gaps or rows
     ]
     figure = Figure(
         "bias_by_set",
@@ -34,9 +35,11 @@ def bias(results: Results) -> list[Section]:
         tuple(panels),
         "Dots are group effects with 95 % intervals: how far apart the groups' log-probabilities "
         "are, beyond what people of one group differ by."
+        + (" Of all pairs of groups the largest is shown." if gaps else "")
         + ("" if results.is_unedited else " Grey is what an edit is held against."),
     )
     tables = [
+        *_largest(results, gaps),
         _effects(results, rows),
         *_removed(results, rows),
         _told_apart(results, rows),
@@ -57,6 +60,27 @@ def _effects(results: Results, rows: Sequence[Row]) -> Table:
         "prompt-output pairs, of which n are."
     )
     return _by_edit(results, rows, "group_effect", "Group effect, set by set", (), note)
+
+
+def _largest(results: Results, gaps: Sequence[Row]) -> list[Table]:
+    """Of each set the two groups that are furthest apart, under every edit."""
+    if not gaps:
+        return []
+    lines: list[tuple[Cell, ...]] = []
+    for row in gaps:
+        pair = " and ".join(row.detail["pair"]).replace("_", " ")
+        p = Number(row.detail.get("p_adjusted"), bounded=True)
+        after = [Number.of(results.under(row, edit)) for edit in results.compared]
+        lines.append((set_label(row), str(row.detail["pairs"]), pair, p, *after))
+    note = (
+        "Nats between the two groups that are furthest apart; under an edit these may be others. "
+        "Intervals are of the largest of all pairs: they hold for every pair at once. P is Holm's "
+        "over all pairs and sets."
+    )
+    titles = ("set", "pairs", "furthest apart", "P (Holm)", *map(results.label, results.compared))
+    return [
+        Table("largest_gap", "Largest gap between groups", titles, tuple(lines), note, brief=True)
+    ]
 
 
 def _sizes(results: Results, rows: Sequence[Row]) -> Table:
@@ -97,7 +121,12 @@ def _by_edit(
     edits = map(results.label, results.compared)
     titles = ("set", "n", *columns.values(), *edits)
     name = "bias" if metric == "group_effect" else metric
-    return Table(name, title, titles, tuple(lines), note, brief=True)
+    return Table(name, title, titles, tuple(lines), note, brief=_is_brief(rows))
+
+
+def _is_brief(rows: Sequence[Row]) -> bool:
+    """Whether a line for each row is few; every pair of several groups is not."""
+    return not any(GROUPS in row.facets for row in rows)
 
 
 def _removed(results: Results, rows: Sequence[Row]) -> list[Table]:
@@ -113,7 +142,8 @@ def _removed(results: Results, rows: Sequence[Row]) -> list[Table]:
         "Share of the group effect that is gone; below 0 bias was added. What an interval does not "
         "hold apart from 0 is not shown to be removed."
     )
-    return [Table("removed", "Bias removed", titles, tuple(lines), note, brief=True)]
+    brief = _is_brief(rows)
+    return [Table("removed", "Bias removed", titles, tuple(lines), note, brief=brief)]
 
 
 def _told_apart(results: Results, rows: Sequence[Row]) -> Table:
@@ -153,14 +183,16 @@ def _directions(results: Results) -> list[Table]:
             cells.append(Number(paper["r"], digits=2, signed=True, starred=paper["starred"]))
         lines.append((set_label(row), *cells))
     titles = (*map(results.label, results.compared), *(["published"] if known else []))
+    pair = rows[0].group_a, rows[0].group_b
+    first, second = pair if _is_brief(rows) else ("the first of the two groups", "the second")
     table = Table(
         "direction",
         "Mean R: in which direction",
         ("set", *titles),
         tuple(lines),
-        f"Above 0, outputs are likelier after {rows[0].group_a}; below 0, after {rows[0].group_b}. "
+        f"Above 0, outputs are likelier after {first}; below 0, after {second}. "
         "Opposite biases cancel. * is two standard errors from 0.",
-        brief=True,
+        brief=_is_brief(rows),
     )
     return [table]
 
@@ -184,16 +216,16 @@ def layers(results: Results) -> list[Section]:
 def examples(results: Results) -> list[Section]:
     """R of every output after every wording, without and with each shown edit."""
     edits = [UNEDITED, *(edit.id for edit in results.shown)]
-    by_edit: dict[str, dict[tuple[str, str, str], float]] = {}
-    z: dict[tuple[str, str, str], float] = {}
-    about: dict[tuple[str, str, str], dict[str, Any]] = {}
+    by_edit: dict[str, dict[tuple[str, ...], float]] = {}
+    z: dict[tuple[str, ...], float] = {}
+    about: dict[tuple[str, ...], dict[str, Any]] = {}
     for edit, path in results.stored(SCORED_BY):
         if edit not in edits:
             continue
         by_text = by_edit.setdefault(edit, {})
         for line in read(path):
             for i, output in enumerate(line["outputs"]):
-                key = line["dataset"], line["template"], output
+                key = line["dataset"], line["template"], output, *line["groups"]
                 by_text[key] = line["r"][i]
                 about.setdefault(key, line)
                 if edit == UNEDITED and line["z"] is not None:
@@ -201,10 +233,11 @@ def examples(results: Results) -> list[Section]:
     kept = [edit for edit in edits if edit in by_edit]
     if not about:
         return []
-    groups = next(iter(about.values()))["groups"]
+    pairs = list(dict.fromkeys(tuple(line["groups"]) for line in about.values()))
+    groups = pairs[0] if len(pairs) == 1 else ("the first of two groups", "the second")
     lines: list[tuple[Cell, ...]] = []
     for key, line in list(about.items())[:MOST]:
-        dataset, _, output = key
+        dataset, _, output, *_ = key
         label = dataset_label(dataset) + (" (fitted)" if line["split"] == "fit" else "")
         cells = [Number(by_edit[edit].get(key), signed=True) for edit in kept]
         own_z = Number(z.get(key), digits=1, signed=True)

@@ -1,11 +1,13 @@
 """What the group effects of a run say in words: over all sets, and only what intervals show.
 
 Comes in: the rows of `R`. Goes out: sentences about the model as it came, about an edit, and about
-what the claims rest on. A set counts as biased where its groups are told apart from names of one
-group (Holm's P over sets at most 0.05), or, where it names nobody and cannot be tested, at all. Its
-bias fell or rose where the interval of the share that is gone says so and the share is 2 % or more;
-where there was none to tell apart, it rose where an edit makes it one that is. Bias is called
-removed where the interval shows that more than half of it is gone, on every biased set.
+what the claims rest on. Of more than two groups every pair on a set is a comparison of its own, and
+the largest gap of each set is told. A set or comparison counts as biased where its groups are told
+apart from names of one group (Holm's P over all at most 0.05), or, where it names nobody and cannot
+be tested, at all. Its bias fell or rose where the interval of the share that is gone says so
+and the share is 2 % or more; where there was none to tell apart, it rose where an edit makes it one
+that is. Bias is called removed where the interval shows that more than half of it is gone, on every
+biased set.
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ from dataclasses import dataclass
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.blocks import Number
-from countergen_edit.metrics.panels import set_label
+from countergen_edit.metrics.panels import GROUPS, set_label
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 
+LARGEST = "largest_gap"
+"""The row of the largest group effect among the pairs of a set."""
 SIGNIFICANT = 0.05
 LEAST = 0.02
 """Share of the group effect that must come or go to be called a change."""
@@ -94,11 +98,12 @@ def bias(results: Results) -> list[str]:
     biased = sorted(filter(told_apart, tested), key=lambda row: -(row.value or 0.0))
     rest = [row for row in tested if not told_apart(row)]
     nobody = [row for row in rows if not is_tested(row)]
-    groups = f"{rows[0].group_a} and {rows[0].group_b}"
+    several = GROUPS in rows[0].facets
+    groups = "two groups" if several else f"{rows[0].group_a} and {rows[0].group_b}"
     sentences = []
     if biased:
         sentences.append(
-            f"Biased: {len(biased)} of {_sets(len(tested))} tell {groups} apart beyond what names "
+            f"Biased: {len(biased)} of {_compared(tested)} tell {groups} apart beyond what names "
             f"of one group differ by (P ≤ {SIGNIFICANT}, Holm): {_listed(biased, _size(results))}."
         )
         unlike = [row for row in biased if row.lo is not None and round(row.lo, 2) <= 0]
@@ -116,14 +121,33 @@ def bias(results: Results) -> list[str]:
         p = Number(least, digits=2, bounded=True).text
         sentences.append(
             f"No bias told apart from that of names: on {'none' if len(tested) > 1 else 'no set'} "
-            f"of {_sets(len(tested))} do {groups} differ more than names of one group do (least "
+            f"of {_compared(tested)} do {groups} differ more than names of one group do (least "
             f"P {p}, Holm)."
         )
     if nobody:
         sentences.append(
             f"Without names to be held against: {_listed(nobody, _nats)}; groups show in words."
         )
-    return sentences
+    return sentences + _largest(results.unedited(LARGEST))
+
+
+def _largest(gaps: Sequence[Row]) -> list[str]:
+    """Of each set the two groups that are furthest apart."""
+    if not gaps:
+        return []
+
+    def gap(row: Row) -> str:
+        first, second = (group.replace("_", " ") for group in row.detail["pair"])
+        p = Number(row.detail.get("p_adjusted"), bounded=True)
+        return (
+            f"{_nats(row)} ({first} and {second}{f', P {p.text}' if p.value is not None else ''})"
+        )
+
+    pairs = gaps[0].detail["pairs"]
+    return [
+        f"Largest gap of {pairs} pairs of groups: {_listed(gaps, gap)}. Its interval holds for all "
+        "pairs at once."
+    ]
 
 
 def outcome(results: Results, edit: EditRecord) -> str:
@@ -140,9 +164,9 @@ def outcome(results: Results, edit: EditRecord) -> str:
         + _in_brackets(changes.unchanged, set_label),
     ]
     parts = [part for part in parts if not part.endswith(" 0")]
-    of_biased = len(changes.fell) + len(changes.rose) + len(changes.unchanged)
+    of_biased = (*changes.fell, *changes.rose, *changes.unchanged)
     return (
-        f"{changes.verdict}: under {edit.called} the group effect, of {_sets(of_biased)}, "
+        f"{changes.verdict}: under {edit.called} the group effect, of {_compared(of_biased)}, "
         f"{'; '.join(parts)}{held_against}."
     )
 
@@ -152,12 +176,15 @@ def caveats(results: Results) -> list[str]:
     rows = results.unedited("group_effect")
     if not rows:
         return []
+    is_named = any(map(is_tested, rows))
     sentences = [
-        "How sure: 95 % intervals, drawn over names and wordings"
+        f"How sure: 95 % intervals, drawn over {'names and ' if is_named else ''}wordings"
         f"{'' if results.is_unedited else ' that no eraser was fitted on'}. The "
-        "group effect is what the groups differ by beyond what people of one group do. * is two "
-        "standard errors from 0."
+        "group effect is what the groups differ by"
+        f"{' beyond what people of one group do' if is_named else ''}. * is two standard errors "
+        "from 0."
     ]
+    sentences += _never_found([row for row in rows if is_tested(row)])
     few = [row for row in rows if is_tested(row) and not told_apart(row)]
     few = [row for row in few if (row.detail["people_needed"] or 0) > row.detail["people"]]
     if few:
@@ -167,6 +194,19 @@ def caveats(results: Results) -> list[str]:
             f"effect of the size seen would need more, {needed} (found 4 times in 5)."
         )
     return sentences
+
+
+def _never_found(tested: Sequence[Row]) -> list[str]:
+    """That names are so few that their deals are, and no effect of any size could be found."""
+    least = min((row.detail.get("least_p", 0.0) for row in tested), default=0.0)
+    if len(tested) * least <= SIGNIFICANT:
+        return []
+    people = min(row.detail["people"] for row in tested)
+    return [
+        f"So few names that nothing could be found: with {people} a group, and "
+        f"{_compared(tested)}, no P (Holm) can be {SIGNIFICANT} or less, however large the effect. "
+        "Name more people, or fewer groups."
+    ]
 
 
 def _size(results: Results) -> Callable[[Row], str]:
@@ -189,10 +229,12 @@ def _gone(row: Row) -> str:
 
 def _added(results: Results, edit: str) -> Callable[[Row], str]:
     """In nats where there was no bias, of which any share would be large."""
-    before = {row.dataset: row for row in results.unedited("group_effect")}
+    before = {
+        (row.dataset, row.group_a, row.group_b): row for row in results.unedited("group_effect")
+    }
 
     def added(row: Row) -> str:
-        was = before[row.dataset]
+        was = before[row.dataset, row.group_a, row.group_b]
         now = results.under(was, edit)
         if now is not None and is_tested(was) and not told_apart(was):
             ends = [Number(one.value, digits=2).text for one in (was, now)]
@@ -218,5 +260,9 @@ def _listed(rows: Sequence[Row], label: Callable[[Row], str]) -> str:
     return ", ".join([*map(label, rows[:MOST_SETS]), *more])
 
 
-def _sets(count: int) -> str:
-    return f"{count} set{'' if count == 1 else 's'}"
+def _compared(rows: Sequence[Row]) -> str:
+    """How many sets, or, of more than two groups, how many comparisons."""
+    count, several = len(rows), any(GROUPS in row.facets for row in rows)
+    noun = "comparison" if several else "set"
+    about = f" ({int(rows[0].facets[GROUPS])} groups, pair by pair)" if several else ""
+    return f"{count} {noun}{'' if count == 1 else 's'}{about}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.r import resampled_abs_r
+from countergen_edit.metrics.r.effect_rows import among
 from countergen_edit.metrics.results import Results, Side
 from countergen_edit.metrics.rewordings import sections
 from countergen_edit.metrics.rewordings.spread import reductions, spread_over_wordings
@@ -59,11 +61,12 @@ class Rewordings(Metric):
         rows = []
         for part, sets in self.task.measured:
             for data in sets:
-                now = bench.scores(data, edit)
-                of_set = self.spread_rows(now, bench.seed)
-                if edit is not None:
-                    of_set.append(holding_row(bench.scores(data, None), now, bench.seed))
-                rows += [replace(row, split=part) for row in of_set]
+                came = bench.scores(data, None).pairs if edit else []
+                of_set = []
+                for i, now in enumerate(bench.scores(data, edit).pairs):
+                    of_set += self.spread_rows(now, bench.seed)
+                    of_set += [holding_row(came[i], now, bench.seed)] if edit else []
+                rows += [replace(row, split=part) for row in among(of_set, len(data.groups))]
         return rows if edit is None else rows + self.outside_rows(bench, edit)
 
     def spread_rows(self, scores: SetScores, seed: int) -> list[Row]:
@@ -122,7 +125,8 @@ class Rewordings(Metric):
         means: dict[Split, Float64[np.ndarray, " resample"]] = {}
         drawn: list[Weights] = []
         for split, sets in self.task.measured:
-            pairs = [(bench.scores(data, None), bench.scores(data, edit)) for data in sets]
+            both = [[bench.scores(data, e).pairs for data in sets] for e in (None, edit)]
+            pairs = [*zip(*(chain(*side) for side in both), strict=True)]
             if pairs:
                 left = [[resampled_abs_r(s, seed) for s in pair] for pair in pairs]
                 before, after = (

@@ -1,0 +1,174 @@
+"""The sets that entries of a data config describe, for the groups that a task compares.
+
+Comes in: an axis, groups, and entries. Goes out: sets with their split, in which every group is
+asked the same. Of more than two groups a set is made of each with the first, and these are joined:
+whatever a source does for two groups, it does for all. Refused: what the sources refuse, an entry
+that cannot be asked of these groups, but for one that says `if_fits: true`, which is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from itertools import chain, combinations
+from typing import Any
+
+from countergen_edit.conf_path import config_of
+from countergen_edit.data.axis import SPLITS, Axis, Split
+from countergen_edit.data.counterfactual import CounterfactualSet, joined
+from countergen_edit.data.entries import ROLES, Role, entries_of, entry_of, prompts_of, take_role
+from countergen_edit.data.forms import DoesNotFitError, NoFormsError
+from countergen_edit.data.people import People
+from countergen_edit.data.set_names import Given, told_apart
+from countergen_edit.data.sources import load_set
+from countergen_edit.data.splits import check_leakage
+from countergen_edit.data.text.substitution import Substitution
+from countergen_edit.data.thinning import in_turn
+from countergen_edit.errors import UserError
+from countergen_edit.typed import require
+
+MEASURED: tuple[Split, ...] = ("validation", "test")
+
+IF_FITS = "if_fits"
+"""The key of an entry that is left out where it cannot be asked of the groups."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Who is asked."""
+
+    axis: Axis
+    substitution: Substitution | None
+    people: People
+    groups: tuple[str, ...] | None
+    """None leaves the choice of two to each entry, which takes the axis's first unless it says."""
+
+    def given(self, entries: Iterable[tuple[Any, Split]]) -> list[Given]:
+        """The sets of entries with their splits, without those that need not and do not fit."""
+        every = (self.load(entry, split) for entry, split in entries)
+        return [one for one in every if one is not None]
+
+    def load(self, entry: Any, split: Split) -> Given | None:
+        """The set of an entry, for all groups; None where it need not and does not fit.
+
+        Raises:
+            UserError: the entry is wrong, or what it names cannot be read.
+            DoesNotFitError: it cannot be asked of the groups.
+        """
+        mapping = entry_of(entry)
+        may_lack = bool(mapping.pop(IF_FITS, False))
+        other = mapping.pop("axis", None)
+        path = mapping.get("path")
+        named_after = path if isinstance(path, str) and not mapping.get("name") else None
+        try:
+            if other is None or other == self.axis.name:
+                data = self._of_all(mapping, split)
+            else:
+                axis = Axis.from_config(config_of("axis", other))
+                data = load_set(mapping, axis, None, split, self.people)
+        except DoesNotFitError:
+            if may_lack:
+                return None
+            raise
+        return Given(split, data, named_after)
+
+    def told(self, entry: Any, split: Split) -> CounterfactualSet:
+        """The set of an entry for the first two groups whose words differ, as grammar needs.
+
+        Raises:
+            NoFormsError: those of no two groups do.
+        """
+        refusals = []
+        for pair in combinations(self.groups, 2) if self.groups else [None]:
+            own = Asking(self.axis, self.substitution, self.people, pair)
+            try:
+                given = own.load(entry, split)
+                assert given is not None
+                return given.data
+            except NoFormsError as error:
+                refusals.append(error)
+        raise refusals[0]
+
+    def _of_all(self, mapping: Mapping[str, Any], split: Split) -> CounterfactualSet:
+        if self.groups is None or "groups" in mapping:
+            return load_set(mapping, self.axis, self.substitution, split, self.people)
+        first, *others = self.groups
+        sets = [
+            load_set(
+                {"groups": [first, other], **mapping},
+                self.axis,
+                self.substitution,
+                split,
+                self.people,
+            )
+            for other in others
+        ]
+        data = joined(sets)
+        if data is None:
+            raise DoesNotFitError(
+                f"set {sets[0].name!r} asks nothing that tells all of "
+                f"{', '.join(self.groups)} apart: name fewer groups, or give wordings that do"
+            )
+        return data
+
+
+def sets_of(asking: Asking, content: Mapping[str, Any], own_keep: bool) -> dict[str, Any]:
+    """The sets of a data config, by the fields of a `Task`.
+
+    Args:
+        asking: who is asked.
+        content: the data config, with what `texts` says where it says nothing.
+        own_keep: whether it names itself what is to be kept; what `texts` names may not fit.
+
+    Raises:
+        UserError: an entry is wrong, or two sets cannot be told apart.
+    """
+    keys = (*SPLITS, "keep", "facts", "other_axes")
+    entries = {key: [entry_of(entry) for entry in entries_of(content, key)] for key in keys}
+    roles = [take_role(entry, key) for key in keys for entry in entries[key]]
+    every = [(entry, s) for s in SPLITS for entry in entries[s]]
+    asked = [(one, i) for i, e in enumerate(every) if (one := asking.load(*e)) is not None]
+    sets = told_apart([one for one, _ in asked])
+    by_split = {s: tuple(one.data for one in sets if one.split == s) for s in MEASURED}
+    fit: dict[Role, list[CounterfactualSet]] = {role: [] for role in ROLES}
+    for one, (_, i) in zip(sets, asked, strict=True):
+        if i < len(entries["fit"]):
+            fit[roles[i]].append(one.data)
+    keep, agreement, remarks = [*fit["keep"]], dict[Split, CounterfactualSet](), []
+    for entry in entries["keep"]:
+        with nullcontext() if own_keep else suppress(NoFormsError):
+            keep.append(asking.told(entry, "fit"))
+    try:
+        for s in MEASURED if content.get("agreement") else ():
+            data_of_split = asking.told(content["agreement"], s)
+            agreement[s] = in_turn(data_of_split, asking.people.agreement or data_of_split.widest)
+    except NoFormsError as error:
+        remarks.append(f"{error}: agreement is no cost here")
+    facts = {
+        s: tuple(one.data for one in told_apart(asking.given((e, s) for e in entries["facts"])))
+        for s in MEASURED
+        if entries["facts"]
+    }
+    measured = (*by_split["validation"], *by_split["test"], *agreement.values())
+    check_leakage(fit["background"], (*measured, *chain(*facts.values())))
+    own = asking.axis
+    own_axes = {own.name, *own.axes, *(data.axis for data in fit["erase"])}
+    others = []
+    for entry in entries["other_axes"]:
+        if entry.get("axis") is None:
+            raise UserError(f"a set of other_axes needs its 'axis'; this one has {[*entry]}")
+        require(str, entry["axis"], "axis of a set of other_axes")
+        if entry["axis"] not in own_axes:
+            others += asking.given([(entry, "test")])
+    return {
+        "fit": tuple(fit["erase"]),
+        "validation": by_split["validation"],
+        "test": by_split["test"],
+        "keep": tuple(keep),
+        "background": prompts_of(fit["background"]),
+        "agreement": agreement,
+        "facts": facts,
+        "other_axes": tuple(o.data for o in told_apart(others) if o.data.axis not in own_axes),
+        "remarks": tuple(remarks),
+    }

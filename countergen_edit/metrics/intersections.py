@@ -1,0 +1,195 @@
+"""Intersections: what people are treated to who stand in two groups at once, beyond either alone.
+
+Of crossed axes every group is a cell of a table. Let m be a cell's mean log-probability of an item
+(one output after one wording) over its people. A marginal effect is the difference between the
+cells of one group of an axis and those of another, as if the other axis were not there. What a cell
+is beyond its marginals is m less what these predict, the sum of its marginal means less the mean of
+all as often as there are further axes: the interaction of analysis of variance. Both are contrasts
+of cells, measured like the group effect, in nats.
+
+Comes in: sets of crossed axes whose table is whole. Goes out: rows `marginal_effect` of every two
+groups of each axis, and `intersection` of every cell; P is Holm's over those of all sets, each kind
+by itself. Of other sets there are no rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from countergen_edit.data.axis import Axis
+from countergen_edit.edits import NamedEdit
+from countergen_edit.metrics.base import MeasuredSplit, Metric
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.blocks import Cell, Number, Section, Table
+from countergen_edit.metrics.panels import dataset_label
+from countergen_edit.metrics.r.contrast import Contrast
+from countergen_edit.metrics.r.sentences import SIGNIFICANT
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.metrics.statistics import adjusted
+
+MARGINAL, INTERSECTION = "marginal_effect", "intersection"
+MOST = 4
+"""Cells that a sentence names."""
+Weights = tuple[float, ...]
+
+
+def parts_of(axis: Axis, groups: Sequence[str]) -> list[Mapping[str, str]] | None:
+    """Where each group stands on each axis; None where the groups are no whole table.
+
+    >>> from countergen_edit.data.axis import Group
+    >>> cells = {g: Group(g, {}, {}, {"x": g[0], "y": g[1]}) for g in ("ac", "ad", "bc", "bd")}
+    >>> axis = Axis("x_y", cells, ("x", "y"))
+    >>> len(parts_of(axis, [*cells])), parts_of(axis, ["ac", "ad", "bc"])
+    (4, None)
+    """
+    if not axis.made_of or any(group not in axis.groups for group in groups):
+        return None
+    parts = [{a: axis.groups[group].parts.get(a, "") for a in axis.made_of} for group in groups]
+    values = [{own[a] for own in parts} for a in axis.made_of]
+    places = {tuple(own.values()) for own in parts}
+    whole = len(places) == len(parts) == math.prod(map(len, values))
+    return [*parts] if whole and all(len(own) > 1 for own in values) else None
+
+
+def marginals(parts: Sequence[Mapping[str, str]]) -> dict[tuple[str, str, str], Weights]:
+    """Axis and two of its groups → the weights of the cells."""
+    found = {}
+    for axis in parts[0]:
+        values = [own[axis] for own in parts]
+        for a, b in combinations(dict.fromkeys(values), 2):
+            share = {a: 1 / values.count(a), b: -1 / values.count(b)}
+            found[axis, a, b] = tuple(share.get(value, 0.0) for value in values)
+    return found
+
+
+def interactions(parts: Sequence[Mapping[str, str]]) -> list[Weights]:
+    """Of each cell, the weights of all: itself less what its marginals predict."""
+    count, axes = len(parts), [*parts[0]]
+    found = []
+    for cell, own in enumerate(parts):
+        weights = np.full(count, (len(axes) - 1) / count)
+        weights[cell] += 1
+        for axis in axes:
+            alike = np.array([other[axis] == own[axis] for other in parts])
+            weights -= alike / alike.sum()
+        found.append(tuple(weights.tolist()))
+    return found
+
+
+class Intersections(Metric):
+    """Effects of each axis alone, and of every cell beyond both."""
+
+    def rows(
+        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+    ) -> list[Row]:
+        """Rows `marginal_effect` and `intersection` of every test set of a whole table."""
+        by_kind: dict[str, list[tuple[Row, float | None]]] = {MARGINAL: [], INTERSECTION: []}
+        for data in self.task.test if split == "test" else ():
+            parts = parts_of(self.task.axis, data.groups)
+            if parts is None:
+                continue
+            scores = bench.scores(data, edit)
+            named = [
+                *((MARGINAL, axis, a, b, w) for (axis, a, b), w in marginals(parts).items()),
+                *(
+                    (INTERSECTION, data.axis, group, "", w)
+                    for group, w in zip(data.groups, interactions(parts), strict=True)
+                ),
+            ]
+            for kind, axis, a, b, weights in named:
+                effect = Contrast(scores, bench.seed, weights=weights)
+                row = Row.of_set(data, kind, effect.estimate, n=effect.items, seed=bench.seed)
+                about = {"people": effect.people.fewest, "squared": effect.squared}
+                row = replace(row, axis=axis, group_a=a, group_b=b, detail=about)
+                by_kind[kind].append((row, effect.p_value))
+        return [row for found in by_kind.values() for row in _with_p(found)]
+
+    @classmethod
+    def sections(cls, results: Results) -> list[Section]:
+        """A line for each marginal effect and each cell, a column for each edit."""
+        tables = [_table(results, kind) for kind in (MARGINAL, INTERSECTION)]
+        known = tuple(table for table in tables if table.rows)
+        return [Section("intersections", "Intersections", known)] if known else []
+
+    @classmethod
+    def sentences(cls, results: Results) -> list[str]:
+        """What each axis shows alone, and which cells are beyond that."""
+        rows = results.unedited(INTERSECTION)
+        if not rows:
+            return []
+        alone = [row for row in results.unedited(MARGINAL) if is_shown(row)]
+        beyond = sorted(filter(is_shown, rows), key=lambda row: -(row.value or 0.0))
+        axes = " and ".join(dict.fromkeys(row.axis for row in results.unedited(MARGINAL)))
+        first = ", ".join(
+            _sized(row) for row in sorted(alone, key=lambda r: -(r.value or 0))[:MOST]
+        )
+        said = [f"Each of {axes} alone: {first or 'no difference is shown'}."]
+        if beyond:
+            cells = ", ".join(_sized(row) for row in beyond[:MOST])
+            more = f", and {len(beyond) - MOST} more" if len(beyond) > MOST else ""
+            said.append(
+                f"Beyond what {axes} add up to, {len(beyond)} of {len(rows)} cells are treated in "
+                f"a way of their own (P ≤ {SIGNIFICANT}, Holm): {cells}{more}."
+            )
+        elif tested := [row.detail["p_adjusted"] for row in rows if "p_adjusted" in row.detail]:
+            least = Number(min(tested), digits=2, bounded=True).text
+            said.append(
+                f"No cell is shown to be treated beyond what {axes} add up to (least P {least}, "
+                f"Holm over {len(tested)} cells)."
+            )
+        return said
+
+
+def is_shown(row: Row) -> bool:
+    """Whether an effect is told apart from the noise of people."""
+    return "p_adjusted" in row.detail and bool(row.detail["p_adjusted"] <= SIGNIFICANT)
+
+
+def _with_p(found: Sequence[tuple[Row, float | None]]) -> list[Row]:
+    corrected = iter(adjusted([p for _, p in found if p is not None]).tolist())
+    return [
+        row
+        if p is None
+        else replace(row, detail=row.detail | {"p": p, "p_adjusted": next(corrected)})
+        for row, p in found
+    ]
+
+
+def _sized(row: Row) -> str:
+    ends = "" if row.lo is None or row.hi is None else f" [{row.lo:.2f}, {row.hi:.2f}]"
+    value = Number(row.value, digits=2).text
+    return f"{_who(row)} {value}{ends} nats on {dataset_label(row.dataset)}"
+
+
+def _who(row: Row) -> str:
+    both = f"{row.group_a} and {row.group_b}" if row.group_b else row.group_a
+    return both.replace("_", " ")
+
+
+def _table(results: Results, kind: str) -> Table:
+    lines: list[tuple[Cell, ...]] = []
+    for row in results.unedited(kind):
+        cells = [Number.of(results.under(row, edit)) for edit in results.compared]
+        p = Number(row.detail.get("p_adjusted"), bounded=True)
+        lines.append((dataset_label(row.dataset), _who(row), p, *cells))
+    alone = kind == MARGINAL
+    note = (
+        "Nats between the people of two groups of one axis, whatever they are on the others."
+        if alone
+        else "Nats between a cell and what its groups alone add up to, root mean square over "
+        "prompt-output pairs; 0 where the axes act each by itself."
+    )
+    return Table(
+        kind,
+        "Each axis alone" if alone else "Cells beyond both axes",
+        ("set", "groups" if alone else "cell", "P (Holm)", *map(results.label, results.compared)),
+        tuple(lines),
+        f"{note} P is of the noise of people, {results.label(UNEDITED)}.",
+        brief=alone,
+    )

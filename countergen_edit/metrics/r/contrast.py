@@ -1,0 +1,121 @@
+"""The group effect of any contrast of several groups: of a marginal, or of one cell of a table.
+
+A contrast gives every group a weight, and the weights sum to 0: +1 and −1 are a pair. Of an item
+let d be the weighted sum of the groups' mean log-probabilities and v its sampling variance over
+people, where what one person adds to several groups is one residual. All else is that of
+`group_effect`, but for the test: no dealing out of groups makes a contrast of several vanish, so
+that its P is that of the noise alone, drawn with Gaussian multipliers as Student's t.
+
+Comes in: scores of a set of several groups, and weights. Goes out: an effect like that of a pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float64, Int
+
+from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.r.people import People
+from countergen_edit.metrics.scores import SetScores
+from countergen_edit.seeds import generator
+
+
+@dataclass(frozen=True)
+class ContrastPeople(People):
+    """The people of all groups; `side` is the list of names that a person stands in."""
+
+    of_groups: Float64[np.ndarray, "group item"] | None = None
+    """The weighted mean of each group."""
+    own: Float64[np.ndarray, "person item"] | None = None
+    """What each person adds to the noise of the contrast."""
+    people_of: int = 0
+    """People of the smallest group."""
+
+    @property
+    def fewest(self) -> int:
+        return self.people_of
+
+    @property
+    def difference(self) -> Float64[np.ndarray, " item"]:
+        assert self.of_groups is not None
+        return np.asarray(self.of_groups.sum(axis=0))
+
+    @property
+    def sides(self) -> tuple[Int[np.ndarray, " own"], ...]:
+        return tuple(np.flatnonzero(self.side == side) for side in np.unique(self.side))
+
+    @property
+    def residuals(self) -> Float64[np.ndarray, "person item"]:
+        assert self.own is not None
+        return self.own
+
+
+@dataclass(frozen=True)
+class Contrast(GroupEffect):
+    """The effect of a contrast on one set.
+
+    Attributes:
+        weights: of the groups of `scores`, in their order.
+    """
+
+    weights: tuple[float, ...] = ()
+
+    @cached_property
+    def people(self) -> People:
+        return contrast_people(self.scores, self.weights)
+
+    @cached_property
+    def p_value(self) -> float | None:
+        """P of so large a mean d² if there were nothing but the noise of people."""
+        if not self.has_spread:
+            return None
+        rng = generator(self.seed, self.scores.data.name, "contrast", *self.weights)
+        multipliers = rng.standard_normal((self.permutations, len(self._gram)))
+        for own in self.people.sides:
+            few = max(len(own) - 1, 1)
+            multipliers[:, own] *= np.sqrt(few / rng.chisquare(few, self.permutations))[:, None]
+        noise = ((multipliers @ self._gram) * multipliers).sum(axis=1)
+        observed = float((self.people.difference**2).mean())
+        return float((1 + (noise >= observed).sum()) / (1 + len(noise)))
+
+
+def contrast_people(scores: SetScores, weights: Sequence[float]) -> ContrastPeople:
+    """The people of all groups that have a weight, with their noise.
+
+    People are names where every prompt is asked of the same ones; else nobody can be drawn.
+    """
+    lists = [scores.names(side) for side in range(len(weights))]
+    known = [names for names, weight in zip(lists, weights, strict=True) if weight]
+    place: dict[str, int] = {}
+    side_of: dict[str, int] = {}
+    named = all(known)
+    for i, names in enumerate(dict.fromkeys(known) if named else ()):
+        for name in names or ():
+            place.setdefault(name, len(place))
+            side_of.setdefault(name, i)
+    items = len(scores.output)
+    means, own = np.zeros((len(weights), items)), np.zeros((max(len(place), 1), items))
+    for group, weight in enumerate(weights):
+        if not weight:
+            continue
+        asked = scores.present[:, group]
+        log_p = np.where(asked, scores.log_p[:, group], np.nan)
+        mean = np.nanmean(log_p, axis=1)
+        means[group] = weight * mean
+        names = lists[group]
+        if named and names and len(names) > 1:
+            scale = weight / np.sqrt(len(names) * (len(names) - 1.0))
+            rows = [place[name] for name in names]
+            own[rows] += scale * (log_p[:, : len(names)] - mean[:, None]).T
+    return ContrastPeople(
+        np.zeros_like(own),
+        np.array([side_of[name] for name in place] or [0]),
+        np.zeros(len(own), dtype=int),
+        of_groups=means,
+        own=own,
+        people_of=min(len(names or ()) for names in known) if named else 1,
+    )

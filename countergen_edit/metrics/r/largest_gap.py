@@ -1,0 +1,75 @@
+"""Of more than two groups, every pair of a set, and the largest gap between any two.
+
+Comes in: the scores of a set of several groups. Goes out: the group effect of every pair, on the
+same draws of people and wordings, and the largest with an interval. The largest of several
+estimates lies above the largest of what they estimate, so that its own draws would not do: the
+interval is what bands that hold for all pairs at once leave open. If every pair's effect is within
+its band, the largest effect is neither below the largest of the lower ends nor above the largest of
+the upper ends. The bands are those of Mandel and Betensky (Computational Statistics & Data Analysis
+52, 2008): the draws of each pair are cut at one rank from either end, that at which 95 % of the
+draws lie within all bands together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from countergen_edit.metrics.r.draws import root
+from countergen_edit.metrics.r.group_effect import PERMUTATIONS, GroupEffect
+from countergen_edit.metrics.scores import SetScores
+from countergen_edit.metrics.statistics import LEVEL, Estimate
+
+PER_TEST = 50
+"""Deals for each test of a table, so that Holm's correction can still find what is there."""
+
+
+def effects_of(every: Sequence[SetScores], seed: int) -> list[GroupEffect]:
+    """The group effect of every pair of every set, as tests of one table."""
+    count = sum(len(scores.pairs) for scores in every)
+    permutations = max(PERMUTATIONS, PER_TEST * count)
+    return [
+        GroupEffect(pair, seed, len(scores.pairs) > 1, permutations)
+        for scores in every
+        for pair in scores.pairs
+    ]
+
+
+@dataclass(frozen=True)
+class LargestGap:
+    """The pair of groups that are furthest apart on one set."""
+
+    effects: Sequence[GroupEffect]
+    """Of every pair of the set."""
+
+    @property
+    def widest(self) -> GroupEffect:
+        """The effect that is largest."""
+        return max(self.effects, key=lambda effect: effect.squared)
+
+    @property
+    def estimate(self) -> Estimate:
+        """The largest G in nats with its 95 % interval; none where nothing can be drawn."""
+        drawn = np.stack([root(effect.squared_draws[1:]) for effect in self.effects])
+        value = self.widest.estimate.value
+        if np.ptp(drawn, axis=1).max() == 0:
+            return Estimate(value, np.nan, np.nan, np.nan)
+        lo, hi = bands(drawn)
+        error = float(drawn.max(axis=0).std(ddof=1))
+        return Estimate(value, min(float(lo.max()), value), max(float(hi.max()), value), error)
+
+
+def bands(drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The ends, pair by pair, between which 95 % of the draws lie for all pairs at once.
+
+    Args:
+        drawn: draws, [pair, resample].
+    """
+    count = drawn.shape[1]
+    ranks = drawn.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable") + 1
+    outermost = np.maximum(ranks, count + 1 - ranks).max(axis=0)
+    rank = int(np.quantile(outermost, LEVEL, method="higher"))
+    ordered = np.sort(drawn, axis=1)
+    return ordered[:, count - rank], ordered[:, rank - 1]

@@ -1,0 +1,106 @@
+"""`audit axis=…` runs for every axis, and says no more than the model can be asked."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from countergen_edit import api
+from countergen_edit.cli.main import main
+from countergen_edit.metrics.intersections import is_shown
+from tests.cli.test_mistakes import fails
+
+FEW = "names={fit: 4, few: 2, agreement: 2, validation: 2, test: 4}"
+
+
+def audited(folder: Path, *words: str) -> api.Run:
+    assert main(["audit", *words, f"run_dir={folder}"]) == 0
+    return api.load_run(folder)
+
+
+@pytest.mark.parametrize("axis", ["race", "religion", "age"])
+def test_what_the_testbed_was_never_taught_is_not_measured_and_said(
+    axis: str, tmp_path: Path
+) -> None:
+    run = audited(tmp_path / "run", f"axis={axis}")
+    assert {row.metric for row in run.results.rows} == {"taught"}
+    assert all((row.value or 0.0) < 0.5 for row in run.results.rows)
+    [said] = run.verdict.sentences
+    assert f"taught nothing about {axis}" in said
+    assert "Neither bias nor its absence is shown" in said
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
+def test_nothing_is_edited_for_what_a_model_was_never_taught(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    error = fails(capsys, "sweep", "axis=religion", f"run_dir={tmp_path / 'run'}")
+    assert "testbed was taught nothing about religion" in error
+    assert "name a model that was" in error
+    assert not (tmp_path / "run").exists()
+
+
+def test_three_groups_are_compared_pair_by_pair_and_an_edit_erases_all(tmp_path: Path) -> None:
+    groups = ["egypt_male", "usa_male", "mexico_male"]
+    run = audited(
+        tmp_path / "run",
+        "axis=nationality",
+        "data=nationality",
+        f"groups=[{','.join(groups)}]",
+        "eraser=leace",
+        "edit.layers=[4]",
+        "metric=r",
+        FEW,
+    )
+    rows = run.results.of("group_effect", edit="none")
+    assert [(r.group_a, r.group_b) for r in rows] == [*combinations(groups, 2)]
+    [gap] = run.results.unedited("largest_gap")
+    assert gap.value == max(r.value for r in rows if r.value is not None)
+    [edit] = run.results.shown
+    assert edit.places[0].rank == 2  # of three groups two directions
+    [left] = run.results.of("largest_gap", edit=edit.id)
+    assert gap.value is not None
+    assert left.value is not None
+    assert left.value < gap.value
+    said = " ".join(run.verdict.sentences)
+    assert "Largest gap of 3 pairs of groups" in said
+    assert "3 groups, pair by pair" in said
+
+
+def test_crossed_axes_show_each_alone_and_what_was_planted_on_neither_together(
+    tmp_path: Path,
+) -> None:
+    run = audited(
+        tmp_path / "run",
+        "axis=[gender,nationality]",
+        "data.test=[{source: testbed, family: occupations, first_names: 4}]",
+        "eraser=none",
+        "metric=[r,intersections]",
+        "groups=[egypt_female,usa_female,egypt_male,usa_male]",
+    )
+    marginal = {(r.axis, r.group_a, r.group_b): r for r in run.results.unedited("marginal_effect")}
+    assert {axis for axis, *_ in marginal} == {"gender", "nationality"}
+    gender = marginal["gender", "female", "male"]
+    assert is_shown(gender)
+    cells = run.results.unedited("intersection")
+    assert len(cells) == 4
+    assert not any(map(is_shown, cells))
+    assert all((cell.value or 0.0) < 0.25 * (gender.value or 0.0) for cell in cells)
+    assert "add up to" in " ".join(run.verdict.sentences)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["axis=[gender]"], "write two axes to cross"),
+        (["axis=[gender,natoinality]"], "did you mean 'nationality'"),
+        (["groups=al"], "write a list of 2 texts or null; a longer list, or all, compares every"),
+        (["axis=nationality", "groups=[egypt_male,usa_male,mexico]"], "did you mean 'mexico_male'"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in fails(capsys, "audit", *words)

@@ -1,0 +1,107 @@
+"""What is beyond two axes is found where it was planted, and not where they merely add up."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from countergen_edit.metrics.intersections import interactions, marginals, parts_of
+from countergen_edit.metrics.r.contrast import Contrast
+from countergen_edit.metrics.r.group_effect import GroupEffect
+from tests.metrics.many_groups import planted, scores_of, table
+
+ITEMS = 40
+FIRST, SECOND = ("f", "m"), ("e", "u", "x")
+AXIS = table(FIRST, SECOND)
+CELLS = [*AXIS.groups]
+PARTS = parts_of(AXIS, CELLS) or []
+
+
+def cell_means(rng: np.random.Generator, beyond: float = 0.0) -> dict[str, np.ndarray]:
+    """Additive means, and something of its own in the first cell."""
+    first = {a: 0.5 * rng.standard_normal(ITEMS) for a in FIRST}
+    second = {b: 0.5 * rng.standard_normal(ITEMS) for b in SECOND}
+    means = {f"{a}_{b}": first[a] + second[b] for a, b in product(FIRST, SECOND)}
+    means["f_e"] = means["f_e"] + beyond * np.sign(rng.standard_normal(ITEMS))
+    return means
+
+
+def test_weights_are_those_of_analysis_of_variance() -> None:
+    means = np.random.default_rng(0).normal(size=(2, 3))
+    flat = means.reshape(-1)
+    beyond = means - means.mean(0) - means.mean(1, keepdims=True) + means.mean()
+    assert [np.dot(w, flat) for w in interactions(PARTS)] == pytest.approx([*beyond.reshape(-1)])
+    found = {key: np.dot(w, flat) for key, w in marginals(PARTS).items()}
+    by_first, by_second = means.mean(axis=1), means.mean(axis=0)
+    assert found["x", "f", "m"] == pytest.approx(by_first[0] - by_first[1])
+    assert found["y", "u", "x"] == pytest.approx(by_second[1] - by_second[2])
+    assert len(found) == 4
+
+
+def test_groups_that_are_no_whole_table_have_no_marginals() -> None:
+    assert parts_of(AXIS, CELLS[:-1]) is None
+    assert parts_of(AXIS, CELLS[:3]) is None  # all of one group of the first axis
+    assert parts_of(AXIS, ["f_e", "f_u", "m_e", "m_u"]) is not None
+
+
+def test_the_contrast_of_two_groups_is_their_group_effect() -> None:
+    rng = np.random.default_rng(1)
+    scores = scores_of(planted(rng, {"a": np.zeros(ITEMS), "b": np.ones(ITEMS)}, 8, 0.4), 4)
+    pair, contrast = GroupEffect(scores), Contrast(scores, weights=(1.0, -1.0))
+    assert contrast.squared == pytest.approx(pair.squared)
+    assert contrast.estimate.lo == pytest.approx(pair.estimate.lo, abs=0.05)
+    assert contrast.estimate.hi == pytest.approx(pair.estimate.hi, abs=0.05)
+
+
+def test_its_square_is_unbiased_for_what_was_planted() -> None:
+    squared, truth = [], []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        means = cell_means(rng, beyond=0.6)
+        scores = scores_of(planted(rng, means, 5, 0.5))
+        flat = np.stack([*means.values()])
+        for weights in interactions(PARTS):
+            truth.append(((np.array(weights) @ flat) ** 2).mean())
+            squared.append(Contrast(scores, weights=weights).squared)
+    assert np.mean(squared) == pytest.approx(np.mean(truth), abs=0.01)
+
+
+def test_a_cell_of_its_own_is_found_and_its_interval_holds_the_truth() -> None:
+    rng = np.random.default_rng(3)
+    means = cell_means(rng, beyond=0.6)
+    scores = scores_of(planted(rng, means, 12, 0.3))
+    effect = Contrast(scores, weights=interactions(PARTS)[0])
+    true = float(np.sqrt(((np.array(interactions(PARTS)[0]) @ [*means.values()]) ** 2).mean()))
+    assert true == pytest.approx(0.6 / 3)  # (1 - 1/2)(1 - 1/3) of it is beyond both axes
+    assert effect.p_value is not None
+    assert effect.p_value < 0.01
+    assert effect.estimate.lo <= true <= effect.estimate.hi
+
+
+def test_axes_that_merely_add_up_are_seldom_called_more() -> None:
+    found = 0
+    for seed in range(80):
+        rng = np.random.default_rng(200 + seed)
+        scores = scores_of(planted(rng, cell_means(rng), 6, 0.5))
+        p = Contrast(scores, seed, weights=interactions(PARTS)[seed % 6]).p_value
+        assert p is not None
+        found += p <= 0.05
+    assert found <= 9
+
+
+def test_people_who_stand_in_several_cells_are_one_person_each() -> None:
+    """A leaning that a person has in all cells cancels in every contrast."""
+    rng = np.random.default_rng(5)
+    means = cell_means(rng)
+    own = 3.0 * rng.standard_normal((8, ITEMS))
+    groups = {c: m + own + 0.1 * rng.standard_normal((8, ITEMS)) for c, m in means.items()}
+    names = {cell: [f"n{i}" for i in range(8)] for cell in groups}
+    flat = np.stack([*means.values()])
+    for weights in marginals(PARTS).values():
+        true = float(np.sqrt(((np.array(weights) @ flat) ** 2).mean()))
+        effect = Contrast(scores_of(groups, names=names), weights=weights)
+        assert effect.estimate.value == pytest.approx(true, abs=0.03)
+        assert effect.p_value is not None
+        assert effect.p_value < 0.01

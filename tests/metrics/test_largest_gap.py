@@ -1,0 +1,166 @@
+"""Every pair of several groups is measured as if it were alone, and the largest gap is no myth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from statsmodels.stats.multitest import multipletests
+
+from countergen_edit.metrics.panels import GROUPS
+from countergen_edit.metrics.r.effect_rows import effect_rows, gap_rows, r_rows
+from countergen_edit.metrics.r.formula import r_values
+from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.r.largest_gap import LargestGap, bands, effects_of
+from countergen_edit.metrics.scored_texts import read, write
+from countergen_edit.metrics.scored_texts import scores_of as scores_of_lines
+from tests.metrics.many_groups import planted, scores_of
+
+ITEMS, PEOPLE = 40, 10
+NAMES = ("a", "b", "c", "d")
+
+
+def means(rng: np.random.Generator, *places: float) -> dict[str, np.ndarray]:
+    """Groups along one line: the gap between two of them is how far their places are apart."""
+    line = rng.standard_normal(ITEMS)
+    line /= np.sqrt((line**2).mean())
+    return {name: place * line for name, place in zip(NAMES, places, strict=False)}
+
+
+def test_a_pair_is_measured_as_two_groups_alone_are() -> None:
+    rng = np.random.default_rng(0)
+    groups = planted(rng, means(rng, 0.0, 0.4, 1.0), PEOPLE, 0.5)
+    every = scores_of(groups, wordings=4)
+    assert [pair.data.groups for pair in every.pairs] == [*combinations("abc", 2)]
+    for pair in every.pairs:
+        alone = scores_of({name: groups[name] for name in pair.data.groups}, wordings=4)
+        assert alone.pairs == (alone,)
+        assert pair.data == alone.data
+        assert np.array_equal(pair.log_p, alone.log_p)
+        assert r_rows(pair, 3) == r_rows(alone, 3)
+        assert GroupEffect(pair, 3).estimate == GroupEffect(alone, 3).estimate
+
+
+def test_p_is_holms_over_all_pairs_and_all_sets() -> None:
+    rng = np.random.default_rng(1)
+    sets = [scores_of(planted(rng, means(rng, 0, 0.1, 0.3), PEOPLE, 1.0), 2) for _ in range(2)]
+    effects = effects_of(sets, seed=0)
+    rows = [row for row in effect_rows(effects) if row.metric == "group_effect"]
+    expected = multipletests([e.p_value for e in effects], method="holm")[1]
+    assert [row.detail["p_adjusted"] for row in rows] == pytest.approx([*expected])
+    assert len(rows) == 6
+
+
+def test_with_many_tests_enough_deals_are_made_to_find_what_is_there() -> None:
+    rng = np.random.default_rng(2)
+    one = scores_of(planted(rng, means(rng, 0, 1, 2, 3), PEOPLE, 0.2))
+    effects = effects_of([one] * 10, seed=0)
+    assert len(effects) / (1 + effects[0].permutations) < 0.05
+
+
+def test_the_largest_gap_is_that_of_the_planted_pair_and_says_so() -> None:
+    rng = np.random.default_rng(3)
+    scores = scores_of(planted(rng, means(rng, 0.3, 0.0, 1.0, 0.5), 40, 0.3))
+    effects = effects_of([scores], seed=0)
+    rows = effect_rows(effects)
+    [row] = gap_rows(effects, rows)
+    assert (row.metric, row.detail["pair"], row.detail["pairs"]) == ("largest_gap", ["b", "c"], 6)
+    assert row.facets == {GROUPS: 4}
+    assert row.value == max(r.value for r in rows if r.metric == "group_effect" and r.value)
+    assert row.lo is not None
+    assert row.hi is not None
+    assert row.lo < 1.0 < row.hi
+    assert row.detail["p_adjusted"] < 0.05
+
+
+def test_two_groups_have_no_largest_gap() -> None:
+    rng = np.random.default_rng(4)
+    effects = effects_of([scores_of(planted(rng, means(rng, 0.0, 1.0), 5, 0.3))], seed=0)
+    assert gap_rows(effects, effect_rows(effects)) == []
+
+
+def test_the_order_of_the_groups_does_not_matter() -> None:
+    rng = np.random.default_rng(5)
+    groups = planted(rng, means(rng, 0.0, 0.4, 1.0), PEOPLE, 0.5)
+    found = []
+    for order in ("abc", "cab"):
+        effects = effects_of([scores_of({name: groups[name] for name in order})], seed=0)
+        found.append(LargestGap(effects).estimate.value)
+    assert found[0] == pytest.approx(found[1])
+
+
+@pytest.mark.parametrize("places", [(0.0, 0.0, 0.0, 0.0), (0.0, 0.6, 0.6, 0.6), (0, 0.2, 0.5, 1)])
+def test_its_interval_covers_the_truth_where_pairs_tie_and_where_one_stands_out(
+    places: tuple[float, ...],
+) -> None:
+    covered = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        scores = scores_of(planted(rng, means(rng, *places), PEOPLE, 0.6))
+        gap = LargestGap(effects_of([scores], seed)).estimate
+        covered += gap.lo <= max(places) + 1e-9 <= gap.hi + 1e-9
+    assert covered >= 36  # of a true 95 % fewer would be seen once in 20 such tests
+
+
+def test_where_nothing_differs_holm_over_pairs_finds_something_once_in_twenty() -> None:
+    found = 0
+    for seed in range(60):
+        rng = np.random.default_rng(100 + seed)
+        scores = scores_of(planted(rng, means(rng, 0.0, 0.0, 0.0), 6, 1.0))
+        rows = effect_rows(effects_of([scores], seed))
+        found += any(row.detail.get("p_adjusted", 1.0) <= 0.05 for row in rows)
+    assert found <= 7
+
+
+def test_bands_hold_for_all_at_once_and_are_no_wider_than_need_be() -> None:
+    rng = np.random.default_rng(6)
+    drawn = rng.standard_normal((10, 1000))
+    lo, hi = bands(drawn)
+    inside = ((drawn >= lo[:, None]) & (drawn <= hi[:, None])).all(axis=0).mean()
+    assert 0.95 <= inside < 0.97  # ranks are whole numbers, of which several lie at the end
+    [one_lo], [one_hi] = bands(drawn[:1])
+    assert one_lo == pytest.approx(np.quantile(drawn[0], 0.025), abs=0.1)
+    assert one_hi == pytest.approx(np.quantile(drawn[0], 0.975), abs=0.1)
+
+
+def test_a_leaning_that_people_have_in_both_groups_is_no_noise() -> None:
+    """The same people in two groups: d² less s²/n of the differences, as in a paired design."""
+    rng = np.random.default_rng(7)
+    own = 2.0 * rng.standard_normal((PEOPLE, ITEMS))
+    shift = 0.3 * rng.standard_normal(ITEMS)
+    noise = 0.1 * rng.standard_normal((2, PEOPLE, ITEMS))
+    first, second = own + shift / 2 + noise[0], own - shift / 2 + noise[1]
+    names = {"a": [f"n{i}" for i in range(PEOPLE)], "b": [f"n{i}" for i in range(PEOPLE)]}
+    twins = GroupEffect(scores_of({"a": first, "b": second}, names=names))
+    d = first - second
+    expected = (d.mean(axis=0) ** 2 - d.var(axis=0, ddof=1) / PEOPLE).mean()
+    assert twins.squared == pytest.approx(float(expected))
+    assert twins.scores.twins
+    strangers = GroupEffect(scores_of({"a": first, "b": second}))
+    assert twins.p_value is not None
+    assert strangers.p_value is not None
+    assert twins.p_value < 0.05 < strangers.p_value
+    assert twins.estimate.lo <= np.sqrt((shift**2).mean()) <= twins.estimate.hi
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_single_texts_of_every_pair_are_kept_and_read_again(named: bool, tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    groups = planted(rng, means(rng, 0.0, 0.4, 1.0), 1 if not named else 3, 0.1)
+    scores = scores_of(groups, wordings=2)
+    if not named:
+        samples = tuple(
+            replace(s, variations=tuple(replace(v, name=None) for v in s.variations))
+            for s in scores.data.samples
+        )
+        scores = replace(scores, data=replace(scores.data, samples=samples))
+    texts = [("test", pair, r_values(pair).tolist(), None) for pair in scores.pairs]
+    write(tmp_path / "none.jsonl", "none", texts)
+    lines = read(tmp_path / "none.jsonl")
+    for pair in scores.pairs:
+        own = scores_of_lines([li for li in lines if tuple(li["groups"]) == pair.data.groups])
+        assert np.array_equal(own.log_p, pair.log_p)
+        assert own.names(0) == pair.names(0)
