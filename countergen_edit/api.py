@@ -38,6 +38,7 @@ from countergen_edit.experiments.prepared import Prepared
 from countergen_edit.experiments.search import Search
 from countergen_edit.experiments.search_work import Tested
 from countergen_edit.metrics.base import METRICS, Metric
+from countergen_edit.metrics.rows import Row
 from countergen_edit.models import Bos, LanguageModel, Scratch
 from countergen_edit.reports.comparison import Comparison, comparison
 from countergen_edit.reports.run import Run, open_run
@@ -296,11 +297,13 @@ def search(
     place = _prepared(model, tasks, plan, folder, config, words)
     if pool is not None and not finish:
         place = replace(place, path=pool / place.manifest["fingerprint"][:16])
-    run, parts = place.open(), {}
-    if pool is not None and finish:
-        parts = parts_of(pool, place.manifest["tasks"])
-        take_files(pool, place.manifest["tasks"], place.path)
-    plan.run(model, run, parts=parts, finish=finish)
+    # Jobs that were given the same cells, as an optimiser's may be, wait for each other.
+    with place.open(wait=not finish) as run:
+        parts: dict[str, list[Row]] = {}
+        if pool is not None and finish:
+            parts = parts_of(pool, place.manifest["tasks"])
+            take_files(pool, place.manifest["tasks"], place.path)
+        plan.run(model, run, parts=parts, finish=finish)
     return open_run(place.path, model)
 
 

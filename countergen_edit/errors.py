@@ -14,6 +14,10 @@ class UserError(ValueError):
     """A mistake the user can mend; the message holds the offending value and what to do."""
 
 
+class NotWrittenError(UserError):
+    """A file could not be written: no fault of what was to be in it, and mended outside."""
+
+
 def unknown(kind: str, value: object, valid: Iterable[object]) -> UserError:
     """Say that `value` is no known `kind`, and name the nearest valid one.
 

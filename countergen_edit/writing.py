@@ -1,4 +1,4 @@
-"""Files and folders that are written whole or not at all.
+"""Files and folders that are written whole or not at all, and by one process at a time.
 
 Comes in: the path of a file or folder. Goes out: another to write to, which takes its place at the
 end. Refused: a disk that is full or may not be written to, in one line, and nothing half-written
@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from countergen_edit.errors import UserError
+from countergen_edit.errors import NotWrittenError, UserError
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+LOCK = ".lock"
+"""Empty file in a folder that one process at a time writes to; it stays there."""
 
 
 @contextmanager
@@ -46,11 +53,13 @@ def whole_folder(path: Path) -> Iterator[Path]:
         UserError: the disk is full, or the folder cannot be written.
     """
     temporary = path.with_name(f"{path.name}.tmp")
+    old = path.with_name(f"{path.name}.old.tmp")
     try:
+        put_back(path, old)
         shutil.rmtree(temporary, ignore_errors=True)  # what a killed process left
         temporary.mkdir(parents=True)
         yield temporary
-        take_place(temporary, path, path.with_name(f"{path.name}.old.tmp"))
+        take_place(temporary, path, old)
     except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
         if isinstance(error, OSError):
@@ -60,7 +69,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 def take_place(new: Path, path: Path, old: Path) -> None:
     """Rename `new` to `path`; what is there goes by way of `old`, so that no half of it is seen."""
-    shutil.rmtree(old, ignore_errors=True)
+    put_back(path, old)
     if path.exists():
         path.rename(old)
     try:
@@ -72,10 +81,81 @@ def take_place(new: Path, path: Path, old: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def cannot_write(path: Path, error: OSError) -> UserError:
+def put_back(path: Path, old: Path) -> None:
+    """Make good what a process left that was killed within `take_place`: `path` has its name again.
+
+    Only where it had taken the new folder's name as well is the old one of no more use.
+    """
+    if old.exists() and not path.exists():
+        old.rename(path)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Wait until no other process writes to a folder, and keep others waiting meanwhile.
+
+    Raises:
+        UserError: the folder cannot be written to.
+    """
+    lock = hold(folder, folder / LOCK, wait=True)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def hold(folder: Path, file: Path, *, wait: bool) -> BaseFileLock:
+    """The lock of a folder, held by this process until it is released, or the process ends.
+
+    The system lets go of it however the process ends. A process may hold it several times.
+
+    Args:
+        folder: what is written to.
+        file: the lock's; its own folder must be there.
+        wait: for another process that holds it, as long as that takes.
+
+    Raises:
+        UserError: another process holds it, and is not waited for; or it cannot be written to.
+    """
+    from filelock import FileLock, Timeout  # late: help and mistakes answer at once
+
+    # Known by its whole path: of one name in two folders there are two.
+    lock = FileLock(file.resolve(), thread_local=False, is_singleton=True)
+    try:
+        lock.acquire(timeout=-1 if wait else 0)
+    except Timeout as error:
+        raise UserError(
+            f"another process is writing to {folder}: wait until it has ended, and give the same "
+            "command again"
+        ) from error
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    return lock
+
+
+def append(path: Path, text: str) -> None:
+    """Put text at the end of a file, durably; where that fails, it is as long as before.
+
+    Raises:
+        UserError: the disk is full, or the file cannot be written.
+    """
+    before = path.stat().st_size
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        with suppress(OSError):  # what cannot be cut off now is cut off when the run is opened
+            os.truncate(path, before)
+        raise cannot_write(path, error) from error
+
+
+def cannot_write(path: Path, error: OSError) -> NotWrittenError:
     """What to say of a file that could not be written."""
     reason = error.strerror or str(error)
-    return UserError(f"cannot write {path}: {reason}; the same command continues once it can")
+    return NotWrittenError(f"cannot write {path}: {reason}; the same command continues once it can")
 
 
 def as_json(content: object) -> Any:

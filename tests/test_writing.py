@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from countergen_edit.errors import UserError
-from countergen_edit.writing import whole
+from countergen_edit.writing import whole, whole_folder
 
 
 def test_a_file_takes_its_place_when_it_is_whole(tmp_path: Path) -> None:
@@ -37,6 +37,22 @@ def test_what_could_not_be_finished_leaves_the_file_as_it_was(
     if isinstance(error, OSError):
         assert f"cannot write {path}: No space left on device" in str(said.value)
     assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_comes_back_from_a_kill_between_the_old_name_and_the_new(tmp_path: Path) -> None:
+    path, old = tmp_path / "folder", tmp_path / "folder.old.tmp"
+    old.mkdir()
+    (old / "file").write_text("before")
+
+    def write() -> None:
+        with whole_folder(path) as temporary:
+            (temporary / "file").write_text("half")
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(UserError, match="No space left on device"):
+        write()
+    assert (path / "file").read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
 
 

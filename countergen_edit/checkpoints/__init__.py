@@ -23,6 +23,7 @@ from countergen_edit.checkpoints.saving import (
     Saved,
     check_target,
     choose_form,
+    made_by,
     save_checkpoint,
 )
 
@@ -43,6 +44,7 @@ __all__ = [
     "load_base",
     "load_checkpoint",
     "load_unedited",
+    "made_by",
     "open_checkpoint",
     "push_to_hub",
     "save_checkpoint",

@@ -25,6 +25,7 @@ from countergen_edit.checkpoints import reload_script
 from countergen_edit.edits import Edit, applied
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, encode
+from countergen_edit.reading import json_mapping
 
 TEXTS = ("Jane is a nurse and", "John works at the hospital, where", "The weather was")
 """What is compared where no texts are given."""
@@ -59,6 +60,11 @@ class Parity:
     def to_dict(self) -> dict[str, Any]:
         """As `parity.json` has it."""
         return asdict(self)
+
+
+def read_parity(path: Path) -> Parity:
+    """What a `parity.json` of a checkpoint says, which is known to be as it was saved."""
+    return Parity(**json_mapping(path))
 
 
 def check_parity(

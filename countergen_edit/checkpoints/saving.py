@@ -5,7 +5,8 @@ belong together. It appears under its name only when it is whole and the saved m
 fresh process, gave the edited one's logits. Refused: a target that cannot be written or holds
 something else, too little space, an inexact fold, a fold of an edit that leaves attention sinks
 alone (with what it would cost), words before a text and steering vectors, which stand in audits for
-comparison. A folder that was there stays, whatever happens.
+comparison. A folder that was there stays, whatever happens; the very checkpoint that is asked for,
+as a command leaves it that was stopped after saving, is proven whole and stays as well.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ from typing import Any, Literal, get_args
 from safetensors import SafetensorError
 
 from countergen_edit.checkpoints.carrying import write_carried
-from countergen_edit.checkpoints.checksums import CHECKSUMS, write_checksums
+from countergen_edit.checkpoints.checksums import CHECKSUMS, verify_checksums, write_checksums
 from countergen_edit.checkpoints.folding import fold, folds
 from countergen_edit.checkpoints.history import BEFORE, EDIT, RECORD, folded_into
-from countergen_edit.checkpoints.parity import Parity, check_parity
+from countergen_edit.checkpoints.parity import Parity, check_parity, read_parity
 from countergen_edit.checkpoints.sinks import require_every_position
 from countergen_edit.edits import Edit, applied, save_edit
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.models import NAMES_CODE, LanguageModel
-from countergen_edit.writing import take_place
+from countergen_edit.reading import json_mapping
+from countergen_edit.writing import as_json, hold, put_back, take_place
 
 Form = Literal["folded", "carried"]
 FORMS: tuple[str, ...] = ("auto", *get_args(Form))
@@ -90,14 +92,15 @@ def save_checkpoint(
         texts: what the proof compares logits on; the first few.
         record: what should be known of the edit's making; goes into `countergen_edit.json`.
         card: makes the text of the model card.
-        overwrite: replace a checkpoint that is already there, once the new one is whole.
+        overwrite: replace a checkpoint that is already there, once the new one is whole; the same
+            one, of the same making, is none to replace.
 
     Raises:
         UserError: the target cannot be written, is full, or holds something else; the edit belongs
             to another model; it leaves attention sinks alone and is to be folded; the fold or the
             saved model is not exact.
     """
-    check_target(directory, overwrite)
+    check_target(directory, overwrite=True)
     if not edit.is_erasure:
         raise UserError(
             "a checkpoint holds erasures, no words before a text and no steering vector: save an "
@@ -108,29 +111,86 @@ def save_checkpoint(
     its_form = choose_form(model, edit, form)
     if its_form == "folded":
         require_every_position(model, edit, texts)
+    about: dict[str, Any] = {
+        "form": its_form,
+        "model": model.name,
+        "model_fingerprint": model.fingerprint,
+        "bos": model.adds_bos,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        **(record or {}),
+    }
+    earlier = folded_into(model)
+    if earlier:
+        about["edits"] = [*earlier, *about.get("edits", ())]
+    with _only_saver(directory):
+        if record and _holds(directory, about):
+            return Saved(directory, its_form, read_parity(directory / PARITY))
+        check_target(directory, overwrite)
+        return _written(model, edit, directory, its_form, about, texts, card)
+
+
+def _written(
+    model: LanguageModel,
+    edit: Edit,
+    directory: Path,
+    form: Form,
+    about: Mapping[str, Any],
+    texts: Sequence[str],
+    card: Callable[[Form, Parity], str] | None,
+) -> Saved:
+    """Write the checkpoint beside its place, prove it, and give it its name."""
     with _partial(model, directory) as folder:
-        write_model(model, edit, folder, its_form)
-        parity = check_parity(model, edit, folder, texts, own_code=its_form == "carried")
-        about: dict[str, Any] = {
-            "form": its_form,
-            "model": model.name,
-            "model_fingerprint": model.fingerprint,
-            "bos": model.adds_bos,
-            "dtype": str(model.dtype).removeprefix("torch."),
-            **(record or {}),
-        }
-        if earlier := folded_into(model):
-            about["edits"] = [*earlier, *about.get("edits", ())]
+        write_model(model, edit, folder, form)
+        parity = check_parity(model, edit, folder, texts, own_code=form == "carried")
+        if folded_into(model):
             shutil.copytree(Path(model.name).expanduser() / EDIT, folder / EDIT / BEFORE)
         _write_json(folder / RECORD, about)
         _write_json(folder / PARITY, parity.to_dict())
         if card is not None:
-            (folder / CARD).write_text(card(its_form, parity), "utf-8")
+            (folder / CARD).write_text(card(form, parity), "utf-8")
         for path in folder.rglob("*.safetensors"):  # written for their owner's eyes only
             shutil.copymode(folder / RECORD, path)
         write_checksums(folder)
-        take_place(folder, directory, directory.with_name(f".{directory.name}.old"))
-    return Saved(directory, its_form, parity)
+        take_place(folder, directory, _old(directory))
+    return Saved(directory, form, parity)
+
+
+def _old(directory: Path) -> Path:
+    """Where a checkpoint lies while another takes its place."""
+    return directory.with_name(f".{directory.name}.old")
+
+
+@contextmanager
+def _only_saver(directory: Path) -> Iterator[None]:
+    """Keep other processes from saving there; what one left that was killed is made good."""
+    file = directory.with_name(f".{directory.name}.lock")
+    lock = hold(directory, file, wait=True)
+    try:
+        put_back(directory, _old(directory))
+        yield
+    finally:
+        file.unlink(missing_ok=True)  # while it is held: whoever waits for it makes it anew
+        lock.release()
+
+
+def _holds(directory: Path, about: Mapping[str, Any]) -> bool:
+    """Whether the very checkpoint lies there already.
+
+    Raises:
+        UserError: it does, and was changed after it was saved.
+    """
+    if not (directory / CHECKSUMS).is_file() or made_by(directory) != as_json(about):
+        return False
+    verify_checksums(directory)
+    return True
+
+
+def made_by(directory: Path) -> Mapping[str, Any]:
+    """What a checkpoint says of its making; empty where there is none."""
+    try:
+        return json_mapping(directory / RECORD)
+    except UserError:
+        return {}
 
 
 def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> None:

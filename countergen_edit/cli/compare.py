@@ -9,10 +9,10 @@ from typing import Any
 from countergen_edit import api
 from countergen_edit.cli.printing import console, say
 from countergen_edit.cli.settings import integer
-from countergen_edit.errors import UserError
 from countergen_edit.reports.comparison import Comparison
 from countergen_edit.reports.render.csv import as_csv
 from countergen_edit.reports.render.terminal import print_sections
+from countergen_edit.writing import whole
 
 
 def run(config: Mapping[str, Any]) -> None:
@@ -22,11 +22,8 @@ def run(config: Mapping[str, Any]) -> None:
     show(comparison)
     if config["csv"]:
         path = Path(config["csv"])
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(as_csv(comparison.every_row), "utf-8", errors="replace")
-        except OSError as error:
-            raise UserError(f"cannot write {path}: {error.strerror}") from error
+        with whole(path) as temporary:
+            temporary.write_text(as_csv(comparison.every_row), "utf-8", errors="replace")
         say(["", f"Table: {path}"])
     if config["folder"]:
         say(["", f"Report: {comparison.report(Path(config['folder']))}"])

@@ -26,7 +26,7 @@ def run(config: Mapping[str, Any]) -> None:
     Raises:
         SystemExit: with code 1 where no edit within the budgets is shown to remove bias.
     """
-    saving, settings = save_settings(config), study_settings(config, SAVING)
+    saving, settings = save_settings("debias", config), study_settings(config, SAVING)
     erasers, metrics, place = settings.erasers(), settings.metrics(), settings.edit
     thorough = effort(config["effort"])
     model = settings.model.load()

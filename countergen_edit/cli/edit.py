@@ -31,7 +31,7 @@ def run(config: Mapping[str, Any]) -> None:
     """Measure, fit, save, and say what came of it."""
     if not config["save"]:
         raise UserError("say where the checkpoint goes: save=DIR")
-    saving = save_settings(config)
+    saving = save_settings("edit", config)
     if config["run"]:
         save_of_run(config, saving)
         return

@@ -55,9 +55,11 @@ def run(config: Mapping[str, Any]) -> None:
     )
     label = f"{Path(base).name}-{task}-{manifest['fingerprint'][:8]}"
     path = Path(config["run_dir"] or Path("runs") / "finetune" / label)
-    folder = RunFolder(path, content, manifest)
     where = {"device": config["device"], "revision": config["revision"]}
-    place = finetuned(base, task, classes, train, validation, recipes, folder, seed=seed, **where)
+    with RunFolder(path, content, manifest) as folder:
+        place = finetuned(
+            base, task, classes, train, validation, recipes, folder, seed=seed, **where
+        )
     ask = f"countergen-edit classifiers task={task} model={place}"
     show(open_run(path), f"Its bias: {ask}")
 

@@ -6,9 +6,11 @@ Heavy imports wait until a job starts, so that help and mistakes answer at once.
 from __future__ import annotations
 
 import re
+import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -59,6 +61,30 @@ def usage() -> str:
     )
 
 
+class TerminatedError(KeyboardInterrupt):
+    """The system asks the process to end, and gives it time to put things in order."""
+
+
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Let SIGTERM unwind what is being done, as Ctrl-C does, unless somebody else listens."""
+
+    def stop(*_: object) -> None:
+        raise TerminatedError
+
+    listens = (
+        threading.current_thread() is threading.main_thread()  # no other may
+        and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    )
+    if listens:
+        signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        if listens:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The entry point; returns the exit code (2 for a mistake of the user)."""
     words = list(sys.argv[1:] if argv is None else argv)
@@ -74,12 +100,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if set(HELP) & set(words):
             print(page(words[0]))
         else:
-            run(words[0], words[1:])
+            with ending_in_order():
+                run(words[0], words[1:])
     except UserError as error:
         return report(error)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         print("countergen-edit: stopped; the same command continues the run", file=sys.stderr)
-        return 130
+        return 128 + (signal.SIGTERM if isinstance(stop, TerminatedError) else signal.SIGINT)
     return 0
 
 

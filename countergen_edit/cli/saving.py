@@ -19,12 +19,15 @@ from countergen_edit.checkpoints import (
     check_target,
     choose_form,
     fold,
+    made_by,
     push_to_hub,
 )
 from countergen_edit.cli.printing import say
+from countergen_edit.cli.settings import command_line
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.errors import unknown
+from countergen_edit.experiments.manifest import masked
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.sites import has_layers
 from countergen_edit.reports.run import Run
@@ -83,8 +86,10 @@ class SaveSettings:
 SAVING = tuple(SaveSettings.__dataclass_fields__)
 
 
-def save_settings(config: Mapping[str, Any]) -> SaveSettings:
+def save_settings(command: str, config: Mapping[str, Any]) -> SaveSettings:
     """Check the part of a composed config that is about saving.
+
+    A checkpoint that the same command made may be there: it was stopped after saving.
 
     Raises:
         UserError: the target may not be written, there is no such form, or a switch is neither true
@@ -96,5 +101,6 @@ def save_settings(config: Mapping[str, Any]) -> SaveSettings:
         require(bool, config[key], key)
     target = Path(str(config["save"])).expanduser() if config["save"] else None
     if target is not None:
-        check_target(target, config["overwrite"])
+        ours = made_by(target).get("command") == masked(command_line(command, SAVING))
+        check_target(target, config["overwrite"] or ours)
     return SaveSettings(**({key: config[key] for key in SAVING} | {"save": target}))

@@ -32,6 +32,7 @@ from countergen_edit.reports.closing import how_to_save
 from countergen_edit.reports.render.export import search_figures
 from countergen_edit.reports.run import Run
 from countergen_edit.reports.sections import sections
+from countergen_edit.writing import only_writer
 
 POOL = Path("runs") / "sweep" / "parts"
 """Where jobs leave their cells, if no run_dir is given."""
@@ -76,7 +77,8 @@ def run(config: Mapping[str, Any]) -> tuple[float, float] | None:
     )
     if is_job:
         return _best(swept, settings)
-    files = search_figures(sections(swept), swept.path / "figures")
+    with only_writer(swept.path):
+        files = search_figures(sections(swept), swept.path / "figures")
     show(swept, f"Figures: {', '.join(path.name for path in files)}", *how_to_save(swept))
     failed = [row for row in swept.results.rows if row.metric == "error"]
     if failed:

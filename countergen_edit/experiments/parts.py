@@ -15,7 +15,7 @@ from countergen_edit.experiments.run_folder import EDITS, MANIFEST, recorded_uni
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reading import json_mapping
-from countergen_edit.writing import cannot_write, whole
+from countergen_edit.writing import whole, whole_folder
 
 
 def parts_of(pool: Path, tasks: Mapping[str, str]) -> dict[str, list[Row]]:
@@ -44,12 +44,8 @@ def take_files(pool: Path, tasks: Mapping[str, str], run: Path) -> None:
             target = run / EDITS / folder.name
             if folder.suffix == ".tmp" or target.exists() or read_record(folder).task not in alike:
                 continue
-            partial = target.with_name(f"{target.name}.tmp")
-            try:
-                shutil.copytree(folder, partial, dirs_exist_ok=True)
-                partial.replace(target)
-            except OSError as error:
-                raise cannot_write(target, error) from error
+            with whole_folder(target) as temporary:
+                shutil.copytree(folder, temporary, dirs_exist_ok=True)
         for task in sorted(alike):
             for path in sorted((part / STORE / task).rglob("*.jsonl")):
                 target = run / path.relative_to(part)

@@ -45,9 +45,10 @@ class Prepared:
         Args:
             model: where it is at hand already.
         """
-        self.work(self.load() if model is None else model, self.open())
+        with self.open() as folder:
+            self.work(self.load() if model is None else model, folder)
         return self.path
 
-    def open(self) -> RunFolder:
-        """Its folder, open for more."""
-        return RunFolder(self.path, self.config, self.manifest)
+    def open(self, *, wait: bool = False) -> RunFolder:
+        """Its folder, open for more; another process that has it open is waited for or refused."""
+        return RunFolder(self.path, self.config, self.manifest, wait=wait)

@@ -2,7 +2,8 @@
 
 A unit's rows become part of the run when `progress.jsonl` records where they end. Whatever a killed
 process left behind that record is cut off when the run is opened again, so that a resumed run ends
-with the rows of one that was never killed. Refused: a folder of another run, a damaged record.
+with the rows of one that was never killed. One process at a time has a run open. Refused: a folder
+of another run, one that another process has open, a damaged record.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from countergen_edit.experiments.tracking.following import followers
 from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.reading import json_mapping, json_records
 from countergen_edit.typed import require
-from countergen_edit.writing import cannot_write, whole
+from countergen_edit.writing import LOCK, append, hold, whole
 
 CONFIG, MANIFEST, RESULTS, PROGRESS = (
     "config.yaml",
@@ -62,24 +63,45 @@ class RunFolder:
         path: the folder; made if it is not there.
         config: the resolved configuration.
         manifest: what the run depends on; `fingerprint` identifies the run.
+        wait: for another process that has the run open, until it is done with it.
 
     Raises:
-        UserError: the folder belongs to another run, holds something else, or cannot be written.
+        UserError: the folder belongs to another run, holds something else, or cannot be written;
+            or another process has the run open, and is not waited for.
     """
 
-    def __init__(self, path: Path, config: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        config: Mapping[str, Any],
+        manifest: Mapping[str, Any],
+        *,
+        wait: bool = False,
+    ) -> None:
         self.path = path
         try:
+            check_folder(path, manifest)
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = hold(path, path / LOCK, wait=wait)
             self._open(config, manifest)
         except OSError as error:
             raise UserError(f"cannot write the run folder {path}: {error.strerror}") from error
         self._followers = followers(path, config, manifest, self.rows)
 
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let other processes write to the run."""
+        self._lock.release()
+
     def _open(self, config: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
         path, known = self.path, self.path / MANIFEST
-        check_folder(path, manifest)
+        check_folder(path, manifest)  # again: another process may have had it until now
         if not known.is_file():
-            path.mkdir(parents=True, exist_ok=True)
             text = yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
             for file, content in (
                 (path / CONFIG, text),
@@ -122,10 +144,10 @@ class RunFolder:
             for row in rows
         )
         before = self._results.stat().st_size
-        _append(self._results, lines)
+        append(self._results, lines)
         end = self._results.stat().st_size
         try:
-            _append(self._progress, json.dumps({"unit": unit, "end": end}) + "\n")
+            append(self._progress, json.dumps({"unit": unit, "end": end}) + "\n")
         except UserError:
             with suppress(OSError):
                 os.truncate(self._results, before)
@@ -178,7 +200,7 @@ def check_folder(path: Path, manifest: Mapping[str, Any]) -> None:
                 f"is {manifest['fingerprint'][:8]}): choose another run_dir"
             )
     elif path.is_dir() and any(
-        p.name.removesuffix(".tmp") not in (CONFIG, MANIFEST) for p in path.iterdir()
+        p.name.removesuffix(".tmp") not in (CONFIG, MANIFEST, LOCK) for p in path.iterdir()
     ):
         raise UserError(f"{path} is no run folder but is not empty: choose another run_dir")
 
@@ -277,16 +299,3 @@ def _progress(path: Path) -> tuple[bytes, dict[str, int]]:
             require(hint, record.get(key), f"{where}{key}")
         ends[record["unit"]] = record["end"]
     return whole, ends
-
-
-def _append(path: Path, text: str) -> None:
-    before = path.stat().st_size
-    try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        with suppress(OSError):  # what cannot be cut off now is cut off when the run is opened
-            os.truncate(path, before)
-        raise cannot_write(path, error) from error

@@ -16,6 +16,7 @@ from sklearn.base import clone
 from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.erasers import BaseEraser
+from countergen_edit.errors import NotWrittenError
 from countergen_edit.experiments.cells import Cell
 from countergen_edit.experiments.choice import Point, choose, front, is_told_apart, ordered, points
 from countergen_edit.experiments.run_folder import RunFolder
@@ -137,6 +138,8 @@ class TaskSearch:
                 self.study.capture(cell)
                 try:
                     self.study.fit(cell)
+                except NotWrittenError:  # a full disk is no fault of an eraser
+                    raise
                 except Exception as error:  # an eraser may be the user's own, and fail in its way
                     return [self.error_row(cell, error)]
         return []

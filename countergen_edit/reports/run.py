@@ -7,6 +7,7 @@ were cut off, one that another version of this package wrote in another form.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +30,7 @@ from countergen_edit.models import LanguageModel
 from countergen_edit.reading import yaml_mapping
 from countergen_edit.reports.kept import Kept, best_record, record_of_all
 from countergen_edit.reports.verdict import Verdict, verdict
+from countergen_edit.writing import only_writer
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -166,9 +168,10 @@ class Run:
         from countergen_edit.reports.sections import sections
 
         place = self.path / REPORT if path is None else Path(path)
-        return write_page(
-            sections(self), place, title=title(self), kind=kind(self), about=about(self)
-        )
+        with only_writer(self.path) if path is None else nullcontext():
+            return write_page(
+                sections(self), place, title=title(self), kind=kind(self), about=about(self)
+            )
 
     def _repr_html_(self) -> str:
         from countergen_edit.reports.render.html import fragment

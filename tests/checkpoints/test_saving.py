@@ -299,6 +299,41 @@ def test_a_save_that_runs_out_of_space_leaves_the_good_checkpoint_and_no_half_on
     assert [p.name for p in copied.parent.iterdir()] == ["copy"]
 
 
+@pytest.fixture
+def recorded(models: dict[str, LanguageModel], tmp_path: Path) -> Path:
+    """A checkpoint that says how it was made."""
+    edit = edit_at(models["gpt2"], "resid_post")
+    return save_checkpoint(models["gpt2"], edit, tmp_path / "a", record={"seed": 3}).folder
+
+
+def test_the_same_checkpoint_is_saved_once_and_another_refused(
+    recorded: Path, models: dict[str, LanguageModel]
+) -> None:
+    """A command that was stopped after saving goes on; what is there was proven then."""
+    edit, before = edit_at(models["gpt2"], "resid_post"), recorded.stat()
+    again = save_checkpoint(models["gpt2"], edit, recorded, record={"seed": 3})
+    assert again.parity.to_dict() == json.loads((recorded / "parity.json").read_text())
+    assert recorded.stat() == before
+    with pytest.raises(UserError, match="holds a checkpoint already"):
+        save_checkpoint(models["gpt2"], edit, recorded, record={"seed": 4})
+    (recorded / "config.json").write_text("{}")
+    with pytest.raises(UserError, match=r"damaged: config\.json was changed"):
+        save_checkpoint(models["gpt2"], edit, recorded, record={"seed": 3})
+    assert [path.name for path in recorded.parent.iterdir()] == ["a"]
+
+
+def test_a_checkpoint_comes_back_from_a_kill_while_another_took_its_place(
+    recorded: Path, models: dict[str, LanguageModel]
+) -> None:
+    before = contents(recorded)
+    recorded.rename(recorded.with_name(".a.old"))
+    edit = edit_at(models["gpt2"], "attn_out")
+    with full_disk(), pytest.raises(UserError, match="cannot write save="):
+        save_checkpoint(models["gpt2"], edit, recorded, overwrite=True)
+    assert contents(recorded) == before
+    assert [path.name for path in recorded.parent.iterdir()] == ["a"]
+
+
 def test_a_model_larger_than_the_disk_is_refused_before_writing(
     models: dict[str, LanguageModel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

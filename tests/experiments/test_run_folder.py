@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,7 @@ from countergen_edit.experiments.run_folder import (
     recorded_units,
 )
 from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
+from countergen_edit.writing import LOCK
 
 CONFIG = {"seed": 0}
 IDENTITY = {"fingerprint": "a" * 64, "schema": SCHEMA}
@@ -92,6 +95,29 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no run folder but is not empty"):
         RunFolder(tmp_path, CONFIG, IDENTITY)
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_run_that_another_process_has_open_is_refused_and_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    run(path, stop_after=1).close()
+    before = {file.name: file.read_bytes() for file in path.iterdir()}
+    with (path / LOCK).open() as theirs:
+        fcntl.flock(theirs, fcntl.LOCK_EX)  # another open file is as good as another process
+        with pytest.raises(UserError, match=f"another process is writing to {path}"):
+            run(path)
+    assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+    assert len(run(path).rows()) == 4
+
+
+def test_jobs_of_one_run_wait_for_each_other(tmp_path: Path) -> None:
+    run(tmp_path / "run", stop_after=1).close()
+    with (tmp_path / "run" / LOCK).open() as theirs:
+        fcntl.flock(theirs, fcntl.LOCK_EX)
+        release = threading.Timer(0.2, lambda: fcntl.flock(theirs, fcntl.LOCK_UN))
+        release.start()
+        with RunFolder(tmp_path / "run", CONFIG, IDENTITY, wait=True) as folder:
+            assert release.finished.is_set()
+            assert folder.done("one")
 
 
 def test_results_shorter_than_their_record_are_reported(tmp_path: Path) -> None:

@@ -279,6 +279,19 @@ def test_a_full_disk_is_said_and_the_sweep_continues_once_there_is_room(
     assert (folder.path / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
 
 
+def test_an_edit_that_cannot_be_kept_is_no_fault_of_an_eraser(
+    testbed: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: object, **kwargs: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("countergen_edit.edits.named.save_edit", full)
+    folder = RunFolder(tmp_path / "run", {}, IDENTITY)
+    with pytest.raises(UserError, match="No space left on device; the same command continues"):
+        search(testbed, make_plan(), folder)
+    assert list(recorded_units(folder.path)) == ["gender/unedited"]
+
+
 class FullForFitting(Scratch):
     """Holds the hidden states of what is measured, and no activations to fit on."""
 

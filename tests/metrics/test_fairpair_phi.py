@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.fairpair.phi import PHIS, ClassifierScore, Jaccard, Phi, Sentiment
+from countergen_edit.models.lexicon import analyzer
 from tests.metrics.fairpair_settings import fairpair, row_of
 
 
@@ -156,3 +159,24 @@ def test_sentiment_is_the_same_over_processes():
     one, many = Sentiment(processes=1), Sentiment(processes=2)
     many._POOL_FROM = 10
     assert np.array_equal(one.represent(texts), many.represent(texts))
+
+
+class Mortal:
+    """Scores in the process that made it, and kills any other that it is asked in."""
+
+    def __init__(self):
+        self.home = os.getpid()
+
+    def polarity_scores(self, text):
+        if os.getpid() != self.home:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return analyzer().polarity_scores(text)
+
+
+def test_sentiment_is_the_same_where_the_system_kills_the_processes(monkeypatch):
+    texts = [f"{word} {i}" for i in range(30) for word in ("good", "terrible", "dog")]
+    whole = Sentiment(processes=1).represent(texts)
+    monkeypatch.setattr("countergen_edit.metrics.fairpair.phi.analyzer", Mortal)
+    killed = Sentiment(processes=2)
+    killed._POOL_FROM = 10
+    assert np.array_equal(killed.represent(texts), whole)

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from concurrent.futures import BrokenExecutor
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -116,13 +118,15 @@ class Sentiment(ScoreDifference):
 
         analyser = analyzer()
         processes = self.processes or cpu_count()
-        if len(texts) < self._POOL_FROM or processes < 2:
-            scored = [analyser.polarity_scores(text) for text in texts]
-        else:
+        scored = None
+        if len(texts) >= self._POOL_FROM and processes > 1:
             # VADER's own method is what the workers get: they need nothing of this package.
             share = 1 + len(texts) // (4 * processes)
             run = Parallel(n_jobs=processes, batch_size=share)
-            scored = run(delayed(analyser.polarity_scores)(text) for text in texts)
+            with suppress(BrokenExecutor):  # the system killed a worker, for want of memory say
+                scored = run(delayed(analyser.polarity_scores)(text) for text in texts)
+        if scored is None:
+            scored = [analyser.polarity_scores(text) for text in texts]
         return [float(score["compound"]) for score in scored]
 
 

@@ -15,6 +15,7 @@ from countergen_edit.metrics.blocks import Section, Table
 from countergen_edit.reports.render.csv import as_csv
 from countergen_edit.reports.render.drawing import DATELESS, write
 from countergen_edit.reports.render.latex import as_latex
+from countergen_edit.writing import whole
 
 FIGURES = tuple(ending.removeprefix(".") for ending in DATELESS)
 """Forms of figures."""
@@ -57,7 +58,8 @@ def export(
                 for form in tables:
                     ending, text = TABLES[form]
                     written.append(folder / f"{file_name(table.name)}{ending}")
-                    written[-1].write_text(text(table), "utf-8", errors="replace")
+                    with whole(written[-1]) as temporary:
+                        temporary.write_text(text(table), "utf-8", errors="replace")
     except OSError as error:
         raise UserError(f"cannot write {folder}: {error.strerror}") from error
     return written

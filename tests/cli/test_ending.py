@@ -1,0 +1,64 @@
+"""However a command is asked to end, it ends in order; what was saved by then is not in its way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from countergen_edit.cli import main as door
+from countergen_edit.cli.saving import SAVING, save_settings
+from countergen_edit.errors import UserError
+
+
+@pytest.mark.parametrize(("what", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_asked_to_stop_a_command_puts_things_in_order(
+    what: signal.Signals,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ended = []
+
+    def run(command: str, words: list[str]) -> None:
+        try:
+            os.kill(os.getpid(), what)
+        finally:
+            ended.append(command)
+
+    before = signal.getsignal(what)
+    monkeypatch.setattr(door, "run", run)
+    assert door.main(["audit"]) == code
+    assert ended == ["audit"]
+    said = capsys.readouterr().err
+    assert said == "countergen-edit: stopped; the same command continues the run\n"
+    assert signal.getsignal(what) == before
+
+
+def test_who_is_told_to_ignore_the_request_ignores_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        monkeypatch.setattr(door, "run", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+        assert door.main(["audit"]) == 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_command_goes_on_where_its_own_checkpoint_is_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "saved"
+    place.mkdir()
+    (place / "SHA256SUMS").touch()
+    made = ["countergen-edit", "edit", "eraser=leace", "save=DIR"]
+    (place / "countergen_edit.json").write_text(json.dumps({"command": made}))
+    config = {**dict.fromkeys(SAVING), "form": "auto", "overwrite": False, "private": True}
+    config["save"] = str(place)
+    monkeypatch.setattr("sys.argv", ["countergen-edit edit", "eraser=leace", f"save={place}"])
+    assert save_settings("edit", config).save == place
+    monkeypatch.setattr("sys.argv", ["countergen-edit edit", "eraser=rlace", f"save={place}"])
+    with pytest.raises(UserError, match="holds a checkpoint already"):
+        save_settings("edit", config)

@@ -1,0 +1,75 @@
+"""A command of the package that meets a fault, in a process of its own.
+
+Comes in: the command, and the fault. `below` is a folder; `kill_at` the number of the operation on
+files below it before which the process is killed; `count` a file that is told at the end how many
+operations there were; `longest` how many bytes a file may have; `clock` the seed of a wall clock
+that jumps by years.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from countergen_edit.cli.main import main
+
+CHANGES = ("os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate")
+"""Events of `sys.addaudithook` that change a folder; so does `open` for writing."""
+YEAR = 365 * 24 * 3600
+
+
+class Operations:
+    """Counts what is done to files of a folder, and kills the process before one of them."""
+
+    def __init__(self, below: str, kill_at: int | None) -> None:
+        self.below, self.kill_at, self.count = below, kill_at, 0
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event not in CHANGES and not (event == "open" and writes(arguments)):
+            return
+        path = arguments[0]
+        if isinstance(path, int) or not str(Path(os.fsdecode(path)).absolute()).startswith(
+            self.below
+        ):
+            return
+        self.count += 1
+        if self.count == self.kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def writes(arguments: tuple[Any, ...]) -> bool:
+    """Whether a file is opened to be changed."""
+    flags = arguments[2] or 0
+    return bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
+
+
+def jumping_clock(seed: int) -> None:
+    """Every time the wall clock is asked, it is another year, before or after."""
+    draw, real = random.Random(seed), time.time
+    time.time = lambda: real() + draw.uniform(-40, 60) * YEAR
+    time.time_ns = lambda: int(time.time() * 1e9)
+
+
+def begin(words: list[str], fault: dict[str, Any], error: str) -> None:
+    """Set the fault up and run the command; the process ends with its exit code."""
+    os.setsid()
+    os.chdir(fault["below"])
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    os.dup2(os.open(error, os.O_WRONLY | os.O_CREAT), 2)
+    if (longest := fault.get("longest")) is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (longest, longest))
+    operations = Operations(fault["below"], fault.get("kill_at"))
+    sys.addaudithook(operations)
+    if "clock" in fault:
+        jumping_clock(fault["clock"])
+    code = main(words)
+    if "count" in fault:
+        seen = operations.count
+        Path(fault["count"]).write_text(str(seen), "utf-8")
+    sys.exit(code)

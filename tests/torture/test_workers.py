@@ -1,0 +1,90 @@
+"""A worker that the system kills is made good: one of a launcher's, and one that scores texts."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from countergen_edit.experiments.run_folder import RESULTS
+from tests.cli.test_launchers import ROOT
+from tests.torture.conftest import Told, Whole
+from tests.torture.runs import FEW, RUN, SEED, SMALL, contents, finish
+
+pytestmark = pytest.mark.torture
+SWEEP = ["sweep", *SMALL, FEW, "eraser=leace", "combine=2"]
+MANY = [
+    "audit", *SMALL, FEW, "eraser=none", "metric=fairpair", "metric.fairpair.n=300",
+    "metric.fairpair.occupations=2", "metric.fairpair.permutations=10",
+    "metric.fairpair.max_new_tokens=8",
+]  # fmt: skip
+"""More texts than are scored in the process itself."""
+
+
+def worker_of(process: psutil.Popen, seconds: float) -> psutil.Process | None:
+    """One of the processes of joblib that work for another, within so many seconds."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and process.poll() is None:
+        for child in process.children(recursive=True):
+            try:
+                if "loky" in " ".join(child.cmdline()) and "popen_loky" in str(child.cmdline()):
+                    return child
+            except psutil.NoSuchProcess:
+                continue
+        time.sleep(0.005)
+    return None
+
+
+def started(words: list[str], folder: Path) -> psutil.Popen:
+    return psutil.Popen(
+        [sys.executable, "-m", "countergen_edit.cli.main", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def unlike(one: Path, other: Path) -> list[str]:
+    """The names of files in which two folders differ."""
+    own, theirs = contents(one), contents(other)
+    return sorted(name for name in {*own, *theirs} if own.get(name) != theirs.get(name))
+
+
+@pytest.mark.parametrize("moment", range(3))
+def test_a_lost_worker_of_a_launcher(moment: int, whole: Whole, tell: Told, tmp_path: Path) -> None:
+    pytest.importorskip("hydra_plugins.hydra_joblib_launcher", exc_type=ImportError)
+    words = [SWEEP[0], "--multirun", *SWEEP[1:], "layers=[1],[2]", "launcher=joblib"]
+    process = started(words, tmp_path)
+    worker = worker_of(process, 120)
+    assert worker is not None
+    time.sleep(random.Random(f"{SEED} {moment}").uniform(0, 10))
+    if process.poll() is None:
+        worker.kill()
+    process.communicate()
+    finish([*SWEEP, "layers=[1,2]"], tmp_path)
+    own, theirs = contents(tmp_path / RUN), whole("sweep").files
+    differ = [RESULTS] if own[RESULTS] != theirs[f"{RUN}/{RESULTS}"] else []
+    tell("launcher's worker lost", "sweep", "some time", True, differ)
+
+
+def test_a_lost_worker_that_scores_texts(tell: Told, tmp_path: Path) -> None:
+    finish(MANY, tmp_path / "whole")
+    (tmp_path / "at").mkdir()
+    process = started(MANY, tmp_path / "at")
+    worker = worker_of(process, 120)
+    assert worker is not None
+    worker.send_signal(signal.SIGKILL)
+    error = process.communicate()[1]
+    assert "Traceback" not in error, error[-3000:]
+    finish(MANY, tmp_path / "at")
+    differ = unlike(tmp_path / "at", tmp_path / "whole")
+    tell("scoring worker lost", "audit", "scoring", True, differ)
