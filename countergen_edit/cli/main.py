@@ -5,6 +5,7 @@ Heavy imports wait until a job starts, so that help and mistakes answer at once.
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import sys
@@ -39,6 +40,7 @@ COMMANDS = {
     "testbed": "check the shipped model against its planted truth, or train it anew",
 }
 HELP = ("-h", "--help")
+FULL_ERROR = "HYDRA_FULL_ERROR"
 MULTIRUN = ("--multirun", "-m")
 NO_PLUGIN = re.compile(r"Could not find 'hydra/\w+/((joblib|submitit|ray|optuna)\w*)'")
 UNKNOWN_CHOICE = re.compile(r"(?:In '\w+': )?Could not (?:find|load) '([\w/]+)/([^/']+)'")
@@ -131,6 +133,7 @@ def run(command: str, words: Sequence[str]) -> None:
     # Hydra's parser takes settings on one side of a flag only.
     overrides.sort(key=lambda word: word not in MULTIRUN)
     check_composes(command, overrides)
+    own_process = os.getpid()
 
     def task(config: Any) -> Any:
         from omegaconf import OmegaConf
@@ -148,15 +151,32 @@ def run(command: str, words: Sequence[str]) -> None:
             with following(plain):  # type: ignore[arg-type]
                 return job(plain)  # type: ignore[arg-type]
         except UserError as error:
+            if os.getpid() != own_process:
+                raise  # of a launcher's worker, which hands it to the process that waits
             # Hydra would print its own trace; leaving through SystemExit keeps the one line.
             raise SystemExit(report(error)) from error
 
     before = sys.argv
     sys.argv = [f"countergen-edit {command}", *overrides]
     try:
-        hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)(task)()
+        with errors_as_raised():
+            hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)(task)()
     finally:
         sys.argv = before
+
+
+@contextmanager
+def errors_as_raised() -> Iterator[None]:
+    """Hydra hands on what a job raised, instead of a trace of its own and exit code 1."""
+    before = os.environ.get(FULL_ERROR)
+    os.environ[FULL_ERROR] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[FULL_ERROR]
+        else:
+            os.environ[FULL_ERROR] = before
 
 
 def run_several(command: str, words: Sequence[str], models: Sequence[str]) -> None:

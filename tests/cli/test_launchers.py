@@ -147,3 +147,20 @@ def test_the_optuna_sweeper_searches_for_what_is_removed_and_what_it_costs(
     for solution in found["solutions"]:
         assert solution["values"][0] in removed
         assert solution["values"][1] >= 0
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_mistake_of_one_job_is_one_line_and_no_trace(launcher: str, tmp_path: Path) -> None:
+    plugin, words = LAUNCHERS[launcher]
+    pytest.importorskip(plugin, exc_type=ImportError)
+    done = subprocess.run(
+        multirun(f"launcher={launcher}", "layers=[1],[9]", *words),
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "countergen-edit: error: unknown layer 9 of testbed" in done.stderr
+    assert "Traceback" not in done.stderr
