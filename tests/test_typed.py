@@ -56,7 +56,7 @@ def test_null_passes_where_it_is_one_of_the_choices(value: object) -> None:
         (bool, 1, "x=1: write true or false"),
         (Sequence[float], [1, "a"], "x=[1, 'a']: write a list of numbers"),
         (tuple[str, str], ["a"], "x=['a']: write a list of 2 texts"),
-        (Mapping[str, int], {"a": 1.5}, "x={'a': 1.5}: write a mapping such as {name: value}"),
+        (Mapping[str, int], {"a": 1.5}, "x.a=1.5: write a whole number"),
         (
             Literal["hook", "fold"],
             "fald",

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from annotated_types import MinLen
 
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.typed import require
 
+Word = Annotated[str, MinLen(1)]
 Split = Literal["fit", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("fit", "validation", "test")
 KEYS = ("name", "groups", "substitution", "data", "made_of")
@@ -91,8 +94,8 @@ class Axis:
                 if key not in GROUP_KEYS:
                     raise unknown(f"key of group {group_name!r}:", key, GROUP_KEYS)
             where = f"axis.groups.{group_name}"
-            require(Mapping[str, Sequence[str]], entry.get("names", {}), f"{where}.names")
-            require(Mapping[str, str], entry.get("forms", {}), f"{where}.forms")
+            require(Mapping[str, Sequence[Word]], entry.get("names", {}), f"{where}.names")
+            require(Mapping[str, Word], entry.get("forms", {}), f"{where}.forms")
             require(Mapping[str, str | Sequence[str]], entry.get("is", {}), f"{where}.is")
             for split in entry.get("names", {}):
                 if split not in SPLITS:

@@ -70,7 +70,10 @@ def test_the_saved_model_is_the_one_that_was_audited(run: Path) -> None:
     again = float(np.abs(r_values(score(model, data))).mean())
     audited = value(rows, "mean_abs_r", edit=edit, dataset=data.name)
     assert again == pytest.approx(audited, abs=1e-4)
-    assert {p.name for p in (run / "checkpoint").iterdir()} >= {"README.md", "model.safetensors"}
+    assert {p.name for p in (run / "checkpoint").iterdir()} >= {
+        "README.md",
+        "model.edited.safetensors",
+    }
     assert (run / "report.html").is_file()
 
 

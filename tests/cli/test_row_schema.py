@@ -36,7 +36,14 @@ AUDIT = [
     "metric.cid.strengths=[0,10]",
     "metric.cid.max_new_tokens=4",
 ]
-RUNS = {"edits": AUDIT, "classifiers": ["classifiers", "task=sentiment", "task.most.emotion=2"]}
+UNEDITED = ["audit", "eraser=none", f"names={NAMES}"]
+RUNS = {
+    "edits": AUDIT,
+    "crossed": [*UNEDITED, "axis=[gender,nationality]", "metric=[r,intersections]"],
+    "untaught": [*UNEDITED, "axis=religion", "metric=r"],
+    "pairs": ["augment", "TEXTS"],
+    "classifiers": ["classifiers", "task=sentiment", "task.most.emotion=2"],
+}
 """Small runs that have rows of every metric between them."""
 
 
@@ -72,8 +79,11 @@ def test_the_schema_is_one_and_says_what_every_column_means() -> None:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     place = tmp_path_factory.mktemp("every_metric")
+    texts = place / "texts.jsonl"
+    texts.write_text(json.dumps({"input": "She left", "outputs": [" home"]}) + "\n")
     for name, words in RUNS.items():
-        assert main([*words, f"run_dir={place / name}"]) == 0
+        own = [str(texts) if word == "TEXTS" else word for word in words]
+        assert main([*own, f"run_dir={place / name}"]) == 0
     return [place / name for name in RUNS]
 
 

@@ -208,14 +208,14 @@ MISTAKES = {
     "unknown action": (["action=adit"], "did you mean 'audit'"),
     "unknown experiment": (["experiment=cid_figure_3"], "cid_figure_2"),
     "no runs": (["action=sheet"], "no runs are named"),
-    "no raters": (["action=sheet", "runs=[x]", "raters=[]"], "raters=[] names nobody"),
-    "empty run": (["action=ratings", "runs=[nowhere]"], "nowhere holds no CID continuations"),
-    "no such edit": (["a", "b", "saved_edit=nowhere"], "nowhere holds no edit"),
+    "no raters": (["action=sheet", "runs=[.]", "raters=[]"], "raters=[] names nobody"),
+    "empty run": (["action=ratings", "runs=[.]"], ". holds no CID continuations"),
+    "no such edit": (["a", "b", "saved_edit=nowhere"], "saved_edit: 'nowhere' is not there"),
     "no masked model": (["action=candidates"], "action=candidates needs a masked model"),
     "no such sentences": (["action=effect", "perturbation=no.yaml"], "no file 'no.yaml'"),
     "unknown sentences": (["action=effect", "perturbation=workplac"], "workplace"),
     "lambda beyond exp": (["action=scaling", "lambda=1000"], "lambda=1000: from 0 to 709"),
-    "no perturbations": (["action=effect", "most=0"], "most=0: at least 1"),
+    "no perturbations": (["action=effect", "most=0"], "most=0: write a whole number above 0"),
 }
 
 

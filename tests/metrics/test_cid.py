@@ -330,7 +330,7 @@ def test_a_damaged_store_is_named(tmp_path: Path) -> None:
     path.write_text('{"template": "t"}\n')
     with pytest.raises(UserError, match="line 1: group is missing"):
         read_continuations(path)
-    with pytest.raises(UserError, match="no continuations in"):
+    with pytest.raises(UserError, match="no file"):
         read_continuations(tmp_path / "other.jsonl")
 
 
