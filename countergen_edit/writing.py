@@ -25,6 +25,10 @@ LOCK = ".lock"
 """Empty file in a folder that one process at a time writes to; it stays there."""
 
 
+NEW, OLD = ".tmp", ".old.tmp"
+"""How the names end of a folder that is being made, and of the one that it is to replace."""
+
+
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """A path beside `path` to write to; it becomes `path` when all went well, and goes otherwise.
@@ -32,7 +36,7 @@ def whole(path: Path) -> Iterator[Path]:
     Raises:
         UserError: the disk is full, or the folder cannot be written.
     """
-    temporary = path.with_name(path.name + ".tmp")
+    temporary = path.with_name(f"{path.name}{NEW}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
@@ -52,8 +56,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
     Raises:
         UserError: the disk is full, or the folder cannot be written.
     """
-    temporary = path.with_name(f"{path.name}.tmp")
-    old = path.with_name(f"{path.name}.old.tmp")
+    temporary, old = path.with_name(f"{path.name}{NEW}"), path.with_name(f"{path.name}{OLD}")
     try:
         put_back(path, old)
         shutil.rmtree(temporary, ignore_errors=True)  # what a killed process left
@@ -89,6 +92,14 @@ def put_back(path: Path, old: Path) -> None:
     if old.exists() and not path.exists():
         old.rename(path)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def tidy(folder: Path) -> None:
+    """Make good what a killed process left beside folders that `whole_folder` makes."""
+    for old in sorted(folder.glob(f"*{OLD}")):
+        put_back(old.with_name(old.name.removesuffix(OLD)), old)
+    for temporary in sorted(folder.glob(f"*{NEW}")):
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from countergen_edit.experiments.tracking.following import followers
 from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.reading import json_mapping, json_records
 from countergen_edit.typed import require
-from countergen_edit.writing import LOCK, append, hold, whole
+from countergen_edit.writing import LOCK, append, hold, tidy, whole
 
 CONFIG, MANIFEST, RESULTS, PROGRESS = (
     "config.yaml",
@@ -116,6 +116,7 @@ class RunFolder:
 
     def _recover(self) -> None:
         """Keep the recorded units, cut off what was being written when the process died."""
+        tidy(self.path / EDITS)
         for file in (self._results, self._progress):
             file.touch()
         whole, self._units = _progress(self._progress)

@@ -14,6 +14,7 @@ from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.run_folder import (
+    EDITS,
     MANIFEST,
     PROGRESS,
     RESULTS,
@@ -211,3 +212,14 @@ def test_an_edit_is_whole_in_the_run_or_not_there(
 def test_a_row_is_written_again_as_it_was_read() -> None:
     line = Row("r", 1, facets={"lambda": 10, "tau": 0.5}, lo=0, detail={"n": 2.0}).to_dict()
     assert json.dumps(Row.from_dict(json.loads(json.dumps(line))).to_dict()) == json.dumps(line)
+
+
+def test_what_a_kill_left_while_an_edit_was_replaced_is_made_good(tmp_path: Path) -> None:
+    run(tmp_path / "run")
+    edits = tmp_path / "run" / EDITS
+    for name in ("both", "both.old.tmp", "lost.old.tmp", "half.tmp"):
+        (edits / name).mkdir(parents=True)
+        (edits / name / "edit.json").write_text(name)
+    run(tmp_path / "run")
+    left = {path.name: (path / "edit.json").read_text() for path in edits.iterdir()}
+    assert left == {"both": "both", "lost": "lost.old.tmp"}

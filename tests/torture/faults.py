@@ -58,6 +58,8 @@ def jumping_clock(seed: int) -> None:
 
 def begin(words: list[str], fault: dict[str, Any], error: str) -> None:
     """Set the fault up and run the command; the process ends with its exit code."""
+    # Who starts this in the background of a shell has interrupts ignored, which is inherited.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.setsid()
     os.chdir(fault["below"])
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
