@@ -123,13 +123,7 @@ def expected(hint: Any) -> str:
     """
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
-        bounds = [
-            f"{word} {getattr(b, key)}"
-            for b in inner[1:]
-            for key, word in _BOUNDS.items()
-            if hasattr(b, key)
-        ]
-        return " ".join([expected(inner[0]), " and ".join(bounds)])
+        return f"{expected(inner[0])} {_bounds(inner[1:])}"
     if origin in (typing.Union, types.UnionType):
         return _listed(expected(part) for part in inner)
     if origin is Literal:
@@ -137,19 +131,35 @@ def expected(hint: Any) -> str:
     if inspect.isclass(origin) and issubclass(origin, Mapping):
         return "a mapping such as {name: value}"
     if inspect.isclass(origin) and issubclass(origin, Sequence):
-        words = {expected(part) for part in inner if part is not ...}
-        kind = _several(words.pop()) if len(words) == 1 else "values"
+        kinds = {_several(part) for part in inner if part is not ...}
+        kind = kinds.pop() if len(kinds) == 1 else "values"
         size = f"{len(inner)} " if origin is tuple and ... not in inner else ""
         return f"a list of {size}{kind}"
     return _WORDS.get(hint, getattr(hint, "__name__", str(hint)))
 
 
-def _several(what: str) -> str:
-    """More than one of a kind.
+def _bounds(limits: Iterable[object]) -> str:
+    return " and ".join(
+        f"{word} {getattr(limit, key)}"
+        for limit in limits
+        for key, word in _BOUNDS.items()
+        if hasattr(limit, key)
+    )
 
-    >>> _several("a text"), _several("a list of texts"), _several("a number or null")
+
+def _several(hint: Any) -> str:
+    """More than one of a type.
+
+    >>> _several(str), _several(list[str]), _several(float | None)
     ('texts', 'lists of texts', 'values')
+    >>> from annotated_types import MinLen
+    >>> _several(Annotated[str, MinLen(1)])
+    'texts no shorter than 1'
     """
+    if typing.get_origin(hint) is Annotated:
+        base, *limits = typing.get_args(hint)
+        return f"{_several(base)} {_bounds(limits)}"
+    what = expected(hint)
     if " or " in what:
         return "values"
     kind = what.removeprefix("a ")
