@@ -53,6 +53,7 @@ def test_a_copy_of_the_testbed_keeps_its_truth_whatever_it_is_called(tmp_path: P
     assert not with_truth(ce.load(copy), task).planted
 
 
+@pytest.mark.slow
 def test_a_task_is_made_from_names_mappings_and_files(tmp_path: Path) -> None:
     import yaml
 

@@ -12,10 +12,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import pytest
+
 import countergen_edit
 from countergen_edit.cli.main import main
 from countergen_edit.data.axis import SPLITS
 from tests.test_rooms import ORDER, PACKAGE
+
+pytestmark = pytest.mark.slow  # every test is of whole runs
 
 MOST = 3
 SETS = [f"data.{split}=[{{source:testbed,family:hobbies}}]" for split in SPLITS]

@@ -12,6 +12,8 @@ import pytest
 import countergen_edit
 from countergen_edit.cli.main import main
 
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
 ROOT = Path(countergen_edit.__file__).parent.parent
 TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 FILES = dict(re.findall(r"```(?:python|yaml)\n# (my_\w+\.\w+)\n(.*?)```", TEXT, re.DOTALL))

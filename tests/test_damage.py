@@ -31,6 +31,8 @@ from tests.damage import damaged
 from tests.reports.runs import MANIFEST, make_run
 from tests.tiny_models import tiny_model_dir
 
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
 JSON = (".json", ".jsonl")
 
 

@@ -21,6 +21,8 @@ from countergen_edit.metrics.rows import Row
 from tests.cli.test_conf import STUDIES
 from tests.models.test_gguf import script
 
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
 ROOT = Path(countergen_edit.__file__).parent.parent
 entries, runs, page = (script(f"guide.{name}") for name in ("entries", "runs", "page"))
 guide = script("reproduction")
@@ -99,7 +101,6 @@ ENTRY = {
 }
 
 
-@pytest.mark.slow
 def test_what_is_run_is_recorded_shown_and_not_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,7 +125,6 @@ def test_what_is_run_is_recorded_shown_and_not_run_again(
     assert (folder / "results.jsonl").read_bytes() == before
 
 
-@pytest.mark.slow
 def test_a_command_that_fails_and_a_figure_without_rows_are_said(tmp_path: Path) -> None:
     failing = entries.entry_of("tiny", ENTRY | {"command": "cid action=adit"})
     with pytest.raises(UserError, match=r"action=adit .*ended with 2"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 
 from countergen_edit.data.forms import DoesNotFitError
@@ -99,7 +100,7 @@ class CounterfactualSet:
         """How many variations a group has in the sample that has most."""
         return max(len(sample.of(self.groups[0])) for sample in self.samples)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         names = (v.name for sample in self.samples for v in sample.variations if v.name)
         return tuple(dict.fromkeys(names))

@@ -87,8 +87,9 @@ def _shared(a: CounterfactualSet, b: CounterfactualSet) -> Iterator[tuple[str, s
     yield from (("prompt", text) for text in _prompts(a) if _plain(text) in prompts)
     for names_of, texts_of in ((a, b), (b, a)):
         words = {word for text in _prompts(texts_of) for word in re.findall(r"\w+", text)}
+        known = set(texts_of.names)
         for name in names_of.names:
-            if name in texts_of.names or set(re.findall(r"\w+", name)) <= words:
+            if name in known or set(re.findall(r"\w+", name)) <= words:
                 yield "name", name
 
 

@@ -29,6 +29,8 @@ from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel, capture
 from tests.checkpoints.conftest import TEXT, oblique_erasure
 
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
 AXES = ("gender", "nationality")
 
 

@@ -15,6 +15,8 @@ from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel
 from tests.checkpoints.conftest import TEXT, oblique_erasure
 
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
 
 def orthogonal_erasure(d: int, seed: int) -> AffineErasure:
     rng = np.random.default_rng(seed)

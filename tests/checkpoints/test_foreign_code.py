@@ -22,6 +22,8 @@ from countergen_edit.models import LanguageModel, from_pretrained_objects, load
 from tests.checkpoints.conftest import TEXT, edit_at
 from tests.tiny_models import tiny_hf_model, tiny_model_dir, tiny_tokenizer
 
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
 CODE = """
 open({marker!r}, "w").close()
 from transformers import GPT2Config, GPT2LMHeadModel

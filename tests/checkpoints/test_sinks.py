@@ -22,6 +22,8 @@ from tests.checkpoints.conftest import oblique_erasure
 from tests.edits.test_sinks import PROMPTS, TEXTS, fitted, sunk
 from tests.planted_sink import SUNK
 
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
 
 @pytest.fixture(scope="module")
 def sunken() -> dict[str, LanguageModel]:

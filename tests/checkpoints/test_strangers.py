@@ -14,6 +14,8 @@ from countergen_edit.edits import Edit, applied
 from countergen_edit.models import LanguageModel
 from tests.checkpoints.conftest import CARRIED, FOLDED, NEW_TOKENS, TEXT
 
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
 Saves = dict[str, tuple[str, Edit, Path]]
 NAMES = [f"{family}-{site}-folded" for family, sites in FOLDED.items() for site in sites]
 CARRIED_NAMES = ["testbed-resid_post-carried"]

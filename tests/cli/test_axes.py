@@ -20,6 +20,7 @@ def audited(folder: Path, *words: str) -> api.Run:
     return api.load_run(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", ["race", "religion", "age"])
 def test_what_the_testbed_was_never_taught_is_not_measured_and_said(
     axis: str, tmp_path: Path
@@ -42,6 +43,7 @@ def test_nothing_is_edited_for_what_a_model_was_never_taught(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_three_groups_are_compared_pair_by_pair_and_an_edit_erases_all(tmp_path: Path) -> None:
     groups = ["egypt_male", "usa_male", "mexico_male"]
     run = audited(
@@ -69,6 +71,7 @@ def test_three_groups_are_compared_pair_by_pair_and_an_edit_erases_all(tmp_path:
     assert "3 groups, pair by pair" in said
 
 
+@pytest.mark.slow
 def test_crossed_axes_show_each_alone_and_what_was_planted_on_neither_together(
     tmp_path: Path,
 ) -> None:

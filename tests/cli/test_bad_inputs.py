@@ -34,6 +34,7 @@ HUGE: dict[str, dict[str, Any]] = {
 }
 CASES: dict[str, dict[str, Any]] = yaml.safe_load(LIST.read_text("utf-8")) | HUGE
 AT_ONCE = {name: case for name, case in CASES.items() if "needs" not in case}
+ALL = [pytest.param(name, marks=[] if name in AT_ONCE else [pytest.mark.slow]) for name in CASES]
 
 
 def test_the_list_is_long() -> None:
@@ -63,7 +64,7 @@ def outcome(name: str, request: pytest.FixtureRequest) -> Iterator[Outcome]:
         yield attempt(CASES[name]["words"], CASES[name].get("files", {}))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ALL)
 def test_a_bad_input_gets_its_line(name: str, outcome: Outcome) -> None:
     assert outcome.said.startswith(f"countergen-edit: error: {CASES[name]['says']}")
     assert outcome.code == 2

@@ -10,6 +10,8 @@ from countergen_edit.cli.main import main
 from countergen_edit.experiments.run_folder import read_rows
 from countergen_edit.metrics.rows import Row
 
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
 SMALL = [
     "names={fit: 4, few: 4, agreement: 2, validation: 4, test: 4}",
     "data.fit=[{source: testbed, family: occupations}]",

@@ -16,6 +16,8 @@ from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
 
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
 TRAITS = [f"data.{split}=[{{source:testbed,family:traits}}]" for split in SPLITS]
 QUICK = ["eraser=preserving", "metric=[r]", "combine=2", "layers=[4,5]", *TRAITS]
 

@@ -14,6 +14,8 @@ from countergen_edit.cli.main import main
 from countergen_edit.experiments.run_folder import read_rows
 from countergen_edit.metrics.blocks import Number
 
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
 SMALL = [
     "data=testbed",
     "eraser=mean_difference",

@@ -18,6 +18,8 @@ from countergen_edit.experiments.run_folder import read_rows
 from tests.cli.test_conf import STUDIES, composed
 from tests.models.test_gguf import script
 
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
 ROOT = Path(countergen_edit.__file__).parent.parent
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
     "optional-dependencies"

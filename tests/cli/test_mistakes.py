@@ -55,6 +55,7 @@ def test_a_launcher_without_its_extra_names_it(
     assert f"pip install 'countergen-edit[{EXTRAS[launcher]}]'" in said
 
 
+@pytest.mark.slow
 def test_a_later_job_of_multirun_is_held_against_the_types_too(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -80,6 +81,7 @@ def test_a_directory_without_a_tokenizer_is_named(
     assert "tokenizer" in fails(capsys, "audit", f"model={path}")
 
 
+@pytest.mark.slow
 def test_a_name_of_several_tokens_is_refused_where_one_is_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -88,6 +90,7 @@ def test_a_name_of_several_tokens_is_refused_where_one_is_asked_for(
     assert "'Olivia'" in said
 
 
+@pytest.mark.slow
 def test_a_prompt_longer_than_the_context_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

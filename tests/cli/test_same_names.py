@@ -15,6 +15,8 @@ from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel
 from tests.cli.test_conf import composed
 
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
 FILES = {
     "a": {"input": "Jane works as a nurse because she", "outputs": [" likes", " cares"]},
     "b": {"input": "My daughter is a", "outputs": [" nurse", " doctor", " pilot"]},

@@ -52,6 +52,7 @@ def of(rows: list[Row], *metrics: str) -> list[Row]:
     return [row for row in rows if row.metric in metrics]
 
 
+@pytest.mark.slow
 def test_a_served_model_is_audited_as_the_same_model_here(server, tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     assert main(words(server, tmp_path, "model.price={read:1,written:2}")) == 0
@@ -90,6 +91,7 @@ def test_a_served_model_is_audited_as_the_same_model_here(server, tmp_path, monk
     assert main(words(server, tmp_path, "model.attempts=2")) == 0
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_half_way_goes_on_without_paying_twice(
     server, tmp_path, monkeypatch, capsys
 ):
@@ -108,6 +110,7 @@ def test_a_run_that_fails_half_way_goes_on_without_paying_twice(
     assert server.answered - answered == len(distinct)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "said"),
     [

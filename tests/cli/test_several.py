@@ -20,6 +20,8 @@ from tests.cli.test_unedited import GENERATING as FAIRPAIR_AND_CID
 from tests.experiments.runs import KilledError
 from tests.tiny_models import tiny_model_dir
 
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
 NAMES = ("t5", "gpt2")
 GENERATING = [*FAIRPAIR_AND_CID, "cost=null"]
 
@@ -141,7 +143,6 @@ def test_cid_has_both_models_in_one_table_and_one_figure(comparison: Comparison)
     assert {row[1] for row in continuations.rows} == {*NAMES}
 
 
-@pytest.mark.slow
 def test_what_would_stop_one_model_is_refused_before_any_runs(
     models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
@@ -180,7 +181,6 @@ def test_a_list_of_models_that_cannot_be_is_one_line(
     assert reason in fails(capsys, *words)
 
 
-@pytest.mark.slow
 def test_classifiers_and_cid_take_several_models(models: dict[str, Path], tmp_path: Path) -> None:
     place = tmp_path / "classifiers"
     words = ["task=sentiment", "model=[testbed,testbed-unbiased]", f"run_dir={place}"]

@@ -12,6 +12,8 @@ from countergen_edit.experiments.parts import parts_of
 from countergen_edit.experiments.run_folder import MANIFEST, RunFolder, recorded_units
 from countergen_edit.metrics.rows import Row
 
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
 
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

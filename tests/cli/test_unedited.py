@@ -16,6 +16,8 @@ from countergen_edit.reports.sections import sections
 from tests.cli.test_mistakes import fails
 from tests.tiny_models import tiny_model_dir
 
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
 SMALL = [
     "metric.fairpair.n=4",
     "metric.fairpair.occupations=2",
@@ -62,7 +64,6 @@ def said_of(run: Run) -> list[str]:
     return texts
 
 
-@pytest.mark.slow
 def test_a_t5_is_measured_from_the_command_line(
     t5: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
@@ -20,11 +21,17 @@ def composed(command: str, *words: str) -> Any:
     return OmegaConf.to_container(config, resolve=True)
 
 
-@pytest.mark.slow
 @given(st.text(st.characters(exclude_categories=("C",)), min_size=1))
 def test_a_prompt_is_taken_literally(text: str) -> None:
     prompt = f"Jane {text}"  # a word that sets something is a setting, whatever it says
-    assert composed("cid", prompt, "John")["prompts"] == [prompt, "John"]
+    [override] = OverridesParser.create().parse_overrides(overrides_of("cid", [prompt, "John"]))
+    config = OmegaConf.create({override.get_key_element(): override.value()})
+    assert OmegaConf.to_container(config, resolve=True) == {"prompts": [prompt, "John"]}
+
+
+def test_prompts_that_look_like_settings_are_composed_as_they_stand() -> None:
+    prompts = ["Jane has ${oc.env:HOME}", "Jane, [John]: {a: 'b'}", "Jane is ???"]
+    assert composed("cid", *prompts)["prompts"] == prompts
 
 
 @pytest.mark.parametrize(

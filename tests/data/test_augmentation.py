@@ -36,6 +36,7 @@ def only(text: str, seed: int = 0) -> Change:
     return change
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=3),
     st.sampled_from(NAMES),

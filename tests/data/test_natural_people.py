@@ -123,6 +123,7 @@ def test_an_unknown_family_is_refused_with_the_nearest() -> None:
         of_family("pronoun")
 
 
+@pytest.mark.slow
 def test_many_leaves_two_families_to_the_test() -> None:
     task = Task.from_config("gender", "many", texts="natural")
     fitted = {data.name.removesuffix("_fit") for data in task.fit}

@@ -36,6 +36,7 @@ def test_what_few_keep_more_keep_too(wordings: int, people: int, most: int, more
         assert {*a.variations} <= {*b.variations}
 
 
+@pytest.mark.slow
 def test_a_task_asks_its_agreement_of_few_in_turn() -> None:
     every, some = (
         Task.from_config(texts="natural", names={"agreement": count, "test": 24})

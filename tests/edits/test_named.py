@@ -50,6 +50,7 @@ def named(
 # Ids
 
 
+@pytest.mark.slow
 def test_an_id_is_the_same_in_another_process() -> None:
     here: dict[str, list[str]] = {}
     exec(NAMES_AND_BASES, here)

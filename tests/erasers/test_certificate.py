@@ -48,6 +48,7 @@ def test_loss_gap_and_variance_equal_their_definitions():
     assert certificate.variance_removed == pytest.approx(removed)
 
 
+@pytest.mark.slow
 def test_rank_below_c_minus_1_is_no_guarantee_and_says_why():
     X, z = concept(c=4)
     certificate = RLACE(rank=2).fit(X, z).certificate(X, z)

@@ -104,6 +104,7 @@ def test_fantope_projection_equals_its_statement_in_cvxpy():
         np.testing.assert_allclose(fantope_by_eigenvalues_cvxpy(M, k), oracle, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_three_rlace_solvers_have_one_answer():
     X, z = concept(n=120, d=4, c=3)
     bound = label_entropy(read_rows(None, X, z))

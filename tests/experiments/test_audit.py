@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from countergen_edit.conf_path import read_config
+from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
+from countergen_edit.data.thinning import few_variations
 from countergen_edit.erasers import make_eraser
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import Audit
@@ -50,6 +53,23 @@ def make_task(families: tuple[str, ...] = ("occupations",)) -> Task:
             "test": tuple(truth.neutral_texts()[:40]),
         },
         planted=truth.planted_r(groups),
+    )
+
+
+def thin(task: Task, names: int) -> Task:
+    """The task with so few people in each of its sets, for what holds of however many."""
+
+    def few(sets: Iterable[CounterfactualSet]) -> tuple[CounterfactualSet, ...]:
+        return tuple(few_variations(data, names, seed=0) for data in sets)
+
+    return replace(
+        task,
+        fit=few(task.fit),
+        keep=few(task.keep),
+        validation=few(task.validation),
+        test=few(task.test),
+        agreement=dict(zip(task.agreement, few(task.agreement.values()), strict=True)),
+        neutral={split: texts[:5] for split, texts in task.neutral.items()},
     )
 
 
@@ -219,6 +239,7 @@ def test_a_finished_audit_fits_nothing_again_and_loads_its_edits(
     assert files_of(path) == before
 
 
+@pytest.mark.slow
 def test_every_edit_of_the_rows_is_kept_and_gives_the_figures_it_has(
     testbed: LanguageModel, path: Path, rows: list[Row]
 ) -> None:
@@ -267,7 +288,8 @@ def test_the_model_is_itself_again_afterwards(testbed: LanguageModel, rows: list
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_audit_runs_to_the_end_on_any_family(family: str, tmp_path: Path) -> None:
     model = load(tiny_model_dir(family, tmp_path / family))
-    plan = make_plan(("stereotypes",), erasers={"inlp": make_eraser("inlp", rank=2)})
+    few = thin(make_task(("stereotypes",)), 4)
+    plan = make_plan(task=few, erasers={"inlp": make_eraser("inlp", rank=2)})
     assert {r.eraser for r in run(model, plan, tmp_path / "run")} == {"", "inlp", "random"}
 
 
@@ -278,7 +300,8 @@ def test_the_audit_edits_at_any_site_and_several_layers(
 ) -> None:
     model = load(tiny_model_dir("gpt2", tmp_path / "gpt2"))
     positions = "onward" if site == "embed" else "outputs"
-    plan = make_plan(("stereotypes",), site=site, layers=layers, positions=positions)
+    few = thin(make_task(("stereotypes",)), 4)
+    plan = make_plan(task=few, site=site, layers=layers, positions=positions)
     rows = run(model, plan, tmp_path / "run")
     tested = {r.edit for r in rows if r.split == "test" and r.eraser == "rlace"}
     labels = {read_records(tmp_path / "run")[edit].label for edit in tested}
@@ -291,6 +314,7 @@ def test_neutral_text_that_was_fitted_on_is_refused() -> None:
         replace(make_task(), neutral={"test": texts, "fit": texts[:1]})
 
 
+@pytest.mark.slow
 def test_rows_in_which_the_groups_are_the_same_are_refused(tmp_path: Path) -> None:
     model = load(tiny_model_dir("gpt2", tmp_path / "gpt2"))
     plan = make_plan(("stereotypes",), site="embed")

@@ -91,6 +91,7 @@ def same(a: Path, b: Path) -> None:
         assert (a / name).read_bytes() == (b / name).read_bytes(), name
 
 
+@pytest.mark.slow
 def test_pairs_by_rules_are_data_here_and_what_has_no_group_is_told(tmp_path):
     folder = augment()
     refused = {(line["input"], line["reason"]) for line in lines(folder / "refused.jsonl")}
@@ -113,6 +114,7 @@ def test_pairs_by_rules_are_data_here_and_what_has_no_group_is_told(tmp_path):
     assert main(["audit", "eraser=none", "metric=r", f"data={folder}/pairs.jsonl"]) == 0
 
 
+@pytest.mark.slow
 def test_a_served_model_is_asked_as_fairpair_asks_and_its_mistakes_are_counted(server, capfd):
     folder = augment(f"model={server.url}", "model.cache=answers", "model.price={read:1,written:1}")
     told = re.search(r"Rewriting: the-model on .*: (\d+) requests", capfd.readouterr().err)
@@ -147,6 +149,7 @@ def test_a_served_model_is_asked_as_fairpair_asks_and_its_mistakes_are_counted(s
     assert "{change} in the following text" in card
 
 
+@pytest.mark.slow
 def test_a_server_that_fails_half_way_is_not_paid_twice(server, capsys):
     whole = augment(f"model={server.url}", "model.cache=one", folder="whole")
     asked, answered = len(server.requests), server.answered
@@ -162,6 +165,7 @@ def test_a_server_that_fails_half_way_is_not_paid_twice(server, capsys):
     assert server.answered - answered == len(distinct) == 6
 
 
+@pytest.mark.slow
 def test_a_local_model_that_is_killed_goes_on_to_the_same_bytes(monkeypatch):
     words = ["model=testbed", "rewordings=1"]
     whole = augment(*words, "batch_size=3", folder="whole")

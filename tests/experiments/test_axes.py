@@ -25,14 +25,16 @@ from countergen_edit.reports.render.card import model_card
 from countergen_edit.reports.run import Run, open_run
 from countergen_edit.testbed import load_axis, load_truth
 from tests.experiments.runs import IDENTITY, Dying, KilledError
-from tests.experiments.test_audit import make_task
+from tests.experiments.test_audit import make_task, thin
+
+pytestmark = pytest.mark.slow  # every test is of whole runs
 
 LAYER = 4
 LEACE = make_eraser("leace")
 AXES = ("gender", "nationality")
 
 
-def tasks() -> list[Task]:
+def tasks(names: int = 8) -> list[Task]:
     truth, axis = load_truth(), load_axis("nationality")
     groups = ("egypt_male", "usa_male")
     fit, validation, test = (
@@ -41,12 +43,13 @@ def tasks() -> list[Task]:
     )
     gender = make_task(("hobbies",))
     nationality = Task(axis, groups, (fit,), (validation,), (test,), neutral=gender.neutral)
-    return [replace(gender, keep=(truth.agreement_set("fit", gender.axis),)), nationality]
+    gender = replace(gender, keep=(truth.agreement_set("fit", gender.axis),))
+    return [thin(task, names) for task in (gender, nationality)]
 
 
-def axes(layers: tuple[int, ...] | None = (LAYER,), **more: object) -> Axes:
+def axes(layers: tuple[int, ...] | None = (LAYER,), names: int = 8, **more: object) -> Axes:
     metrics = tuple(METRICS.make(name) for name in ("r", "agreement", "kl"))
-    plans = [Audit(task, {"leace": LEACE}, metrics, layers=layers) for task in tasks()]
+    plans = [Audit(task, {"leace": LEACE}, metrics, layers=layers) for task in tasks(names)]
     return Axes(plans, **more)  # type: ignore[arg-type]
 
 
@@ -85,7 +88,6 @@ def test_the_second_erasure_is_leace_fitted_by_hand_on_what_the_first_leaves(
             np.testing.assert_allclose(own, theirs, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.slow
 def test_under_the_edit_of_both_neither_axis_has_a_difference_of_means(
     testbed: LanguageModel, finished: Run
 ) -> None:
@@ -128,8 +130,8 @@ def test_controls_at_one_place_draw_other_directions_for_each(finished: Run) -> 
 
 
 def test_each_axis_keeps_the_grammar_of_the_other() -> None:
-    gender, nationality = (plan.task for plan in axes().plans)
-    assert gender.keep == tasks()[0].keep  # nationality keeps nothing of its own
+    gender, nationality = (plan.task for plan in axes(names=1000).plans)
+    assert gender.keep == tasks(names=1000)[0].keep  # nationality keeps nothing of its own
     [own], [other] = gender.keep, nationality.keep
     assert (other.name, other.axis, other.groups) == (own.name, own.axis, own.groups)
     assert 0.8 * len(own.samples) <= len(other.samples)
@@ -140,7 +142,6 @@ def test_each_axis_keeps_the_grammar_of_the_other() -> None:
     assert not measured & {*other.names}
 
 
-@pytest.mark.slow
 def test_preserving_nationality_leaves_the_grammar_of_gender_where_it_was(
     testbed: LanguageModel, tmp_path: Path
 ) -> None:

@@ -232,6 +232,7 @@ def test_the_random_map_is_the_edits_own_between_other_directions(run: Run, path
         assert np.abs(other.erasure.left - own.erasure.left).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_a_killed_audit_goes_on_to_the_same_rows_and_a_finished_one_makes_nothing(
     model: LanguageModel, task: Task, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

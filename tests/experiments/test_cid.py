@@ -89,6 +89,7 @@ def test_an_edit_that_a_run_named_keeps_its_name(edit_dir: Path, tmp_path: Path)
     assert unnamed.id == saved_edit(edit_dir).id != named.id
 
 
+@pytest.mark.slow
 def test_a_second_run_decodes_nothing_and_says_the_same(
     run: Path, edit_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,6 +115,7 @@ def fill(path: Path, word: str) -> None:
         )
 
 
+@pytest.mark.slow
 def test_sheets_go_out_and_come_back(
     run: Path, edit_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -309,6 +311,7 @@ def test_figure_5_is_the_formula_and_needs_no_model(
     assert "scaling of a token: α by Δ" in page
 
 
+@pytest.mark.slow
 def test_what_a_masked_model_proposes_is_sorted_by_hand_and_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,6 +104,7 @@ def test_the_classifier_it_leaves_is_one_to_measure(run: Path) -> None:
     assert positive.tolist() == [True] * 4 + [False] * 4
 
 
+@pytest.mark.slow
 def test_a_killed_grid_goes_on_and_ends_with_the_same_rows(
     base: Path, run: Path, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -169,6 +169,7 @@ def test_a_certificate_tells_of_the_gate_where_there_is_one(
     assert shares["erase"] > 0.5 > 0.1 > shares["nobody"]
 
 
+@pytest.mark.slow
 def test_a_gate_fitted_in_turn_is_read_under_what_stands_before_it(
     testbed: LanguageModel, tmp_path: Path
 ) -> None:

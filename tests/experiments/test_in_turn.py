@@ -30,6 +30,8 @@ from tests.experiments import test_search
 from tests.experiments.runs import IDENTITY, Dying, KilledError
 from tests.experiments.test_audit import make_plan, make_task, run
 
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
 LAYERS = (2, 4)
 FAMILIES = ("hobbies",)
 LEACE = make_eraser("leace")
@@ -124,7 +126,6 @@ def records_of(path: Path) -> dict[str, str]:
     return {edit: (path / EDITS / edit / RECORD).read_text() for edit in read_records(path)}
 
 
-@pytest.mark.slow
 def test_the_order_in_which_layers_are_named_does_not_matter(
     testbed: LanguageModel, path: Path, rows: list[Row], tmp_path: Path
 ) -> None:

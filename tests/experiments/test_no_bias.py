@@ -26,6 +26,7 @@ def searched(testbed: LanguageModel, drinks: Task, tmp_path_factory: pytest.Temp
     )
 
 
+@pytest.mark.slow
 def test_an_audit_says_that_names_are_all_there_is(
     testbed: LanguageModel, drinks: Task, tmp_path: Path
 ) -> None:

@@ -22,6 +22,8 @@ from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import load_axis, load_truth
 
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
 FAMILIES = ("occupations", "traits", "hobbies")
 NEUTRAL = load_truth().neutral_texts()
 

@@ -210,6 +210,7 @@ def test_the_plan_has_combinations_to_be_killed_between(path: Path) -> None:
     assert len(kinds) == UNITS
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_continues_to_the_bytes_of_an_undisturbed_one(
     testbed: LanguageModel, path: Path, tmp_path: Path
 ) -> None:
@@ -235,6 +236,7 @@ def test_a_sweep_continues_wherever_it_ended(
     assert (tmp_path / "run" / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_worker_killed_by_the_system_leaves_what_another_continues(
     testbed: LanguageModel, path: Path, tmp_path: Path
 ) -> None:
@@ -252,6 +254,7 @@ def test_a_worker_killed_by_the_system_leaves_what_another_continues(
     assert (tmp_path / "run" / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1_000, 40_000])
 def test_a_full_disk_is_said_and_the_sweep_continues_once_there_is_room(
     most: int, testbed: LanguageModel, path: Path, tmp_path: Path
@@ -310,6 +313,7 @@ def test_activations_without_room_are_no_fault_of_an_eraser(
     assert not [row for row in folder.rows() if row.metric == "error"]
 
 
+@pytest.mark.slow
 def test_jobs_join_to_the_bytes_of_one_process(
     testbed: LanguageModel, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -330,6 +334,7 @@ def test_jobs_join_to_the_bytes_of_one_process(
     assert theirs == files
 
 
+@pytest.mark.slow
 def test_no_edit_is_fitted_twice_not_even_after_a_kill(
     testbed: LanguageModel, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,8 @@ from countergen_edit.metrics.rows import Row
 from tests.edits.test_sinks import sunk
 from tests.experiments.test_audit import make_plan, run
 
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
 Audited = tuple[list[Row], Mapping[str, EditRecord]]
 
 

@@ -235,6 +235,7 @@ def test_mlflow_keeps_one_run_in_a_local_store(tmp_path):
     assert (point.step, point.value) == (1, pytest.approx(0.2))
 
 
+@pytest.mark.slow
 def test_wandb_writes_offline_what_is_sent_later(tmp_path):
     pytest.importorskip("wandb")
     with tracked({"wandb": {"mode": "offline"}}):

@@ -49,6 +49,7 @@ def rows(path: Path) -> list[Row]:
     return RunFolder(path, {}, IDENTITY).rows()
 
 
+@pytest.mark.slow
 def test_its_rows_are_those_of_the_unedited_model_to_the_last_bit(
     testbed: LanguageModel, plan: Audit, rows: list[Row], tmp_path: Path
 ) -> None:
@@ -74,6 +75,7 @@ def test_nothing_is_fitted_and_nothing_chosen(path: Path, plan: Audit, rows: lis
     assert not plan.task.validation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("units", [0, 1, 2, 3])
 def test_a_killed_run_continues_to_the_bytes_of_an_undisturbed_one(
     testbed: LanguageModel, plan: Audit, path: Path, units: int, tmp_path: Path
@@ -133,6 +135,7 @@ def test_what_is_about_edits_alone_is_refused(plan: Audit, testbed: LanguageMode
         replace(plan, metrics=[]).check(testbed)
 
 
+@pytest.mark.slow
 def test_a_text_beyond_the_context_is_refused_only_where_it_is_read(
     plan: Audit, tmp_path: Path
 ) -> None:

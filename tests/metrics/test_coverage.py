@@ -45,6 +45,7 @@ def simulated(
     return SetScores(data, flat, np.ones(flat.shape, dtype=bool), of, texts * templates)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("templates", "template_effect", "name_effect"), [(4, 0.5, 0.2), (8, 0.05, 0.2)]
 )

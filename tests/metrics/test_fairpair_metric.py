@@ -75,6 +75,7 @@ def test_rows_hold_what_the_tables_and_figures_show(measured):
     assert len(json.dumps([r.to_dict() for r in rows])) < 60_000
 
 
+@pytest.mark.slow
 def test_the_default_size_finds_what_was_planted_and_where(bench):
     """Two of the default's wordings ask for a judgement; the coast is the same to everybody."""
     default = read_config("metric", "fairpair")["fairpair"]

@@ -125,6 +125,7 @@ def test_without_its_libraries_the_server_names_the_extra(monkeypatch):
         )
 
 
+@pytest.mark.slow
 def test_what_asks_a_server_is_imported_only_for_one():
     code = (
         "import sys; from countergen_edit.metrics.fairpair import perturbers, metric;"

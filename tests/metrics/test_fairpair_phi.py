@@ -173,6 +173,7 @@ class Mortal:
         return analyzer().polarity_scores(text)
 
 
+@pytest.mark.slow
 def test_sentiment_is_the_same_where_the_system_kills_the_processes(monkeypatch):
     texts = [f"{word} {i}" for i in range(30) for word in ("good", "terrible", "dog")]
     whole = Sentiment(processes=1).represent(texts)

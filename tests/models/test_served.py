@@ -91,6 +91,7 @@ def test_samples_depend_on_seed_and_prompt_and_on_no_other_prompt(server, tmp_pa
     assert [r["n"] for r in server.requests] == [4] * 12
 
 
+@pytest.mark.slow
 def test_samples_have_the_frequencies_of_the_model(server, testbed, tmp_path):
     prompt, n = PROMPTS[0], 400
     lm = served(server, tmp_path, n=50)
@@ -132,6 +133,7 @@ def test_every_fault_that_passes_is_survived_and_nothing_is_asked_twice(
     assert server.answered == len(prompts)
 
 
+@pytest.mark.slow
 def test_a_request_that_takes_too_long_is_sent_again(server, testbed, tmp_path):
     server.faults = ["hang"]
     lm = served(server, tmp_path, timeout=5.0)

@@ -252,6 +252,7 @@ axe.run(
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_axe_finds_no_serious_fault(page: Any, width: int, scheme: str) -> None:
     import axe_core_python

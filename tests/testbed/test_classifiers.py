@@ -170,6 +170,7 @@ def test_without_bias_traits_belong_to_either_group_alike(
     assert np.mean([r.value for r in found]) == pytest.approx(50, abs=10)
 
 
+@pytest.mark.slow
 def test_without_bias_categories_other_than_insignificant_come_at_the_nominal_rate() -> None:
     config = read_config("template", "sentiment")
     samples, size = 300, 12
