@@ -23,7 +23,8 @@ pytestmark = pytest.mark.slow  # every test is of whole runs
 
 MOST = 3
 SETS = [f"data.{split}=[{{source:testbed,family:hobbies}}]" for split in SPLITS]
-QUICK = ["eraser=leace", "metric=[r,rewordings]", "edit.layers=[4]", *SETS]
+FEW = "names={fit: 8, few: 4, agreement: 2, validation: 4, test: 6}"
+QUICK = ["eraser=leace", "metric=[r,rewordings]", "edit.layers=[4]", FEW, *SETS]
 
 
 @cache

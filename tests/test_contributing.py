@@ -23,7 +23,12 @@ COMMANDS = [
     for line in block.splitlines()
     if line.startswith("countergen-edit ")
 ]
-QUICK = {"audit": ["edit.layers=[4]"], "sweep": ["layers=[3,4]"], "debias": ["layers=[4,5]"]}
+FEW = "names={fit: 8, few: 4, agreement: 2, validation: 4, test: 6}"
+QUICK = {
+    "audit": ["edit.layers=[4]", FEW],
+    "sweep": ["layers=[3,4]", FEW],
+    "debias": ["layers=[4,5]"],
+}
 """What makes them quick enough for a test."""
 ONE = "[{source: testbed, family: traits}]"
 SMALL = [f"data.{split}={ONE}" for split in ("fit", "validation", "test")]

@@ -52,6 +52,7 @@ def test_jobs_of_multirun_join_to_the_bytes_of_one_run() -> None:
     one = "[{source: testbed, family: questions}]"
     small = ["data=testbed", "data.keep=[]", "eraser=[rlace,leace]", "combine=2"]
     small += [f"data.{split}={one}" for split in ("fit", "validation", "test")]
+    small += ["names={fit: 8, few: 4, agreement: 2, validation: 4, test: 6}"]
     assert main(["sweep", "--multirun", *small, "layers=[3],[4]", "run_dir=run"]) == 0
     assert not Path("run").exists()
     jobs = [*Path("run.parts").iterdir()]

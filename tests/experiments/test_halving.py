@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +95,7 @@ def test_an_effort_that_there_is_not_is_named() -> None:
         plan_of("halfing")
 
 
+@cache
 def make_task() -> Task:
     truth, gender = load_truth(), load_axis("gender")
     neutral = truth.neutral_texts()

@@ -34,7 +34,7 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, encode, load, resuming
 from tests.experiments.runs import IDENTITY
-from tests.experiments.test_audit import make_plan, make_task, run
+from tests.experiments.test_audit import make_plan, make_task, run, thin
 from tests.tiny_models import tiny_model_dir
 
 GROUPS = {
@@ -224,7 +224,8 @@ def test_what_leace_costs_on_the_testbed_is_given_back() -> None:
 
 def refined_plan(steps: int) -> Audit:
     eraser = make_eraser("refined", start="leace", steps=steps, check_every=2)
-    return make_plan(erasers={"refined": eraser}, halving=Halving(3, 2))
+    few = thin(make_task(), 8)
+    return make_plan(task=few, erasers={"refined": eraser}, halving=Halving(3, 2))
 
 
 @pytest.mark.slow

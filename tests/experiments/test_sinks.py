@@ -11,7 +11,7 @@ from countergen_edit.erasers import make_eraser
 from countergen_edit.experiments.run_folder import read_records
 from countergen_edit.metrics.rows import Row
 from tests.edits.test_sinks import sunk
-from tests.experiments.test_audit import make_plan, run
+from tests.experiments.test_audit import make_plan, make_task, run, thin
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
 
@@ -25,7 +25,8 @@ def audits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Audited]:
     by_sinks = {}
     for sinks in ("leave", "edit"):
         erasers = {"leace": make_eraser("leace")}
-        plan = make_plan(("stereotypes",), layers=(0,), sinks=sinks, erasers=erasers)
+        few = thin(make_task(("stereotypes",)), 8)
+        plan = make_plan(task=few, layers=(0,), sinks=sinks, erasers=erasers)
         by_sinks[sinks] = run(model, plan, root / sinks), read_records(root / sinks)
     return by_sinks
 
