@@ -131,6 +131,7 @@ def test_a_run(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) ->
     refused_in_one_line(lambda: RunFolder(folder, {"seed": 0}, manifest).rows())
 
 
+ONE_NAME = {"fit": 1, "few": 1, "agreement": 1, "validation": 1, "test": 1}
 PROMPTS = """\
 {"input": "She left", "outputs": [" home", " early"]}
 {"input": "Jane sang", "outputs": [" well"], "content": "song"}
@@ -139,14 +140,20 @@ PROMPTS = """\
 """
 TABLE = "input,output\nShe left, home\nJane sang, well\n"
 READ: dict[str, tuple[str, Callable[[str], object]]] = {
-    "prompts.jsonl": (PROMPTS, lambda path: task(data=path)),
-    "prompts.csv": (TABLE, lambda path: task(data=path)),
+    "prompts.jsonl": (PROMPTS, lambda path: task(data=path, names=ONE_NAME)),
+    "prompts.csv": (TABLE, lambda path: task(data=path, names=ONE_NAME)),
     "axis.yaml": (
         json.dumps(read_config("axis", "age")),
         lambda path: task(axis=path, data={"test": []}),
     ),
-    "data.yaml": (json.dumps(read_config("data", "drinks")), lambda path: task(data=path)),
-    "texts.yaml": (json.dumps(read_config("texts", "natural")), lambda path: task(texts=path)),
+    "data.yaml": (
+        json.dumps(read_config("data", "drinks")),
+        lambda path: task(data=path, names=ONE_NAME),
+    ),
+    "texts.yaml": (
+        json.dumps(read_config("texts", "natural")),
+        lambda path: task(texts=path, names=ONE_NAME),
+    ),
     "templates.yaml": (
         json.dumps(read_config("template", "sentiment")),
         lambda path: load_bank("sentiment", path),
