@@ -35,14 +35,15 @@ def test_asked_to_stop(
     what: signal.Signals, command: str, share: float, whole: Whole, tell: Told, tmp_path: Path
 ) -> None:
     folder = tmp_path / "at"
+    moment = share * whole(command).seconds
     process = Started(STAGES[command], folder)
     # A terminal asks all processes of a command, whoever else knows of one only.
-    send_after(process, share * whole(command).seconds, what, to_all=what == signal.SIGINT)
+    send_after(process, moment, what, to_all=what == signal.SIGINT)
     error = process.error()
     assert process.returncode == ASKED[what], error[-3000:]
     assert "the same command continues the run" in said_in_one_line(error)
-    moment = stage_of(folder)
+    stage = stage_of(folder)
     require_whole(folder)
     assert not [path for path in folder.rglob("*") if path.suffix in (".tmp", ".partial")]
     finish(STAGES[command], folder)
-    tell(what.name, command, moment, True, different(folder, whole(command)))
+    tell(what.name, command, stage, True, different(folder, whole(command)))

@@ -29,8 +29,9 @@ def moments() -> list[tuple[str, float]]:
 @pytest.mark.parametrize(("command", "apart"), moments())
 def test_two_at_once(command: str, apart: float, whole: Whole, tell: Told, tmp_path: Path) -> None:
     folder = tmp_path / "at"
+    seconds = apart * whole(command).seconds
     first = Started(STAGES[command], folder)
-    time.sleep(apart * whole(command).seconds)
+    time.sleep(seconds)
     both = [first, Started(STAGES[command], folder)]
     ended = {process.error(): process.returncode for process in both}
     assert 0 in ended.values(), ended

@@ -21,9 +21,10 @@ from tests.torture.runs import FEW, RUN, SEED, SMALL, contents, finish
 pytestmark = pytest.mark.torture
 SWEEP = ["sweep", *SMALL, FEW, "eraser=leace", "combine=2"]
 MANY = [
-    "audit", *SMALL, FEW, "eraser=none", "metric=fairpair", "metric.fairpair.n=300",
-    "metric.fairpair.occupations=2", "metric.fairpair.permutations=10",
-    "metric.fairpair.max_new_tokens=8",
+    "audit", *SMALL, FEW, "eraser=none", "metric=fairpair", "metric.fairpair.n=1500",
+    "metric.fairpair.phi={sentiment: {}}",
+    "metric.fairpair.occupations=1", "metric.fairpair.permutations=10",
+    "metric.fairpair.max_new_tokens=12",
 ]  # fmt: skip
 """More texts than are scored in the process itself."""
 
@@ -53,6 +54,14 @@ def started(words: list[str], folder: Path) -> psutil.Popen:
     )
 
 
+def complete(words: list[str], folder: Path) -> None:
+    """Run a command to its end: not as a child of multiprocessing, which waits for idle workers."""
+    folder.mkdir(exist_ok=True)
+    process = started(words, folder)
+    error = process.communicate()[1]
+    assert process.returncode == 0, error[-3000:]
+
+
 def unlike(one: Path, other: Path) -> list[str]:
     """The names of files in which two folders differ."""
     own, theirs = contents(one), contents(other)
@@ -77,7 +86,7 @@ def test_a_lost_worker_of_a_launcher(moment: int, whole: Whole, tell: Told, tmp_
 
 
 def test_a_lost_worker_that_scores_texts(tell: Told, tmp_path: Path) -> None:
-    finish(MANY, tmp_path / "whole")
+    complete(MANY, tmp_path / "whole")
     (tmp_path / "at").mkdir()
     process = started(MANY, tmp_path / "at")
     worker = worker_of(process, 120)
@@ -85,6 +94,6 @@ def test_a_lost_worker_that_scores_texts(tell: Told, tmp_path: Path) -> None:
     worker.send_signal(signal.SIGKILL)
     error = process.communicate()[1]
     assert "Traceback" not in error, error[-3000:]
-    finish(MANY, tmp_path / "at")
+    complete(MANY, tmp_path / "at")
     differ = unlike(tmp_path / "at", tmp_path / "whole")
     tell("scoring worker lost", "audit", "scoring", True, differ)
