@@ -41,7 +41,7 @@ from countergen_edit.metrics.base import METRICS, Metric
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import Bos, LanguageModel, Scratch
 from countergen_edit.reports.comparison import Comparison, comparison
-from countergen_edit.reports.run import Run, open_run
+from countergen_edit.reports.run import Run, open_run, open_run_or_log
 from countergen_edit.testbed import directory, truth_in
 from countergen_edit.testbed.vocabulary import untaught, vocabulary
 from countergen_edit.writing import digest
@@ -307,13 +307,21 @@ def search(
     return open_run(place.path, model)
 
 
-def compare(*runs: Run | Path | str, seed: int = 0) -> Comparison:
-    """Runs side by side, and paired where they share prompts.
+def compare(*runs: Run | Path | str, seed: int = 0, cluster: str | None = None) -> Comparison:
+    """Runs side by side, and paired where they share prompts; so are logs of other tools.
+
+    Args:
+        runs: runs or their folders; folders of `lm-eval --log_samples`, logs of Inspect.
+        seed: of the resamples behind paired intervals.
+        cluster: of logs the column of an item's own data by which intervals are drawn, such as its
+            template; unless given, items count as independent.
 
     Raises:
-        UserError: there are fewer than two, or a folder holds no run.
+        UserError: there are fewer than two, a folder holds no run, a log is damaged or unfinished,
+            or two logs have nothing in common.
     """
-    return comparison([run if isinstance(run, Run) else open_run(run) for run in runs], seed)
+    opened = [run if isinstance(run, Run) else open_run_or_log(run, cluster, seed) for run in runs]
+    return comparison(opened, seed)
 
 
 def load_run(path: Path | str, model: LanguageModel | None = None) -> Run:

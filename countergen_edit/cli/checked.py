@@ -22,6 +22,8 @@ from countergen_edit.reading import nearest_to, yaml_mapping
 
 FOLDERS = ("run", "runs", "saved_edit", "checkpoint")
 """Settings that name a folder which must be there."""
+FILES_TOO = ("runs",)
+"""Of these, settings that may name a file: a log of another tool."""
 MADE = ("run_dir", "save", "folder", "csv", "sheets", "directory")
 """Settings that name a file or folder which may be made."""
 WRITTEN = "written"
@@ -38,7 +40,7 @@ def require_at_hand(config: Mapping[str, Any]) -> None:
         value = config.get(key) or ()
         for folder in [value] if isinstance(value, str) else value:
             path = Path(folder).expanduser()
-            if not path.is_dir():
+            if not (path.is_dir() or (key in FILES_TOO and path.is_file())):
                 what = "is a file, not a folder" if path.exists() else "is not there"
                 raise UserError(f"{key}: {folder!r} {what}{nearest_to(path)}")
     for key in MADE:

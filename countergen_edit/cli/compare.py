@@ -1,4 +1,4 @@
-"""`countergen-edit compare RUN RUN …`: runs side by side."""
+"""`countergen-edit compare RUN RUN …`: runs, or logs of other tools, side by side."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from countergen_edit.writing import whole
 def run(config: Mapping[str, Any]) -> None:
     """Print the runs side by side, and what differs where they share prompts."""
     runs = [str(path) for path in config["runs"]]
-    comparison = api.compare(*runs, seed=integer("seed", config["seed"]))
+    seed = integer("seed", config["seed"])
+    comparison = api.compare(*runs, seed=seed, cluster=config["cluster"])
     show(comparison)
     if config["csv"]:
         path = Path(config["csv"])
@@ -32,5 +33,5 @@ def run(config: Mapping[str, Any]) -> None:
 def show(comparison: Comparison) -> None:
     """Print what is brief of a comparison."""
     print_sections(comparison.sections, console)
-    if comparison.paired is None:
+    if comparison.paired is None and comparison.items is None:
         say(["These runs share no prompts on which R was measured: nothing is paired."])

@@ -8,19 +8,23 @@ resamples of wordings and names, so that the difference has an interval of its o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from countergen_edit.edits import EditRecord
+from countergen_edit.errors import UserError
+from countergen_edit.experiments.logs import Log
 from countergen_edit.experiments.run_folder import read_records
+from countergen_edit.metrics.items import scores_of as scores_of_items
+from countergen_edit.metrics.logged import change_rows, score_rows
 from countergen_edit.metrics.r import resampled_abs_r
 from countergen_edit.metrics.r.draws import interval, root
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, read, scores_of
-from countergen_edit.metrics.statistics import estimate
+from countergen_edit.metrics.statistics import adjusted, estimate
 
 DIFFERENCES = {"group_effect_difference": "group effect, nats", "mean_abs_r_difference": "mean |R|"}
 """Row metrics of differences, as tables call what differs."""
@@ -145,3 +149,64 @@ def _partner(one: Scored, first: Sequence[Scored], second: Sequence[Scored]) -> 
 
 def _eraser(of: Scored) -> str:
     return UNEDITED if of.record is None else of.record.eraser
+
+
+def rows_of_log(log: Log, seed: int) -> list[Row]:
+    """The mean of every task and metric of a log."""
+    return score_rows(scores_of_items(log.items), seed)
+
+
+def paired_items(logs: Mapping[str, Log], seed: int) -> list[Row]:
+    """Every later log against the first, item by item; P is Holm's over all rows.
+
+    Args:
+        logs: by the names that rows call them by.
+        seed: of the draws of clusters.
+
+    Raises:
+        UserError: logs are of two tools, a task is of another version, or two logs have no scored
+            item in common.
+    """
+    if len(logs) < 2:
+        return []
+    (name, first), *others = logs.items()
+    before, rows = scores_of_items(first.items), list[Row]()
+    for other, second in others:
+        tools = [log.tool.partition(" ")[0] for log in (second, first)]
+        if tools[0] != tools[1]:
+            raise UserError(
+                f"{other} is a log of {tools[0]}, {name} one of {tools[1]}: no item is in both"
+            )
+        for task in first.versions.keys() & second.versions.keys():
+            _require_same(task, {name: first.versions[task], other: second.versions[task]})
+        after = scores_of_items(second.items)
+        detail = {"run": other, "against_run": name, "edit": UNEDITED, "against_edit": UNEDITED}
+        own = change_rows(before, after, seed, detail)
+        if not own:
+            raise UserError(
+                f"{other} and {name} have no item in common: the tasks are "
+                f"{', '.join(second.versions)} and {', '.join(first.versions)}"
+            )
+        for row in own:
+            keys = {key for key in first.prompts.keys() & second.prompts if key[0] == row.dataset}
+            odd = sum(first.prompts[key] != second.prompts[key] for key in keys)
+            rows.append(replace(row, detail={**row.detail, "other_prompts": odd}))
+    tested = [row for row in rows if row.detail["p"] is not None]
+    corrected = iter(adjusted([row.detail["p"] for row in tested]).tolist())
+    return [
+        row
+        if row.detail["p"] is None
+        else replace(row, detail={**row.detail, "p_adjusted": next(corrected)})
+        for row in rows
+    ]
+
+
+def _require_same(task: str, versions: Mapping[str, Mapping[str, str]]) -> None:
+    (first, own), (second, other) = versions.items()
+    for fact in dict.fromkeys([*own, *other]):
+        was, now = own.get(fact, "none"), other.get(fact, "none")
+        if was != now:
+            raise UserError(
+                f"{task} is not the same in both: {fact} {was} in {first}, {now} in {second}; "
+                "evaluate both alike"
+            )

@@ -298,6 +298,7 @@ METRICS: Registry[type[Metric]] = Registry(
         "refinement": "countergen_edit.metrics.refinement:Refinement",
         "gates": "countergen_edit.metrics.gates:Gates",
         "augmented": "countergen_edit.metrics.augmented:Augmented",
+        "logged": "countergen_edit.metrics.logged:Logged",
     },
     Metric,
 )

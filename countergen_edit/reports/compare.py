@@ -5,7 +5,7 @@ Comes in: runs, and the rows of their differences. Goes out: tables.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from countergen_edit.metrics.base import Quantity
@@ -17,18 +17,37 @@ from countergen_edit.reports.overview import number
 from countergen_edit.reports.provenance import groups, subject
 
 if TYPE_CHECKING:
+    from countergen_edit.experiments.logs import Log
     from countergen_edit.reports.run import Run
 
 ABOUT = ("model", "seed")
 """Facts of the manifest that tell runs apart."""
 ALL_RUNS = "all runs"
 """What a row is of that is of several runs together."""
+BY_ITEM = (
+    "logs",
+    "task",
+    "metric",
+    "before",
+    "after",
+    "difference",
+    "P (Holm)",
+    "detectable",
+    "items",
+)
 UNLIKE = (
     "These runs were made on different data (sets, names, or texts, which depend on the model "
     "unless texts= is given): a column tells runs apart only where it is of the same prompts, as "
     "paired differences are."
 )
 """What a table says whose runs did not measure the same."""
+NOT_SO = {
+    "samples_of_one": "Items that only one log has",
+    "repeated": "Items that stand more than once and count once, by their mean",
+    "unscored": "Items without a score",
+    "other_prompts": "Items that the models read in other words (other examples or template)",
+}
+"""Counts in the detail of an item by item difference, and how they are said."""
 PAIR = ("run", "against_run", "edit", "against_edit")
 """What the detail of a difference tells of the two sides."""
 
@@ -134,6 +153,62 @@ def paired_table(rows: Sequence[Row], runs: Mapping[str, Run]) -> Table:
         grouped=True,
         brief=True,
     )
+
+
+def items_table(rows: Sequence[Row], logs: Mapping[str, Log]) -> Table:
+    """Paired differences of logs, task by task.
+
+    Args:
+        rows: their detail tells what differs (`of`), both means (`before`, `after`), how sure that
+            is (`p_adjusted`, `method`, `clusters`, `smallest`), and counts what was paired
+            (`samples`, `samples_of_either`) and the items of `NOT_SO`.
+        logs: by the name that the rows call them by.
+    """
+    lines: list[tuple[Cell, ...]] = [
+        (
+            f"{row.detail['run']} − {row.detail['against_run']}",
+            row.dataset,
+            str(row.detail["of"]),
+            Number(row.detail["before"]),
+            Number(row.detail["after"]),
+            Number.of(row, signed=True),
+            Number(row.detail.get("p_adjusted"), digits=4, bounded=True),
+            Number(row.detail["smallest"]),
+            f"{row.detail['samples']} of {row.detail['samples_of_either']}",
+        )
+        for row in rows
+    ]
+    title = "Paired differences, item by item"
+    note = " ".join(_said_of_items(rows, logs))
+    return Table("paired_items", title, BY_ITEM, tuple(lines), note, grouped=True, brief=True)
+
+
+def _said_of_items(rows: Sequence[Row], logs: Mapping[str, Log]) -> Iterator[str]:
+    """How differences were found, and what of the logs is not in them."""
+    methods = "; ".join(dict.fromkeys(row.detail["method"] for row in rows))
+    yield f"Means over the items that both logs have; intervals are 95 %: {methods}."
+    clusters = [row.detail["clusters"] for row in rows if row.detail["clusters"]]
+    if clusters:
+        few = f"{min(clusters)} to {max(clusters)}"
+        yield f"Of clusters there are {few if len(set(clusters)) > 1 else clusters[0]}."
+    yield (
+        "P is corrected over all lines (Holm). A difference as large as detectable would be found "
+        "four times in five."
+    )
+    for key, said in NOT_SO.items():
+        counts = {row.dataset: row.detail[key] for row in rows if row.detail[key]}
+        if counts:
+            yield f"{said}: {', '.join(f'{task} {count}' for task, count in counts.items())}."
+    unread = dict.fromkeys(name for log in logs.values() for name in log.unread)
+    if unread:
+        yield f"Not one number an item, and not compared: {'; '.join(unread)}."
+    having: dict[str, list[str]] = {}
+    for name, log in logs.items():
+        for task in log.versions:
+            having.setdefault(task, []).append(name)
+    lonely = [f"{task} ({', '.join(of)})" for task, of in having.items() if len(of) < len(logs)]
+    if lonely:
+        yield f"Not in every log: {', '.join(lonely)}."
 
 
 def every_row(

@@ -13,9 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from countergen_edit.errors import UserError
-from countergen_edit.experiments.compare import paired
+from countergen_edit.experiments.compare import paired, paired_items
 from countergen_edit.metrics.blocks import Block, Section, Table
-from countergen_edit.reports.compare import every_row, paired_table, run_names, side_by_side
+from countergen_edit.reports.compare import (
+    every_row,
+    items_table,
+    paired_table,
+    run_names,
+    side_by_side,
+)
 from countergen_edit.reports.over_runs import by_task, pooled, sections
 from countergen_edit.reports.provenance import title
 from countergen_edit.reports.render.csv import as_csv
@@ -37,6 +43,8 @@ class Comparison:
     """The main figures of every run and edit."""
     paired: Table | None
     """Differences on the prompts that runs share; None where they share none."""
+    items: Table | None
+    """Differences of what other tools measured, item by item; None without two of their logs."""
     every_row: Table
     """All rows of all runs, what is of several together, and the differences."""
     sections: tuple[Section, ...] = ()
@@ -86,14 +94,19 @@ def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
     names = run_names(runs)
     differences = paired([(name, run.path) for name, run in zip(names, runs, strict=True)], seed)
     by_name = dict(zip(names, runs, strict=True))
+    logs = {name: run.log for name, run in by_name.items() if run.log is not None}
+    of_items = paired_items(logs, seed)
     together = [row for sides in by_task(runs, names).values() for row in pooled(runs, sides)]
     beside = side_by_side(runs, names)
     pairs = paired_table(differences, by_name) if differences else None
-    overview: list[Block] = [beside, *([pairs] if pairs else [])]
+    items = items_table(of_items, logs) if of_items else None
+    measured = beside if any(run.compared() for run in runs) else None
+    overview: list[Block] = [table for table in (measured, pairs, items) if table is not None]
     return Comparison(
         beside,
         pairs,
-        every_row(runs, names, differences, together),
+        items,
+        every_row(runs, names, [*differences, *of_items], together),
         sections(runs, names, overview),
         _title(runs),
     )

@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.errors import UserError
+from countergen_edit.experiments.compare import rows_of_log
+from countergen_edit.experiments.logs import LOGS, Log, read_log
 from countergen_edit.experiments.run_folder import (
     CONFIG,
     EDITS,
     MANIFEST,
+    RESULTS,
     finished_rows,
     read_manifest,
     read_records,
@@ -49,6 +52,8 @@ class Run:
     config: Mapping[str, Any] = field(default_factory=dict)
     model: LanguageModel | None = field(default=None, repr=False)
     """The unedited model, where it is at hand."""
+    log: Log | None = field(default=None, repr=False)
+    """What another tool measured, where it is no run of ours."""
 
     @property
     def name(self) -> str:
@@ -216,3 +221,30 @@ def open_run(path: Path | str, model: LanguageModel | None = None) -> Run:
     config = yaml_mapping(path / CONFIG) if (path / CONFIG).is_file() else {}
     results = Results(finished_rows(path), read_records(path), path)
     return Run(path, results, manifest, config, model)
+
+
+def open_run_or_log(path: Path | str, cluster: str | None = None, seed: int = 0) -> Run:
+    """Read a run folder, or the log of another tool as if it were one.
+
+    Args:
+        path: a folder, or a file of a log.
+        cluster: the column of a log's items by which intervals are drawn.
+        seed: of those draws.
+
+    Raises:
+        UserError: it is neither, is damaged, or another version wrote it; or a cluster is named of
+            a run folder.
+    """
+    path = Path(path).expanduser()
+    log = None if (path / RESULTS).is_file() else read_log(path, cluster)
+    if log is not None:
+        results = Results(rows_of_log(log, seed))
+        return Run(path, results, {"model": log.model, "command": log.tool}, log=log)
+    if path.is_file():
+        raise UserError(f"{path} is no run folder, and no log of {' or '.join(LOGS)}")
+    if cluster is not None:
+        raise UserError(
+            f"cluster={cluster!r} is a column of the items of a log; {path} is none, and runs are "
+            "drawn over wordings and names"
+        )
+    return open_run(path)

@@ -13,10 +13,14 @@ from jsonschema import Draft202012Validator
 import countergen_edit
 from countergen_edit.cli.main import main
 from countergen_edit.errors import UserError
+from countergen_edit.experiments.compare import paired_items
+from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics import row_schema
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
-from countergen_edit.reports.run import open_run
+from countergen_edit.reports.run import open_run, open_run_or_log
+from tests.experiments.foreign_logs import answered, inspect_log
+from tests.experiments.runs import IDENTITY
 
 RESULTS = Path(countergen_edit.__file__).parent.parent / "docs" / "results"
 NAMES = "{fit: 8, validation: 4, test: 4, agreement: 2}"
@@ -84,7 +88,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for name, words in RUNS.items():
         own = [str(texts) if word == "TEXTS" else word for word in words]
         assert main([*own, f"run_dir={place / name}"]) == 0
-    return [place / name for name in RUNS]
+    log = open_run_or_log(inspect_log(place / "log.json", answered([1] * 12)))
+    assert log.log is not None
+    with RunFolder(place / "logged", {}, IDENTITY) as run:
+        run.record("scores", log.results.rows)
+        run.record("changes", paired_items({"before": log.log, "after": log.log}, seed=0))
+    return [place / name for name in (*RUNS, "logged")]
 
 
 def lines(runs: list[Path]) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,130 @@
+"""What other tools measured: means over items as their logs have them, and what changed.
+
+Comes in: scores of items. Goes out: rows `logged_score` of a log, `logged_change` of two, and of
+rows a table. There is nothing here that is measured of a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from countergen_edit.edits import NamedEdit
+from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity, alike
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.blocks import Cell, Number, Section, Table
+from countergen_edit.metrics.items import METHODS, Change, Scores, change, mean
+from countergen_edit.metrics.results import Results, Side
+from countergen_edit.metrics.rows import Row
+
+SCORE, CHANGE = "logged_score", "logged_change"
+FIGURE = "figure"
+"""The facet that tells the metrics of a task apart."""
+MOST = 6
+"""Figures that stand side by side as columns; more are lines of a table of their own."""
+
+ByTask = Mapping[tuple[str, str], Scores]
+"""Scores by task and metric."""
+
+
+def score_rows(scores: ByTask, seed: int) -> list[Row]:
+    """The mean of every task and metric."""
+    rows = []
+    for (task, figure), found in scores.items():
+        columns = mean(found, seed, task).columns if found.values else {"value": None}
+        rows.append(
+            Row(
+                SCORE,
+                dataset=task,
+                facets={FIGURE: figure},
+                split="test",
+                n=len(found.values),
+                seed=seed,
+                detail={"repeated": found.repeated, "unscored": found.unscored}
+                | ({} if found.values else {"reason": "no item has a score"}),
+                **columns,
+            )
+        )
+    return rows
+
+
+def change_rows(before: ByTask, after: ByTask, seed: int, detail: Mapping[str, Any]) -> list[Row]:
+    """What changed of every task and metric of which both have an item.
+
+    Args:
+        before, after: the scores.
+        seed: of the draws of clusters.
+        detail: what else each row says of the two sides.
+    """
+    rows = []
+    for (task, figure), first in before.items():
+        second = after.get((task, figure))
+        if second is None or not first.values.keys() & second.values.keys():
+            continue
+        # All metrics of a task meet the same draws.
+        found = change(first, second, seed, task)
+        rows.append(
+            Row(
+                CHANGE,
+                dataset=task,
+                facets={FIGURE: figure},
+                split="test",
+                n=found.items,
+                seed=seed,
+                detail={**detail, "of": figure, **_told(found, first, second)},
+                **found.difference.columns,
+            )
+        )
+    return rows
+
+
+def _told(found: Change, first: Scores, second: Scores) -> dict[str, Any]:
+    either = len(first.values.keys() | second.values.keys())
+    return {
+        "before": found.before,
+        "after": found.after,
+        "p": found.p,
+        "method": METHODS[found.test],
+        "smallest": found.smallest,
+        "clusters": found.clusters,
+        "samples": found.items,
+        "samples_of_either": either,
+        "samples_of_one": either - found.items,
+        "repeated": max(first.repeated, second.repeated),
+        "unscored": max(first.unscored, second.unscored),
+    }
+
+
+class Logged(Metric):
+    """Shows what logs of other tools say; there is nothing that it measures of a model."""
+
+    def rows(
+        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+    ) -> list[Row]:
+        """None: items were scored where the log was written."""
+        return []
+
+    @classmethod
+    def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
+        """The mean of every task and metric, where they are few."""
+        rows = results.unedited(SCORE, split)
+        return [
+            Quantity(f"{row.dataset}, {row.facets[FIGURE]}", alike(results, row), "other")
+            for row in (rows if len(rows) <= MOST else ())
+        ]
+
+    @classmethod
+    def over_runs(cls, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:
+        """A line for every task and metric, a column for each log."""
+        by_side = [{row.key: row for row in side.results.unedited(SCORE)} for side in sides]
+        every = list({key: row for rows in by_side for key, row in rows.items()}.values())
+        if not every:
+            return []
+        lines: list[tuple[Cell, ...]] = []
+        for row in every:
+            cells = [Number.of(rows.get(row.key)) for rows in by_side]
+            lines.append((row.dataset, str(row.facets[FIGURE]), *cells))
+        columns = ("task", "metric", *(side.name for side in sides))
+        note = "Means over all items of each log, whether others have them or not."
+        table = Table("logged", "Scores", columns, tuple(lines), note, grouped=True)
+        return [Section("logged", "Scores", (table,))]

@@ -1,0 +1,179 @@
+"""`compare` holds logs of other tools against each other, item by item, in tables like ours."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from countergen_edit import api
+from countergen_edit.cli.main import main
+from countergen_edit.errors import UserError
+from countergen_edit.experiments.compare import paired_items
+from countergen_edit.experiments.logs import Log, read_log
+from countergen_edit.metrics.blocks import Number, Table
+from countergen_edit.metrics.statistics import adjusted
+from tests.experiments.foreign_logs import DOCS, answered, inspect_log, lm_eval, sample, scored
+from tests.reports.runs import make_run
+
+BEFORE, AFTER = [1.0] * 8 + [0.0] * 4, [0.0] * 7 + [1.0] * 5
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> list[str]:
+    tasks = {"jobs": scored(BEFORE), "other": scored(BEFORE)}
+    before = lm_eval(tmp_path / "before", tasks)
+    tasks = {"jobs": scored(AFTER), "other": scored(BEFORE)}
+    after = lm_eval(tmp_path / "after", tasks, model="/models/after")
+    return [str(before), str(after)]
+
+
+def cells(table: Table | None, task: str, metric: str = "acc") -> dict[str, object]:
+    assert table is not None
+    [row] = [row for row in table.rows if row[1:3] == (task, metric)]
+    return dict(zip(table.columns, row, strict=True))
+
+
+def test_a_task_has_both_means_their_difference_and_its_test(logs: list[str]) -> None:
+    """Seven items got worse, four better: P = 2 · Σ C(11, k ≤ 4) / 2¹¹ = 2 · 562 / 2048."""
+    jobs = cells(api.compare(*logs).items, "jobs")
+    assert jobs["before"] == Number(8 / 12)
+    assert jobs["after"] == Number(5 / 12)
+    assert jobs["items"] == "12 of 12"
+    assert jobs["P (Holm)"] == Number(1.0, digits=4, bounded=True)  # of two tests, at most 1
+    difference = jobs["difference"]
+    assert isinstance(difference, Number)
+    assert difference.value == pytest.approx(-3 / 12)
+    assert difference.lo < -3 / 12 < difference.hi  # type: ignore[operator]
+    opened = {name: log(Path(name)) for name in logs}
+    [row, other] = paired_items(opened, seed=0)
+    assert row.detail["p"] == pytest.approx(2 * 562 / 2048)
+    assert other.detail["p"] == 1.0
+
+
+def log(path: Path) -> Log:
+    found = read_log(path)
+    assert found is not None
+    return found
+
+
+def test_p_is_holms_over_all_tasks_and_logs(logs: list[str], tmp_path: Path) -> None:
+    strong = lm_eval(tmp_path / "third", {"jobs": scored([0.0] * 12), "other": scored([1.0] * 12)})
+    rows = paired_items({name: log(Path(name)) for name in (*logs, str(strong))}, seed=0)
+    assert len(rows) == 4
+    p, corrected = ([row.detail[key] for row in rows] for key in ("p", "p_adjusted"))
+    assert corrected == adjusted(p).tolist()
+    assert corrected[2] == pytest.approx(4 * 2 / 2**8)
+
+
+def test_a_cluster_column_widens_what_rests_on_few_clusters(logs: list[str]) -> None:
+    own, clustered = (api.compare(*logs, cluster=cluster).items for cluster in ("question", "job"))
+    wide = []
+    for table in (own, clustered):
+        difference = cells(table, "jobs")["difference"]
+        assert isinstance(difference, Number)
+        wide.append(difference.hi - difference.lo)  # type: ignore[operator]
+    assert wide[1] > wide[0]
+    assert clustered is not None
+    assert "Of clusters there are 3." in clustered.note
+
+
+def test_what_does_not_pair_is_counted_and_said(tmp_path: Path) -> None:
+    doubled = [*DOCS, DOCS[0]]
+    lines = [sample(n, d, acc=1.0, brier=[0, 1]) for n, d in enumerate(doubled)]
+    lines[3]["acc"] = float("nan")
+    lines[4]["prompt_hash"] = "another"
+    one = lm_eval(tmp_path / "one", {"jobs": lines, "lonely": scored(BEFORE)})
+    two = lm_eval(tmp_path / "two", {"jobs": scored(AFTER[2:], DOCS[2:])})
+    table = api.compare(one, two).items
+    assert table is not None
+    assert cells(table, "jobs")["items"] == "9 of 12"
+    for said in (
+        "Items that only one log has: jobs 3.",
+        "Items that stand more than once and count once, by their mean: jobs 1.",
+        "Items without a score: jobs 1.",
+        "(other examples or template): jobs 1.",
+        "Not one number an item, and not compared: jobs, brier.",
+        "Not in every log: lonely (one).",
+    ):
+        assert said in table.note, table.note
+
+
+def test_epochs_of_an_item_count_once(tmp_path: Path) -> None:
+    again = [each | {"epoch": 2} for each in answered([0] * 12)]
+    one = inspect_log(tmp_path / "one.eval", [*answered([1] * 12), *again])
+    two = inspect_log(tmp_path / "two.json", answered([1] * 12))
+    table = api.compare(one, two).items
+    row = cells(table, "jobs", "match")
+    assert (row["before"], row["after"], row["items"]) == (Number(0.5), Number(1.0), "12 of 12")
+
+
+def test_other_versions_of_a_task_and_logs_of_nothing_alike_are_refused(tmp_path: Path) -> None:
+    one = lm_eval(tmp_path / "one", {"jobs": scored(BEFORE)})
+    for name, settings, says in (
+        ("two", {"version": 2.0}, "version 1.0 in one, 2.0 in two; evaluate both alike"),
+        ("five", {"shots": 5}, "jobs is not the same in both: shots 0 in one, 5 in five"),
+    ):
+        other = lm_eval(tmp_path / name, {"jobs": scored(AFTER)}, **settings)  # type: ignore[arg-type]
+        with pytest.raises(UserError, match=says):
+            api.compare(one, other)
+    apart = lm_eval(tmp_path / "apart", {"else": scored(BEFORE)})
+    with pytest.raises(UserError, match="no item in common: the tasks are else and jobs"):
+        api.compare(one, apart)
+    log_a = inspect_log(tmp_path / "a.json", answered([1] * 12))
+    log_b = inspect_log(tmp_path / "b.json", answered([1] * 12), scorer={"location": "any"})
+    with pytest.raises(UserError, match=r"scorer match \{\} in a.json, \{'loc"):
+        api.compare(log_a, log_b)
+
+
+def test_the_command_prints_pairs_and_writes_every_digit(
+    logs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "both"
+    assert main(["compare", *logs, f"folder={place}", "cluster=job"]) == 0
+    printed = capsys.readouterr().out
+    assert "Paired differences, item by item" in printed
+    assert "share no prompts" not in printed
+    assert (place / "report.html").is_file()
+    with (place / "tables" / "paired_items.csv").open() as file:
+        [jobs, other] = csv.DictReader(file)
+    assert (float(jobs["before"]), float(jobs["after"])) == (8 / 12, 5 / 12)
+    assert other["P (Holm)"] == ""  # nothing changed, of which clusters tell nothing
+    with (place / "rows.csv").open() as file:
+        metrics = [line["metric"] for line in csv.DictReader(file)]
+    assert metrics == ["logged_score"] * 4 + ["logged_change"] * 2
+
+
+def test_a_log_stands_beside_a_run_of_ours_and_is_paired_with_none(
+    logs: list[str], tmp_path: Path
+) -> None:
+    run = make_run(tmp_path / "run", outputs=1)
+    comparison = api.compare(run, logs[0])
+    assert comparison.items is None
+    assert "jobs, acc" in comparison.side_by_side.columns
+    both = api.compare(run, *logs)
+    assert both.items is not None
+    with pytest.raises(UserError, match=r"cluster='job' is a column of the items of a log; .*run"):
+        api.compare(run, logs[0], cluster="job")
+
+
+def test_many_tasks_are_lines_and_no_columns(tmp_path: Path) -> None:
+    tasks = {f"task_{n}": scored(BEFORE) for n in range(8)}
+    one, two = (lm_eval(tmp_path / name, tasks) for name in ("one", "two"))
+    comparison = api.compare(one, two)
+    names = [table.name for section in comparison.sections for table in section.tables()]
+    assert names == ["paired_items", "logged", "runs"]
+    frame = comparison.to_frame()
+    assert len(frame) == 8 * 3
+
+
+def test_rows_of_logs_are_json(logs: list[str]) -> None:
+    opened = {name: log(Path(name)) for name in logs}
+    opened["empty"] = replace(
+        opened[logs[1]], items=tuple(replace(i, value=0.5) for i in opened[logs[1]].items)
+    )
+    for row in paired_items(opened, seed=0):
+        assert json.loads(json.dumps(row.to_dict(), allow_nan=False))["metric"] == "logged_change"

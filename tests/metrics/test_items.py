@@ -1,0 +1,187 @@
+"""Paired statistics of items hold against definitions, other libraries and planted truths."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.stats import contingency, ttest_rel
+
+from countergen_edit.metrics.items import (
+    CLUSTERS,
+    DETECTABLE,
+    MCNEMAR,
+    PAIRED_T,
+    Change,
+    Item,
+    Scores,
+    change,
+    mean,
+    scores_of,
+)
+
+
+def scores(values: Sequence[float], clusters: Sequence[str] | None = None) -> Scores:
+    named = clusters or [None] * len(values)
+    items = [
+        Item("t", "m", str(n), float(v), c)
+        for n, (v, c) in enumerate(zip(values, named, strict=True))
+    ]
+    return scores_of(items)["t", "m"]
+
+
+def changed(
+    before: Sequence[float], after: Sequence[float], clusters: Sequence[str] | None = None
+) -> Change:
+    return change(scores(before, clusters), scores(after, clusters), 0, "t")
+
+
+def test_scores_of_0_and_1_are_tested_by_the_items_that_changed() -> None:
+    """Of 20 items 6 got better and 1 worse: P = 2 · (C(7,0) + C(7,1)) / 2⁷ = 16/128."""
+    before = [0] * 6 + [1] * 8 + [0] * 6
+    after = [1] * 6 + [1] * 7 + [0] * 7
+    found = changed(before, after)
+    assert found.test == MCNEMAR
+    assert found.p == pytest.approx(16 / 128)
+    assert (found.before, found.after) == (0.4, 0.65)
+    # (6+1)/22 and (1+1)/22: the difference of both is 5/22, its variance (9/22 - (5/22)²)/22.
+    error = math.sqrt((9 / 22 - (5 / 22) ** 2) / 22)
+    ends = 5 / 22 - 1.959964 * error, 5 / 22 + 1.959964 * error
+    assert (found.difference.lo, found.difference.hi) == pytest.approx(ends, abs=1e-6)
+    assert found.difference.value == pytest.approx(0.25)
+    assert found.smallest == pytest.approx(DETECTABLE * error)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
+def test_mcnemars_p_is_that_of_statsmodels(pairs: list[tuple[bool, bool]]) -> None:
+    from statsmodels.stats.contingency_tables import mcnemar
+
+    before, after = (np.array(side, float) for side in zip(*pairs, strict=True))
+    table = contingency.crosstab(before, after, levels=([0, 1], [0, 1])).count
+    found = changed([*before], [*after])
+    assert found.p == pytest.approx(min(1.0, float(mcnemar(table, exact=True).pvalue)))
+    assert found.difference.lo <= found.difference.value <= found.difference.hi
+    assert found.difference.lo < found.difference.hi
+
+
+def test_other_scores_are_tested_by_students_paired_t() -> None:
+    rng = np.random.default_rng(0)
+    before = rng.normal(size=40)
+    after = before + rng.normal(0.3, 1, size=40)
+    found, theirs = changed([*before], [*after]), ttest_rel(after, before)
+    assert found.test == PAIRED_T
+    assert found.p == pytest.approx(float(theirs.pvalue))
+    ends = theirs.confidence_interval(0.95)
+    assert (found.difference.lo, found.difference.hi) == pytest.approx((ends.low, ends.high))
+    assert found.smallest == pytest.approx(DETECTABLE * stats.sem(after - before))
+
+
+def test_items_of_a_cluster_count_as_one() -> None:
+    """Where items of a cluster change alike, the interval is that of the clusters' own changes."""
+    rng = np.random.default_rng(1)
+    of_cluster = rng.normal(0.2, 1, size=12)
+    clusters = [str(c) for c in range(12) for _ in range(10)]
+    before = [0.0] * 120
+    found = changed(before, [*np.repeat(of_cluster, 10)], clusters)
+    alone = changed([0.0] * 12, [*of_cluster])
+    assert (found.test, found.clusters, found.items) == (CLUSTERS, 12, 120)
+    wide = found.difference.hi - found.difference.lo
+    assert wide == pytest.approx(alone.difference.hi - alone.difference.lo, rel=0.1)
+    assert found.p == pytest.approx(alone.p, rel=0.25)
+    as_if_independent = changed(before, [*np.repeat(of_cluster, 10)])
+    assert wide > 2 * (as_if_independent.difference.hi - as_if_independent.difference.lo)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "clusters"),
+    [
+        ([0.5], [0.7], None),
+        ([0.1, 0.2, 0.3], [0.2, 0.3, 0.4], None),
+        ([0.1, 0.4], [0.3, 0.9], ["a", "a"]),
+        ([0.1, 0.2, 0.3], [0.2, 0.3, 0.4], ["a", "b", "c"]),
+        ([0.0, 0.5], [0.0, 0.5], None),
+    ],
+    ids=["one item", "all alike", "one cluster", "clusters alike", "no change"],
+)
+def test_where_nothing_can_be_said_nothing_is(
+    before: list[float], after: list[float], clusters: list[str] | None
+) -> None:
+    found = changed(before, after, clusters)
+    assert found.p is None
+    assert found.smallest is None
+    assert math.isnan(found.difference.lo)
+    assert found.difference.columns["lo"] is None
+    assert found.difference.value == pytest.approx(found.after - found.before)
+
+
+def test_shares_that_did_not_change_are_not_certain_to_be_equal() -> None:
+    found = changed([1.0] * 10, [1.0] * 10)
+    assert found.p == 1.0
+    assert found.difference.lo < 0 < found.difference.hi
+
+
+def test_an_item_that_stands_twice_counts_once_and_one_without_a_score_not_at_all() -> None:
+    items = [Item("t", "m", i, v) for i, v in [("a", 1), ("a", 0), ("b", 1), ("c", math.nan)]]
+    found = scores_of([*items, Item("t", "other", "a", 3.0)])
+    assert found["t", "m"].values == {"a": 0.5, "b": 1.0}
+    assert (found["t", "m"].repeated, found["t", "m"].unscored) == (1, 1)
+    assert found["t", "m"].binary
+    assert not found["t", "other"].binary
+
+
+def test_only_what_both_have_is_paired() -> None:
+    one = scores_of([Item("t", "m", i, v) for i, v in zip("abc", (0, 1, 1), strict=True)])
+    two = scores_of([Item("t", "m", i, v) for i, v in zip("bcd", (1, 0, 0), strict=True)])
+    found = change(one["t", "m"], two["t", "m"], 0)
+    assert (found.items, found.before, found.after) == (2, 1.0, 0.5)
+
+
+@given(
+    st.lists(st.tuples(st.floats(-5, 5), st.floats(-5, 5)), min_size=2, max_size=30),
+    st.randoms(use_true_random=False),
+)
+def test_order_does_not_matter_and_sides_turn_the_sign(
+    pairs: list[tuple[float, float]], random: st.DataObject
+) -> None:
+    before, after = zip(*pairs, strict=True)
+    found, turned = changed(before, after), changed(after, before)
+    shuffled = [*pairs]
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    other = changed(*zip(*shuffled, strict=True))
+    assert other.difference.value == pytest.approx(found.difference.value, abs=1e-12)
+    assert turned.difference.value == pytest.approx(-found.difference.value, abs=1e-12)
+    if found.p is not None and other.p is not None and turned.p is not None:
+        assert other.p == pytest.approx(found.p, rel=1e-6)
+        assert turned.p == pytest.approx(found.p, rel=1e-6)
+        assert turned.difference.lo == pytest.approx(-found.difference.hi, rel=1e-6, abs=1e-9)
+
+
+def test_means_of_shares_stay_within_0_and_1() -> None:
+    for clusters in (None, ["a", "a", "b", "b"]):
+        found = mean(scores([1, 1, 0, 1], clusters), 0, "t")
+        assert found.value == 0.75
+        assert 0 <= found.lo < 0.75 < found.hi <= 1
+    assert mean(scores([0.0] * 20), 0).hi == pytest.approx(0.1611, abs=1e-3)  # Wilson: z²/(n + z²)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clustered", [False, True])
+def test_intervals_cover_the_truth_and_what_is_detectable_is_found(clustered: bool) -> None:
+    """400 sets of 120 items in 30 clusters, whose changes are planted at the detectable size."""
+    rng = np.random.default_rng(2)
+    covered, found = [], []
+    names = [str(n % 30) for n in range(120)]
+    for _ in range(400):
+        shared = rng.normal(0, 0.5 if clustered else 0, size=30)[np.arange(120) % 30]
+        noise = shared + rng.normal(0, 1, size=120)
+        truth = DETECTABLE * math.sqrt((0.25 if clustered else 0) / 30 + 1 / 120)
+        got = changed([0.0] * 120, [*(truth + noise)], names if clustered else None)
+        covered.append(got.difference.lo <= truth <= got.difference.hi)
+        found.append((got.p or 0.0) <= 0.05)
+    assert 0.92 <= np.mean(covered) <= 0.98
+    assert 0.74 <= np.mean(found) <= 0.86
