@@ -42,9 +42,9 @@ def test_killed_at_some_time(
 ) -> None:
     undisturbed = whole(command)
     process = Started(STAGES[command], tmp_path / "at")
-    # The end of a run cannot be hit: how long a run takes is not known to the last percent.
+    # The end of a run cannot be hit: how long a run takes is not known to a tenth.
     alone = random.Random(share).random() < 0.5
-    send_after(process, 0.95 * share * undisturbed.seconds, signal.SIGKILL, to_all=not alone)
+    send_after(process, 0.85 * share * undisturbed.seconds, signal.SIGKILL, to_all=not alone)
     process.error()
     require_continued(command, tmp_path / "at", whole, tell, "killed at a time")
 
