@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import difflib
+import hashlib
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +31,15 @@ def text_of(path: Path | str) -> str:
         UserError: it is absent, cannot be read, or is not UTF-8.
     """
     return _text(_bytes_of(path), path)
+
+
+def text_hash(path: Path | str) -> str:
+    """SHA-256 of a text file, its line ends written as \\n: the same however it was copied.
+
+    Raises:
+        UserError: it is absent or cannot be read.
+    """
+    return hashlib.sha256(_bytes_of(path).replace(b"\r\n", b"\n")).hexdigest()
 
 
 def from_json(text: str, where: str) -> Any:

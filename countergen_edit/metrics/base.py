@@ -293,6 +293,7 @@ METRICS: Registry[type[Metric]] = Registry(
         "kl": "countergen_edit.metrics.costs.kl:KL",
         "facts": "countergen_edit.metrics.costs.facts:Facts",
         "spill_over": "countergen_edit.metrics.spill_over:SpillOver",
+        "benchmarks": "countergen_edit.metrics.benchmarks.metric:Benchmarks",
         "taught": "countergen_edit.metrics.taught:Taught",
         "guardedness": "countergen_edit.metrics.guardedness:Guardedness",
         "refinement": "countergen_edit.metrics.refinement:Refinement",

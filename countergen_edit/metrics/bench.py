@@ -15,7 +15,7 @@ from countergen_edit.edits import NamedEdit, applied
 from countergen_edit.metrics.costs.neutral import NeutralCost, neutral_cost
 from countergen_edit.metrics.rows import UNEDITED
 from countergen_edit.metrics.scores import SetScores, score
-from countergen_edit.models import LanguageModel
+from countergen_edit.models import LanguageModel, TextScores, text_log_probs
 
 
 class Bench:
@@ -32,6 +32,7 @@ class Bench:
         self.seed = seed
         self._store = store
         self._scores: dict[tuple[CounterfactualSet, str], SetScores] = {}
+        self._texts: dict[tuple[tuple[tuple[str, str], ...], str], TextScores] = {}
         self._neutral: dict[tuple[tuple[str, ...], str], NeutralCost] = {}
 
     def store(self, metric: str) -> Path:
@@ -58,6 +59,17 @@ class Bench:
             with self.under(edit) as model:
                 self._scores[key] = score(model, data, progress=f"Scoring {data.name}")
         return self._scores[key]
+
+    def texts(
+        self, pairs: Sequence[tuple[str, str]], edit: NamedEdit | None, progress: str | None = None
+    ) -> TextScores:
+        """Likelihoods of texts, each after its prompt, which may be empty, under an edit."""
+        key = tuple(pairs), _content(edit)
+        if key not in self._texts:
+            with self.under(edit) as model:
+                prompts, texts = ([pair[side] for pair in pairs] for side in (0, 1))
+                self._texts[key] = text_log_probs(model, prompts, texts, progress=progress)
+        return self._texts[key]
 
     def neutral(self, texts: Sequence[str], edit: NamedEdit | None) -> NeutralCost:
         """What an edit does to running text, beside the model as it came."""

@@ -34,11 +34,18 @@ from countergen_edit.models.language_model import (
 from countergen_edit.models.loading import load
 from countergen_edit.models.own_text import written
 from countergen_edit.models.resumption import ResumingModel, resuming
-from countergen_edit.models.scoring import continuation_log_probs
+from countergen_edit.models.scoring import TextScores, continuation_log_probs, text_log_probs
 from countergen_edit.models.scratch import Scratch
 from countergen_edit.models.served import ServedModel, connect
 from countergen_edit.models.sites import SITES, hook_name
-from countergen_edit.models.tokens import Encoding, encode, lengths, preface_ids, split_names
+from countergen_edit.models.tokens import (
+    Encoding,
+    encode,
+    lengths,
+    opens_texts,
+    preface_ids,
+    split_names,
+)
 
 __all__ = [
     "NAMES_CODE",
@@ -54,6 +61,7 @@ __all__ = [
     "ResumingModel",
     "Scratch",
     "ServedModel",
+    "TextScores",
     "after_preface",
     "batches",
     "capture",
@@ -70,9 +78,11 @@ __all__ = [
     "load",
     "log_likelihood",
     "log_probs",
+    "opens_texts",
     "preface_ids",
     "resuming",
     "split_names",
+    "text_log_probs",
     "token_texts",
     "written",
 ]

@@ -21,7 +21,7 @@ from countergen_edit.errors import UserError
 from countergen_edit.models.batching import Batch, batch_tokens, plan, within_memory
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
-from countergen_edit.models.tokens import Encoding, encode, excerpt
+from countergen_edit.models.tokens import Encoding, encode, excerpt, opens_texts
 from countergen_edit.models.trees import runs_trees
 
 _CPU_WIDE, _ACCELERATOR_WIDE = 1 << 18, 1 << 24
@@ -56,6 +56,65 @@ def continuation_log_probs(
     reading = lm.memo(key, lambda: _continuations(lm, prompts, continuations, tokens))
     values = _score(lm, reading, progress)
     return np.add.reduceat(values, reading.starts) if len(values) else values
+
+
+@dataclass(frozen=True)
+class TextScores:
+    """How likely some texts are, and over how many of their tokens."""
+
+    log_p: Float64[np.ndarray, " text"]
+    """Natural log, summed over the tokens of a text."""
+    tokens: Int[np.ndarray, " text"]
+
+
+@singledispatch
+def text_log_probs(
+    lm: LanguageModel,
+    prompts: Sequence[str],
+    texts: Sequence[str],
+    *,
+    max_batch_tokens: int | None = None,
+    progress: str | None = None,
+) -> TextScores:
+    """log P(text | prompt), where a prompt may be empty: then it is the likelihood of the text.
+
+    What `continuation_log_probs` gives, and how many tokens it is of. Without a prompt, and in a
+    model whose texts do not begin with BOS, nothing precedes the first token: it is left out, under
+    a preface too.
+
+    Args:
+        lm: The model, with whatever hooks are attached to its bridge.
+        prompts: One for each text.
+        texts: With their leading space, where there is one.
+        max_batch_tokens: Changes speed and memory, not the result; None takes `batch_tokens`.
+        progress: Description of a progress bar.
+    """
+    check_continuations(prompts, texts)
+    tokens = batch_tokens(lm, max_batch_tokens)
+    key = ("texts", tokens, *zip(prompts, texts, strict=True))
+    spans, reading = lm.memo(key, lambda: _texts(lm, prompts, texts, tokens))
+    values = _score(lm, reading, progress)
+    sums = np.add.reduceat(values, reading.starts) if len(values) else values
+    return TextScores(sums, np.array([len(span) for span in spans], dtype=np.int64))
+
+
+def _texts(
+    lm: LanguageModel, prompts: Sequence[str], texts: Sequence[str], max_batch_tokens: int
+) -> tuple[list[list[int]], _Reading]:
+    encodings = encode(lm, [p + t for p, t in zip(prompts, texts, strict=True)])
+    opened = opens_texts(lm)
+    spans = []
+    for prompt, text, encoding in zip(prompts, texts, encodings, strict=True):
+        span = encoding.after(len(prompt))
+        if not opened and span and not encoding.after(0).index(span[0]):
+            span = span[1:]
+        if not span:
+            raise UserError(
+                f"no token of {excerpt(text)} has another before it in {lm.name}: give a longer "
+                "text, or load the model with bos=true"
+            )
+        spans.append(span)
+    return spans, _reading(lm, encodings, spans, max_batch_tokens)
 
 
 def check_continuations(prompts: Sequence[str], continuations: Sequence[str]) -> None:

@@ -101,6 +101,15 @@ def preface_shift(lm: LanguageModel) -> tuple[int, int]:
     return first, len(lm.preface) - first
 
 
+@singledispatch
+def opens_texts(lm: LanguageModel) -> bool:
+    """Whether something stands before the first token of a text: BOS, or a token that is as good.
+
+    A preface does not count: it is put before texts that are measured without one as well.
+    """
+    return bool(_first(lm))
+
+
 def _first(lm: LanguageModel) -> list[int]:
     """The special tokens that the tokenizer puts before a text."""
     table = lm.tokenizer("a", return_special_tokens_mask=True)

@@ -21,6 +21,7 @@ from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
 from countergen_edit.reports.run import open_run, open_run_or_log
 from tests.experiments.foreign_logs import answered, inspect_log
 from tests.experiments.runs import IDENTITY
+from tests.made_benchmarks import make_benchmarks, settings
 
 RESULTS = Path(countergen_edit.__file__).parent.parent / "docs" / "results"
 NAMES = "{fit: 8, validation: 4, test: 4, agreement: 2}"
@@ -45,6 +46,7 @@ RUNS = {
     "edits": AUDIT,
     "crossed": [*UNEDITED, "axis=[gender,nationality]", "metric=[r,intersections]"],
     "untaught": [*UNEDITED, "axis=religion", "metric=r"],
+    "benchmarks": [*UNEDITED, "metric=benchmarks", "DATA"],
     "pairs": ["augment", "TEXTS"],
     "classifiers": ["classifiers", "task=sentiment", "task.most.emotion=2"],
 }
@@ -86,7 +88,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     texts = place / "texts.jsonl"
     texts.write_text(json.dumps({"input": "She left", "outputs": [" home"]}) + "\n")
     for name, words in RUNS.items():
-        own = [str(texts) if word == "TEXTS" else word for word in words]
+        own = [str(texts) if word == "TEXTS" else word for word in words if word != "DATA"]
+        if "DATA" in words:
+            data = settings(make_benchmarks(place / "data")).items()
+            own += [f"metric.benchmarks.{key}={value}" for key, value in data]
         assert main([*own, f"run_dir={place / name}"]) == 0
     log = open_run_or_log(inspect_log(place / "log.json", answered([1] * 12)))
     assert log.log is not None

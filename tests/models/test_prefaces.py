@@ -21,6 +21,7 @@ from countergen_edit.models import (
     load,
     preface_ids,
     resuming,
+    text_log_probs,
 )
 from countergen_edit.models.chat import before_reply, has_chat_template
 from tests.tiny_models import FAMILIES, WITH_BOS, tiny_model_dir
@@ -74,6 +75,15 @@ def test_scores_after_a_preface_are_those_of_the_concatenated_ids(model: Languag
     np.testing.assert_allclose(continuation_log_probs(asked, PROMPTS, OUTPUTS), expected, atol=1e-4)
     unasked = continuation_log_probs(model, PROMPTS, OUTPUTS)
     assert np.abs(unasked - expected).min() > 1e-3
+
+
+def test_whole_texts_are_scored_on_the_same_tokens_with_a_preface_and_without(
+    model: LanguageModel,
+) -> None:
+    asked = model.prefaced(preface_ids(model, WORDS))
+    before, after = (text_log_probs(own, [""] * len(PROMPTS), PROMPTS) for own in (model, asked))
+    assert before.tokens.tolist() == after.tokens.tolist()
+    assert np.abs(before.log_p - after.log_p).min() > 1e-3
 
 
 def test_scores_through_a_chat_template_are_those_of_its_ids_with_one_bos(

@@ -7,7 +7,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from countergen_edit.errors import UserError
-from countergen_edit.models import batches, continuation_log_probs, encode, log_probs
+from countergen_edit.models import (
+    batches,
+    continuation_log_probs,
+    encode,
+    log_probs,
+    opens_texts,
+    text_log_probs,
+)
 
 # 1e-5: float32 sums over rows padded differently differ by a few units in the last place.
 TOLERANCE = 1e-5
@@ -167,3 +174,42 @@ def test_a_foreign_tokenizer_is_named(gpt2):
     foreign.add_tokens(["zebra"])
     with pytest.raises(UserError, match="tokenizer that belongs to the model"):
         encode(dataclasses.replace(gpt2, tokenizer=foreign), ["a zebra"])
+
+
+def whole(plain, prompt: str, text: str) -> tuple[float, int]:
+    """Likelihood of the tokens that show a text and have one before them, and their number."""
+    model, tokenizer = plain
+    table = tokenizer(prompt + text, return_offsets_mapping=True)
+    ids = torch.tensor([table["input_ids"]])
+    with torch.no_grad():
+        log_p = model(ids).logits[0].double().log_softmax(-1)
+    own = [k for k, (_, end) in enumerate(table["offset_mapping"]) if end > len(prompt) and k]
+    return sum(log_p[k - 1, ids[0, k]].item() for k in own), len(own)
+
+
+def test_whole_texts_score_by_the_definition_and_their_tokens_are_counted(lm, plain):
+    prompts, texts = (
+        ["", "", "Jane is", ""],
+        ["Jane is a nurse", "John is", " a nurse", "Jane is a"],
+    )
+    scored = text_log_probs(lm, prompts, texts, max_batch_tokens=40)
+    expected = [whole(plain, *pair) for pair in zip(prompts, texts, strict=True)]
+    np.testing.assert_allclose(scored.log_p, [e[0] for e in expected], atol=TOLERANCE)
+    assert scored.tokens.tolist() == [e[1] for e in expected]
+    lengths = [len(encoding.ids) for encoding in encode(lm, texts)]
+    assert [lengths[k] - scored.tokens[k] for k in (0, 1, 3)] == [1, 1, 1]  # BOS or first token
+
+
+def test_after_a_prompt_texts_score_as_continuations_do(lm):
+    scored = text_log_probs(lm, PROMPTS, CONTINUATIONS)
+    np.testing.assert_allclose(
+        scored.log_p, continuation_log_probs(lm, PROMPTS, CONTINUATIONS), atol=TOLERANCE
+    )
+
+
+def test_a_text_of_which_nothing_can_be_scored_is_refused(lm):
+    if opens_texts(lm):
+        assert text_log_probs(lm, [""], ["a"]).tokens.tolist() == [1]
+        return
+    with pytest.raises(UserError, match="no token of 'a' has another before it"):
+        text_log_probs(lm, [""], ["a"])

@@ -26,11 +26,16 @@ from countergen_edit.models.contrastive import (
     contrastive_generate,
 )
 from countergen_edit.models.generation import check_sampling, generate
-from countergen_edit.models.scoring import check_continuations, continuation_log_probs
+from countergen_edit.models.scoring import (
+    TextScores,
+    check_continuations,
+    continuation_log_probs,
+    text_log_probs,
+)
 from countergen_edit.models.served.log_probs import NONE, tokens_of
 from countergen_edit.models.served.model import ServedModel, scoring_request, tokens_in
 from countergen_edit.models.served.server import MalformedReplyError, Request
-from countergen_edit.models.tokens import excerpt, lengths
+from countergen_edit.models.tokens import excerpt, lengths, opens_texts
 from countergen_edit.seeds import unit_seed
 
 _SEEDS = 2**31  # what every server takes
@@ -39,6 +44,11 @@ _SEEDS = 2**31  # what every server takes
 @lengths.register(ServedModel)
 def _lengths(lm: ServedModel, texts: Sequence[str]) -> list[int]:
     return [tokens_in(text) for text in texts]
+
+
+@opens_texts.register(ServedModel)
+def _opens_texts(lm: ServedModel) -> bool:
+    return False  # the server knows: a first token that has a likelihood is read
 
 
 @continuation_log_probs.register(ServedModel)
@@ -50,6 +60,40 @@ def _continuation_log_probs(
     max_batch_tokens: int | None = None,
     progress: str | None = None,
 ) -> Float64[np.ndarray, " row"]:
+    values = []
+    for text, own in _tokens_after(lm, prompts, continuations, progress):
+        known = [value for value in own if value is not None]
+        if len(known) < len(own):
+            raise UserError(
+                f"nothing precedes the first token of {excerpt(text)}: give a longer prompt"
+            )
+        values.append(float(np.sum(known)))
+    return np.array(values, dtype=np.float64)
+
+
+@text_log_probs.register(ServedModel)
+def _text_log_probs(
+    lm: ServedModel,
+    prompts: Sequence[str],
+    texts: Sequence[str],
+    *,
+    max_batch_tokens: int | None = None,
+    progress: str | None = None,
+) -> TextScores:
+    sums, counts = [], []
+    for text, own in _tokens_after(lm, prompts, texts, progress):
+        known = [value for value in own if value is not None]
+        if not known:
+            raise UserError(f"no token of {excerpt(text)} has another before it in {lm.name}")
+        sums.append(float(np.sum(known)))
+        counts.append(len(known))
+    return TextScores(np.array(sums, dtype=np.float64), np.array(counts, dtype=np.int64))
+
+
+def _tokens_after(
+    lm: ServedModel, prompts: Sequence[str], continuations: Sequence[str], progress: str | None
+) -> list[tuple[str, list[float | None]]]:
+    """Each whole text, with the log-probabilities of the tokens that show its continuation."""
     check_continuations(prompts, continuations)
     if lm.way == NONE:
         raise UserError(f"{lm.name} gives no likelihoods of texts, {lm.no_likelihoods}")
@@ -62,16 +106,10 @@ def _continuation_log_probs(
 
     texts = [p + c for p, c in zip(prompts, continuations, strict=True)]
     answers = lm.server.answers([scoring_request(lm, text) for text in texts], read, progress)
-    values = []
-    for prompt, text, tokens in zip(prompts, texts, answers, strict=True):
-        own = [token.log_p for token in tokens if token.end > len(prompt)]
-        known = [value for value in own if value is not None]
-        if len(known) < len(own):
-            raise UserError(
-                f"nothing precedes the first token of {excerpt(text)}: give a longer prompt"
-            )
-        values.append(float(np.sum(known)))
-    return np.array(values, dtype=np.float64)
+    return [
+        (text, [token.log_p for token in tokens if token.end > len(prompt)])
+        for prompt, text, tokens in zip(prompts, texts, answers, strict=True)
+    ]
 
 
 @instructed.register(ServedModel)

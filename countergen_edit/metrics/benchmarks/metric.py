@@ -1,0 +1,233 @@
+"""The field's own benchmarks before and after an edit: StereoSet, CrowS-Pairs and others.
+
+Comes in: benchmarks by name, their data installed or in a directory. Goes out: rows `benchmark`,
+one for each figure of each part and bias type, with intervals over its clusters; under an edit
+`benchmark_change` too, edited minus unedited on the same resamples. P of all changes of an edit,
+over all benchmarks, are adjusted together by Holm's method. Refused: data that are not there or of
+another version; a bias type that no benchmark has.
+
+Nothing is fitted on these data, and no edit is chosen by them: they are measured on once, at the
+end. What a `limit` leaves is drawn by the run's seed, the same for every edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from countergen_edit.data.benchmarks import Files, sources
+from countergen_edit.edits import NamedEdit
+from countergen_edit.errors import UserError, unknown
+from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.benchmarks import show
+from countergen_edit.metrics.benchmarks.base import ALL, BENCHMARKS, Benchmark, Normalise
+from countergen_edit.metrics.benchmarks.figures import Measured, change, measured
+from countergen_edit.metrics.benchmarks.items import Item, limited
+from countergen_edit.metrics.benchmarks.show import CHANGE, ROW, SOURCE
+from countergen_edit.metrics.blocks import Section
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.statistics import Estimate, adjusted
+from countergen_edit.models import Asked, LanguageModel, lengths, opens_texts
+
+LONGEST = 20
+"""Texts of each benchmark whose length is checked before anything runs."""
+
+
+class Benchmarks(Metric):
+    """Figures of published benchmarks, and what an edit changes of them.
+
+    Args:
+        of: benchmarks by name.
+        directory: that has their data; None takes the installed package's.
+        sources: a file that tells of the versions to be found there, in the form of ours; None is
+            ours, of the published ones.
+        bias_types: the benchmarks' own, or axes; `all`; None takes those of the audited axis, and
+            all of a benchmark that has none.
+        limit: most items of each part and bias type, evenly from its clusters; a number for all
+            benchmarks, or by name.
+        normalise: whether a text counts by the log-probability of all its tokens (`sum`) or of one
+            on average (`mean`); None takes each benchmark's own.
+
+    Raises:
+        UserError: no such benchmark, or none is named; a limit below 1.
+    """
+
+    is_slow = True
+    has_baseline = True
+
+    def __init__(
+        self,
+        of: Sequence[str] | str = ("stereoset", "crows_pairs", "bbq", "winobias", "winogender"),
+        directory: str | None = None,
+        sources: str | None = None,
+        bias_types: Sequence[str] | str | None = None,
+        limit: int | Mapping[str, int | None] | None = None,
+        normalise: Normalise | None = None,
+    ) -> None:
+        self.of = [of] if isinstance(of, str) else list(dict.fromkeys(of))
+        self.directory = directory
+        self.sources = sources
+        self.bias_types = [bias_types] if isinstance(bias_types, str) else bias_types
+        self.limit = limit
+        self.normalise = normalise
+        if not self.of:
+            raise UserError("benchmarks.of is empty: name at least one benchmark")
+        for name in self.of:
+            BENCHMARKS.get(name)
+        for name, most in limit.items() if isinstance(limit, Mapping) else [("", limit)]:
+            if name:
+                BENCHMARKS.get(name)
+            if most is not None and most < 1:
+                raise UserError(f"benchmarks.limit={limit!r}: write whole numbers above 0")
+
+    def prepare(self) -> None:
+        """Read the data."""
+        expected = sources() if self.sources is None else sources(Path(self.sources).expanduser())
+        self.read: dict[str, tuple[Benchmark, list[Item]]] = {}
+        for name in self.of:
+            kind = BENCHMARKS.get(name)
+            if types := self._types(kind):
+                benchmark = kind(Files.of(kind.name, self.directory, expected))
+                self.read[name] = benchmark, benchmark.items(types)
+        if not self.read:
+            every = {t for name in self.of for t in BENCHMARKS.get(name).bias_types}
+            raise unknown("bias type", (self.bias_types or [""])[0], sorted(every))
+
+    def _types(self, kind: type[Benchmark]) -> list[str]:
+        """The bias types that are wanted of a benchmark; none where it has none of them."""
+        if self.bias_types is None:
+            own = [t for axis in sorted(self.task.own_axes) for t in kind.axes.get(axis, ())]
+            return own or [*kind.bias_types]
+        if ALL in self.bias_types:
+            return [*kind.bias_types]
+        every = [BENCHMARKS.get(name) for name in self.of]
+        for wanted in self.bias_types:
+            known = {name for one in every for name in (*one.bias_types, *one.axes)}
+            if wanted not in known:
+                raise unknown("bias type", wanted, sorted({*known, ALL}))
+        named = [t for wanted in self.bias_types for t in kind.axes.get(wanted, (wanted,))]
+        return [t for t in kind.bias_types if t in named]
+
+    def _limit(self, name: str) -> int | None:
+        return self.limit.get(name) if isinstance(self.limit, Mapping) else self.limit
+
+    def items(self, name: str, seed: int) -> list[Item]:
+        """The items of a benchmark that are measured."""
+        groups: dict[tuple[str, str], list[Item]] = {}
+        for item in self.read[name][1]:
+            groups.setdefault((item.part, item.bias_type), []).append(item)
+        return [
+            item
+            for about, own in groups.items()
+            for item in limited(own, self._limit(name), seed, name, *about)
+        ]
+
+    def check(self, model: LanguageModel) -> None:
+        """Find a text that is longer than the model's context, as far as length shows it."""
+        for _, items in self.read.values():
+            texts = {prompt + text for item in items for prompt, text in item.texts}
+            lengths(model, sorted(texts, key=len)[-LONGEST:])
+
+    def asks(self) -> Asked:
+        """Every text of every item; which of them a limit leaves is known by the seed alone."""
+        texts = [pair for name in self.read for item in self.items(name, 0) for pair in item.texts]
+        return Asked(scored=tuple(texts))
+
+    def measured(self, bench: Bench, edit: NamedEdit | None) -> list[tuple[str, Measured]]:
+        """Every figure under an edit, with the benchmark's name."""
+        found = []
+        for name, (benchmark, _) in self.read.items():
+            items = self.items(name, bench.seed)
+            counts = benchmark.counts(bench, edit, items, self.normalise or benchmark.normalise)
+            found += [(name, one) for one in measured(benchmark, items, counts, bench.seed)]
+        return found
+
+    def rows(
+        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+    ) -> list[Row]:
+        """Rows `benchmark`; under an edit also `benchmark_change`, edited minus unedited."""
+        if split != "test":
+            return []
+        now = self.measured(bench, edit)
+        rows = [_row(ROW, name, one, bench.seed, one.estimate) for name, one in now]
+        for row, (_, one) in zip(rows, now, strict=True):
+            row.detail.update({} if one.pooled is None else {"pooled": one.pooled})
+            row.detail.update({} if row.value is not None else {"reason": show.UNDEFINED})
+        if edit is None:
+            return [*(self._source(name, bench) for name in self.read), *rows]
+        before = self.measured(bench, None)
+        changes = [change(old, one) for (_, old), (_, one) in zip(before, now, strict=True)]
+        corrected = iter(adjusted([own.p for own in changes if own.p is not None]).tolist())
+        for (name, one), own in zip(now, changes, strict=True):
+            row = _row(CHANGE, name, one, bench.seed, own.estimate)
+            row.detail["smallest"] = own.smallest
+            row.detail.update({} if own.p is None else {"p": own.p, "p_adjusted": next(corrected)})
+            rows.append(row)
+        return rows
+
+    def _source(self, name: str, bench: Bench) -> Row:
+        """What was read of a benchmark, how it is scored, and who made it."""
+        benchmark, every = self.read[name]
+        own, source = self.items(name, bench.seed), benchmark.files.source
+        return Row(
+            SOURCE,
+            float(len(own)),
+            dataset=name,
+            facets={"benchmark": name},
+            split="test",
+            n=len(own),
+            seed=bench.seed,
+            detail={
+                "title": source.title,
+                "citation": source.citation,
+                "licence": source.licence,
+                "url": source.url,
+                "asks": benchmark.asks,
+                "flaws": benchmark.flaws,
+                "clusters": benchmark.clusters,
+                "normalise": self.normalise or benchmark.normalise,
+                "first_token": opens_texts(bench.model),
+                "all_items": len(every),
+            },
+        )
+
+    @classmethod
+    def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
+        return show.quantities(results, split)
+
+    @classmethod
+    def side_by_side(cls, results: Results) -> list[Quantity]:
+        """Every figure of every benchmark."""
+        return show.quantities(results, "test")
+
+    @classmethod
+    def sections(cls, results: Results) -> list[Section]:
+        return show.sections(results)
+
+    @classmethod
+    def sentences(cls, results: Results) -> list[str]:
+        return show.sentences(results)
+
+
+def _row(metric: str, name: str, one: Measured, seed: int, estimated: Estimate) -> Row:
+    """A row about a figure; `detail` says what it is called, and what its fair value is."""
+    facets: dict[str, str | float] = {"benchmark": name, "figure": one.kind.name}
+    facets |= {"part": one.part} if one.part else {}
+    facets["bias_type"] = one.bias_type
+    return Row(
+        metric,
+        **estimated.columns,
+        dataset=name,
+        facets=facets,
+        split="test",
+        n=one.items,
+        seed=seed,
+        detail={
+            "title": one.kind.title,
+            "fair": one.kind.fair,
+            "signed": one.kind.signed,
+            "clusters": one.clusters,
+        },
+    )

@@ -1,0 +1,246 @@
+"""How figures of benchmarks are shown: beside each other, what edits changed, and where from.
+
+Comes in: rows `benchmark`, `benchmark_change` and `benchmark_source`. Goes out: three tables, and
+sentences whose verdicts come from intervals and from P over all that an edit was tested on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from countergen_edit.metrics.base import Quantity, alike
+from countergen_edit.metrics.blocks import Cell, Number, Section, Table
+from countergen_edit.metrics.r.sentences import SIGNIFICANT
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
+
+ROW, CHANGE, SOURCE = "benchmark", "benchmark_change", "benchmark_source"
+UNDEFINED = "no item by which it is defined"
+DIGITS = 4
+"""Of a share; in percent one after the point."""
+MOST = 4
+"""Figures that a sentence names."""
+
+
+def quantities(results: Results, split: str) -> list[Quantity]:
+    """Every figure, as far as figures show it not drawn."""
+    return [
+        Quantity(
+            f"{_title(results, row)} {_figure(row)}",
+            alike(results, row),
+            "other",
+            DIGITS,
+            percent=True,
+            signed=bool(row.detail["signed"]),
+            main=False,
+            drawn=False,
+        )
+        for row in results.unedited(ROW, split)
+    ]
+
+
+def sections(results: Results) -> list[Section]:
+    """The figures of every edit, what edits changed, and what was read."""
+    rows = results.unedited(ROW)
+    if not rows:
+        return []
+    tables = [_figures(results, rows)]
+    tables += [table for table in [_changes(results, rows)] if table.rows]
+    tables += [table for table in [_sources(results)] if table.rows]
+    return [Section("benchmarks", "Benchmarks", tuple(tables))]
+
+
+def _figures(results: Results, rows: Sequence[Row]) -> Table:
+    lines: list[tuple[Cell, ...]] = []
+    for row in rows:
+        cells = []
+        for edit in results.compared:
+            changed = is_changed(results.under(row, edit, CHANGE))
+            cells.append(_number(results.under(row, edit), starred=changed))
+        lines.append((_title(results, row), _about(row), str(row.detail["title"]), *cells))
+    columns = ("benchmark", "about", "figure", *map(results.label, results.compared))
+    note = (
+        "Fair is 50 % of a share of stereotypes preferred and 0 of a difference; of other figures "
+        "more is better."
+    )
+    if not results.is_unedited:
+        note += (
+            f" * is where an edit changed it (P ≤ {SIGNIFICANT}, Holm over all figures; before "
+            "and after are drawn alike)."
+        )
+    return Table("benchmarks", "Benchmarks", columns, tuple(lines), note, grouped=True, brief=True)
+
+
+def _changes(results: Results, rows: Sequence[Row]) -> Table:
+    lines: list[tuple[Cell, ...]] = []
+    for edit in results.compared:
+        for row in rows:
+            after, changed = results.under(row, edit), results.under(row, edit, CHANGE)
+            if changed is None:
+                continue
+            p, holm = (
+                Number(changed.detail.get(key), digits=DIGITS, bounded=True)
+                for key in ("p", "p_adjusted")
+            )
+            smallest = Number(changed.detail["smallest"], digits=DIGITS, percent=True)
+            change = _number(changed, signed=True)
+            name = f"{_title(results, row)} {_figure(row)}"
+            own = (_number(row), _number(after), change, p, holm, smallest)
+            lines.append((results.label(edit), name, *own))
+    columns = (
+        *("edit", "figure", "before", "after", "change"),
+        *("P", "P (Holm)", "smallest change that is found"),
+    )
+    note = (
+        "Clusters are drawn, the same before and after. P (Holm) is over all figures of an edit; "
+        "the last column is the change that such data find four times out of five, 2.8 standard "
+        "errors."
+    )
+    title = "What edits change of benchmarks"
+    return Table("benchmark_changes", title, columns, tuple(lines), note, grouped=True)
+
+
+def _sources(results: Results) -> Table:
+    lines: list[tuple[Cell, ...]] = []
+    for row in results.unedited(SOURCE):
+        detail = row.detail
+        count, every = int(row.value or 0), detail["all_items"]
+        items = f"{count}" if count == every else f"{count} of {every}"
+        clusters = {r.detail["clusters"] for r in results.unedited(ROW) if _of(r) == _of(row)}
+        few, many = min(clusters, default=0), max(clusters, default=0)
+        drawn = (
+            f"{few} to {many} {detail['clusters']}" if few < many else f"{few} {detail['clusters']}"
+        )
+        scored = f"{detail['asks']}; {_first(row)}"
+        cited = f"{detail['citation']} {detail['url']}"
+        lines.append(
+            (detail["title"], items, drawn, scored, detail["flaws"], detail["licence"], cited)
+        )
+    columns = ("benchmark", "items", "drawn", "scored", "known flaws", "licence", "cite")
+    return Table("benchmark_sources", "What was read", columns, tuple(lines))
+
+
+def sentences(results: Results) -> list[str]:
+    """Which figures of the model as it came are not fair, and what each edit changed."""
+    rows = results.unedited(ROW)
+    if not rows:
+        return []
+    said = [_as_it_came(results, rows)]
+    for edit in results.shown:
+        pairs = [(row, results.under(row, edit.id, CHANGE)) for row in rows]
+        tested = [(row, c) for row, c in pairs if c is not None and "p_adjusted" in c.detail]
+        if tested:
+            said.append(_changed_by(results, edit.id, edit.called, tested))
+    return [sentence for sentence in said if sentence]
+
+
+def is_changed(changed: Row | None) -> bool:
+    """Whether a row `benchmark_change` shows a change that chance does not explain."""
+    return changed is not None and changed.detail.get("p_adjusted", 1.0) <= SIGNIFICANT
+
+
+def is_unfair(row: Row) -> bool:
+    """Whether the interval of a figure that has a fair value leaves it out."""
+    fair = row.detail["fair"]
+    if fair is None or row.lo is None or row.hi is None:
+        return False
+    return not row.lo <= fair <= row.hi
+
+
+def is_fairer(before: Row, after: Row) -> bool:
+    """Whether a figure came nearer to its fair value, or, where it has none, is higher."""
+    old, new, fair = before.value or 0.0, after.value or 0.0, before.detail["fair"]
+    return new > old if fair is None else abs(new - fair) < abs(old - fair)
+
+
+def _as_it_came(results: Results, rows: Sequence[Row]) -> str:
+    known = [row for row in rows if row.detail["fair"] is not None and row.lo is not None]
+    unfair = [row for row in known if is_unfair(row)]
+    model = "The model as it came" if results.is_unedited else "Without an edit the model"
+    if not known:
+        return ""
+    if not unfair:
+        return (
+            f"On benchmarks {model[0].lower()}{model[1:]} is not told apart from a fair one: every "
+            f"interval of {len(known)} figures holds the fair value."
+        )
+    named = [f"{_title(results, row)} {_figure(row)} {_sized(row)}" for row in unfair]
+    return (
+        f"{model} is not fair by the intervals of {len(unfair)} of {len(known)} figures of "
+        f"benchmarks: {_most(named)}."
+    )
+
+
+def _changed_by(results: Results, edit: str, called: str, tested: Sequence[tuple[Row, Row]]) -> str:
+    better: list[str] = []
+    worse: list[str] = []
+    for row, changed in tested:
+        after = results.under(row, edit)
+        if after is not None and is_changed(changed):
+            own = f"{_title(results, row)} {_figure(row)} {_from_to(row, after, changed)}"
+            (better if is_fairer(row, after) else worse).append(own)
+    parts = [f"made better {_most(better)}"] if better else []
+    parts += [f"made worse {_most(worse)}"] if worse else []
+    if parts:
+        return f"On benchmarks {called} {' and '.join(parts)} (Holm over {len(tested)} figures)."
+    sizes = [c.detail["smallest"] for _, c in tested if c.detail["smallest"] is not None]
+    found = [Number(size, digits=DIGITS, percent=True).text for size in (min(sizes), max(sizes))]
+    return (
+        f"On benchmarks {called} is not shown to change any of {len(tested)} figures (Holm); a "
+        f"change is found four times out of five where it is {found[0]} to {found[1]} or more, "
+        "by figure."
+    )
+
+
+def _most(named: Sequence[str]) -> str:
+    """The first of them, and how many more.
+
+    >>> _most(["a", "b", "c", "d", "e", "f"])
+    'a, b, c, d, and 2 more'
+    """
+    more = len(named) - MOST
+    return ", ".join(named[:MOST]) + (f", and {more} more" if more > 0 else "")
+
+
+def _of(row: Row) -> str:
+    return str(row.facets["benchmark"])
+
+
+def _title(results: Results, row: Row) -> str:
+    """The benchmark's own name."""
+    sources = {_of(source): str(source.detail["title"]) for source in results.unedited(SOURCE)}
+    return sources.get(_of(row), _of(row))
+
+
+def _about(row: Row) -> str:
+    parts = [row.facets.get("part", ""), row.facets["bias_type"]]
+    return ", ".join(str(part).replace("_", " ") for part in parts if part)
+
+
+def _figure(row: Row) -> str:
+    return f"{row.detail['title']} ({_about(row)})"
+
+
+def _first(source: Row) -> str:
+    """Whether the first token of a text alone is scored."""
+    return (
+        "texts begin with a beginning-of-text token"
+        if source.detail["first_token"]
+        else "the first token of a text alone is not scored, as no token stands before it"
+    )
+
+
+def _number(row: Row | None, *, starred: bool = False, signed: bool = False) -> Number:
+    signed = signed or bool(row and row.detail["signed"])
+    return Number.of(row, DIGITS, percent=True, starred=starred, signed=signed)
+
+
+def _sized(row: Row) -> str:
+    number = _number(row)
+    return f"{number.text} [{number.interval}]"
+
+
+def _from_to(before: Row, after: Row, changed: Row) -> str:
+    return (
+        f"{_number(before).text} → {_number(after).text} [{_number(changed, signed=True).interval}]"
+    )

