@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,14 @@ import pytest
 from countergen_edit.cli import main as door
 from countergen_edit.cli.saving import SAVING, save_settings
 from countergen_edit.errors import UserError
+
+
+@pytest.fixture(autouse=True)
+def _interrupted() -> Iterator[None]:
+    """A shell has what it runs in the background ignore interrupts, which is inherited."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize(("what", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
