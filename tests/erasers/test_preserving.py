@@ -7,7 +7,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -216,9 +216,13 @@ def test_a_price_on_what_is_kept_is_what_a_convex_solver_makes_of_it(strength: f
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.1, 1.0]))
+@example(1587, 0.0)  # comes within 0.005 rad
 def test_the_higher_the_price_the_less_of_what_is_kept_changes(seed: int, shrinkage: float) -> None:
     X, z, contexts = in_contexts(n_names=10, d=12, seed=seed)
     keep = kept_ids(contexts)
+    exact = PreservingEraser(shrinkage=shrinkage, min_angle=0.0)
+    # What conflicts is refused, as a draw in some thousands does.
+    assume(exact.fit(X, z, contexts=contexts, keep=keep).angle_ >= PreservingEraser().min_angle)
     found = read_contexts(read_rows(None, X, z), contexts, keep)
     changed, moved, maps = [], [], []
     for strength in (0.0, 0.1, 1.0, 10.0, 1e3, 1e10, None):
