@@ -30,14 +30,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64
-from scipy.special import ndtri, stdtr, stdtrit
+from scipy.special import ndtri, stdtrit
 from scipy.stats import binomtest
 from statsmodels.stats.proportion import proportion_confint
 
 from countergen_edit.metrics.statistics import LEVEL, Estimate, estimate, resample, weighted_mean
 
-DETECTABLE = 2.8
-"""Standard errors by which a difference is found in four of five repetitions, two-sided at 5 %."""
 TAIL = 1 - (1 - LEVEL) / 2
 ROUNDING = 1e-12
 """A spread of no more than this share of the scores is one of their last digits."""
@@ -98,8 +96,7 @@ class Change:
     @property
     def smallest(self) -> float | None:
         """The smallest difference that would be found; None where that is not known."""
-        error = self.difference.standard_error
-        return DETECTABLE * error if math.isfinite(error) and error > 0 else None
+        return self.difference.smallest or None  # an error of 0 tells of no spread
 
 
 def scores_of(items: Iterable[Item]) -> dict[tuple[str, str], Scores]:
@@ -176,8 +173,8 @@ def _paired_t(d: Float64[np.ndarray, " item"], size: float) -> Found:
     if not error > ROUNDING * size:  # of one item, or of items that differ by the same
         return Estimate(centre, math.nan, math.nan, math.nan), None, PAIRED_T
     reach = float(stdtrit(n - 1, TAIL)) * error
-    p = 2 * float(stdtr(n - 1, -abs(centre) / error))
-    return Estimate(centre, centre - reach, centre + reach, error), p, PAIRED_T
+    found = Estimate(centre, centre - reach, centre + reach, error)
+    return found, found.p_of_none(n), PAIRED_T
 
 
 def _mcnemar(first: Float64[np.ndarray, " item"], second: Float64[np.ndarray, " item"]) -> Found:
@@ -203,8 +200,7 @@ def _clustered(
     found = estimate(weighted_mean(values, codes, weights), weights, within=within)
     if not found.standard_error > ROUNDING * size:
         return Estimate(found.value, math.nan, math.nan, math.nan), None, CLUSTERS
-    p = 2 * float(stdtr(len(names) - 1, -abs(found.value) / found.standard_error))
-    return found, p, CLUSTERS
+    return found, found.p_of_none(len(names)), CLUSTERS
 
 
 def _is_binary(values: Float64[np.ndarray, " item"]) -> bool:

@@ -23,12 +23,12 @@ from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.benchmarks.base import BENCHMARKS
-from countergen_edit.metrics.benchmarks.figures import POWERED, change, measured
+from countergen_edit.metrics.benchmarks.figures import change, measured
 from countergen_edit.metrics.benchmarks.items import Item, limited
 from countergen_edit.metrics.benchmarks.metric import Benchmarks
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import adjusted
+from countergen_edit.metrics.statistics import DETECTABLE, adjusted
 from countergen_edit.models import LanguageModel, load
 from tests.made_benchmarks import MEN_S, WOMEN, WOMEN_S, make_benchmarks, settings, winogender
 from tests.tiny_models import tiny_model_dir
@@ -361,7 +361,7 @@ def test_p_of_no_change_is_rarely_small_and_the_smallest_change_is_found_4_times
     clusters = np.repeat(np.arange(20), 12)
     found: dict[float, list[bool]] = {0.0: [], 1.0: []}
     covered = []
-    typical = np.median([_study(rng, clusters, 0.0).smallest for _ in range(50)])
+    typical = np.median([_study(rng, clusters, 0.0).estimate.smallest for _ in range(50)])
     for share in found:
         for _ in range(1000):
             own = _study(rng, clusters, share * typical)
@@ -392,7 +392,7 @@ def test_clusters_that_all_change_alike_have_the_p_of_so_many_signs() -> None:
     )
     assert alone.p is None
     assert np.isnan(alone.estimate.lo)
-    assert alone.smallest is None
+    assert alone.estimate.smallest is None
 
 
 def test_the_smallest_change_is_so_many_standard_errors() -> None:
@@ -400,7 +400,7 @@ def test_the_smallest_change_is_so_many_standard_errors() -> None:
     clusters = np.repeat(np.arange(10), 5)
     one, two = (counted("crows_pairs", (rng.random(50) < 0.5) * 1.0, clusters) for _ in range(2))
     own = change(one, two)
-    assert own.smallest == POWERED * own.estimate.standard_error
+    assert own.estimate.smallest == DETECTABLE * own.estimate.standard_error
 
 
 # --- what is measured ----------------------------------------------------------------------

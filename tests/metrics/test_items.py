@@ -14,7 +14,6 @@ from scipy.stats import contingency, ttest_rel
 
 from countergen_edit.metrics.items import (
     CLUSTERS,
-    DETECTABLE,
     MCNEMAR,
     PAIRED_T,
     Change,
@@ -24,6 +23,7 @@ from countergen_edit.metrics.items import (
     mean,
     scores_of,
 )
+from countergen_edit.metrics.statistics import DETECTABLE
 
 
 def scores(values: Sequence[float], clusters: Sequence[str] | None = None) -> Scores:

@@ -17,14 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool
-from scipy.special import stdtr
 
 from countergen_edit.metrics.benchmarks.base import ALL, Benchmark, Counts, Drawn, FigureKind
 from countergen_edit.metrics.benchmarks.items import Item
 from countergen_edit.metrics.statistics import Estimate, Weights, estimate, resample
-
-POWERED = 2.8
-"""Standard errors of a difference that is found with 80 % power at 5 %, two-sided."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +56,6 @@ class Change:
     p: float | None
     """Two-sided; None where there are not two clusters, or one of the two is undefined."""
 
-    @property
-    def smallest(self) -> float | None:
-        """A true change of this size would be found four times out of five."""
-        error = self.estimate.standard_error
-        return POWERED * error if math.isfinite(error) else None
-
 
 def change(before: Measured, after: Measured) -> Change:
     """After less before, on the same resamples.
@@ -79,7 +69,7 @@ def change(before: Measured, after: Measured) -> Change:
         return Change(of, None)
     if error == 0:
         return Change(of, 1.0 if of.value == 0 else 2.0 ** (1 - after.clusters))
-    return Change(of, float(2 * stdtr(after.clusters - 1, -abs(of.value) / error)))
+    return Change(of, of.p_of_none(after.clusters))
 
 
 def measured(

@@ -162,7 +162,7 @@ class Benchmarks(Metric):
         corrected = iter(adjusted([own.p for own in changes if own.p is not None]).tolist())
         for (name, one), own in zip(now, changes, strict=True):
             row = _row(CHANGE, name, one, bench.seed, own.estimate)
-            row.detail["smallest"] = own.smallest
+            row.detail["smallest"] = own.estimate.smallest
             row.detail.update({} if own.p is None else {"p": own.p, "p_adjusted": next(corrected)})
             rows.append(row)
         return rows
