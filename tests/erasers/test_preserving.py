@@ -7,7 +7,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -221,8 +221,10 @@ def test_the_higher_the_price_the_less_of_what_is_kept_changes(seed: int, shrink
     X, z, contexts = in_contexts(n_names=10, d=12, seed=seed)
     keep = kept_ids(contexts)
     exact = PreservingEraser(shrinkage=shrinkage, min_angle=0.0)
-    # What conflicts is refused, as a draw in some thousands does.
-    assume(exact.fit(X, z, contexts=contexts, keep=keep).angle_ >= PreservingEraser().min_angle)
+    if exact.fit(X, z, contexts=contexts, keep=keep).angle_ < PreservingEraser().min_angle:
+        with pytest.raises(UserError, match="comes within"):  # a draw in some thousands
+            PreservingEraser(shrinkage=shrinkage).fit(X, z, contexts=contexts, keep=keep)
+        return
     found = read_contexts(read_rows(None, X, z), contexts, keep)
     changed, moved, maps = [], [], []
     for strength in (0.0, 0.1, 1.0, 10.0, 1e3, 1e10, None):
@@ -238,7 +240,7 @@ def test_the_higher_the_price_the_less_of_what_is_kept_changes(seed: int, shrink
     assert (np.diff(changed) <= 1e-9 * changed[0]).all()
     assert (np.diff(moved) >= -1e-9 * moved[-1]).all()
     assert changed[0] > 1e9 * abs(changed[-1])
-    np.testing.assert_allclose(maps[-2], maps[-1], atol=1e-5)
+    np.testing.assert_allclose(maps[-2], maps[-1], atol=1e-5 * max(1, abs(maps[-1]).max()))
 
 
 def test_where_demands_conflict_a_price_resolves_them() -> None:
