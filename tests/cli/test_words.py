@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_dir
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
@@ -21,12 +20,13 @@ def composed(command: str, *words: str) -> Any:
     return OmegaConf.to_container(config, resolve=True)
 
 
-@given(st.text(st.characters(exclude_categories=("C",)), min_size=1))
-def test_a_prompt_is_taken_literally(text: str) -> None:
-    prompt = f"Jane {text}"  # a word that sets something is a setting, whatever it says
-    [override] = OverridesParser.create().parse_overrides(overrides_of("cid", [prompt, "John"]))
-    config = OmegaConf.create({override.get_key_element(): override.value()})
-    assert OmegaConf.to_container(config, resolve=True) == {"prompts": [prompt, "John"]}
+@pytest.mark.slow
+@settings(max_examples=20)
+@given(st.lists(st.text(st.characters(exclude_categories=("C",)), min_size=1), min_size=6))
+def test_prompts_are_taken_literally(texts: list[str]) -> None:
+    """Many at a time, as composing takes its time."""
+    prompts = [f"Jane {text}" for text in texts]  # a word that sets something is a setting
+    assert composed("cid", *prompts)["prompts"] == prompts
 
 
 def test_prompts_that_look_like_settings_are_composed_as_they_stand() -> None:
