@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit.errors import unknown
-from countergen_edit.reading import yaml_mapping
+from countergen_edit.reading import shipped_yaml, yaml_mapping
 
 PROMPT_FILES = (".jsonl", ".csv")
 CONFIG_FILES = (".yaml", ".yml")
@@ -33,7 +33,8 @@ def read_config(group: str, name: str) -> dict[str, Any]:
     paths = {path.stem: path for path in sorted((conf_dir() / group).glob("*.yaml"))}
     if name not in paths:
         raise unknown(group, name, paths)
-    return yaml_mapping(paths[name])
+    content: dict[str, Any] = shipped_yaml(paths[name])
+    return content
 
 
 def config_of(group: str, value: object) -> dict[str, Any]:

@@ -42,6 +42,8 @@ COMMANDS = {
 HELP = ("-h", "--help")
 FULL_ERROR = "HYDRA_FULL_ERROR"
 MULTIRUN = ("--multirun", "-m")
+OF_HYDRA = re.compile(r"-|[+~]{0,2}hydra[./=@]")
+"""What begins a flag, or a setting of Hydra's own."""
 NO_PLUGIN = re.compile(r"Could not find 'hydra/\w+/((joblib|submitit|ray|optuna)\w*)'")
 UNKNOWN_CHOICE = re.compile(r"(?:In '\w+': )?Could not (?:find|load) '([\w/]+)/([^/']+)'")
 UNKNOWN_KEY = re.compile(r"(?:Could not override|Key) '([^']+)'")
@@ -127,42 +129,63 @@ def run(command: str, words: Sequence[str]) -> None:
     if models := several.models_of(command, words):
         run_several(command, words, models)
         return
-    import hydra
-
     overrides = overrides_of(command, words)
     # Hydra's parser takes settings on one side of a flag only.
     overrides.sort(key=lambda word: word not in MULTIRUN)
-    check_composes(command, overrides)
-    own_process = os.getpid()
+    composed = check_composes(command, overrides)
+    before = sys.argv
+    sys.argv = [f"countergen-edit {command}", *words]  # as they were given, for manifests
+    try:
+        if any(map(OF_HYDRA.match, overrides)):
+            run_in_hydra(command, overrides)
+        else:
+            [config] = composed
+            run_job(command, config)
+    finally:
+        sys.argv = before
+
+
+def run_job(command: str, config: dict[str, Any]) -> Any:
+    """Do what a command does with settings that compose.
+
+    Raises:
+        UserError: the job found a mistake in them.
+    """
+    if sys.stderr.isatty() and (first := opening(command, config)):
+        print(first, file=sys.stderr, flush=True)
+    job: Callable[[Mapping[str, Any]], Any] = import_module(f"countergen_edit.cli.{command}").run
+    with following(config):
+        return job(config)
+
+
+def run_in_hydra(command: str, overrides: Sequence[str]) -> None:
+    """Run a command as a Hydra application: several jobs, launchers, what Hydra prints itself.
+
+    Raises:
+        SystemExit: a job of this process found a mistake, and said so.
+    """
+    import hydra
+
+    own_process, words = os.getpid(), sys.argv
 
     def task(config: Any) -> Any:
         from omegaconf import OmegaConf
 
-        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-        if sys.stderr.isatty() and (first := opening(command, plain)):  # type: ignore[arg-type]
-            print(first, file=sys.stderr, flush=True)
-        job: Callable[[Mapping[str, Any]], Any] = import_module(
-            f"countergen_edit.cli.{command}"
-        ).run
-        sys.argv = [f"countergen-edit {command}", *words]  # as they were given, for manifests
+        plain: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+        sys.argv = words
         try:
             # Again: of the jobs of --multirun only some were composed before.
-            require_settings(plain, own_settings(command))  # type: ignore[arg-type]
-            with following(plain):  # type: ignore[arg-type]
-                return job(plain)  # type: ignore[arg-type]
+            require_settings(plain, own_settings(command))
+            return run_job(command, plain)
         except UserError as error:
             if os.getpid() != own_process:
                 raise  # of a launcher's worker, which hands it to the process that waits
             # Hydra would print its own trace; leaving through SystemExit keeps the one line.
             raise SystemExit(report(error)) from error
 
-    before = sys.argv
     sys.argv = [f"countergen-edit {command}", *overrides]
-    try:
-        with errors_as_raised():
-            hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)(task)()
-    finally:
-        sys.argv = before
+    with errors_as_raised():
+        hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)(task)()
 
 
 @contextmanager
@@ -185,17 +208,11 @@ def run_several(command: str, words: Sequence[str], models: Sequence[str]) -> No
     Raises:
         UserError: the settings do not compose, or a job found a mistake in them.
     """
-    from hydra import compose, initialize_config_dir
-    from omegaconf import OmegaConf
-
     configs: dict[str, dict[str, Any]] = {}
     for model in models:
-        overrides = overrides_of(command, several.words_for(words, model))
-        check_composes(command, overrides)
-        with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-            config = compose(command, overrides)
-        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-        configs[model] = plain  # type: ignore[assignment]
+        [configs[model]] = check_composes(
+            command, overrides_of(command, several.words_for(words, model))
+        )
     before = sys.argv
     sys.argv = [f"countergen-edit {command}", *words]  # as they were given, for manifests
     try:
@@ -225,8 +242,12 @@ def following(*configs: dict[str, Any]) -> AbstractContextManager[None]:
     return tracked(chosen)
 
 
-def check_composes(command: str, overrides: Sequence[str]) -> None:
-    """Compose the settings once before Hydra does, to turn its traces into one line.
+def check_composes(command: str, overrides: Sequence[str]) -> list[dict[str, Any]]:
+    """Compose the settings, of several jobs before Hydra does, to turn its traces into one line.
+
+    Returns:
+        The settings of the command; of jobs of --multirun enough to have met every choice of a
+        group, and none where Hydra is asked for something else.
 
     Raises:
         UserError: a key or a choice does not exist, or a value is not written as Hydra reads it.
@@ -236,7 +257,7 @@ def check_composes(command: str, overrides: Sequence[str]) -> None:
     if not set(flags) <= set(MULTIRUN):
         if set(flags) & set(MULTIRUN):
             raise UserError(f"{' and '.join(flags)} do not go together: leave one out")
-        return  # --cfg and the like: Hydra's own parser decides
+        return []  # --cfg and the like: Hydra's own parser decides
     _require_choices(command, overrides[len(flags) :])
     from hydra import compose, initialize_config_dir
     from hydra.errors import HydraException
@@ -247,6 +268,7 @@ def check_composes(command: str, overrides: Sequence[str]) -> None:
 
     known = {choice.group for choice in choices_of(command)}
     known |= {setting.key.partition(".")[0] for setting in settings_of(command)}
+    composed: list[dict[str, Any]] = []
     try:
         with initialize_config_dir(str(conf_dir()), version_base="1.3"):
             for job in jobs_of(overrides[len(flags) :]) if flags else [overrides]:
@@ -257,8 +279,10 @@ def check_composes(command: str, overrides: Sequence[str]) -> None:
                 plain: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
                 require_settings(plain, own_settings(command))
                 require_at_hand(plain)
+                composed.append(plain)
     except (HydraException, OmegaConfBaseException) as error:
         raise _in_one_line(command, error) from error
+    return composed
 
 
 def _require_flags(flags: Sequence[str]) -> None:

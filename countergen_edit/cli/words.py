@@ -11,10 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import yaml
-
 from countergen_edit.conf_path import CONFIG_FILES, PROMPT_FILES, conf_dir
 from countergen_edit.errors import UserError
+from countergen_edit.reading import shipped_yaml
 
 POSITIONAL = {
     "cid": "prompts[]",
@@ -143,8 +142,7 @@ def _several(command: str, group: str, value: str) -> list[str]:
             raise UserError(
                 f"eraser={NONE} stands alone, not beside {others}: write one or the other"
             )
-    text = (conf_dir() / f"{command}.yaml").read_text("utf-8")
-    defaults = yaml.safe_load(text).get(group) or {}
+    defaults = shipped_yaml(conf_dir() / f"{command}.yaml").get(group) or {}
     dropped = [f"~{group}.{name}" for name in defaults if name not in ours]
     if not own and not dropped:
         return [f"{group}={value}"]

@@ -13,14 +13,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.forms import NoFormsError, differs
 from countergen_edit.data.neutral import TextsBySplit, parted
 from countergen_edit.data.sources.base import Request
 from countergen_edit.data.templates import Template, expand, slot_names
 from countergen_edit.errors import unknown
+from countergen_edit.reading import shipped_yaml
 
 _HERE = Path(__file__).parent
 
@@ -99,5 +98,5 @@ def facts(request: Request) -> CounterfactualSet:
 @cache
 def _read(name: str) -> dict[str, Any]:
     """One of our files: split → form → wordings, or axis → wordings with their outputs."""
-    content: dict[str, Any] = yaml.safe_load((_HERE / f"{name}.yaml").read_text("utf-8"))
+    content: dict[str, Any] = shipped_yaml(_HERE / f"{name}.yaml")
     return content

@@ -10,13 +10,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.forms import NoFormsError, differs
 from countergen_edit.data.sources.base import Request, as_texts
 from countergen_edit.data.templates import Template, expand, slot_names
 from countergen_edit.errors import unknown
+from countergen_edit.reading import shipped_yaml
 
 _FILE = Path(__file__).parent / "people.yaml"
 
@@ -63,5 +62,5 @@ def people(request: Request, *, family: str | list[str]) -> CounterfactualSet:
 @cache
 def _content() -> dict[str, Any]:
     """Outputs by kind, and family → split → kind → wordings."""
-    content: dict[str, Any] = yaml.safe_load(_FILE.read_text("utf-8"))
+    content: dict[str, Any] = shipped_yaml(_FILE)
     return content
