@@ -43,6 +43,8 @@ SERVED = ("http://", "https://")
 """How the address of a server begins that runs a model."""
 TEXTS = ("prompts", "templates", "runs", "raters")
 """Settings that hold several such."""
+OPEN = ("beside.asking.requests", "metric.benchmarks.limit")
+"""Settings whose keys are the user's: what is given stands instead of ours, not among them."""
 NONE = "none"
 """The choice of no eraser."""
 SETS_SOMETHING = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|[~-]")
@@ -88,6 +90,8 @@ def as_overrides(command: str, word: str) -> list[str]:
     ['axis=[]', '+axis.cross=[gender,nationality]']
     >>> as_overrides("cid", "lambda=0,10,50")
     ['lambda=[0,10,50]']
+    >>> as_overrides("audit", "metric.benchmarks.limit={winobias: 400}")
+    ['~metric.benchmarks.limit', '+metric.benchmarks.limit={winobias: 400}']
     >>> as_overrides("audit", "experiment=fairpair_table3")
     ['experiment=audit/fairpair_table3']
     """
@@ -111,6 +115,8 @@ def as_overrides(command: str, word: str) -> list[str]:
         return [f"experiment={command}/{value}"]
     if key in SEVERAL:
         return _several(command, key, value)
+    if key in OPEN and value.startswith("{"):
+        return [f"~{key}", f"+{key}={value}"]
     if key in TEXTS:
         return [f"{key}={_without_interpolation(value)}"]
     if key in (*PATHS, *MODEL_NAMES, "texts.neutral") and value != "null" and value[0] not in "'\"":

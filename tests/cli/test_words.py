@@ -96,3 +96,15 @@ def test_what_an_installed_package_enters_is_chosen_by_name(
         "shrinking": {"kind": "shrinking"},
         "leace": {},
     }
+
+
+def test_a_mapping_of_ones_own_stands_instead_of_ours() -> None:
+    words = (
+        "beside=asking",
+        "beside.asking.requests={mine: 'Be fair to {a} and {b}.'}",
+        "metric=benchmarks",
+        "metric.benchmarks.limit={winobias: 400}",
+    )
+    config = composed("audit", *words)
+    assert config["beside"]["asking"]["requests"] == {"mine": "Be fair to {a} and {b}."}
+    assert config["metric"]["benchmarks"]["limit"] == {"winobias": 400}
