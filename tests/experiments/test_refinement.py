@@ -194,7 +194,7 @@ def test_what_leace_costs_on_the_testbed_is_given_back() -> None:
     model = load_testbed()
     families = [{"source": "testbed", "family": f} for f in ("occupations", "hobbies")]
     data = {"fit": families, "validation": families, "test": families}
-    names = {"fit": 20, "few": 10, "agreement": 4, "validation": 8, "test": 12}
+    names = {"fit": 20, "few": 10, "agreement": 4, "validation": 4, "test": 8}
     planted = Task.from_config("gender", data, texts="testbed", names=names)
     rows = capture_sites(
         model,
@@ -207,7 +207,7 @@ def test_what_leace_costs_on_the_testbed_is_given_back() -> None:
     )["resid_post"]
     objective = ModelObjective(resuming(model, [4]), planted, "resid_post", 4, None)
     rows = replace(rows, objective=lambda layer: objective)
-    refined = rows.fit(make_eraser("refined", start="leace", steps=150, learning_rate=5e-3), 4)
+    refined = rows.fit(make_eraser("refined", start="leace", steps=100, learning_rate=5e-3), 4)
 
     def figures(erasure: AffineErasure | None) -> tuple[float, float]:
         edit = Edit(()) if erasure is None else Edit((Placement("resid_post", 4, erasure),))
