@@ -104,15 +104,7 @@ def points(
     candidates = []
     for edit, of_edit in by_edit.items():
         removed = next((r for r in of_edit if r.metric == "bias_removed"), None)
-        harms, least = {}, {}
-        for cost in costs:
-            was, now = before[cost.name], cost.counted(of_edit)
-            if was is None or now is None or (harm := cost.harm(was, now)) is None:
-                continue
-            harms[cost.name] = harm
-            end = now.lo if cost.worse == "higher" else now.hi
-            if end is not None and (at_best := cost.harm(was, replace(now, value=end))):
-                least[cost.name] = at_best
+        harms, least = worse_by(costs, by_edit.get(UNEDITED, []), of_edit)
         needed = {name for name, row in before.items() if row is not None}
         if removed is not None and removed.value is not None and needed <= harms.keys():
             shown = (removed.value if removed.lo is None else removed.lo) > 0
@@ -120,6 +112,28 @@ def points(
             draws = tuple(removed.detail.get(DRAWS, ()))
             candidates.append(Point(edit, removed.value, harms, least, shown, draws))
     return candidates
+
+
+def worse_by(
+    costs: Sequence[Cost], before: Sequence[Row], after: Sequence[Row]
+) -> tuple[dict[str, Harm], dict[str, Harm]]:
+    """What an edit costs, and what it costs at the better ends of the intervals.
+
+    Args:
+        costs: the metrics with budgets.
+        before: rows of the model as it came, of one split.
+        after: rows under the edit, of the same split.
+    """
+    harms, at_best = dict[str, Harm](), dict[str, Harm]()
+    for cost in costs:
+        was, now = cost.counted(before), cost.counted(after)
+        if was is None or now is None or (harm := cost.harm(was, now)) is None:
+            continue
+        harms[cost.name] = harm
+        end = now.lo if cost.worse == "higher" else now.hi
+        if end is not None and (best := cost.harm(was, replace(now, value=end))):
+            at_best[cost.name] = best
+    return harms, at_best
 
 
 def is_told_apart(rows: Sequence[Row]) -> bool:

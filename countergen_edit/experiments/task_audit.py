@@ -15,6 +15,7 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.experiments.cells import Cell
 from countergen_edit.experiments.choice import Point, choose, points
 from countergen_edit.experiments.forecast import announcement, try_pace
+from countergen_edit.experiments.judging import JUDGEMENT, judgements
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.screening import Screening
 from countergen_edit.experiments.study import Study
@@ -107,6 +108,8 @@ class TaskAudit:
             count = sum(len(group) + (len(group) > 1) for group in groups)
             for group in groups:
                 self._beside(run, group, (1 / count) * size)
+        judged = [*edits, *map(study.control, edits)]
+        run(self.unit(JUDGEMENT), JUDGEMENT, partial(judgements, study, judged))
         return edits
 
     def test(

@@ -19,6 +19,7 @@ from countergen_edit.erasers import BaseEraser
 from countergen_edit.errors import NotWrittenError
 from countergen_edit.experiments.cells import Cell
 from countergen_edit.experiments.choice import Point, choose, front, is_told_apart, ordered, points
+from countergen_edit.experiments.judging import JUDGEMENT, judgements
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.screening import Screening
 from countergen_edit.experiments.search_work import CANDIDATES, SearchWork
@@ -200,6 +201,8 @@ class TaskSearch:
         if self.plan.tested == "every" or best.is_worthwhile:
             chosen = self.study.joined(self.study.together(self._of_edit[best.edit]))
             run(self.unit("chosen"), "chosen edit", partial(self.chosen, chosen))
+            tested = [chosen, self.study.control(chosen)]
+            run(self.unit(JUDGEMENT), JUDGEMENT, partial(judgements, self.study, tested))
 
     def _step(self, run: Run, best: Point, worthy: Sequence[Point]) -> list[Point]:
         """Measure combinations of the best edit with one more cell."""

@@ -28,6 +28,8 @@ from countergen_edit.models import Asked, LanguageModel
 from countergen_edit.registry import Registry
 
 Kind = Literal["bias", "cost", "other"]
+Change = Literal["removed", "partly", "unchanged", "added"]
+"""What an edit is shown to have done to a bias."""
 MeasuredSplit = Literal["validation", "test"]
 Own = TypeVar("Own", bound="Metric")
 
@@ -175,6 +177,11 @@ class Metric(ABC):
     def sentences(cls, results: Results) -> list[str]:
         """What it found, in words."""
         return []
+
+    @classmethod
+    def changes(cls, results: Results, edit: EditRecord) -> Mapping[str, Change]:
+        """Of a bias: what an edit did to it on each set of test data, by the set's label."""
+        return {}
 
     @classmethod
     def outcome(cls, results: Results, edit: EditRecord) -> str:

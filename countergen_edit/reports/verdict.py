@@ -6,18 +6,23 @@ chosen edit and its control; of a run of several tasks, task by task.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from countergen_edit.edits import EditRecord
+from countergen_edit.experiments.judging import JUDGEMENT, RECOMMENDED
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.results import MOST_EDITS, Results
-from countergen_edit.metrics.rows import UNEDITED
+from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.search import choice
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
+
+
+MOST_SETS = 4
+"""Sets that a sentence lists; the tables have them all."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ def _of_task(run: Run) -> list[str]:
     results = about.results
     biases = [metric for metric in run.metrics if metric.kind == "bias"]
     others = [metric for metric in run.metrics if metric.kind != "bias"]
-    sentences: list[str] = []
+    sentences = advice(results)
     paid: set[str] = set()
     for bias in biases:
         sentences += bias.sentences(results)
@@ -65,6 +70,60 @@ def _of_task(run: Run) -> list[str]:
     for metric in (*biases, *others):
         sentences += metric.caveats(results)
     return sentences
+
+
+def advice(results: Results) -> list[str]:
+    """Which edit to keep, or why none is; nothing where none was judged."""
+    rows = results.of(JUDGEMENT)
+    good = [row for row in rows if row.detail["word"] == RECOMMENDED]
+    named = [row for row in good if row.detail["named"]]
+    rest = [row for row in good if row not in named]
+    bad = "; ".join(
+        f"{_about(results, r)} {r.detail['word']}{_why(r)}" for r in rows if r not in good
+    )
+    if not rows:
+        return []
+    if not good:
+        return [f"No edit is recommended: {bad}."]
+    sentences = [f"Recommended: {_about(results, row)}. {_does(row)}" for row in named]
+    if rest:
+        begin = "Within the budgets too" if named else "Recommended, and none chosen among them"
+        sentences.append(f"{begin}: {', '.join(_about(results, row) for row in rest)}.")
+    return [*sentences, f"Not recommended: {bad}."] if bad else sentences
+
+
+def _about(results: Results, row: Row) -> str:
+    return results.records[row.edit].called if row.edit in results.records else row.edit
+
+
+def _does(row: Row) -> str:
+    """What a recommended edit did on the sets that have a bias, and the worst that it costs."""
+    by_change = {
+        word: [name for name, change in row.detail["sets"].items() if change == word]
+        for word in ("removed", "partly", "unchanged")
+    }
+    said = {"removed": "removed on", "partly": "lowered on", "unchanged": "not shown to change on"}
+    parts = [f"{said[word]} {_few(names)}" for word, names in by_change.items() if names]
+    cost = " Every cost is within its budget." if row.detail["harms"] else " No cost was measured."
+    return f"Bias is {'; '.join(parts)}.{cost}"
+
+
+def _why(row: Row) -> str:
+    """What is wrong with an edit that is not recommended."""
+    detail = row.detail
+    added = [name for name, change in detail["sets"].items() if change == "added"]
+    reasons = [f"adds bias on {_few(added)}"] if added else []
+    reasons += [
+        f"{name} worse by {detail['harms'][name]:.2g}, budget {detail['budgets'][name]:.2g}"
+        + (", which its interval reaches" if name in detail["maybe"] else "")
+        for name in detail["over"]
+    ]
+    return f" ({'; '.join(reasons)})" if reasons else ""
+
+
+def _few(names: Sequence[str]) -> str:
+    more = [f"{len(names) - MOST_SETS} more"] if len(names) > MOST_SETS else []
+    return ", ".join([*names[:MOST_SETS], *more])
 
 
 def costs_of(metrics: Iterable[type[Metric]], results: Results, edit: EditRecord) -> str:

@@ -206,7 +206,8 @@ UNITS = 9
 
 def test_the_plan_has_combinations_to_be_killed_between(path: Path) -> None:
     kinds = [unit.split("/")[1] for unit in units(path)]
-    assert kinds == ["unedited", *["cell"] * 4, *["combined"] * 2, "choice", "chosen"]
+    last = ["choice", "chosen", "judgement"]
+    assert kinds == ["unedited", *["cell"] * 4, *["combined"] * 2, *last]
     assert len(kinds) == UNITS
 
 

@@ -90,6 +90,13 @@ def test_nothing_is_called_removed_that_no_interval_shows(
     assert R.outcome(results, EDIT).startswith(f"{verdict}: ")
 
 
+def test_what_random_directions_take_too_is_no_work_of_the_edit() -> None:
+    removed, chance = {"a": FELL, "b": LOWER}, {"a": LOWER, "b": LOWER}
+    changes = Changes.of(results_of(dict.fromkeys(removed, 0.01), removed, by_control=chance), "e")
+    assert changes.by_set == {"a": "removed", "b": "unchanged"}
+    assert changes.verdict == "Partly removed"
+
+
 def test_a_bias_that_an_edit_brings_about_rose() -> None:
     results = results_of({"a": 0.001, "b": 0.7}, {"a": FELL, "b": ROSE}, {"b": 0.01})
     changes = Changes.of(results, "e")

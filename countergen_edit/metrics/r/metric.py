@@ -6,7 +6,7 @@ texts in the run's store.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ from jaxtyping import Float64
 
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import EditRecord, NamedEdit
-from countergen_edit.metrics.base import Kind, MeasuredSplit, Metric, Quantity, alike
+from countergen_edit.metrics.base import Change, Kind, MeasuredSplit, Metric, Quantity, alike
 from countergen_edit.metrics.bench import Bench, id_of
 from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.panels import set_label
@@ -255,6 +255,11 @@ class R(Metric):
     def sentences(cls, results: Results) -> list[str]:
         """On which sets the model is biased."""
         return sentences.bias(results)
+
+    @classmethod
+    def changes(cls, results: Results, edit: EditRecord) -> Mapping[str, Change]:
+        """What the interval of each set's share that is gone shows."""
+        return sentences.Changes.of(results, edit.id).by_set
 
     @classmethod
     def outcome(cls, results: Results, edit: EditRecord) -> str:

@@ -5,7 +5,8 @@ what the claims rest on. Of more than two groups every pair on a set is a compar
 the largest gap of each set is told. A set or comparison counts as biased where its groups are told
 apart from names of one group (Holm's P over all at most 0.05), or, where it names nobody and cannot
 be tested, at all. Its bias fell or rose where the interval of the share that is gone says so
-and the share is 2 % or more; where there was none to tell apart, it rose where an edit makes it one
+and the share is 2 % or more, and, of a fall, more than random directions at the same places take
+with them; where there was none to tell apart, it rose where an edit makes it one
 that is. Bias is called removed where the interval shows that more than half of it is gone, on every
 biased set.
 """
@@ -16,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from countergen_edit.edits import EditRecord
+from countergen_edit.metrics.base import Change
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.panels import GROUPS, set_label
 from countergen_edit.metrics.results import Results
@@ -56,6 +58,8 @@ class Changes:
     @classmethod
     def of(cls, results: Results, edit: str) -> Changes:
         """The changes of every test set that was measured under an edit."""
+        record = results.records.get(edit)
+        control = None if record is None or record.baseline else results.baseline_of(record)
         fell: list[Row] = []
         rose: list[Row] = []
         unchanged: list[Row] = []
@@ -69,13 +73,23 @@ class Changes:
                 (rose if told_apart(after) else without).append(gone)
             elif abs(gone.value or 0.0) < LEAST or gone.lo is None or gone.hi is None:
                 unchanged.append(gone)
-            elif gone.lo > 0:
+            elif gone.lo > max(0.0, _by_chance(results, before, control)):
                 fell.append(gone)
             elif gone.hi < 0:
                 rose.append(gone)
             else:
                 unchanged.append(gone)
         return cls(tuple(fell), tuple(rose), tuple(unchanged), tuple(without))
+
+    @property
+    def by_set(self) -> dict[str, Change]:
+        """What is shown of each set, or of each pair of groups on it, that has a bias to change."""
+        fell: list[tuple[Row, Change]] = [
+            (row, "removed" if (row.lo or 0.0) >= HALF else "partly") for row in self.fell
+        ]
+        rose: list[tuple[Row, Change]] = [(row, "added") for row in self.rose]
+        rest: list[tuple[Row, Change]] = [(row, "unchanged") for row in self.unchanged]
+        return {_pair_on(row): change for row, change in [*fell, *rose, *rest]}
 
     @property
     def verdict(self) -> str:
@@ -87,6 +101,17 @@ class Changes:
             return "Lowered"
         of_all = len(halved) == len(self.fell) and not (self.rose or self.unchanged)
         return "Removed" if of_all else "Partly removed"
+
+
+def _by_chance(results: Results, before: Row, control: EditRecord | None) -> float:
+    """The share that is gone under random directions."""
+    row = control and results.under(before, control.id, "group_effect_removed")
+    return row.value or 0.0 if row else 0.0
+
+
+def _pair_on(row: Row) -> str:
+    pair = f" ({row.group_a} and {row.group_b})" if GROUPS in row.facets else ""
+    return f"{set_label(row)}{pair}"
 
 
 def bias(results: Results) -> list[str]:

@@ -19,6 +19,7 @@ from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.base import METRICS, Metric, Quantity
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.reports.verdict import advice
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
@@ -254,7 +255,7 @@ def _sentences(run: Run, record: EditRecord) -> list[str]:
     control = run.results.baseline_of(record)
     ids = [UNEDITED, record.id, *([control.id] if control else [])]
     results = run.results.only(edits=ids)
-    sentences: list[str] = []
+    sentences = advice(results)
     for metric in run.metrics:
         if metric.kind == "bias":
             sentences += [*metric.sentences(results), metric.outcome(results, record)]

@@ -1,0 +1,82 @@
+"""Which edit is recommended follows from every set and every cost, and is said with its reasons."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from countergen_edit.edits import EditRecord
+from countergen_edit.edits.record import Place
+from countergen_edit.experiments.choice import WRECK
+from countergen_edit.experiments.judging import HARM, NOTHING, RECOMMENDED, TOO_DEAR, word_for
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.verdict import advice
+
+CHANGES = ("removed", "partly", "unchanged", "added")
+
+
+@given(st.lists(st.sampled_from(CHANGES), min_size=1), st.floats(0, 2 * WRECK))
+def test_an_edit_is_recommended_where_bias_fell_rose_nowhere_and_no_budget_is_broken(
+    changes: list[Any], share: float
+) -> None:
+    word = word_for(changes, share)
+    fell, rose = {"removed", "partly"} & {*changes}, "added" in changes
+    assert (word == RECOMMENDED) == (bool(fell) and not rose and share <= 1)
+    assert (word == HARM) == (rose or share >= WRECK)
+    assert (word == NOTHING) == (not fell and not rose and share <= 1)
+
+
+def judged(edit: str, word: str, **detail: Any) -> Row:
+    harms = {"agreement": 0.004, "kl": 0.01}
+    about = {"sets": {"jobs": "removed", "traits": "partly"}, "harms": harms, "named": False}
+    budgets = {"agreement": 0.01, "kl": 0.05}
+    whole = about | {"budgets": budgets, "over": [], "maybe": [], "word": word} | detail
+    return Row("judgement", 0.4, edit=edit, split="test", detail=whole)
+
+
+def said(*rows: Row) -> list[str]:
+    records = {name: EditRecord(name, name, {}, (Place("resid_post", 3, 1),)) for name in "abc"}
+    return advice(Results(rows, records))
+
+
+def test_the_named_edit_is_told_with_every_set_and_others_with_their_reasons() -> None:
+    sets = {"jobs": "removed", "traits": "partly", "sport": "unchanged"}
+    dear = {"harms": {"agreement": 0.26, "kl": 0.06}, "over": ["agreement", "kl"], "maybe": ["kl"]}
+    assert said(
+        judged("a", TOO_DEAR, **dear),
+        judged("b", RECOMMENDED, sets=sets, named=True),
+        judged("c", HARM, sets={"jobs": "added"}),
+    ) == [
+        "Recommended: b (rank 1). Bias is removed on jobs; lowered on traits; not shown to change "
+        "on sport. Every cost is within its budget.",
+        "Not recommended: a (rank 1) costs too much (agreement worse by 0.26, budget 0.01; kl "
+        "worse by 0.06, budget 0.05, which its interval reaches); c (rank 1) does harm (adds bias "
+        "on jobs).",
+    ]
+
+
+def test_where_none_is_recommended_that_is_what_is_said() -> None:
+    nothing = judged("a", NOTHING, sets={"jobs": "unchanged"})
+    assert said(nothing) == ["No edit is recommended: a (rank 1) shows nothing."]
+    assert said() == []
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_of_several_the_one_that_validation_data_choose_is_named(named: bool) -> None:
+    sentences = said(judged("a", RECOMMENDED, named=named), judged("b", RECOMMENDED))
+    if named:
+        assert sentences[0].startswith("Recommended: a (rank 1). Bias is")
+        assert sentences[1:] == ["Within the budgets too: b (rank 1)."]
+    else:
+        assert sentences == [
+            "Recommended, and none chosen among them: a (rank 1), b (rank 1).",
+        ]
+
+
+def test_what_no_cost_was_measured_of_says_so() -> None:
+    [sentence] = said(judged("a", RECOMMENDED, named=True, harms={}, sets={"jobs": "partly"}))
+    assert sentence == "Recommended: a (rank 1). Bias is lowered on jobs. No cost was measured."
