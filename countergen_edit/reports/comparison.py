@@ -22,6 +22,7 @@ from countergen_edit.reports.compare import (
     run_names,
     side_by_side,
 )
+from countergen_edit.reports.leaderboard import Leaderboard, leaderboards_over
 from countergen_edit.reports.over_runs import by_task, pooled, sections
 from countergen_edit.reports.provenance import title
 from countergen_edit.reports.render.csv import as_csv
@@ -47,6 +48,8 @@ class Comparison:
     """Differences of what other tools measured, item by item; None without two of their logs."""
     every_row: Table
     """All rows of all runs, what is of several together, and the differences."""
+    leaderboards: tuple[Leaderboard, ...] = ()
+    """The tables that papers print, of each task; none where nothing of them was measured."""
     sections: tuple[Section, ...] = ()
     """What a page shows, in order."""
     title: str = ""
@@ -66,11 +69,13 @@ class Comparison:
         """
         from countergen_edit.reports.render.export import export
         from countergen_edit.reports.render.html import REPORT, write_page
+        from countergen_edit.reports.render.leaderboard import write
 
         folder = Path(folder)
         with whole(folder / ROWS) as temporary:
             temporary.write_text(as_csv(self.every_row), "utf-8", errors="replace")
         export(self.sections, folder / TABLES, (), ("csv", "latex"))
+        write(self.leaderboards, folder / TABLES)
         kind = "Comparison of language models"
         about = (f"{len(self.every_row.rows)} result rows, in {ROWS}",)
         return write_page(self.sections, folder / REPORT, title=self.title, kind=kind, about=about)
@@ -107,6 +112,7 @@ def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
         pairs,
         items,
         every_row(runs, names, [*differences, *of_items], together),
+        tuple(leaderboards_over(runs, names)),
         sections(runs, names, overview),
         _title(runs),
     )

@@ -18,13 +18,14 @@ from pathlib import Path
 from countergen_edit.data.benchmarks import Files, sources
 from countergen_edit.edits import NamedEdit
 from countergen_edit.errors import UserError, unknown
-from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
+from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity, Standing
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.benchmarks import show
 from countergen_edit.metrics.benchmarks.base import ALL, BENCHMARKS, Benchmark, Normalise
 from countergen_edit.metrics.benchmarks.figures import Measured, change, measured
 from countergen_edit.metrics.benchmarks.items import Item, limited
 from countergen_edit.metrics.benchmarks.show import CHANGE, ROW, SOURCE
+from countergen_edit.metrics.benchmarks.standings import standings
 from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
@@ -201,6 +202,11 @@ class Benchmarks(Metric):
     def side_by_side(cls, results: Results) -> list[Quantity]:
         """Every figure of every benchmark."""
         return show.quantities(results, "test")
+
+    @classmethod
+    def leaderboard(cls, results: Results) -> list[Standing]:
+        """The figures of every benchmark that papers print."""
+        return standings(results)
 
     @classmethod
     def sections(cls, results: Results) -> list[Section]:

@@ -111,7 +111,7 @@ def _sources(results: Results) -> Table:
         drawn = (
             f"{few} to {many} {detail['clusters']}" if few < many else f"{few} {detail['clusters']}"
         )
-        scored = f"{detail['asks']}; {_first(row)}"
+        scored = f"{detail['asks']}; {first_token(row)}"
         cited = f"{detail['citation']} {detail['url']}"
         lines.append(
             (detail["title"], items, drawn, scored, detail["flaws"], detail["licence"], cited)
@@ -221,7 +221,7 @@ def _figure(row: Row) -> str:
     return f"{row.detail['title']} ({_about(row)})"
 
 
-def _first(source: Row) -> str:
+def first_token(source: Row) -> str:
     """Whether the first token of a text alone is scored."""
     return (
         "texts begin with a beginning-of-text token"
