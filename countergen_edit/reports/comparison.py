@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from countergen_edit.errors import UserError
-from countergen_edit.experiments.compare import paired, paired_items
-from countergen_edit.metrics.blocks import Block, Section, Table
+from countergen_edit.experiments.compare import paired, paired_figures, paired_items, unpaired
+from countergen_edit.metrics.blocks import Block, Section, Table, Words
 from countergen_edit.reports.compare import (
     every_row,
+    figures_table,
     items_table,
     paired_table,
     run_names,
@@ -46,6 +47,8 @@ class Comparison:
     """Differences on the prompts that runs share; None where they share none."""
     items: Table | None
     """Differences of what other tools measured, item by item; None without two of their logs."""
+    figures: Table | None
+    """Differences of figures on the items that runs share; None where they share none."""
     every_row: Table
     """All rows of all runs, what is of several together, and the differences."""
     leaderboards: tuple[Leaderboard, ...] = ()
@@ -101,17 +104,24 @@ def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
     by_name = dict(zip(names, runs, strict=True))
     logs = {name: run.log for name, run in by_name.items() if run.log is not None}
     of_items = paired_items(logs, seed)
+    ours = [(name, run.path) for name, run in by_name.items() if run.log is None]
+    of_figures = paired_figures(ours, seed) if len(ours) > 1 else []
     together = [row for sides in by_task(runs, names).values() for row in pooled(runs, sides)]
     beside = side_by_side(runs, names)
     pairs = paired_table(differences, by_name) if differences else None
     items = items_table(of_items, logs) if of_items else None
     measured = beside if any(run.compared() for run in runs) else None
-    overview: list[Block] = [table for table in (measured, pairs, items) if table is not None]
+    figures = figures_table(of_figures, by_name) if of_figures else None
+    tables = (measured, pairs, figures, items)
+    overview: list[Block] = [table for table in tables if table is not None]
+    if apart := unpaired(ours, [*logs]):
+        overview.append(Words((apart,), brief=True))
     return Comparison(
         beside,
         pairs,
         items,
-        every_row(runs, names, [*differences, *of_items], together),
+        figures,
+        every_row(runs, names, [*differences, *of_figures, *of_items], together),
         tuple(leaderboards_over(runs, names)),
         sections(runs, names, overview),
         _title(runs),

@@ -477,7 +477,8 @@ def test_what_was_scored_is_kept_and_read_again_bit_for_bit(
     metric, edit = bound(made, of=TWO), an_edit()
     first = metric.rows(Bench(model, tmp_path), edit)
     files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.jsonl"))
-    assert files == [f"benchmarks/{e}/{n}.jsonl" for e in ("e", "none") for n in sorted(TWO)]
+    kept = [f"{n}{end}" for n in sorted(TWO) for end in (".counted.jsonl", ".jsonl")]
+    assert files == [f"benchmarks/{e}/{name}" for e in ("e", "none") for name in kept]
     monkeypatch.setattr(Bench, "texts", None)  # nothing is scored any more
     assert metric.rows(Bench(model, tmp_path), edit) == first
 

@@ -33,6 +33,7 @@ FIGURES = {
 
 def source(title: str, name: str, items: int = 60, every: int = 60) -> Row:
     detail = {"title": title, "all_items": every, "clusters": "targets", "first_token": True}
+    detail |= dict.fromkeys(("asks", "flaws", "licence", "citation", "url"), "said")
     facets: dict[str, str | float] = {"benchmark": name}
     return Row("benchmark_source", items, facets=facets, split="test", n=items, detail=detail)
 
@@ -215,7 +216,7 @@ def test_latex_is_one_table_whose_lines_have_as_many_cells_as_columns() -> None:
     plain = re.sub(r"\\[{}]", "", text)
     assert plain.count("{") == plain.count("}")
     assert not {*text} & {c for c in SPECIAL if not c.isascii()}
-    assert "[50.1, 70.1]" not in text  # of one bias type alone
+    assert "[60.0, 80.0]" not in text  # of one bias type alone
     assert "70.1*" in text
 
 
@@ -253,7 +254,7 @@ def test_the_command_writes_both_forms_beside_other_tables(
     assert (folder / "leaderboard.tex").read_text("utf-8") == as_latex(made)
     assert main(["report", str(run), "card=true", "tables=csv", f"folder={tmp_path}/all"]) == 0
     assert (tmp_path / "all" / "leaderboard.md").is_file()
-    assert (tmp_path / "all" / "side_by_side.csv").is_file()
+    assert (tmp_path / "all" / "costs.csv").is_file()
 
 
 def test_nothing_is_written_where_there_is_nothing_to_show(tmp_path: Path) -> None:

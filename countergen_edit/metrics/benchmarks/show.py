@@ -183,13 +183,19 @@ def _changed_by(results: Results, edit: str, called: str, tested: Sequence[tuple
     parts += [f"made worse {_most(worse)}"] if worse else []
     if parts:
         return f"On benchmarks {called} {' and '.join(parts)} (Holm over {len(tested)} figures)."
+    said = f"On benchmarks {called} is not shown to change any of {len(tested)} figures (Holm)"
     sizes = [c.detail["smallest"] for _, c in tested if c.detail["smallest"] is not None]
-    found = [Number(size, digits=DIGITS, percent=True).text for size in (min(sizes), max(sizes))]
+    if not sizes:
+        return f"{said}."
+    least, most = (Number(end, digits=DIGITS, percent=True).text for end in _ends(sizes))
     return (
-        f"On benchmarks {called} is not shown to change any of {len(tested)} figures (Holm); a "
-        f"change is found four times out of five where it is {found[0]} to {found[1]} or more, "
+        f"{said}; a change is found four times out of five where it is {least} to {most} or more, "
         "by figure."
     )
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    return min(values), max(values)
 
 
 def _most(named: Sequence[str]) -> str:
