@@ -32,8 +32,14 @@ FIGURES = {
 
 
 def source(title: str, name: str, items: int = 60, every: int = 60) -> Row:
-    detail = {"title": title, "all_items": every, "clusters": "targets", "first_token": True}
+    detail: dict[str, Any] = {
+        "title": title,
+        "all_items": every,
+        "clusters": "targets",
+        "first_token": True,
+    }
     detail |= dict.fromkeys(("asks", "flaws", "licence", "citation", "url"), "said")
+    detail["figures"] = {"SS": "stereotypes preferred"}
     facets: dict[str, str | float] = {"benchmark": name}
     return Row("benchmark_source", items, facets=facets, split="test", n=items, detail=detail)
 

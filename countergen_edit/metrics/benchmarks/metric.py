@@ -191,6 +191,7 @@ class Benchmarks(Metric):
                 "licence": source.licence,
                 "url": source.url,
                 "asks": benchmark.asks,
+                "figures": {kind.title: kind.says for kind in benchmark.figures},
                 "flaws": benchmark.flaws,
                 "clusters": benchmark.clusters,
                 "normalise": self.normalise or benchmark.normalise,

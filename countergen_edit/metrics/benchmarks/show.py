@@ -73,9 +73,9 @@ def _figures(results: Results, rows: Sequence[Row]) -> Table:
 
 def _changes(results: Results, rows: Sequence[Row]) -> Table:
     lines: list[tuple[Cell, ...]] = []
-    for edit in results.compared:
+    for edit in sorted(results.compared, key=results.is_reference):  # controls last
         for row in rows:
-            after, changed = results.under(row, edit), results.under(row, edit, CHANGE)
+            changed = results.under(row, edit, CHANGE)
             if changed is None:
                 continue
             p, holm = (
@@ -85,16 +85,11 @@ def _changes(results: Results, rows: Sequence[Row]) -> Table:
             smallest = Number(changed.detail["smallest"], digits=DIGITS, percent=True)
             change = _number(changed, signed=True)
             name = f"{_title(results, row)} {_figure(row)}"
-            own = (_number(row), _number(after), change, p, holm, smallest)
-            lines.append((results.label(edit), name, *own))
-    columns = (
-        *("edit", "figure", "before", "after", "change"),
-        *("P", "P (Holm)", "smallest change that is found"),
-    )
+            lines.append((results.label(edit), name, change, p, holm, smallest))
+    columns = ("edit", "figure", "change", "P", "P (Holm)", "detectable")
     note = (
-        "Clusters are drawn, the same before and after. P (Holm) is over all figures of an edit; "
-        "the last column is the change that such data find four times out of five, 2.8 standard "
-        "errors."
+        "After less before, of the same clusters drawn. P (Holm) is over all figures of an edit; a "
+        "change as large as detectable would be found four times in five, 2.8 standard errors."
     )
     title = "What edits change of benchmarks"
     return Table("benchmark_changes", title, columns, tuple(lines), note, grouped=True)
@@ -111,13 +106,19 @@ def _sources(results: Results) -> Table:
         drawn = (
             f"{few} to {many} {detail['clusters']}" if few < many else f"{few} {detail['clusters']}"
         )
-        scored = f"{detail['asks']}; {first_token(row)}"
-        cited = f"{detail['citation']} {detail['url']}"
-        lines.append(
-            (detail["title"], items, drawn, scored, detail["flaws"], detail["licence"], cited)
-        )
-    columns = ("benchmark", "items", "drawn", "scored", "known flaws", "licence", "cite")
-    return Table("benchmark_sources", "What was read", columns, tuple(lines))
+        scored = f"{detail['asks']}; {_first(row)}"
+        told = (f"{title} is {says}" for title, says in detail["figures"].items())
+        facts = {
+            "items": f"{items}; {drawn} are drawn",
+            "scored": scored,
+            "figures": "; ".join(told),
+            "known flaws": detail["flaws"],
+            "licence": detail["licence"],
+            "cite": f"{detail['citation']} {detail['url']}",
+        }
+        lines += [(detail["title"], fact, text) for fact, text in facts.items()]
+    columns = ("benchmark", "fact", "what is known")
+    return Table("benchmark_sources", "What was read", columns, tuple(lines), grouped=True)
 
 
 def sentences(results: Results) -> list[str]:
@@ -227,7 +228,7 @@ def _figure(row: Row) -> str:
     return f"{row.detail['title']} ({_about(row)})"
 
 
-def first_token(source: Row) -> str:
+def _first(source: Row) -> str:
     """Whether the first token of a text alone is scored."""
     return (
         "texts begin with a beginning-of-text token"

@@ -19,7 +19,6 @@ from countergen_edit.metrics.benchmarks.show import (
     DIGITS,
     ROW,
     SOURCE,
-    first_token,
     is_changed,
 )
 from countergen_edit.metrics.r.sentences import SIGNIFICANT
@@ -30,6 +29,11 @@ STAR = (
     f"* is where an edit is shown to change a figure (P ≤ {SIGNIFICANT}, Holm over all figures of "
     "benchmarks of the edit)."
 )
+
+FIRST = {
+    True: "Texts begin with a beginning-of-text token.",
+    False: "The first token of a text alone is not scored, as no token stands before it.",
+}
 
 
 def standings(results: Results) -> list[Standing]:
@@ -114,5 +118,6 @@ def _said(columns: Sequence[Standing], read: Sequence[Row]) -> Iterator[str]:
     ]
     if few:
         yield f"Items are drawn evenly, by seed {read[0].seed}: {', '.join(few)}."
-    first = {row.detail["first_token"]: first_token(row) for row in read}
-    yield from (f"{said[0].upper()}{said[1:]}." for said in first.values())
+    yield from dict.fromkeys(
+        FIRST[row.detail["first_token"]] for row in read if "first_token" in row.detail
+    )
