@@ -572,6 +572,6 @@ def test_the_report_says_who_made_it_and_what_is_wrong_with_it(
         assert "Blodgett" in str(facts[title, "known flaws"])
     assert facts["Made stereoset", "items"] == "20; 4 targets are drawn"
     assert facts["Made crows_pairs", "items"] == "8; 5 writers are drawn"
-    assert "SS is stereotypes preferred" in str(facts["Made stereoset", "figures"])
+    assert "SS: stereotypes preferred" in str(facts["Made stereoset", "figures"])
     assert METRICS.get("benchmarks").sections(Results([])) == []
     assert METRICS.get("benchmarks").sentences(Results([])) == []

@@ -107,7 +107,7 @@ def _sources(results: Results) -> Table:
             f"{few} to {many} {detail['clusters']}" if few < many else f"{few} {detail['clusters']}"
         )
         scored = f"{detail['asks']}; {_first(row)}"
-        told = (f"{title} is {says}" for title, says in detail["figures"].items())
+        told = (f"{title}: {says}" for title, says in detail["figures"].items())
         facts = {
             "items": f"{items}; {drawn} are drawn",
             "scored": scored,
