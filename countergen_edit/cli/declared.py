@@ -26,6 +26,7 @@ TYPES: Mapping[str, Any] = {
     "base": str,
     "batch_size": WholeNumbers,
     "candidates": str,
+    "card": bool,
     "checkpoint": Texts,
     "cluster": str | None,
     "columns": Mapping[str, str | None],

@@ -10,7 +10,9 @@ from countergen_edit import api
 from countergen_edit.cli.printing import say
 from countergen_edit.cli.settings import words
 from countergen_edit.errors import UserError
+from countergen_edit.reports.leaderboard import leaderboards
 from countergen_edit.reports.render.export import export
+from countergen_edit.reports.render.leaderboard import write
 from countergen_edit.reports.sections import sections
 
 
@@ -19,9 +21,10 @@ def run(config: Mapping[str, Any]) -> None:
     if not config["run"]:
         raise UserError("no run is named: write countergen-edit report RUN, RUN being its folder")
     opened = api.load_run(config["run"])
+    boards = leaderboards(opened) if config["card"] else []
     say([f"Report: {opened.report()}"])
     figures, tables = (words(key, config[key]) for key in ("figures", "tables"))
-    if figures or tables:
+    if figures or tables or boards:
         folder = Path(config["folder"] or opened.path / "paper")
-        files = export(sections(opened), folder, figures, tables)
+        files = export(sections(opened), folder, figures, tables) + write(boards, folder)
         say([f"{len(files)} files in {folder}"])

@@ -1,21 +1,24 @@
-"""Two runs held against each other, paired where they share prompts.
+"""Two runs held against each other, paired where they share prompts or items of benchmarks.
 
-Comes in: the scores of single texts that runs kept. Goes out: rows of differences. Samples are
+Comes in: what runs kept of single texts and items. Goes out: rows of differences. Samples are
 shared where set, wording, outputs and every text are the same; on them both models meet the same
 resamples of wordings and names, so that the difference has an interval of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.logs import Log
 from countergen_edit.experiments.run_folder import read_records
+from countergen_edit.metrics.benchmarks.kept import STORE as KEPT
+from countergen_edit.metrics.benchmarks.paired import COUNTED, Counted, difference_rows
+from countergen_edit.metrics.benchmarks.paired import read as read_counted
 from countergen_edit.metrics.items import scores_of as scores_of_items
 from countergen_edit.metrics.logged import change_rows, score_rows
 from countergen_edit.metrics.r import resampled_abs_r
@@ -32,15 +35,13 @@ Line = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Scored:
-    """The texts that a run scored under one edit, by set and sample."""
+class Under:
+    """A run under one edit."""
 
     run: str
     edit: str
     record: EditRecord | None
     """What is known of the edit; None of the model as it came."""
-    sets: Mapping[tuple[str, str], Mapping[tuple[object, ...], Line]]
-    """(set, split) → what identifies a sample → its line."""
 
     @property
     def label(self) -> str:
@@ -51,6 +52,24 @@ class Scored:
     def recipe(self) -> object:
         """The same for edits made in the same way, whatever the model and the data."""
         return None if self.record is None else (self.record.eraser, self.record.places)
+
+
+@dataclass(frozen=True)
+class Scored(Under):
+    """The texts that a run scored under one edit, by set and sample."""
+
+    sets: Mapping[tuple[str, str], Mapping[tuple[object, ...], Line]]
+    """(set, split) → what identifies a sample → its line."""
+
+
+@dataclass(frozen=True)
+class Figures(Under):
+    """What a run counted of benchmarks under one edit."""
+
+    by_name: Mapping[str, Counted]
+
+
+OneOf = TypeVar("OneOf", bound=Under)
 
 
 def scored_edits(run: Path, name: str) -> list[Scored]:
@@ -98,10 +117,7 @@ def differences(first: Scored, second: Scored, seed: int) -> list[Row]:
                 seed=seed,
                 detail={
                     "of": DIFFERENCES[metric],
-                    "run": second.run,
-                    "against_run": first.run,
-                    "edit": second.label,
-                    "against_edit": first.label,
+                    **_sides(first, second),
                     "samples": len(shared),
                     "samples_of_either": len(of_first.keys() | of_second.keys()),
                 },
@@ -118,19 +134,31 @@ def paired(runs: Sequence[tuple[str, Path]], seed: int) -> list[Row]:
     has one such, or else with the other's edit, where each has one at all. Random directions are
     baselines and are left out.
     """
-    (name, path), *others = runs
-    first = scored_edits(path, name)
-    rows = []
-    for other_name, other_path in others:
-        second = scored_edits(other_path, other_name)
+    sides = [scored_edits(path, name) for name, path in runs]
+    return [row for one, two in _pairs(sides) for row in differences(one, two, seed)]
+
+
+def _pairs(sides: Sequence[Sequence[OneOf]]) -> Iterator[tuple[OneOf, OneOf]]:
+    """Every edit of the first run with the one of each later run that it is held against."""
+    first, *others = sides
+    for second in others:
         for one in first:
             partner = _partner(one, first, second)
             if partner is not None:
-                rows += differences(one, partner, seed)
-    return rows
+                yield one, partner
 
 
-def _partner(one: Scored, first: Sequence[Scored], second: Sequence[Scored]) -> Scored | None:
+def _sides(first: Under, second: Under) -> dict[str, str]:
+    """How a row of a difference names both."""
+    return {
+        "run": second.run,
+        "against_run": first.run,
+        "edit": second.label,
+        "against_edit": first.label,
+    }
+
+
+def _partner(one: OneOf, first: Sequence[OneOf], second: Sequence[OneOf]) -> OneOf | None:
     first, second = (
         [s for s in side if s.record is None or not s.record.baseline] for side in (first, second)
     )
@@ -147,7 +175,7 @@ def _partner(one: Scored, first: Sequence[Scored], second: Sequence[Scored]) -> 
     return None
 
 
-def _eraser(of: Scored) -> str:
+def _eraser(of: Under) -> str:
     return UNEDITED if of.record is None else of.record.eraser
 
 
@@ -191,6 +219,61 @@ def paired_items(logs: Mapping[str, Log], seed: int) -> list[Row]:
             keys = {key for key in first.prompts.keys() & second.prompts if key[0] == row.dataset}
             odd = sum(first.prompts[key] != second.prompts[key] for key in keys)
             rows.append(replace(row, detail={**row.detail, "other_prompts": odd}))
+    return _corrected(rows)
+
+
+def figures_of(run: Path, name: str) -> list[Figures]:
+    """What a run counted of benchmarks, one for each edit; empty where it measured none.
+
+    Raises:
+        UserError: a file of it is damaged.
+    """
+    records = read_records(run)
+    by_edit: dict[str, dict[str, Counted]] = {}
+    for path in sorted((run / STORE).glob(f"*/{KEPT}/*/*{COUNTED}")):
+        counted = read_counted(path)
+        by_edit.setdefault(path.parent.name, {})[counted.benchmark] = counted
+    return [Figures(name, edit, records.get(edit), own) for edit, own in by_edit.items()]
+
+
+def paired_figures(runs: Sequence[tuple[str, Path]], seed: int) -> list[Row]:
+    """Figures of benchmarks of every later run against the first, on the items that both have.
+
+    Edits are paired as those of `paired`; P is Holm's over all rows.
+
+    Raises:
+        UserError: two runs scored the texts of a benchmark in different ways.
+    """
+    rows = []
+    for one, two in _pairs([figures_of(path, name) for name, path in runs]):
+        for name, before in one.by_name.items():
+            if (after := two.by_name.get(name)) is not None:
+                how = {side.run: {"normalise": side.by_name[name].normalise} for side in (one, two)}
+                _require_same(before.title, how)
+                sides = _sides(one, two)
+                rows += difference_rows(before, after, seed, sides, edit=two.edit)
+    return _corrected(rows)
+
+
+def unpaired(runs: Sequence[tuple[str, Path]], logs: Sequence[str]) -> str:
+    """Why benchmarks of our runs have no partner in logs of other tools; empty where none should.
+
+    Args:
+        runs: of ours.
+        logs: what logs are called.
+    """
+    measured = [name for name, path in runs if figures_of(path, name)]
+    if not (measured and logs):
+        return ""
+    return (
+        f"Benchmarks of {', '.join(measured)} are not paired with {', '.join(logs)}: another "
+        "tool's log knows an item by a hash of its own wording, ours by its number and texts as "
+        "they were published."
+    )
+
+
+def _corrected(rows: Sequence[Row]) -> list[Row]:
+    """The rows with P over all of them."""
     tested = [row for row in rows if row.detail["p"] is not None]
     corrected = iter(adjusted([row.detail["p"] for row in tested]).tolist())
     return [

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar
 
@@ -57,6 +57,26 @@ class Quantity:
     """The planted value, where it is known."""
     drawn: bool = True
     """Whether figures show it."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A column of the table that papers print: a figure of every edit, and how it was measured."""
+
+    quantity: Quantity
+    """Without rows where the run did not measure it."""
+    of: str = ""
+    """What several columns are of, such as a benchmark; empty where it stands alone."""
+    about: str = ""
+    """What of it was asked, and on how much, a few words."""
+    changed: Collection[str] | None = None
+    """Ids of the edits that are shown to change it; None where that was not tested."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the table has to know, sentences."""
+    measured_by: str = ""
+    """The setting that has it measured."""
+    usual: bool = True
+    """Whether it has its column where no run measured it."""
 
 
 class Metric(ABC):
@@ -157,6 +177,11 @@ class Metric(ABC):
         Runs share a column where a quantity of each has the same title.
         """
         return [quantity for quantity in cls.quantities(results) if quantity.main]
+
+    @classmethod
+    def leaderboard(cls, results: Results) -> list[Standing]:
+        """Its columns in the table that papers print, on test data; measured or not."""
+        return []
 
     @classmethod
     def pooled(cls, sides: Sequence[Side]) -> list[Row]:

@@ -6,7 +6,7 @@ Comes in: runs, and the rows of their differences. Goes out: tables.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from countergen_edit.metrics.base import Quantity
 from countergen_edit.metrics.blocks import Cell, Number, Table
@@ -24,10 +24,7 @@ ABOUT = ("model", "seed")
 """Facts of the manifest that tell runs apart."""
 ALL_RUNS = "all runs"
 """What a row is of that is of several runs together."""
-BY_ITEM = (
-    "logs",
-    "task",
-    "metric",
+OF_ITEMS = (
     "before",
     "after",
     "difference",
@@ -48,6 +45,10 @@ NOT_SO = {
     "other_prompts": "Items that the models read in other words (other examples or template)",
 }
 """Counts in the detail of an item by item difference, and how they are said."""
+CORRECTED = (
+    "P is corrected over all lines (Holm). A difference as large as detectable would be found four "
+    "times in five."
+)
 PAIR = ("run", "against_run", "edit", "against_edit")
 """What the detail of a difference tells of the two sides."""
 
@@ -165,22 +166,56 @@ def items_table(rows: Sequence[Row], logs: Mapping[str, Log]) -> Table:
         logs: by the name that the rows call them by.
     """
     lines: list[tuple[Cell, ...]] = [
-        (
-            f"{row.detail['run']} − {row.detail['against_run']}",
-            row.dataset,
-            str(row.detail["of"]),
-            Number(row.detail["before"]),
-            Number(row.detail["after"]),
-            Number.of(row, signed=True),
-            Number(row.detail.get("p_adjusted"), digits=4, bounded=True),
-            Number(row.detail["smallest"]),
-            f"{row.detail['samples']} of {row.detail['samples_of_either']}",
-        )
-        for row in rows
+        (_held(row), row.dataset, str(row.detail["of"]), *_of_items(row)) for row in rows
     ]
-    title = "Paired differences, item by item"
     note = " ".join(_said_of_items(rows, logs))
-    return Table("paired_items", title, BY_ITEM, tuple(lines), note, grouped=True, brief=True)
+    columns = ("logs", "task", "metric", *OF_ITEMS)
+    title = "Paired differences, item by item"
+    return Table("paired_items", title, columns, tuple(lines), note, grouped=True, brief=True)
+
+
+def figures_table(rows: Sequence[Row], runs: Mapping[str, Run]) -> Table:
+    """Paired differences of figures that runs have of the same items.
+
+    Args:
+        rows: as those of `items_table`; their detail also tells what was asked (`about`).
+        runs: by the name that the rows call them by.
+    """
+    lines: list[tuple[Cell, ...]] = []
+    for row in rows:
+        d = row.detail
+        edit, against = label(runs[d["run"]], row.edit), d["against_edit"]
+        against = NO_EDIT if against == UNEDITED else against
+        named = edit if edit == against else f"{edit} − {against}"
+        lines.append((_held(row), named, d["about"], str(d["of"]), *_of_items(row)))
+    lonely = {row.detail["about"]: row.detail["samples_of_one"] for row in rows}
+    alone = [f"{about} {count}" for about, count in lonely.items() if count]
+    methods = "; ".join(dict.fromkeys(row.detail["method"] for row in rows))
+    note = (
+        f"Figures of the items that both runs have; intervals are 95 %, {methods}. {CORRECTED}"
+        + (f" Items that only one run has: {', '.join(alone)}." if alone else "")
+    )
+    columns = ("runs", "edit", "asked", "figure", *OF_ITEMS)
+    title = "Paired differences of figures, on the items that runs share"
+    return Table("paired_figures", title, columns, tuple(lines), note, grouped=True, brief=True)
+
+
+def _held(row: Row) -> str:
+    return f"{row.detail['run']} − {row.detail['against_run']}"
+
+
+def _of_items(row: Row) -> tuple[Cell, ...]:
+    """Both figures, their difference and how sure it is, and how many items that is of."""
+    d = row.detail
+    look: dict[str, Any] = {"digits": 4, "percent": True} if d.get("percent") else {}
+    return (
+        Number(d["before"], **look),
+        Number(d["after"], **look),
+        Number.of(row, signed=True, **look),
+        Number(d.get("p_adjusted"), digits=4, bounded=True),
+        Number(d["smallest"], **look),
+        f"{d['samples']} of {d['samples_of_either']}",
+    )
 
 
 def _said_of_items(rows: Sequence[Row], logs: Mapping[str, Log]) -> Iterator[str]:
@@ -191,10 +226,7 @@ def _said_of_items(rows: Sequence[Row], logs: Mapping[str, Log]) -> Iterator[str
     if clusters:
         few = f"{min(clusters)} to {max(clusters)}"
         yield f"Of clusters there are {few if len(set(clusters)) > 1 else clusters[0]}."
-    yield (
-        "P is corrected over all lines (Holm). A difference as large as detectable would be found "
-        "four times in five."
-    )
+    yield CORRECTED
     for key, said in NOT_SO.items():
         counts = {row.dataset: row.detail[key] for row in rows if row.detail[key]}
         if counts:

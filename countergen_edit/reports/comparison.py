@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from countergen_edit.errors import UserError
-from countergen_edit.experiments.compare import paired, paired_items
-from countergen_edit.metrics.blocks import Block, Section, Table
+from countergen_edit.experiments.compare import paired, paired_figures, paired_items, unpaired
+from countergen_edit.metrics.blocks import Block, Section, Table, Words
 from countergen_edit.reports.compare import (
     every_row,
+    figures_table,
     items_table,
     paired_table,
     run_names,
     side_by_side,
 )
+from countergen_edit.reports.leaderboard import Leaderboard, leaderboards_over
 from countergen_edit.reports.over_runs import by_task, pooled, sections
 from countergen_edit.reports.provenance import title
 from countergen_edit.reports.render.csv import as_csv
@@ -45,8 +47,12 @@ class Comparison:
     """Differences on the prompts that runs share; None where they share none."""
     items: Table | None
     """Differences of what other tools measured, item by item; None without two of their logs."""
+    figures: Table | None
+    """Differences of figures on the items that runs share; None where they share none."""
     every_row: Table
     """All rows of all runs, what is of several together, and the differences."""
+    leaderboards: tuple[Leaderboard, ...] = ()
+    """The tables that papers print, of each task; none where nothing of them was measured."""
     sections: tuple[Section, ...] = ()
     """What a page shows, in order."""
     title: str = ""
@@ -66,11 +72,13 @@ class Comparison:
         """
         from countergen_edit.reports.render.export import export
         from countergen_edit.reports.render.html import REPORT, write_page
+        from countergen_edit.reports.render.leaderboard import write
 
         folder = Path(folder)
         with whole(folder / ROWS) as temporary:
             temporary.write_text(as_csv(self.every_row), "utf-8", errors="replace")
         export(self.sections, folder / TABLES, (), ("csv", "latex"))
+        write(self.leaderboards, folder / TABLES)
         kind = "Comparison of language models"
         about = (f"{len(self.every_row.rows)} result rows, in {ROWS}",)
         return write_page(self.sections, folder / REPORT, title=self.title, kind=kind, about=about)
@@ -96,17 +104,25 @@ def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
     by_name = dict(zip(names, runs, strict=True))
     logs = {name: run.log for name, run in by_name.items() if run.log is not None}
     of_items = paired_items(logs, seed)
+    ours = [(name, run.path) for name, run in by_name.items() if run.log is None]
+    of_figures = paired_figures(ours, seed) if len(ours) > 1 else []
     together = [row for sides in by_task(runs, names).values() for row in pooled(runs, sides)]
     beside = side_by_side(runs, names)
     pairs = paired_table(differences, by_name) if differences else None
     items = items_table(of_items, logs) if of_items else None
     measured = beside if any(run.compared() for run in runs) else None
-    overview: list[Block] = [table for table in (measured, pairs, items) if table is not None]
+    figures = figures_table(of_figures, by_name) if of_figures else None
+    tables = (measured, pairs, figures, items)
+    overview: list[Block] = [table for table in tables if table is not None]
+    if apart := unpaired(ours, [*logs]):
+        overview.append(Words((apart,), brief=True))
     return Comparison(
         beside,
         pairs,
         items,
-        every_row(runs, names, [*differences, *of_items], together),
+        figures,
+        every_row(runs, names, [*differences, *of_figures, *of_items], together),
+        tuple(leaderboards_over(runs, names)),
         sections(runs, names, overview),
         _title(runs),
     )

@@ -477,7 +477,8 @@ def test_what_was_scored_is_kept_and_read_again_bit_for_bit(
     metric, edit = bound(made, of=TWO), an_edit()
     first = metric.rows(Bench(model, tmp_path), edit)
     files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.jsonl"))
-    assert files == [f"benchmarks/{e}/{n}.jsonl" for e in ("e", "none") for n in sorted(TWO)]
+    kept = [f"{n}{end}" for n in sorted(TWO) for end in (".counted.jsonl", ".jsonl")]
+    assert files == [f"benchmarks/{e}/{name}" for e in ("e", "none") for name in kept]
     monkeypatch.setattr(Bench, "texts", None)  # nothing is scored any more
     assert metric.rows(Bench(model, tmp_path), edit) == first
 
@@ -565,10 +566,12 @@ def test_the_report_says_who_made_it_and_what_is_wrong_with_it(
 ) -> None:
     rows = bound(made, of=TWO).rows(Bench(model, tmp_path), None)
     [section] = METRICS.get("benchmarks").sections(Results(rows))
-    table = section.tables()[-1]
-    for line in table.rows:
-        assert "Nobody (2026). Made up. https://example.org" in line
-        assert any("Blodgett" in str(cell) for cell in line)
-    assert [line[1] for line in table.rows] == ["20", "8"]
+    facts = {(title, fact): text for title, fact, text in section.tables()[-1].rows}
+    for title in ("Made stereoset", "Made crows_pairs"):
+        assert facts[title, "cite"] == "Nobody (2026). Made up. https://example.org"
+        assert "Blodgett" in str(facts[title, "known flaws"])
+    assert facts["Made stereoset", "items"] == "20; 4 targets are drawn"
+    assert facts["Made crows_pairs", "items"] == "8; 5 writers are drawn"
+    assert "SS: stereotypes preferred" in str(facts["Made stereoset", "figures"])
     assert METRICS.get("benchmarks").sections(Results([])) == []
     assert METRICS.get("benchmarks").sentences(Results([])) == []

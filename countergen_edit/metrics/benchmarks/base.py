@@ -49,6 +49,15 @@ class FigureKind:
     signed: bool = False
 
 
+@dataclass(frozen=True)
+class Printed:
+    """A figure of a part that stands in tables of papers."""
+
+    figure: str
+    title: str
+    part: str = ""
+
+
 class Benchmark(ABC):
     """A benchmark of the field.
 
@@ -70,6 +79,10 @@ class Benchmark(ABC):
     """What is known to be wrong with it, a sentence."""
     clusters: ClassVar[str]
     """What a cluster is, in the plural."""
+    printed: ClassVar[tuple[Printed, ...]] = ()
+    """What of it stands in tables of papers, in order."""
+    usual: ClassVar[bool] = False
+    """Whether it stands there as a dash where it was not measured."""
     alike: ClassVar[bool] = False
     """Whether every cluster counts alike, however many items it has."""
 

@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 
 from countergen_edit.data.benchmarks.bbq import CATEGORIES, BbqQuestion, read_bbq
-from countergen_edit.metrics.benchmarks.base import Benchmark, Drawn, FigureKind, mean_of
+from countergen_edit.metrics.benchmarks.base import Benchmark, Drawn, FigureKind, Printed, mean_of
 from countergen_edit.metrics.benchmarks.items import Item
 
 AMBIGUOUS, DISAMBIGUATED = "ambiguous", "disambiguated"
@@ -88,6 +88,13 @@ class Bbq(Benchmark):
         "“unknown” is worded in ten ways that are not equally likely, a model that cannot read the "
         "context is right by chance, and stereotypes are those of the United States"
     )
+    printed = (
+        Printed("accuracy", "acc. AMB", AMBIGUOUS),
+        Printed("accuracy", "acc. DIS", DISAMBIGUATED),
+        Printed("s_amb", "s_AMB", AMBIGUOUS),
+        Printed("s_dis", "s_DIS", DISAMBIGUATED),
+    )
+    usual = True
     clusters = "templates"
 
     def items(self, bias_types: Sequence[str]) -> list[Item]:

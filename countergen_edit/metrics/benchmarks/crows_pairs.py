@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from countergen_edit.data.benchmarks.crows_pairs import BIAS_TYPES, read_crows_pairs
-from countergen_edit.metrics.benchmarks.base import Benchmark, Drawn, FigureKind, mean_of
+from countergen_edit.metrics.benchmarks.base import Benchmark, Drawn, FigureKind, Printed, mean_of
 from countergen_edit.metrics.benchmarks.items import Item
 
 
@@ -44,6 +44,8 @@ class CrowsPairs(Benchmark):
         "many pairs are not minimal, are ungrammatical, or swap what is no stereotype (Blodgett et "
         "al. 2021), and its groups differ in how often they are written of, not in bias alone"
     )
+    printed = (Printed("score", "score"),)
+    usual = True
     clusters = "writers"
 
     def items(self, bias_types: Sequence[str]) -> list[Item]:

@@ -18,13 +18,16 @@ from pathlib import Path
 from countergen_edit.data.benchmarks import Files, sources
 from countergen_edit.edits import NamedEdit
 from countergen_edit.errors import UserError, unknown
-from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
+from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity, Standing
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.benchmarks import show
 from countergen_edit.metrics.benchmarks.base import ALL, BENCHMARKS, Benchmark, Normalise
 from countergen_edit.metrics.benchmarks.figures import Measured, change, measured
 from countergen_edit.metrics.benchmarks.items import Item, limited
+from countergen_edit.metrics.benchmarks.kept import STORE
+from countergen_edit.metrics.benchmarks.paired import COUNTED, keep
 from countergen_edit.metrics.benchmarks.show import CHANGE, ROW, SOURCE
+from countergen_edit.metrics.benchmarks.standings import standings
 from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
@@ -140,7 +143,10 @@ class Benchmarks(Metric):
         found = []
         for name, (benchmark, _) in self.read.items():
             items = self.items(name, bench.seed)
-            counts = benchmark.counts(bench, edit, items, self.normalise or benchmark.normalise)
+            how = self.normalise or benchmark.normalise
+            counts = benchmark.counts(bench, edit, items, how)
+            place = bench.place(STORE, edit).with_suffix("") / f"{name.rpartition(':')[2]}{COUNTED}"
+            keep(place, name, benchmark.files.source.title, how, items, counts)
             found += [(name, one) for one in measured(benchmark, items, counts, bench.seed)]
         return found
 
@@ -162,7 +168,7 @@ class Benchmarks(Metric):
         corrected = iter(adjusted([own.p for own in changes if own.p is not None]).tolist())
         for (name, one), own in zip(now, changes, strict=True):
             row = _row(CHANGE, name, one, bench.seed, own.estimate)
-            row.detail["smallest"] = own.estimate.smallest
+            row.detail["smallest"] = own.estimate.smallest or None  # no spread tells of no size
             row.detail.update({} if own.p is None else {"p": own.p, "p_adjusted": next(corrected)})
             rows.append(row)
         return rows
@@ -185,6 +191,7 @@ class Benchmarks(Metric):
                 "licence": source.licence,
                 "url": source.url,
                 "asks": benchmark.asks,
+                "figures": {kind.title: kind.says for kind in benchmark.figures},
                 "flaws": benchmark.flaws,
                 "clusters": benchmark.clusters,
                 "normalise": self.normalise or benchmark.normalise,
@@ -201,6 +208,11 @@ class Benchmarks(Metric):
     def side_by_side(cls, results: Results) -> list[Quantity]:
         """Every figure of every benchmark."""
         return show.quantities(results, "test")
+
+    @classmethod
+    def leaderboard(cls, results: Results) -> list[Standing]:
+        """The figures of every benchmark that papers print."""
+        return standings(results)
 
     @classmethod
     def sections(cls, results: Results) -> list[Section]:

@@ -73,9 +73,9 @@ def _figures(results: Results, rows: Sequence[Row]) -> Table:
 
 def _changes(results: Results, rows: Sequence[Row]) -> Table:
     lines: list[tuple[Cell, ...]] = []
-    for edit in results.compared:
+    for edit in sorted(results.compared, key=results.is_reference):  # controls last
         for row in rows:
-            after, changed = results.under(row, edit), results.under(row, edit, CHANGE)
+            changed = results.under(row, edit, CHANGE)
             if changed is None:
                 continue
             p, holm = (
@@ -85,16 +85,11 @@ def _changes(results: Results, rows: Sequence[Row]) -> Table:
             smallest = Number(changed.detail["smallest"], digits=DIGITS, percent=True)
             change = _number(changed, signed=True)
             name = f"{_title(results, row)} {_figure(row)}"
-            own = (_number(row), _number(after), change, p, holm, smallest)
-            lines.append((results.label(edit), name, *own))
-    columns = (
-        *("edit", "figure", "before", "after", "change"),
-        *("P", "P (Holm)", "smallest change that is found"),
-    )
+            lines.append((results.label(edit), name, change, p, holm, smallest))
+    columns = ("edit", "figure", "change", "P", "P (Holm)", "detectable")
     note = (
-        "Clusters are drawn, the same before and after. P (Holm) is over all figures of an edit; "
-        "the last column is the change that such data find four times out of five, 2.8 standard "
-        "errors."
+        "After less before, of the same clusters drawn. P (Holm) is over all figures of an edit; a "
+        "change as large as detectable would be found four times in five, 2.8 standard errors."
     )
     title = "What edits change of benchmarks"
     return Table("benchmark_changes", title, columns, tuple(lines), note, grouped=True)
@@ -112,12 +107,18 @@ def _sources(results: Results) -> Table:
             f"{few} to {many} {detail['clusters']}" if few < many else f"{few} {detail['clusters']}"
         )
         scored = f"{detail['asks']}; {_first(row)}"
-        cited = f"{detail['citation']} {detail['url']}"
-        lines.append(
-            (detail["title"], items, drawn, scored, detail["flaws"], detail["licence"], cited)
-        )
-    columns = ("benchmark", "items", "drawn", "scored", "known flaws", "licence", "cite")
-    return Table("benchmark_sources", "What was read", columns, tuple(lines))
+        told = (f"{title}: {says}" for title, says in detail["figures"].items())
+        facts = {
+            "items": f"{items}; {drawn} are drawn",
+            "scored": scored,
+            "figures": "; ".join(told),
+            "known flaws": detail["flaws"],
+            "licence": detail["licence"],
+            "cite": f"{detail['citation']} {detail['url']}",
+        }
+        lines += [(detail["title"], fact, text) for fact, text in facts.items()]
+    columns = ("benchmark", "fact", "what is known")
+    return Table("benchmark_sources", "What was read", columns, tuple(lines), grouped=True)
 
 
 def sentences(results: Results) -> list[str]:
@@ -183,13 +184,19 @@ def _changed_by(results: Results, edit: str, called: str, tested: Sequence[tuple
     parts += [f"made worse {_most(worse)}"] if worse else []
     if parts:
         return f"On benchmarks {called} {' and '.join(parts)} (Holm over {len(tested)} figures)."
+    said = f"On benchmarks {called} is not shown to change any of {len(tested)} figures (Holm)"
     sizes = [c.detail["smallest"] for _, c in tested if c.detail["smallest"] is not None]
-    found = [Number(size, digits=DIGITS, percent=True).text for size in (min(sizes), max(sizes))]
+    if not sizes:
+        return f"{said}."
+    least, most = (Number(end, digits=DIGITS, percent=True).text for end in _ends(sizes))
     return (
-        f"On benchmarks {called} is not shown to change any of {len(tested)} figures (Holm); a "
-        f"change is found four times out of five where it is {found[0]} to {found[1]} or more, "
+        f"{said}; a change is found four times out of five where it is {least} to {most} or more, "
         "by figure."
     )
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    return min(values), max(values)
 
 
 def _most(named: Sequence[str]) -> str:

@@ -23,7 +23,7 @@ from typing import ClassVar
 import numpy as np
 
 from countergen_edit.data.benchmarks.stereoset import BIAS_TYPES, PARTS, read_stereoset
-from countergen_edit.metrics.benchmarks.base import Benchmark, Drawn, FigureKind, mean_of
+from countergen_edit.metrics.benchmarks.base import Benchmark, Drawn, FigureKind, Printed, mean_of
 from countergen_edit.metrics.benchmarks.items import Item
 
 
@@ -69,6 +69,12 @@ class StereoSet(Benchmark):
         "more than one thing (Blodgett et al. 2021), and SS near 50 % may be ignorance as well as "
         "fairness"
     )
+    printed = (
+        Printed("ss", "SS", PARTS[0]),
+        Printed("lms", "LMS", PARTS[0]),
+        Printed("icat", "ICAT", PARTS[0]),
+    )
+    usual = True
     clusters = "targets"
     alike = True
 

@@ -14,8 +14,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from countergen_edit.data.benchmarks.winobias import read_winobias
-from countergen_edit.metrics.benchmarks.base import Benchmark, Drawn, FigureKind, mean_of
+from countergen_edit.data.benchmarks.winobias import TYPES, read_winobias
+from countergen_edit.metrics.benchmarks.base import Benchmark, Drawn, FigureKind, Printed, mean_of
 from countergen_edit.metrics.benchmarks.items import Item
 from countergen_edit.metrics.benchmarks.pronouns import ASKS, is_right, referents
 
@@ -53,6 +53,7 @@ class WinoBias(Benchmark):
         "pronoun between the two stereotypes, and a model that always names the likelier "
         "occupation has no gap and half of the answers right"
     )
+    printed = (Printed("gap", "gap, type 1", TYPES[0]), Printed("gap", "gap, type 2", TYPES[1]))
     clusters = "pairs of occupations"
 
     def items(self, bias_types: Sequence[str]) -> list[Item]:

@@ -20,7 +20,7 @@ from scipy.special import expit
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.base import Cost, MeasuredSplit, Quantity, alike
+from countergen_edit.metrics.base import Cost, MeasuredSplit, Quantity, Standing, alike
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Number, Section
 from countergen_edit.metrics.by_layer import layer_figures
@@ -154,6 +154,30 @@ class Agreement(Cost):
                 drawn=bool(row.group_b),
             )
             for row in results.unedited(cls.counts, split)
+        ]
+
+    @classmethod
+    def leaderboard(cls, results: Results) -> list[Standing]:
+        """Of the groups together; of several pairs of groups each."""
+        rows = [row for row in results.unedited(cls.counts) if row.group_b]
+        of_all = [Quantity(cls.title, {}, cls.kind)]
+        of_each = [
+            Quantity(
+                cls.title if len(rows) == 1 else f"{cls.title}, {row.group_a} / {row.group_b}",
+                alike(results, row),
+                cls.kind,
+            )
+            for row in rows
+        ]
+        note = (
+            f"{cls.title} is agreement: the share of the form that agrees with the person, over "
+            f"{rows[0].n} prompts, whose wordings and names are drawn."
+            if rows
+            else ""
+        )
+        return [
+            Standing(quantity, notes=(note,), measured_by="cost=agreement")
+            for quantity in of_each or of_all
         ]
 
     @classmethod

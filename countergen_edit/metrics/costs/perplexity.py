@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from countergen_edit.edits import EditRecord, NamedEdit
-from countergen_edit.metrics.base import Cost, Harm, MeasuredSplit, Quantity, alike
+from countergen_edit.metrics.base import Cost, Harm, MeasuredSplit, Quantity, Standing, alike
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.costs.neutral import NeutralCost, TextsDrawn
@@ -72,6 +72,15 @@ class Perplexity(Cost):
             for row in results.unedited("perplexity", split)
         ]
         return plain if results.is_unedited else ratios + plain
+
+    @classmethod
+    def leaderboard(cls, results: Results) -> list[Standing]:
+        """Perplexity itself: of other papers' models there is no ratio."""
+        rows = results.unedited("perplexity")[:1]
+        note = f"Perplexity is of {rows[0].n} texts about nobody, which are drawn." if rows else ""
+        known = alike(results, rows[0]) if rows else {}
+        quantity = Quantity("perplexity", known, cls.kind, digits=2)
+        return [Standing(quantity, notes=(note,), measured_by="cost=perplexity")]
 
     @classmethod
     def outcome(cls, results: Results, edit: EditRecord) -> str:

@@ -14,6 +14,8 @@ SPECIAL = {
     "→": r"$\rightarrow$",
     "<": "$<$",
     ">": "$>$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
     "|": r"\textbar{}",
     "λ": r"$\lambda$",
     "Φ": r"$\Phi$",

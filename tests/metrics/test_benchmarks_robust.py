@@ -1,0 +1,151 @@
+"""A killed run of benchmarks ends as one that was not; a served model has the same figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from countergen_edit.data.task import Task
+from countergen_edit.errors import UserError
+from countergen_edit.experiments.audit import Audit
+from countergen_edit.experiments.run_folder import RunFolder
+from countergen_edit.metrics.base import METRICS
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.benchmarks.metric import Benchmarks
+from countergen_edit.models import LanguageModel, load
+from countergen_edit.models.served import connect
+from tests.experiments.runs import IDENTITY, KilledError
+from tests.made_benchmarks import make_benchmarks, settings
+from tests.models.completions_server import Completions, serving
+from tests.tiny_models import tiny_model_dir
+
+TEST = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]
+ALL_FIVE = ["stereoset", "crows_pairs", "bbq", "winobias", "winogender"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_benchmarks(tmp_path_factory.mktemp("benchmarks"))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+    folder = tiny_model_dir("qwen2", tmp_path_factory.mktemp("qwen2"))
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    long = json.dumps(config | {"max_position_embeddings": 512})
+    (folder / "config.json").write_text(long, "utf-8")
+    return load(folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def server(model: LanguageModel) -> Iterator[Completions]:
+    with serving(model) as running:
+        yield running
+
+
+def task() -> Task:
+    return Task.from_config("gender", {"test": TEST, "other_axes": None})
+
+
+def bound(made: Path, **more: Any) -> Benchmarks:
+    metric: Benchmarks = METRICS.make("benchmarks", settings(made) | more)
+    return metric.bound(task(), "benchmarks")
+
+
+def files_of(path: Path) -> dict[str, bytes]:
+    return {str(f.relative_to(path)): f.read_bytes() for f in path.rglob("*") if f.is_file()}
+
+
+@pytest.mark.parametrize("scored", [0, 2, 4])
+def test_a_killed_run_goes_on_to_the_bytes_of_one_that_was_not(
+    scored: int, made: Path, model: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after so many benchmarks; those are not scored a second time."""
+    plan = Audit(task(), {}, [METRICS.make("benchmarks", settings(made) | {"limit": 6})])
+    texts, asked = Bench.texts, list[str]()
+
+    def dying(bench: Bench, pairs: Any, edit: Any, progress: str | None = None) -> Any:
+        if len(asked) == scored:
+            raise KilledError
+        asked.append(str(progress))
+        return texts(bench, pairs, edit, progress)
+
+    def run(path: Path) -> dict[str, bytes]:
+        with RunFolder(path, {}, IDENTITY) as folder:
+            plan.run(model, folder)
+        return files_of(path)
+
+    whole = run(tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(Bench, "texts", dying)
+        with pytest.raises(KilledError):
+            run(tmp_path / "killed")
+    assert len(asked) == scored
+    with monkeypatch.context() as patch:
+        again: list[str] = []
+
+        def counting(bench: Bench, pairs: Any, edit: Any, progress: str | None = None) -> Any:
+            again.append(str(progress))
+            return texts(bench, pairs, edit, progress)
+
+        patch.setattr(Bench, "texts", counting)
+        assert run(tmp_path / "killed") == whole
+    assert not {*asked} & {*again}
+    assert len(asked) + len(again) == len(ALL_FIVE)
+
+
+@pytest.mark.parametrize("way", ["echo", "prompt"])
+def test_a_served_model_has_the_figures_of_the_same_model_here(
+    way: str, made: Path, model: LanguageModel, server: Completions, tmp_path: Path
+) -> None:
+    """Every text's likelihood is that of the local model, so that every figure is the same."""
+    metric = bound(made, limit=4, of=ALL_FIVE[:3])
+    there = connect(server.url, log_probs=way, cache=tmp_path / "answers")
+    rows = {}
+    for name, one in (("here", model), ("there", there)):
+        rows[name] = metric.rows(Bench(one, tmp_path / name), None)
+    for own, served in zip(rows["here"], rows["there"], strict=True):
+        assert (own.key, own.value, own.lo, own.hi) == (
+            served.key,
+            served.value,
+            served.lo,
+            served.hi,
+        )
+    assert {row.facets["benchmark"] for row in rows["there"]} == {*ALL_FIVE[:3]}
+    for name in ALL_FIVE[:3]:
+        kept = [
+            [json.loads(line) for line in path.read_text("utf-8").splitlines()[1:]]
+            for path in (tmp_path / f"{n}/benchmarks/none/{name}.jsonl" for n in rows)
+        ]
+        for own, served in zip(*kept, strict=True):
+            assert own["tokens"] == served["tokens"]
+            assert np.allclose(own["log_p"], served["log_p"], atol=1e-5, rtol=0)
+
+
+def test_quotes_that_a_server_shows_in_bytes_are_refused_in_one_line(
+    made: Path, server: Completions, tmp_path: Path
+) -> None:
+    """Of WinoBias the prompt quotes a pronoun; byte by byte its tokens make up no text."""
+    there = connect(server.url, log_probs="prompt", cache=tmp_path / "answers")
+    with pytest.raises(UserError, match="do not make up the text 'The "):
+        bound(made, of="winobias", limit=2).rows(Bench(there, tmp_path), None)
+
+
+def test_a_server_that_tells_no_likelihoods_is_refused_in_one_line(
+    made: Path, server: Completions, tmp_path: Path
+) -> None:
+    silent = connect(server.url, log_probs="none", cache=tmp_path)
+    with pytest.raises(UserError, match=r"gives no likelihoods of texts, as model\.log_probs=none"):
+        bound(made, of="crows_pairs").rows(Bench(silent, tmp_path), None)
+    server.without = ("logprobs",)
+    try:
+        mute = connect(server.url, cache=tmp_path)
+        with pytest.raises(UserError, match="served without log-probabilities of a prompt"):
+            bound(made, of="crows_pairs").rows(Bench(mute, tmp_path), None)
+    finally:
+        server.without = ()
