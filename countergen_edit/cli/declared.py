@@ -85,6 +85,7 @@ TYPES: Mapping[str, Any] = {
     "tables": Texts,
     "tau": Numbers,
     "temperature": Annotated[float, Ge(0)],
+    "template": str | None,
     "template_file": str | None,
     "templates": Sequence[str] | str,
     "threshold": float | None,

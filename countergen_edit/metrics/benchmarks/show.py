@@ -111,7 +111,7 @@ def _sources(results: Results) -> Table:
         drawn = (
             f"{few} to {many} {detail['clusters']}" if few < many else f"{few} {detail['clusters']}"
         )
-        scored = f"{detail['asks']}; {_first(row)}"
+        scored = f"{detail['asks']}; {_where(row)}"
         cited = f"{detail['citation']} {detail['url']}"
         lines.append(
             (detail["title"], items, drawn, scored, detail["flaws"], detail["licence"], cited)
@@ -221,8 +221,12 @@ def _figure(row: Row) -> str:
     return f"{row.detail['title']} ({_about(row)})"
 
 
-def _first(source: Row) -> str:
-    """Whether the first token of a text alone is scored."""
+def _where(source: Row) -> str:
+    """Where a text stands, and whether the first token of a text alone is scored."""
+    if source.detail["asked"]:
+        return "asked by a user in the chat template, with nothing but the answer as the reply"
+    if source.detail["in_template"]:
+        return "texts are the beginning of the model's reply in its chat template"
     return (
         "texts begin with a beginning-of-text token"
         if source.detail["first_token"]
