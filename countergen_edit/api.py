@@ -357,7 +357,10 @@ def taught(model: LanguageModel, task: Task, keys: Collection[str] = SPLITS) -> 
         keys: of the data, whose sets may be left out: `fit`, `validation`, `test`.
     """
     truth = truth_in(Path(model.directory)) if model.directory else None
-    return task if truth is None else task.within(partial(untaught, vocabulary(truth)), keys)
+    if truth is None:
+        return task
+    words = vocabulary(truth)
+    return replace(task.within(partial(untaught, words), keys), vocabulary=words)
 
 
 def named_metrics(metrics: Metrics | None) -> list[Metric]:

@@ -87,8 +87,8 @@ def _where(record: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, An
     """How the models are loaded: unless told, in the chat template where the edit was measured."""
     where = {"device": config["device"], "dtype": config["dtype"]}
     measured = record.get("template")
-    if config["template"] is not None:
-        return where | {"template": config["template"]}
+    if config["chat_template"] is not None:
+        return where | {"template": config["chat_template"]}
     if measured is None:
         return where
     return where | {"template": "chat", "instruction": measured["instruction"]}
