@@ -101,9 +101,9 @@ class Hiring(Metric):
         """Refuse applications that are longer than the model's context."""
         if not self._is_taught:
             return
-        longest = sorted((pair for pair in self._pairs(model)), key=lambda p: len(p[0]))[-4:]
+        longest = sorted(self._pairs(model), key=lambda pair: len(pair[0]))[-4:]
         if model.chat.is_on:
-            encode_replies(model, *zip(*longest, strict=True))  # type: ignore[arg-type]
+            encode_replies(model, *zip(*longest, strict=True))
         else:
             encode(model, [question + answer for question, answer in longest])
 

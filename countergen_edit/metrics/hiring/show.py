@@ -46,7 +46,7 @@ def quantities(results: Results, split: str) -> list[Quantity]:
             DIGITS,
             percent=True,
             signed=metric == GAP,
-            main=False,
+            main=metric == GAP,
             drawn=False,
         )
         for metric, title in titles.items()
