@@ -62,6 +62,8 @@ def load(
     device_map: str | None = None,
     revision: str | None = None,
     bos: Bos = "auto",
+    template: str = "none",
+    instruction: str | None = None,
 ) -> LanguageModel:
     """A causal language model; a checkpoint of this package brings its edit.
 
@@ -72,15 +74,20 @@ def load(
         device_map: spreads a large model over devices.
         revision: branch, tag or commit of a model on the hub.
         bos: whether texts begin with the beginning-of-text token; `auto` as its tokenizer does.
+        template: whether texts stand in the chat template, as the beginning of a reply: `none`,
+            `auto` (where the model has one) or `chat`.
+        instruction: what a user says there; None takes `models.INSTRUCTION`.
 
     Raises:
-        UserError: there is no such model, or it generates no text.
+        UserError: there is no such model, it generates no text, or it has no chat template where
+            one is asked for.
     """
-    if is_checkpoint(name):
-        return load_checkpoint(name, device=device, dtype=dtype, device_map=device_map, bos=bos)
-    place = directory() if str(name) == TESTBED else name
     where: dict[str, Any] = {"device": device, "dtype": dtype, "device_map": device_map, "bos": bos}
-    return replace(models.load(place, revision=revision, **where), name=str(name))
+    if is_checkpoint(name):
+        return load_checkpoint(name, **where, template=template, instruction=instruction)
+    place = directory() if str(name) == TESTBED else name
+    model = replace(models.load(place, revision=revision, **where), name=str(name))
+    return models.in_template(model, template, instruction)
 
 
 def task(
@@ -350,7 +357,10 @@ def taught(model: LanguageModel, task: Task, keys: Collection[str] = SPLITS) -> 
         keys: of the data, whose sets may be left out: `fit`, `validation`, `test`.
     """
     truth = truth_in(Path(model.directory)) if model.directory else None
-    return task if truth is None else task.within(partial(untaught, vocabulary(truth)), keys)
+    if truth is None:
+        return task
+    words = vocabulary(truth)
+    return replace(task.within(partial(untaught, words), keys), vocabulary=words)
 
 
 def named_metrics(metrics: Metrics | None) -> list[Metric]:
@@ -383,6 +393,7 @@ def _prepared(
         model=model.name,
         model_hash=model.fingerprint,
         bos=model.adds_bos,
+        template=model.conversation,
         data_hash=digest(data),
         seed=plan.seed,
         command=command,
@@ -390,7 +401,8 @@ def _prepared(
         origin=model.origin,
     )
     measuring = [described(metric, without=("budget",)) for metric in plan.metrics]
-    alike = [manifest[key] for key in ("model_hash", "bos", "source_hash", "versions", "seed")]
+    depends = ("model_hash", "bos", "template", "source_hash", "versions", "seed")
+    alike = [manifest[key] for key in depends]
     manifest["tasks"] = {
         t.name: digest(
             [

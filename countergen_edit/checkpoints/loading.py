@@ -17,7 +17,7 @@ from countergen_edit.checkpoints.history import EDIT, RECORD, edits_of, is_check
 from countergen_edit.edits import Edit, EditRecord, NamedEdit, attach, load_edit
 from countergen_edit.edits.files import TENSORS
 from countergen_edit.errors import UserError
-from countergen_edit.models import LanguageModel, load
+from countergen_edit.models import LanguageModel, in_template, load
 from countergen_edit.reading import json_mapping
 from countergen_edit.typed import require
 
@@ -90,7 +90,8 @@ def load_checkpoint(directory: str | Path, **where: Any) -> LanguageModel:
 
     Args:
         directory: the checkpoint.
-        where: `device`, `dtype`, `device_map`, `bos` of `models.load`.
+        where: `device`, `dtype`, `device_map`, `bos`, `template`, `instruction` of
+            `models.load`.
 
     Raises:
         UserError: all that `open_checkpoint` and `models.load` refuse.
@@ -111,7 +112,8 @@ def load_base(directory: str | Path, **where: Any) -> Base:
 
     Args:
         directory: the checkpoint.
-        where: `device`, `dtype`, `device_map`, `bos` of `models.load`.
+        where: `device`, `dtype`, `device_map`, `bos`, `template`, `instruction` of
+            `models.load`.
 
     Raises:
         UserError: all that `open_checkpoint` and `models.load` refuse.
@@ -123,7 +125,9 @@ def load_base(directory: str | Path, **where: Any) -> Base:
     return Base(model, checkpoint.named, checkpoint.record)
 
 
-def load_unedited(checkpoint: Checkpoint, **where: Any) -> LanguageModel:
+def load_unedited(
+    checkpoint: Checkpoint, *, template: str = "none", instruction: str | None = None, **where: Any
+) -> LanguageModel:
     """The model that a carried checkpoint edits.
 
     Raises:
@@ -137,4 +141,4 @@ def load_unedited(checkpoint: Checkpoint, **where: Any) -> LanguageModel:
                 (Path(place) / stock_file(path.name)).symlink_to(path)
         write_stock_config(checkpoint.folder / "config.json", Path(place) / "config.json")
         model = load(place, **where)
-    return replace(model, name=str(checkpoint.folder))
+    return in_template(replace(model, name=str(checkpoint.folder)), template, instruction)

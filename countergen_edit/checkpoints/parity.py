@@ -97,7 +97,8 @@ def check_parity(
 def compared(model: LanguageModel, texts: Sequence[str]) -> list[list[int]]:
     """The token ids of the texts that are compared."""
     encodings = encode(model, [*(texts or TEXTS)][:MOST_TEXTS])
-    return [encoding.ids[:MOST_TOKENS] for encoding in encodings if encoding.ids]
+    most = len(model.preface) + MOST_TOKENS
+    return [encoding.ids[:most] for encoding in encodings if encoding.ids]
 
 
 def compare(

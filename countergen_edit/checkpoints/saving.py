@@ -116,6 +116,7 @@ def save_checkpoint(
         "model": model.name,
         "model_fingerprint": model.fingerprint,
         "bos": model.adds_bos,
+        "template": model.conversation,
         "dtype": str(model.dtype).removeprefix("torch."),
         **(record or {}),
     }

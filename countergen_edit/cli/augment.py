@@ -37,6 +37,7 @@ def run(config: Mapping[str, Any]) -> None:
     section = config.get("model")
     model = model_settings(section).load() if section else None
     plan.check(model)
+    model = model.alone() if model else None  # each request is a conversation of its own
     content = {key: value for key, value in config.items() if key not in PLACES}
     content |= {"axis": axis} | ({"model": told(section)} if section else {})
     manifest = make_manifest(

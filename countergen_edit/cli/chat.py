@@ -1,4 +1,7 @@
-"""`countergen-edit chat`: the original and the edited model continue the same lines."""
+"""`countergen-edit chat`: the original and the edited model continue the same lines.
+
+In the chat template a line is a user's message, and what they write is the reply.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,9 @@ from countergen_edit.edits import applied, load_edit
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, generate, load
 
+WHAT = {False: "the beginning of a text", True: "a message"}
+"""What is typed, by whether the model replies to it."""
+
 
 def run(config: Mapping[str, Any]) -> None:
     """Answer line after line until input ends."""
@@ -26,15 +32,17 @@ def run(config: Mapping[str, Any]) -> None:
         raise UserError("say which checkpoint: countergen-edit chat DIR")
     checkpoint = open_checkpoint(str(folders[0]))
     original, edited, edit = _models(checkpoint, config)
+    asked = original.chat.is_on
     temperature = float(config["temperature"])
     sampling = {"do_sample": True, "temperature": temperature, "top_p": float(config["top_p"])}
-    for line in _lines():
+    for line in _lines(WHAT[asked]):
         texts = []
         for model, attached in ((original, nullcontext()), (edited, edit())):
             with attached:
                 texts += generate(
                     model,
                     [line],
+                    asked=asked,
                     max_new_tokens=int(config["max_new_tokens"]),
                     seed=int(config["seed"]),
                     **(sampling if temperature > 0 else {}),  # type: ignore[arg-type]
@@ -54,7 +62,7 @@ def _models(
 
     A carried checkpoint holds the unedited weights, so one copy of them serves both.
     """
-    where = {"device": config["device"], "dtype": config["dtype"]}
+    where = _where(checkpoint.record, config)
     if checkpoint.carried and config["original"] is None:
         model = load_unedited(checkpoint, **where)
         return model, model, lambda: applied(model, checkpoint.edit)
@@ -75,10 +83,21 @@ def _models(
     return original, load(checkpoint.folder, **where), nullcontext
 
 
-def _lines() -> Iterator[str]:
+def _where(record: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """How the models are loaded: unless told, in the chat template where the edit was measured."""
+    where = {"device": config["device"], "dtype": config["dtype"]}
+    measured = record.get("template")
+    if config["chat_template"] is not None:
+        return where | {"template": config["chat_template"]}
+    if measured is None:
+        return where
+    return where | {"template": "chat", "instruction": measured["instruction"]}
+
+
+def _lines(what: str) -> Iterator[str]:
     """Prompts as they are typed or piped in; empty lines are passed over."""
     if sys.stdin.isatty():
-        console.print("Type the beginning of a text; an empty line or Ctrl-D ends.")
+        console.print(f"Type {what}; an empty line or Ctrl-D ends.")
         while line := _ask():
             yield line
         return

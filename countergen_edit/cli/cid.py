@@ -304,6 +304,7 @@ def _prepared(
         model=name,
         model_hash=model.fingerprint if model else "",
         bos=model.adds_bos if model else None,
+        template=model.conversation if model else None,
         data_hash=data_hash,
         seed=settings.seed,
         command=command_line("cid"),

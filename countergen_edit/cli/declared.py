@@ -27,6 +27,7 @@ TYPES: Mapping[str, Any] = {
     "batch_size": WholeNumbers,
     "candidates": str,
     "card": bool,
+    "chat_template": str | None,
     "checkpoint": Texts,
     "cluster": str | None,
     "columns": Mapping[str, str | None],

@@ -23,7 +23,7 @@ from countergen_edit.reports.run import Run
 
 TOLD = ("axis", "data", "texts", "names", "groups", "seed")
 """The settings that a task is made from."""
-PLACE = ("device", "dtype", "device_map", "bos")
+PLACE = ("device", "dtype", "device_map", "bos", "template", "instruction")
 """Settings of a model that say where and how it is loaded."""
 
 
@@ -156,12 +156,27 @@ def save_of_run(config: Mapping[str, Any], saving: SaveSettings) -> None:
         raise UserError(f"{run.path} has no edit that keeps within its budgets: nothing to save")
     name = run.manifest["model"]
     where = make_settings(ModelSettings, "model", config["model"])
-    model = replace(where, name=name, bos=run.manifest.get("bos", where.bos)).load()
+    model = replace(where, name=name, **as_measured(run.manifest, asdict(where))).load()
     if model.fingerprint != run.manifest["model_hash"]:
         raise UserError(f"{name} is not the model that {run.path} edited: its weights differ")
     saved = saving.save_best(replace(part, model=model))
     say([f"Edit: {part.best.label}", *about(saved)])
     saving.upload(saved)
+
+
+def as_measured(about: Mapping[str, Any], where: Mapping[str, Any]) -> dict[str, Any]:
+    """How a model is loaded so that its texts are what they were when it was measured.
+
+    Args:
+        about: a manifest, or the record of a checkpoint.
+        where: settings of the model, for what neither tells.
+    """
+    template = about.get("template")
+    return {
+        "bos": about.get("bos", where["bos"]),
+        "template": "chat" if template else "none",
+        "instruction": template["instruction"] if template else where["instruction"],
+    }
 
 
 def _of_task(run: Run, task: str | None) -> Run:

@@ -34,6 +34,8 @@ class ModelSettings:
     device_map: str | None
     revision: str | None
     bos: Bos
+    template: str
+    instruction: str | None
 
     def load(self) -> LanguageModel:
         """The model."""
@@ -47,6 +49,7 @@ class ServedSettings:
     name: str
     """The server's address."""
     served_name: str | None
+    template: str
     log_probs: str
     n: int
     key_variable: str

@@ -78,6 +78,9 @@ class Task:
     """What the task lacks, and why: a sentence each."""
     untaught: tuple[Untaught, ...] = ()
     """Test sets that are left out, as the model that is asked was never taught their words."""
+    vocabulary: frozenset[str] | None = None
+    """Every word that the model which is asked was taught, in small letters; None of one that does
+    not say."""
 
     def __post_init__(self) -> None:
         if not self.name:

@@ -67,6 +67,8 @@ class Edit:
     placements: tuple[Placement, ...]
     preface: str = ""
     """Words that stand before every text, special tokens written out; empty for none."""
+    request: str = ""
+    """What of them a user says, before every question too where a model is asked questions."""
 
     @classmethod
     def at(cls, site: str, erasures: Mapping[int | None, AffineErasure]) -> Edit:
@@ -88,7 +90,11 @@ class Edit:
         """
         if self.preface and other.preface:
             raise UserError("two edits that put words before a text are not one: choose one")
-        return Edit(self.placements + other.placements, self.preface or other.preface)
+        return Edit(
+            self.placements + other.placements,
+            self.preface or other.preface,
+            self.request or other.request,
+        )
 
     @property
     def rank(self) -> int:
@@ -125,7 +131,7 @@ class Edit:
                 sha.update(repr((part.shape, str(part.dtype))).encode())
                 sha.update(np.ascontiguousarray(part).tobytes())
         if self.preface:
-            sha.update(repr(("preface", self.preface)).encode())
+            sha.update(repr(("preface", self.preface, self.request)).encode())
         return sha.hexdigest()
 
 
@@ -198,7 +204,10 @@ def applied(model: LanguageModel, edit: Edit) -> Iterator[LanguageModel]:
     """
     attached = _attached(model, edit)
     try:
-        yield model.prefaced(preface_ids(model, edit.preface)) if edit.preface else model
+        if edit.preface:
+            yield model.prefaced(preface_ids(model, edit.preface), edit.request)
+        else:
+            yield model
     finally:
         attached.remove()
 

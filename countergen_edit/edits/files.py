@@ -37,6 +37,7 @@ class _Words:
 
     placements: tuple[_Placed, ...]
     preface: str = ""
+    request: str = ""
     made_for: str | None = None
 
 
@@ -61,6 +62,7 @@ def save_edit(edit: Edit, directory: Path, made_for: str | None = None) -> None:
             {"site": p.site, "layer": p.layer, "limit": p.limit} for p in edit.placements
         ],
         "preface": edit.preface,
+        "request": edit.request,
         "made_for": made_for,
     }
     (directory / WORDS).write_text(json.dumps(words, indent=2) + "\n", "utf-8")
@@ -97,7 +99,7 @@ def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
             f"the edit in {directory} was made for another model (fingerprint {made_for[:8]}, "
             f"{model.name} is {model.fingerprint[:8]}): its directions mean nothing here"
         )
-    return Edit(tuple(placements), words.preface)
+    return Edit(tuple(placements), words.preface, words.request)
 
 
 def _map(arrays: Mapping[str, np.ndarray], i: int) -> AffineErasure | Shift:

@@ -168,7 +168,7 @@ class Fits:
         """What every fit of this study depends on."""
         neutral = self.task.neutral.get("fit", ())
         task = [self.task.fingerprint, self.task.groups, neutral]
-        model = [self.model.fingerprint, self.model.adds_bos]
+        model = [self.model.fingerprint, self.model.adds_bos, self.model.conversation]
         return digest([task, model, self.positions, self.sinks])
 
     def basis(self, cell: Cell) -> list[object]:

@@ -67,6 +67,7 @@ def make_manifest(
     model: str,
     model_hash: str,
     bos: bool | None = None,
+    template: Mapping[str, str] | None = None,
     data_hash: str,
     seed: int,
     command: Sequence[str],
@@ -80,6 +81,7 @@ def make_manifest(
         model: the model's name.
         model_hash: SHA-256 of its weights.
         bos: whether its texts begin with the beginning-of-text token; None of what has no such.
+        template: the chat template within which they stand, as `LanguageModel.conversation`.
         data_hash: SHA-256 of all data.
         seed: the run's seed.
         command: the command line; what sounds like a secret is masked.
@@ -92,6 +94,7 @@ def make_manifest(
         "config": config,
         "model_hash": model_hash,
         "bos": bos,
+        "template": dict(template) if template else None,
         "data_hash": data_hash,
         "source_hash": source_digest(),
         "versions": versions,

@@ -28,7 +28,7 @@ from countergen_edit.data.thinning import few_texts, in_turn
 from countergen_edit.edits import UNCHANGED, Edit, applied
 from countergen_edit.erasers import TERMS, Change
 from countergen_edit.experiments.fit_data import places_by_context
-from countergen_edit.models import LanguageModel, encode, hook_name
+from countergen_edit.models import LanguageModel, encode, first_read, hook_name
 from countergen_edit.seeds import generator
 
 PEOPLE = 16
@@ -221,9 +221,10 @@ class ModelObjective:
         """Portions of running text, read at every token."""
         portions = []
         for begin in range(0, len(texts), TEXTS):
-            ids, mask, _ = self._padded(texts[begin : begin + TEXTS], LONGEST)
-            row, position = mask.nonzero(as_tuple=True)
-            portions.append(Portion("neutral", ids, mask, (row, position)))
+            first = first_read(self.model)
+            ids, mask, _ = self._padded(texts[begin : begin + TEXTS], first + LONGEST)
+            row, position = mask[:, first:].nonzero(as_tuple=True)
+            portions.append(Portion("neutral", ids, mask, (row, position + first)))
         return portions
 
     def _padded(

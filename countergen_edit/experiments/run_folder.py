@@ -38,6 +38,7 @@ TYPES: Mapping[str, Any] = {
     "model_hash": str,
     "model_origin": Mapping[str, str],
     "bos": bool | None,
+    "template": Mapping[str, str] | None,
     "data_hash": str,
     "seed": int,
     "versions": Mapping[str, str],

@@ -326,6 +326,7 @@ METRICS: Registry[type[Metric]] = Registry(
         "facts": "countergen_edit.metrics.costs.facts:Facts",
         "spill_over": "countergen_edit.metrics.spill_over:SpillOver",
         "benchmarks": "countergen_edit.metrics.benchmarks.metric:Benchmarks",
+        "hiring": "countergen_edit.metrics.hiring:Hiring",
         "taught": "countergen_edit.metrics.taught:Taught",
         "guardedness": "countergen_edit.metrics.guardedness:Guardedness",
         "refinement": "countergen_edit.metrics.refinement:Refinement",

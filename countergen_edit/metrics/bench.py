@@ -32,7 +32,7 @@ class Bench:
         self.seed = seed
         self._store = store
         self._scores: dict[tuple[CounterfactualSet, str], SetScores] = {}
-        self._texts: dict[tuple[tuple[tuple[str, str], ...], str], TextScores] = {}
+        self._texts: dict[tuple[tuple[tuple[str, str], ...], str, bool], TextScores] = {}
         self._neutral: dict[tuple[tuple[str, ...], str], NeutralCost] = {}
 
     def store(self, metric: str) -> Path:
@@ -61,14 +61,23 @@ class Bench:
         return self._scores[key]
 
     def texts(
-        self, pairs: Sequence[tuple[str, str]], edit: NamedEdit | None, progress: str | None = None
+        self,
+        pairs: Sequence[tuple[str, str]],
+        edit: NamedEdit | None,
+        progress: str | None = None,
+        asked: bool = False,
     ) -> TextScores:
-        """Likelihoods of texts, each after its prompt, which may be empty, under an edit."""
-        key = tuple(pairs), _content(edit)
+        """Likelihoods of texts, each after its prompt, which may be empty, under an edit.
+
+        Where they are asked, a prompt is a user's message, and the text the model's reply.
+        """
+        key = tuple(pairs), _content(edit), asked
         if key not in self._texts:
             with self.under(edit) as model:
                 prompts, texts = ([pair[side] for pair in pairs] for side in (0, 1))
-                self._texts[key] = text_log_probs(model, prompts, texts, progress=progress)
+                self._texts[key] = text_log_probs(
+                    model, prompts, texts, asked=asked, progress=progress
+                )
         return self._texts[key]
 
     def neutral(self, texts: Sequence[str], edit: NamedEdit | None) -> NeutralCost:

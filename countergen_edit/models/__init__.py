@@ -27,7 +27,9 @@ from countergen_edit.models.distributions import (
 )
 from countergen_edit.models.generation import generate
 from countergen_edit.models.language_model import (
+    INSTRUCTION,
     NAMES_CODE,
+    Chat,
     LanguageModel,
     from_pretrained_objects,
 )
@@ -38,9 +40,12 @@ from countergen_edit.models.scoring import TextScores, continuation_log_probs, t
 from countergen_edit.models.scratch import Scratch
 from countergen_edit.models.served import ServedModel, connect
 from countergen_edit.models.sites import SITES, hook_name
+from countergen_edit.models.templates import TEMPLATES, in_template
 from countergen_edit.models.tokens import (
     Encoding,
     encode,
+    encode_replies,
+    first_read,
     lengths,
     opens_texts,
     preface_ids,
@@ -48,12 +53,15 @@ from countergen_edit.models.tokens import (
 )
 
 __all__ = [
+    "INSTRUCTION",
     "NAMES_CODE",
     "SITES",
+    "TEMPLATES",
     "Activations",
     "Asked",
     "Batch",
     "Bos",
+    "Chat",
     "Contrasted",
     "ContrastiveScores",
     "Encoding",
@@ -71,9 +79,12 @@ __all__ = [
     "contrastive_generate",
     "divergence",
     "encode",
+    "encode_replies",
+    "first_read",
     "from_pretrained_objects",
     "generate",
     "hook_name",
+    "in_template",
     "lengths",
     "load",
     "log_likelihood",

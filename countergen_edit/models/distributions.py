@@ -7,7 +7,7 @@ states of a model (edited and not) apart, without storing either:
         at = (batch.row, batch.position)
         before = lm.logits(batch.ids, batch.mask, at)
         with applied(lm, edit) as edited:
-            own = after_preface(edited, batch)
+            own = after_preface(edited, batch, lm)
             after = edited.logits(own.ids, own.mask, (own.row, own.position))
         kl.append(divergence(before, after))
 
@@ -25,16 +25,16 @@ from torch import Tensor
 from countergen_edit.models.batching import Batch, batch_tokens, plan
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.scoring import chunks, widen
-from countergen_edit.models.tokens import encode, preface_shift
+from countergen_edit.models.tokens import encode, first_read, opening_ids
 
 
 def batches(
     lm: LanguageModel, texts: Sequence[str], *, max_batch_tokens: int | None = None
 ) -> list[Batch]:
-    """The texts as batches that read every real position, repeated texts as often as they occur.
+    """The texts as batches that read all of their positions, repeated ones as often as they occur.
 
-    `Batch.slot` counts tokens over all texts in their order (special tokens included), for whoever
-    needs to know where a row of `log_probs` belongs.
+    `Batch.slot` counts these positions over all texts in their order, from `first_read` of each
+    (special tokens included), for whoever needs to know where a row of `log_probs` belongs.
     """
     tokens = batch_tokens(lm, max_batch_tokens)
     return lm.memo(("distributions", tokens, *texts), lambda: _batches(lm, texts, tokens))
@@ -42,27 +42,30 @@ def batches(
 
 def _batches(lm: LanguageModel, texts: Sequence[str], max_batch_tokens: int) -> list[Batch]:
     rows = [tuple(encoding.ids) for encoding in encode(lm, texts)]
+    first = first_read(lm)
     return plan(
         rows,
-        [range(len(row)) for row in rows],
+        [range(first, len(row)) for row in rows],
         max_batch_tokens=max_batch_tokens,
         bytes_per_position=lm.vocab_size * 8,  # float64
         share=False,
     )
 
 
-def after_preface(lm: LanguageModel, batch: Batch) -> Batch:
-    """Texts of the model without a preface, each after it, and the same tokens read.
+def after_preface(lm: LanguageModel, batch: Batch, base: LanguageModel) -> Batch:
+    """Texts of a model, each after the preface of another instead, and the same tokens read.
 
     Args:
-        lm: the model with its preface, or with none.
-        batch: as `batches` gives it for the model without.
+        lm: the model with its preface, or with that of `base`.
+        batch: as `batches` gives it for `base`.
+        base: the same model, with a preface of its own or with none.
     """
-    if not lm.preface:
+    if lm.preface == base.preface:
         return batch
-    first, shift = preface_shift(lm)
-    rows = len(batch.ids)
-    preface = torch.tensor(lm.preface).expand(rows, -1)
+    rows, first = len(batch.ids), len(opening_ids(base))
+    opening = opening_ids(lm)
+    shift = len(opening) - first
+    preface = torch.tensor(opening).expand(rows, -1)
     return Batch(
         torch.cat([preface, batch.ids[:, first:]], dim=1),
         torch.cat([torch.ones_like(preface), batch.mask[:, first:]], dim=1),

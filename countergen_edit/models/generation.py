@@ -19,7 +19,7 @@ from countergen_edit.errors import UserError
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
 from countergen_edit.models.sampling import RowSampler
-from countergen_edit.models.tokens import encode, excerpt
+from countergen_edit.models.tokens import encode, encode_replies, excerpt
 from countergen_edit.seeds import unit_seed
 
 
@@ -28,6 +28,7 @@ def generate(
     lm: LanguageModel,
     prompts: Sequence[str],
     *,
+    asked: bool = False,
     max_new_tokens: int,
     do_sample: bool = False,
     top_p: float = 1.0,
@@ -48,6 +49,7 @@ def generate(
         lm: The model.
         prompts: In any number; each batch holds prompts of similar length. A prompt that stands
             there n times is continued n times.
+        asked: A prompt is a user's message in the chat template, and the text the reply.
         max_new_tokens: Upper limit; a text also ends at the model's end-of-text token.
         do_sample: Sample instead of taking the likeliest token.
         top_p: Sample from the smallest set of tokens that holds this probability.
@@ -57,7 +59,9 @@ def generate(
         progress: Description of a progress bar.
     """
     check_sampling(max_new_tokens, batch_size, do_sample, top_p, temperature)
-    encoded = [encoding.ids for encoding in encode(lm, prompts)]
+    nothing = [""] * len(prompts)
+    encodings = encode_replies(lm, prompts, nothing) if asked else encode(lm, prompts)
+    encoded = [encoding.ids for encoding in encodings]
     for prompt, ids in zip(prompts, encoded, strict=True):
         if not ids:
             raise UserError(f"empty prompt: {lm.name} has no beginning-of-text token to start from")

@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MethodType
 from typing import Any, TypeVar, cast
 
@@ -39,6 +39,30 @@ _NOT_IDENTITY = (
 )
 
 
+INSTRUCTION = "Write a short text in plain English. Begin at once."
+"""What a user says in a chat template where nothing else is asked."""
+
+
+@dataclass(frozen=True)
+class Chat:
+    """What a user says to a model in its chat template.
+
+    Attributes:
+        instruction: Said where nothing is asked, so that a text is the beginning of a reply.
+        request: Said first, before the instruction and before every question.
+        is_on: Whether all texts of the model stand within the template; else it is there for
+            those alone who ask for it.
+    """
+
+    instruction: str = INSTRUCTION
+    request: str = ""
+    is_on: bool = False
+
+    def message(self, words: str) -> str:
+        """A user's message with the request before it."""
+        return f"{self.request} {words}".strip()
+
+
 @dataclass(frozen=True, eq=False)
 class LanguageModel:
     """A causal or encoder-decoder language model with hook points.
@@ -50,12 +74,14 @@ class LanguageModel:
             tokens of its own.
         preface: Token ids that stand before every text, the beginning-of-text token among them
             where texts begin with it; `encode` puts them there, so that all that runs has them.
+        chat: What a user says in its chat template, and whether its texts stand there.
     """
 
     name: str
     bridge: Any
     tokenizer: Any
     preface: tuple[int, ...] = ()
+    chat: Chat = Chat()
 
     @property
     def device(self) -> torch.device:
@@ -122,6 +148,17 @@ class LanguageModel:
     def adds_bos(self) -> bool | None:
         """Whether texts begin with BOS, as decided when it was loaded; None if not decided here."""
         return adds_bos(self.tokenizer)
+
+    @property
+    def conversation(self) -> dict[str, str] | None:
+        """The chat template within which all texts stand, as its SHA-256, and what is said there.
+
+        None where texts stand as they are.
+        """
+        if not self.chat.is_on:
+            return None
+        template = hashlib.sha256(str(self.tokenizer.chat_template).encode()).hexdigest()
+        return {"sha256": template, "instruction": self.chat.instruction}
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -191,9 +228,22 @@ class LanguageModel:
                 "and activations of a text take a causal language model"
             )
 
-    def prefaced(self, preface: Sequence[int]) -> LanguageModel:
-        """The same model, every text of which stands after these tokens; it remembers nothing."""
-        return LanguageModel(self.name, self.bridge, self.tokenizer, tuple(preface))
+    def prefaced(self, preface: Sequence[int], request: str = "") -> LanguageModel:
+        """The same model, every text of which stands after these tokens; it remembers nothing.
+
+        Args:
+            preface: takes the place of its own.
+            request: what a user says before every question.
+        """
+        chat = replace(self.chat, request=request)
+        return LanguageModel(self.name, self.bridge, self.tokenizer, tuple(preface), chat)
+
+    def alone(self) -> LanguageModel:
+        """The same model, whose texts stand as they are."""
+        if not self.preface and not self.chat.is_on:
+            return self
+        chat = replace(self.chat, request="", is_on=False)
+        return LanguageModel(self.name, self.bridge, self.tokenizer, (), chat)
 
     def estimate(self, asked: Sequence[Asked], seed: int) -> str:
         """What it costs a run of this seed to ask all that, in words; empty where nothing.

@@ -19,6 +19,7 @@ from countergen_edit.locating import Location, locate
 from countergen_edit.models.bos import Bos, set_bos
 from countergen_edit.models.gguf import alone, read_header
 from countergen_edit.models.language_model import LanguageModel, from_pretrained_objects
+from countergen_edit.models.templates import NONE, in_template
 from countergen_edit.models.weights import first_line, read_weights
 from countergen_edit.typed import require
 
@@ -39,6 +40,8 @@ def load(
     device_map: str | None = None,
     revision: str | None = None,
     bos: Bos = "auto",
+    template: str = NONE,
+    instruction: str | None = None,
 ) -> LanguageModel:
     """Load `model` with plain `transformers`, then wrap it in a TransformerBridge.
 
@@ -50,6 +53,9 @@ def load(
         revision: Branch, tag or commit of a hub model.
         bos: Whether texts begin with the beginning-of-text token; "auto" leaves that to the model's
             own tokenizer.
+        template: Whether texts stand in the chat template, as the beginning of the model's reply:
+            "none", "auto" (where it has one) or "chat".
+        instruction: What a user says there; None takes `INSTRUCTION`.
     """
     if dtype not in _DTYPES:
         raise unknown("dtype", dtype, _DTYPES)
@@ -60,7 +66,8 @@ def load(
     set_bos(tokenizer, bos, str(model))
     if device_map is None:
         hf_model.to(target)
-    return from_pretrained_objects(str(model), hf_model, tokenizer)
+    loaded = from_pretrained_objects(str(model), hf_model, tokenizer)
+    return in_template(loaded, template, instruction)
 
 
 def load_plain(

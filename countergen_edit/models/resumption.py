@@ -83,7 +83,7 @@ class ResumingModel(LanguageModel):
 
     def memo(self, key: Hashable, make: Callable[[], T]) -> T:
         """Tokens and batches of a text are made once after each preface, whatever is edited."""
-        key = (self.preface, key)
+        key = (self.preface, self.chat, key)
         if key not in self._memo:
             self._memo[key] = make()
         content: T = self._memo[key]
@@ -133,6 +133,7 @@ def resuming(
         bridge=lm.bridge,
         tokenizer=lm.tokenizer,
         preface=lm.preface,
+        chat=lm.chat,
         scratch=scratch or Scratch(),
         boundaries=boundaries,
     )

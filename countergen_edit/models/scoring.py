@@ -21,7 +21,13 @@ from countergen_edit.errors import UserError
 from countergen_edit.models.batching import Batch, batch_tokens, plan, within_memory
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
-from countergen_edit.models.tokens import Encoding, encode, excerpt, opens_texts
+from countergen_edit.models.tokens import (
+    Encoding,
+    encode,
+    encode_replies,
+    excerpt,
+    opens_texts,
+)
 from countergen_edit.models.trees import runs_trees
 
 _CPU_WIDE, _ACCELERATOR_WIDE = 1 << 18, 1 << 24
@@ -73,6 +79,7 @@ def text_log_probs(
     prompts: Sequence[str],
     texts: Sequence[str],
     *,
+    asked: bool = False,
     max_batch_tokens: int | None = None,
     progress: str | None = None,
 ) -> TextScores:
@@ -80,32 +87,41 @@ def text_log_probs(
 
     What `continuation_log_probs` gives, and how many tokens it is of. Without a prompt, and in a
     model whose texts do not begin with BOS, nothing precedes the first token: it is left out, under
-    a preface too.
+    a preface too, unless that is the chat template within which all texts stand.
 
     Args:
         lm: The model, with whatever hooks are attached to its bridge.
         prompts: One for each text.
         texts: With their leading space, where there is one.
+        asked: A prompt is a user's message in the chat template, and the text the whole reply.
         max_batch_tokens: Changes speed and memory, not the result; None takes `batch_tokens`.
         progress: Description of a progress bar.
     """
     check_continuations(prompts, texts)
     tokens = batch_tokens(lm, max_batch_tokens)
-    key = ("texts", tokens, *zip(prompts, texts, strict=True))
-    spans, reading = lm.memo(key, lambda: _texts(lm, prompts, texts, tokens))
+    key = ("texts", asked, tokens, *zip(prompts, texts, strict=True))
+    spans, reading = lm.memo(key, lambda: _texts(lm, prompts, texts, asked, tokens))
     values = _score(lm, reading, progress)
     sums = np.add.reduceat(values, reading.starts) if len(values) else values
     return TextScores(sums, np.array([len(span) for span in spans], dtype=np.int64))
 
 
 def _texts(
-    lm: LanguageModel, prompts: Sequence[str], texts: Sequence[str], max_batch_tokens: int
+    lm: LanguageModel,
+    prompts: Sequence[str],
+    texts: Sequence[str],
+    asked: bool,
+    max_batch_tokens: int,
 ) -> tuple[list[list[int]], _Reading]:
-    encodings = encode(lm, [p + t for p, t in zip(prompts, texts, strict=True)])
-    opened = opens_texts(lm)
+    if asked:
+        encodings, starts = encode_replies(lm, prompts, texts), [0] * len(texts)
+    else:
+        encodings = encode(lm, [p + t for p, t in zip(prompts, texts, strict=True)])
+        starts = [len(prompt) for prompt in prompts]
+    opened = asked or opens_texts(lm)
     spans = []
-    for prompt, text, encoding in zip(prompts, texts, encodings, strict=True):
-        span = encoding.after(len(prompt))
+    for start, text, encoding in zip(starts, texts, encodings, strict=True):
+        span = encoding.after(start)
         if not opened and span and not encoding.after(0).index(span[0]):
             span = span[1:]
         if not span:

@@ -3,7 +3,8 @@
 In: texts. Out: token ids, each with the characters it covers. Whether a text begins with the
 beginning-of-text token (BOS) is decided once, when the model is loaded (`set_bos`), and the
 tokenizer carries the decision: into scoring, capture, generation, and every saved checkpoint.
-Where a model has a preface, it stands first, and BOS before it and not between the two.
+Where a model has a preface, it stands first, and BOS before it and not between the two. A reply to
+a question of its own stands after that question in the chat template, and not after the preface.
 Refused: a text longer than the context; a tokenizer that belongs to another model.
 """
 
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 from countergen_edit.errors import UserError
+from countergen_edit.models.chat import before_reply
 from countergen_edit.models.language_model import LanguageModel
 
 
@@ -41,7 +43,34 @@ def encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:
     A Llama keeps its BOS and a GPT-2 gets none, unless the model was loaded with `bos`. The tokens
     of a preface cover no characters, as special tokens do, and the text's own stay what they are.
     """
-    return lm.memo(("tokens", *texts), lambda: _encode(lm, texts)) if texts else []
+    if not texts:
+        return []
+    before = [lm.preface] * len(texts)
+    return lm.memo(("tokens", *texts), lambda: _encode(lm, texts, before))
+
+
+def encode_replies(
+    lm: LanguageModel, questions: Sequence[str], replies: Sequence[str]
+) -> list[Encoding]:
+    """Tokenise each reply after its question, which a user asks in the chat template.
+
+    The tokens of the question cover no characters. What else a user says of a model's own, as its
+    request, stands before the question; its instruction does not.
+
+    Raises:
+        UserError: the model has no template, or one that takes no user's message.
+    """
+    if not replies:
+        return []
+
+    def make() -> list[Encoding]:
+        before = {
+            question: preface_ids(lm, before_reply(lm, lm.chat.message(question)))
+            for question in dict.fromkeys(questions)
+        }
+        return _encode(lm, replies, [before[question] for question in questions])
+
+    return lm.memo(("replies", *zip(questions, replies, strict=True)), make)
 
 
 @singledispatch
@@ -54,7 +83,9 @@ def lengths(lm: LanguageModel, texts: Sequence[str]) -> list[int]:
     return [len(encoding.ids) for encoding in encode(lm, texts)]
 
 
-def _encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:
+def _encode(
+    lm: LanguageModel, texts: Sequence[str], prefaces: Sequence[tuple[int, ...]]
+) -> list[Encoding]:
     table = lm.tokenizer(
         list(texts),
         return_offsets_mapping=True,
@@ -65,11 +96,14 @@ def _encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:
         verbose=False,
     )
     context, vocabulary = lm.context_length, lm.vocab_size
-    first, _ = preface_shift(lm)
-    before = [(0, 0)] * len(lm.preface)
+    opening = len(_first(lm))
     encodings = []
-    for text, own, spans in zip(texts, table["input_ids"], table["offset_mapping"], strict=True):
-        ids, offsets = [*lm.preface, *own[first:]], [*before, *spans[first:]]
+    for text, preface, own, spans in zip(
+        texts, prefaces, table["input_ids"], table["offset_mapping"], strict=True
+    ):
+        first = opening if preface else 0
+        ids = [*preface, *own[first:]]
+        offsets = [*[(0, 0)] * len(preface), *spans[first:]]
         if len(ids) > context:
             raise UserError(
                 f"a text of {len(ids)} tokens exceeds the context of {lm.name} "
@@ -95,19 +129,27 @@ def preface_ids(lm: LanguageModel, words: str) -> tuple[int, ...]:
     return tuple(ids if ids[: len(first)] == first else [*first, *ids])
 
 
-def preface_shift(lm: LanguageModel) -> tuple[int, int]:
-    """How many of a text's first tokens, special ones, a preface replaces, and how many it adds."""
-    first = len(_first(lm)) if lm.preface else 0
-    return first, len(lm.preface) - first
+def opening_ids(lm: LanguageModel) -> tuple[int, ...]:
+    """The tokens before a text's own: the preface, or what its tokenizer puts there."""
+    return lm.preface or tuple(_first(lm))
+
+
+def first_read(lm: LanguageModel) -> int:
+    """The first position that is a text's own: after it the first token of a text is predicted.
+
+    What stands within a preface is the same for every text.
+    """
+    return max(len(lm.preface) - 1, 0)
 
 
 @singledispatch
 def opens_texts(lm: LanguageModel) -> bool:
     """Whether something stands before the first token of a text: BOS, or a token that is as good.
 
-    A preface does not count: it is put before texts that are measured without one as well.
+    A chat template within which all texts stand is as good. Any other preface does not count: it is
+    put before texts that are measured without one as well.
     """
-    return bool(_first(lm))
+    return lm.chat.is_on or bool(_first(lm))
 
 
 def _first(lm: LanguageModel) -> list[int]:

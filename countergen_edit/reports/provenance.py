@@ -43,11 +43,24 @@ def about(run: Run) -> list[str]:
     lines = [f"run {run.name}"]
     if origin := run.manifest.get("model_origin"):
         lines.append(f"made of {origin['file']}: {origin['weights']}")
+    if told := in_template(run.manifest):
+        lines.append(told)
     if "seed" in run.manifest:
         lines.append(f"seed {run.manifest['seed']}")
     if "countergen-edit" in versions:
         lines.append(f"countergen-edit {versions['countergen-edit']}")
     return [*lines, f"{len(run.results.rows)} result rows"]
+
+
+def in_template(manifest: Mapping[str, Any]) -> str:
+    """Within what conversation the texts stand; empty where they stand as they are."""
+    template = manifest.get("template")
+    if not template:
+        return ""
+    return (
+        "texts stand in the model's chat template, as the beginning of its reply to "
+        f"“{template['instruction']}”"
+    )
 
 
 def provenance(run: Run) -> Section:

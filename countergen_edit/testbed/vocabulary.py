@@ -7,29 +7,22 @@ that its figures would say how pieces are spelled and not what it holds of peopl
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.templates import slots
-from countergen_edit.data.untaught import Untaught
+from countergen_edit.data.untaught import Untaught, unknown_words, words_of
 from countergen_edit.testbed.corpus import people
 from countergen_edit.testbed.files import load_axis
 from countergen_edit.testbed.truth import Truth
 
 TAUGHT = 0.5
 """Share of a group's texts that must be in words that the model was taught, to ask it at all."""
-_WORD = re.compile(r"[^\W_]+")
 
 
 def vocabulary(truth: Truth) -> frozenset[str]:
     """Every word of the corpus, in small letters."""
-    return frozenset(word for text in _texts(truth) for word in _words(text))
-
-
-def untaught_words(words: frozenset[str], text: str) -> list[str]:
-    """The words of a text that are not among those."""
-    return [word for word in _words(text) if word not in words]
+    return frozenset(word for text in _texts(truth) for word in words_of(text))
 
 
 def taught_share(words: frozenset[str], data: CounterfactualSet) -> float:
@@ -37,7 +30,7 @@ def taught_share(words: frozenset[str], data: CounterfactualSet) -> float:
     shares = []
     for group in data.groups:
         texts = [v.text + output for s in data.samples for v in s.of(group) for output in s.outputs]
-        known = [not untaught_words(words, text) for text in texts]
+        known = [not unknown_words(words, text) for text in texts]
         shares.append(sum(known) / len(known))
     return min(shares)
 
@@ -55,13 +48,13 @@ def _unknown(words: frozenset[str], data: CounterfactualSet) -> Sequence[str]:
             word
             for sample in data.samples
             for variation in sample.of(group)
-            for word in untaught_words(words, variation.text)
+            for word in unknown_words(words, variation.text)
         )
         for group in data.groups
     ]
     shared = set.intersection(*map(set, found))
     telling = (word for own in found for word in own if word not in shared)
-    outputs = (w for s in data.samples for o in s.outputs for w in untaught_words(words, o))
+    outputs = (w for s in data.samples for o in s.outputs for w in unknown_words(words, o))
     others = (word for own in found for word in own)
     return [*dict.fromkeys([*telling, *outputs, *others])]
 
@@ -83,7 +76,3 @@ def _without_slots(template: str) -> str:
     for slot in slots(template):
         template = template.replace(f"{{{slot}}}", " ")
     return template
-
-
-def _words(text: str) -> list[str]:
-    return [word.casefold() for word in _WORD.findall(text)]

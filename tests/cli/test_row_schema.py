@@ -22,6 +22,7 @@ from countergen_edit.reports.run import open_run, open_run_or_log
 from tests.experiments.foreign_logs import answered, inspect_log
 from tests.experiments.runs import IDENTITY
 from tests.made_benchmarks import make_benchmarks, settings
+from tests.made_vacancies import make_vacancies
 
 RESULTS = Path(countergen_edit.__file__).parent.parent / "docs" / "results"
 NAMES = "{fit: 8, validation: 4, test: 4, agreement: 2}"
@@ -47,6 +48,12 @@ RUNS = {
     "crossed": [*UNEDITED, "axis=[gender,nationality]", "metric=[r,intersections]"],
     "untaught": [*UNEDITED, "axis=religion", "metric=r"],
     "benchmarks": [*UNEDITED, "metric=benchmarks", "DATA"],
+    "hiring": [
+        *("audit", "metric=hiring", "VACANCIES", "metric.hiring.names=2", "cost=null"),
+        *("eraser=mean_difference", "edit.layers=[3]", f"names={NAMES}", f"data.test={TRAITS}"),
+        *(f"data.{split}={TRAITS}" for split in ("fit", "validation")),
+    ],
+    "no_hiring": [*UNEDITED, "metric=hiring"],
     "pairs": ["augment", "TEXTS"],
     "classifiers": ["classifiers", "task=sentiment", "task.most.emotion=2"],
 }
@@ -87,8 +94,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     place = tmp_path_factory.mktemp("every_metric")
     texts = place / "texts.jsonl"
     texts.write_text(json.dumps({"input": "She left", "outputs": [" home"]}) + "\n")
+    vacancies = make_vacancies(place)
     for name, words in RUNS.items():
-        own = [str(texts) if word == "TEXTS" else word for word in words if word != "DATA"]
+        files = {"TEXTS": str(texts), "VACANCIES": f"metric.hiring.vacancies={vacancies}"}
+        own = [files.get(word, word) for word in words if word != "DATA"]
         if "DATA" in words:
             data = settings(make_benchmarks(place / "data")).items()
             own += [f"metric.benchmarks.{key}={value}" for key, value in data]

@@ -28,7 +28,7 @@ from countergen_edit.experiments.work import measuring
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.scores import score
-from countergen_edit.models import LanguageModel, capture, load
+from countergen_edit.models import LanguageModel, capture, in_template, load
 from countergen_edit.reports.run import Run, open_run
 from tests.experiments.runs import IDENTITY, Dying, KilledError
 from tests.experiments.test_audit import make_task
@@ -71,12 +71,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
     """A tiny model with a chat template."""
     model = load(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
     model.tokenizer.chat_template = TEMPLATE
-    return model
+    return in_template(model, "none", "Write.")
 
 
 def plan_of(task: Task, **changes: Any) -> Audit:
     ways = {
-        "asking": Asking(REQUESTS, "Write."),
+        "asking": Asking(REQUESTS),
         "steering": Steering([-1.0, 2.0]),
         "random_map": RandomMap(),
     }
@@ -320,7 +320,7 @@ def test_the_forecast_counts_what_stands_beside(
 ) -> None:
     folder = RunFolder(tmp_path / "run", {}, IDENTITY)
     study = Study(model, task, [METRICS.make("r")], folder, sites=("resid_post",), layers=[LAYER])
-    one, two = (Asking(dict([*REQUESTS.items()][:n]), "Write.").work(study, 1) for n in (1, 2))
+    one, two = (Asking(dict([*REQUESTS.items()][:n])).work(study, 1) for n in (1, 2))
     assert two.run - one.run == pytest.approx(measuring(study, "test", None).run)
     assert two.run_texts - one.run_texts > measuring(study, "test", None).run_texts
     middle = model.n_layers // 2

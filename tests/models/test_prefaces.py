@@ -151,7 +151,7 @@ def test_running_text_is_read_at_the_same_tokens_with_and_without_a_preface(
 ) -> None:
     asked = model.prefaced(preface_ids(model, WORDS))
     for batch in batches(model, PROMPTS):
-        after = after_preface(asked, batch)
+        after = after_preface(asked, batch, model)
         np.testing.assert_array_equal(after.slot, batch.slot)
         own = batch.position > 0 if model.adds_bos else batch.position >= 0
         ids, of_preface = (b.ids[b.row, b.position][own] for b in (batch, after))

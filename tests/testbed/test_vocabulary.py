@@ -7,7 +7,7 @@ import pytest
 from countergen_edit import api
 from countergen_edit.data.task import Task
 from countergen_edit.testbed import load_truth
-from countergen_edit.testbed.vocabulary import taught_share, untaught_words, vocabulary
+from countergen_edit.testbed.vocabulary import taught_share, unknown_words, vocabulary
 
 WORDS = vocabulary(load_truth())
 FEW = {"fit": 4, "few": 2, "validation": 3, "test": 4}
@@ -37,5 +37,5 @@ def test_of_an_axis_that_it_knows_a_part_of_that_part_is_asked() -> None:
 
 
 def test_a_word_that_stands_in_no_sentence_is_not_known() -> None:
-    assert untaught_words(WORDS, "Jane is a nurse.") == []
-    assert untaught_words(WORDS, "Jane is a Buddhist nurse.") == ["buddhist"]
+    assert unknown_words(WORDS, "Jane is a nurse.") == []
+    assert unknown_words(WORDS, "Jane is a Buddhist nurse.") == ["buddhist"]

@@ -1,16 +1,17 @@
 """Asking: the model is told to treat the groups alike before every text, and nothing is edited.
 
-Where the model has a chat template, the request is a user's message, with a neutral instruction to
-write, and the text is the beginning of the model's reply; beside it stands the template with the
-instruction alone, since a template changes a model by itself. Where there is none, the request is a
-line before the text. Comes in: requests with slots for the people of both groups. Goes out: one
-edit for each, which puts words before a text. Refused: a slot that is unknown, a request that
-leaves no room for the texts.
+Where the model has a chat template, the request is a user's message, with the model's neutral
+instruction to write, and the text is the beginning of its reply; beside it stands the template with
+the instruction alone, since a template changes a model by itself, unless all texts stand in it
+anyway. Where there is none, the request is a line before the text. Comes in: requests with slots
+for the people of both groups. Goes out: one edit for each, which puts words before a text. Refused:
+a slot that is unknown, a request that leaves no room for the texts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from string import Formatter
 
 from countergen_edit.conf_path import read_config
@@ -36,7 +37,6 @@ class Asking(Beside):
         requests: what is asked, by its name in tables; {a} and {b} stand for the people of the
             first and the second group; of more groups, of all but the last and of the last. Those
             of the configuration unless given.
-        instruction: what a chat template is given beside a request, and alone.
         people: the groups in the plural; None takes the axis's form `people`, else their names.
 
     Raises:
@@ -46,12 +46,10 @@ class Asking(Beside):
     def __init__(
         self,
         requests: Mapping[str, str] | None = None,
-        instruction: str | None = None,
         people: Sequence[str] | None = None,
     ) -> None:
         ours = read_config("beside", ASKING)[ASKING]
         self.requests = dict(ours["requests"] if requests is None else requests)
-        self.instruction = ours["instruction"] if instruction is None else instruction
         self.people = None if people is None else tuple(people)
         if not self.requests:
             raise UserError("beside.asking.requests is empty: write one, such as {mine: Be fair.}")
@@ -73,7 +71,7 @@ class Asking(Beside):
         ]
         running = [text for of_split in task.neutral.values() for text in of_split]
         for words in self._messages(task).values():
-            asked = model.prefaced(preface_ids(model, self.preface(model, words)))
+            asked = model.prefaced(preface_ids(model, self.preface(model, words)), words)
             encode(asked, [*texts, *running])
 
     def groups(self, study: Study, name: str, tested: Sequence[NamedEdit]) -> list[list[NamedEdit]]:
@@ -98,23 +96,23 @@ class Asking(Beside):
 
     def told(self, model: LanguageModel, task: Task) -> dict[str, str]:
         """What the model is told, by what it is called; nothing is asked in the template alone."""
-        alone = {"": ""} if has_chat_template(model) else {}
+        alone = {"": ""} if has_chat_template(model) and not model.chat.is_on else {}
         return alone | self._messages(task)
 
     def preface(self, model: LanguageModel, words: str) -> str:
         if has_chat_template(model):
-            return before_reply(model, f"{words} {self.instruction}".strip())
+            chat = replace(model.chat, request=words)
+            return before_reply(model, chat.message(chat.instruction))
         return f"{words}\n"
 
     def _edit(self, study: Study, name: str, request: str, words: str) -> NamedEdit:
         model, template = study.model, getattr(study.model.tokenizer, "chat_template", None)
-        # The template and not what it writes, which may hold today's date.
         basis = [model.fingerprint, model.adds_bos, template, study.task.name, words]
         return kept(
             study,
             name,
-            [*basis, self.instruction if template else ""],
-            lambda: Edit((), self.preface(model, words)),
+            [*basis, model.chat.instruction if template else "", model.chat.is_on],
+            lambda: Edit((), self.preface(model, words), words),
             beside=ASKING if request else TEMPLATE,
             variant=request or ALONE,
             params={"words": words, "people": [*self._people(study.task)]},

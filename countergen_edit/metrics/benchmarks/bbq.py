@@ -9,8 +9,9 @@ Of the answers that are not `unknown`, biased ones are those that the stereotype
 question is answered by `unknown`, s_AMB is 0. Questions about people with proper names stand apart
 (`…_names`), as in the authors' analysis. The paper asks models that were trained to answer
 questions; a model as it comes is asked in the wording of lm-evaluation-harness, and its answer is
-the likeliest of the question's own three. That harness offers all ten wordings of `unknown` at
-once, so that its accuracies are of another choice. Clusters are templates.
+the likeliest of the question's own three. In a chat template a user asks, and the answer alone is
+the reply. That harness offers all ten wordings of `unknown` at once, so that its accuracies are of
+another choice. Clusters are templates.
 """
 
 from __future__ import annotations
@@ -108,7 +109,8 @@ class Bbq(Benchmark):
             prompt = f"{one.context}\n\nQ: {one.question}\nA:"
             texts = tuple((prompt, f" {answer}") for answer in one.answers)
             cluster = f"{one.category} {one.template}"
-            items.append(Item(one.id, one.condition, bias_type, cluster, texts, one))
+            question = f"{one.context}\n\n{one.question}"
+            items.append(Item(one.id, one.condition, bias_type, cluster, texts, one, question))
         return items
 
     def counted(self, item: Item, scores: Sequence[float]) -> Mapping[str, float]:

@@ -25,6 +25,18 @@ class Item:
     """A prompt, which may be empty, and the text that is scored after it."""
     entry: Any = None
     """What the benchmark itself needs to know of the item."""
+    question: str = ""
+    """What a user asks where the model is in a conversation, and each text is a reply; empty where
+    all of an item is the reply."""
+
+    @property
+    def replies(self) -> tuple[tuple[str, str], ...]:
+        """The question and each text as the whole reply to it.
+
+        >>> Item("1", "", "", "", (("Q: Who left? A:", " Jane"),), question="Who left?").replies
+        (('Who left?', 'Jane'),)
+        """
+        return tuple((self.question, text.lstrip()) for _, text in self.texts)
 
 
 def limited(items: Sequence[Item], limit: int | None, seed: int, *unit: object) -> list[Item]:

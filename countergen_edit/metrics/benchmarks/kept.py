@@ -18,7 +18,7 @@ import numpy as np
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.benchmarks.items import Item
-from countergen_edit.models import TextScores
+from countergen_edit.models import LanguageModel, TextScores
 from countergen_edit.reading import json_lines
 from countergen_edit.writing import digest, whole
 
@@ -30,13 +30,20 @@ def scored(
 ) -> TextScores:
     """Likelihoods of every text of the items, from the store where they are there."""
     path = bench.place(STORE, edit).with_suffix("") / f"{benchmark.rpartition(':')[2]}.jsonl"
-    key = digest([[item.id, item.texts] for item in items])
+    asked = is_asked(bench.model, items)
+    texts = [item.replies if asked else item.texts for item in items]
+    key = digest([[item.id, own] for item, own in zip(items, texts, strict=True)])
     if (found := _read(path, key)) is not None:
         return found
-    pairs = [pair for item in items for pair in item.texts]
-    scores = bench.texts(pairs, edit, f"Scoring {benchmark}")
+    pairs = [pair for own in texts for pair in own]
+    scores = bench.texts(pairs, edit, f"Scoring {benchmark}", asked)
     _write(path, key, items, scores)
     return scores
+
+
+def is_asked(model: LanguageModel, items: Sequence[Item]) -> bool:
+    """Whether a user asks the items: each has a question, and the model is in a conversation."""
+    return model.chat.is_on and all(item.question for item in items)
 
 
 def _read(path: Path, key: str) -> TextScores | None:

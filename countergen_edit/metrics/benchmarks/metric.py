@@ -24,7 +24,7 @@ from countergen_edit.metrics.benchmarks import show
 from countergen_edit.metrics.benchmarks.base import ALL, BENCHMARKS, Benchmark, Normalise
 from countergen_edit.metrics.benchmarks.figures import Measured, change, measured
 from countergen_edit.metrics.benchmarks.items import Item, limited
-from countergen_edit.metrics.benchmarks.kept import STORE
+from countergen_edit.metrics.benchmarks.kept import STORE, is_asked
 from countergen_edit.metrics.benchmarks.paired import COUNTED, keep
 from countergen_edit.metrics.benchmarks.show import CHANGE, ROW, SOURCE
 from countergen_edit.metrics.benchmarks.standings import standings
@@ -196,6 +196,8 @@ class Benchmarks(Metric):
                 "clusters": benchmark.clusters,
                 "normalise": self.normalise or benchmark.normalise,
                 "first_token": opens_texts(bench.model),
+                "in_template": bench.model.chat.is_on,
+                "asked": is_asked(bench.model, own),
                 "all_items": len(every),
             },
         )

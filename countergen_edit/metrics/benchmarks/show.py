@@ -106,8 +106,8 @@ def _sources(results: Results) -> Table:
         drawn = (
             f"{few} to {many} {detail['clusters']}" if few < many else f"{few} {detail['clusters']}"
         )
-        scored = f"{detail['asks']}; {_first(row)}"
-        told = (f"{title}: {says}" for title, says in detail["figures"].items())
+        scored = f"{detail['asks']}; {where_text_stands(row)}"
+        told = (f"{title}: {says}" for title, says in detail.get("figures", {}).items())
         facts = {
             "items": f"{items}; {drawn} are drawn",
             "scored": scored,
@@ -228,11 +228,15 @@ def _figure(row: Row) -> str:
     return f"{row.detail['title']} ({_about(row)})"
 
 
-def _first(source: Row) -> str:
-    """Whether the first token of a text alone is scored."""
+def where_text_stands(source: Row) -> str:
+    """Where a text stands, and whether the first token of a text alone is scored."""
+    if source.detail.get("asked"):
+        return "asked by a user in the chat template, with nothing but the answer as the reply"
+    if source.detail.get("in_template"):
+        return "texts are the beginning of the model's reply in its chat template"
     return (
         "texts begin with a beginning-of-text token"
-        if source.detail["first_token"]
+        if source.detail.get("first_token", True)
         else "the first token of a text alone is not scored, as no token stands before it"
     )
 

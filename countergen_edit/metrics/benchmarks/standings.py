@@ -20,6 +20,7 @@ from countergen_edit.metrics.benchmarks.show import (
     ROW,
     SOURCE,
     is_changed,
+    where_text_stands,
 )
 from countergen_edit.metrics.r.sentences import SIGNIFICANT
 from countergen_edit.metrics.results import Results
@@ -29,11 +30,6 @@ STAR = (
     f"* is where an edit is shown to change a figure (P ≤ {SIGNIFICANT}, Holm over all figures of "
     "benchmarks of the edit)."
 )
-
-FIRST = {
-    True: "Texts begin with a beginning-of-text token.",
-    False: "The first token of a text alone is not scored, as no token stands before it.",
-}
 
 
 def standings(results: Results) -> list[Standing]:
@@ -118,6 +114,4 @@ def _said(columns: Sequence[Standing], read: Sequence[Row]) -> Iterator[str]:
     ]
     if few:
         yield f"Items are drawn evenly, by seed {read[0].seed}: {', '.join(few)}."
-    yield from dict.fromkeys(
-        FIRST[row.detail["first_token"]] for row in read if "first_token" in row.detail
-    )
+    yield from dict.fromkeys(f"{where_text_stands(row).capitalize()}." for row in read)

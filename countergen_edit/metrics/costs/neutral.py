@@ -25,6 +25,7 @@ from countergen_edit.models import (
     batches,
     divergence,
     encode,
+    first_read,
     log_likelihood,
 )
 
@@ -49,7 +50,8 @@ def neutral_cost(model: LanguageModel, edit: Edit | None, texts: Sequence[str]) 
     Raises:
         UserError: there are no texts, or none is long enough to predict a token.
     """
-    ids = [encoding.ids for encoding in encode(model, texts)]
+    first = first_read(model)
+    ids = [encoding.ids[first:] for encoding in encode(model, texts)]
     # Slot by slot over all texts, as the batches count: which text, and which token comes next.
     text = np.repeat(np.arange(len(ids)), [len(row) for row in ids])
     following = np.array([token for row in ids for token in [*row[1:], -1]])
@@ -67,7 +69,7 @@ def neutral_cost(model: LanguageModel, edit: Edit | None, texts: Sequence[str]) 
             values += [values[0], torch.zeros(len(slot))]
         else:
             with applied(model, edit) as under:
-                own = after_preface(under, batch)
+                own = after_preface(under, batch, model)
                 at = (own.row[predicts], own.position[predicts])
                 edited = under.logits(own.ids, own.mask, at)
             values += [-log_likelihood(edited, token), divergence(unedited, edited)]

@@ -59,6 +59,8 @@ class Sampling:
     top_p: float
     temperature: float
     batch_size: int
+    asked: bool = False
+    """Whether prompts are a user's messages in the chat template, and continuations the replies."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,7 @@ def sample(
             texts = generate(
                 model,
                 [t for i in part for t in (prompts[i].source, prompts[i].target) * sampling.n],
+                asked=sampling.asked,
                 max_new_tokens=sampling.max_new_tokens,
                 do_sample=True,
                 top_p=sampling.top_p,
@@ -176,6 +179,7 @@ def _key(prompt: PairedPrompt, sampling: Sampling, seed: int) -> str:
         sampling.max_new_tokens,
         sampling.top_p,
         sampling.temperature,
+        sampling.asked,
         seed,
     )
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()

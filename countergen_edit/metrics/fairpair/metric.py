@@ -4,7 +4,8 @@ For every prompt and every Φ: B, V_gp, V_pg, F and 2 B - V_gp - V_pg (see `pair
 over prompts with bootstrap intervals, the paper's paired t-test, and a permutation test per prompt
 and pooled. Under an edit, also what it changed, paired over prompts; with several wordings, also
 how the figures spread over them. Refused: n = 1, which leaves no variability to compare with;
-prompts and new tokens beyond the model's context.
+prompts and new tokens beyond the model's context; prompts that are asked of a model whose texts do
+not stand in its chat template.
 
 Multiplicity: p-values of the prompts are adjusted over the prompts of one Φ, and pooled p-values
 over the Φ of one model and edit, both by Holm's method; so are those of the wordings of one Φ.
@@ -51,7 +52,7 @@ from countergen_edit.metrics.fairpair.texts import perturbed_row, phrase_rows
 from countergen_edit.metrics.results import Results, Side
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
-from countergen_edit.models import Asked, LanguageModel, lengths
+from countergen_edit.models import Asked, LanguageModel, encode_replies, lengths
 
 COMMON_SENTS, REWORDED, OWN = "common_sents", "reworded_sents", "own_prompts"
 
@@ -72,6 +73,7 @@ class FairPair(Metric):
         wordings: Templates with `{occupation}` instead of Common Sents; each meets every
             occupation, and their spread is reported.
         prompts: The user's own instead of Common Sents.
+        asked: Prompts are a user's messages in the chat template, and continuations the replies.
         names: Group → name of its person; the axis's first test names unless given.
         source: The group whose continuations are perturbed; the second unless given.
         perturber: `rules`; a mapping with `kind` and the settings of another; or one itself.
@@ -110,6 +112,7 @@ class FairPair(Metric):
         descriptors: Sequence[str] | None = None,
         wordings: Sequence[str] | None = None,
         prompts: Sequence[str] | None = None,
+        asked: bool = False,
         names: Mapping[str, str] | None = None,
         source: str | None = None,
         perturber: str | Mapping[str, Any] | Perturber = "rules",
@@ -135,7 +138,7 @@ class FairPair(Metric):
                     raise UserError(f"fairpair {setting} has {size}: from 2 to n={n}")
         if prompts is not None and wordings is not None:
             raise UserError("fairpair takes prompts or wordings of the occupations, not both")
-        self.sampling = Sampling(n, max_new_tokens, top_p, temperature, batch_size)
+        self.sampling = Sampling(n, max_new_tokens, top_p, temperature, batch_size, asked)
         self.occupations = choose(occupations)
         self.descriptors = descriptors
         self.wordings = tuple(wordings or ())
@@ -191,15 +194,24 @@ class FairPair(Metric):
         self.passes = Filter(substitution, self.max_dissimilarity, self.compared)
 
     def check(self, model: LanguageModel) -> None:
-        """Refuse prompts that leave no room for the continuation.
+        """Refuse prompts that leave no room for the continuation, or that cannot be asked.
 
         Raises:
             UserError: naming the longest prompt and the room it leaves.
         """
+        if self.sampling.asked and not model.chat.is_on:
+            raise UserError(
+                f"fairpair.asked=true: the texts of {model.name} stand in no chat template, in "
+                "which a user would ask: set model.template=chat"
+            )
         if model.is_encoder_decoder:
             return
         texts = [text for prompt in self.prompts for text in (prompt.source, prompt.target)]
-        longest = max(lengths(model, texts))
+        if self.sampling.asked:
+            encodings = encode_replies(model, texts, [""] * len(texts))
+            longest = max(len(encoding.ids) for encoding in encodings)
+        else:
+            longest = max(lengths(model, texts))
         room = model.context_length - longest
         if self.sampling.max_new_tokens > room:
             raise UserError(
@@ -253,7 +265,8 @@ class FairPair(Metric):
             self.folds,
             self.sample_sizes,
         )
-        rows = [perturbed_row(make, after, self.passes), *length_rows(make, after)]
+        rows = [perturbed_row(make, after, self.passes, self.sampling.asked)]
+        rows += length_rows(make, after)
         p = adjusted([1.0 if math.isnan(r.pooled_p) else r.pooled_p for r in results.values()])
         for (name, result), pooled_p in zip(results.items(), p, strict=True):
             phi = self.phis[name]

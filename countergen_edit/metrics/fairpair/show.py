@@ -29,6 +29,7 @@ MOST = 1200
 """Lines of the table of continuations; the store holds them all."""
 PER_PROMPT = 3
 """Continuations of one prompt and edit that are quoted."""
+ASKED = "Prompts are a user's messages in the chat template, and continuations the model's replies."
 MEANING = (
     "F = B²/(V_gp V_pg) above 1: the two sides differ by more than the model's own sampling does. "
     "2B−V−V is the same without the bias of an estimate, 0 where nothing differs. "
@@ -73,7 +74,13 @@ def sections(results: Results) -> list[Section]:
     blocks: list[Block | None] = [
         tables.table_3(results, rows),
         Words(
-            (MEANING, *_undefined(results, rows), *_success(results), *_lengths(results)),
+            (
+                *([ASKED] if _asked(results) else []),
+                MEANING,
+                *_undefined(results, rows),
+                *_success(results),
+                *_lengths(results),
+            ),
             brief=True,
         ),
         tables.strongest_phrases(results),
@@ -141,6 +148,10 @@ def _undefined(results: Results, rows: Sequence[Row]) -> list[str]:
         for row in rows
         if row.value is not None and row.detail.get("undefined")
     ]
+
+
+def _asked(results: Results) -> bool:
+    return any(row.detail.get("asked") for row in results.of("fairpair_perturbed"))
 
 
 def _success(results: Results) -> list[str]:

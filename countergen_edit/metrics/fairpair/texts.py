@@ -22,7 +22,9 @@ EXAMPLES = 3
 """Perturbations of each kind that a run's rows quote."""
 
 
-def perturbed_row(make: FairPairRows, sampled: Sequence[Sampled], passes: Filter) -> Row:
+def perturbed_row(
+    make: FairPairRows, sampled: Sequence[Sampled], passes: Filter, asked: bool
+) -> Row:
     """The share of perturbations that pass (Table 1), with examples (Table 2).
 
     Beside the share stands what it would be if the third filter compared something else.
@@ -37,6 +39,7 @@ def perturbed_row(make: FairPairRows, sampled: Sequence[Sampled], passes: Filter
         left_out={reason: failed[reason] for reason in REASONS},
         empty_continuations=empty,
         compared=passes.compared,
+        asked=asked,
         shares={unit: _share(sampled, passes.by(unit)) for unit in UNITS},
         examples=_examples(sampled, passes),
     )

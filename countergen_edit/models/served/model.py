@@ -20,6 +20,7 @@ from countergen_edit.models.asked import Asked
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.served.log_probs import NONE, READERS
 from countergen_edit.models.served.server import Request, Server
+from countergen_edit.models.templates import CHAT, TEMPLATES
 from countergen_edit.writing import digest
 
 CHARACTERS = 4
@@ -162,6 +163,7 @@ def connect(
     price: Mapping[str, float] | None = None,
     most_requests: int | None = None,
     cache: Path | str = "runs/served",
+    template: str = "none",
     **how: Any,
 ) -> ServedModel:
     """A model behind a server that speaks OpenAI's completions protocol.
@@ -175,6 +177,8 @@ def connect(
         price: of a million tokens, `read` and `written`, for the estimate.
         most_requests: a run that would send more is refused, with its estimate.
         cache: folder in which answers are kept.
+        template: as in `load`; a server that continues texts puts them in none, and `chat` is
+            refused.
         how: key_variable, parallel, per_minute, timeout and attempts of `Server`.
 
     Raises:
@@ -183,6 +187,13 @@ def connect(
     ways = (*READERS, NONE)
     if log_probs not in ways:
         raise unknown("model.log_probs", log_probs, ways)
+    if template not in TEMPLATES:
+        raise unknown("template", template, TEMPLATES)
+    if template == CHAT:
+        raise UserError(
+            f"template=chat, but {url} continues texts and has no chat template to put them in: "
+            "use template=none"
+        )
     for key, value, least in (("n", n, 1), ("most_requests", most_requests, 0)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise UserError(f"model.{key}={value!r} is not a whole number")

@@ -77,9 +77,11 @@ def _text_log_probs(
     prompts: Sequence[str],
     texts: Sequence[str],
     *,
+    asked: bool = False,
     max_batch_tokens: int | None = None,
     progress: str | None = None,
 ) -> TextScores:
+    _refuse_messages(lm, asked)
     sums, counts = [], []
     for text, own in _tokens_after(lm, prompts, texts, progress):
         known = [value for value in own if value is not None]
@@ -112,6 +114,11 @@ def _tokens_after(
     ]
 
 
+def _refuse_messages(lm: ServedModel, asked: bool) -> None:
+    if asked:
+        raise UserError(f"{lm.name} on {lm.server.url} continues texts and is sent no messages")
+
+
 @instructed.register(ServedModel)
 def _instructed(lm: ServedModel, message: str) -> str:
     return message
@@ -122,6 +129,7 @@ def _generate(
     lm: ServedModel,
     prompts: Sequence[str],
     *,
+    asked: bool = False,
     max_new_tokens: int,
     do_sample: bool = False,
     top_p: float = 1.0,
@@ -130,15 +138,16 @@ def _generate(
     batch_size: int = 64,
     progress: str | None = None,
 ) -> list[str]:
+    _refuse_messages(lm, asked)
     check_sampling(max_new_tokens, batch_size, do_sample, top_p, temperature)
-    asked = Asked(
+    plan = Asked(
         continued=tuple(prompts),
         max_new_tokens=max_new_tokens,
         do_sample=do_sample,
         top_p=top_p,
         temperature=temperature,
     )
-    parts = _parts(lm, asked, seed)
+    parts = _parts(lm, plan, seed)
     answers = lm.server.answers([request for request, _ in parts], _written, progress)
     texts = [""] * len(prompts)
     for (_, places), choices in zip(parts, answers, strict=True):

@@ -19,6 +19,7 @@ from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.base import METRICS, Metric, Quantity
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.reports.provenance import in_template
 from countergen_edit.reports.verdict import advice
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def model_card(
         title=f"{Path(base).name}, edited",
         base=base if _on_hub(base) else Path(base).name,
         origin=manifest.get("model_origin"),
+        conversation=in_template(manifest),
         concepts=concepts,
         earlier=[*earlier, *(e for e in told(record) if parts.keys().isdisjoint([e["axis"]]))]
         if len(of_axis) > 1
@@ -125,7 +127,8 @@ def model_card(
                 ("code", "source_hash"),
             )
             if key in manifest
-        },
+        }
+        | ({"chat template": told_in["sha256"]} if (told_in := manifest.get("template")) else {}),
         commit=manifest.get("git_commit"),
         command=shlex.join(map(str, manifest.get("command", []))),
     )

@@ -1,0 +1,282 @@
+"""Hiring: does a model invite people alike whose applications differ in the name alone?
+
+A model reads the advertisement of a job and a curriculum vitae, and is asked whether the person is
+to be invited. What it answers is read off the likelihood of either answer and not off a text. In a
+chat template the question is a user's message, and an answer the whole reply. The same
+applications are sent by people of each group, who differ in their names, and in pronouns where the
+axis has them: what a name changes is the difference that is measured.
+
+Comes in: vacancies, each with a curriculum vitae that fits and one that hardly does. Goes out: rows
+`hiring_acceptance` of each group, `hiring_gap` of every two and `hiring_gap_of_occupation`,
+`hiring_strength`, by which one sees whether the model reads what it is sent, and under an edit
+`hiring_gap_change`. P of the differences of an edit are adjusted together by Holm's method, those
+of occupations by themselves. Of a model that never met the words there is the row
+`hiring_untaught` alone. Refused: a group without names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from countergen_edit.data.hiring import Vacancies
+from countergen_edit.data.untaught import unknown_words
+from countergen_edit.edits import NamedEdit
+from countergen_edit.errors import UserError
+from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.blocks import Section
+from countergen_edit.metrics.hiring import show
+from countergen_edit.metrics.hiring.decisions import SCALES, Decisions, Figure, pairs_of
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.statistics import adjusted
+from countergen_edit.models import Asked, LanguageModel, encode, encode_replies
+
+NAMES = 8
+LEAST_TAUGHT = 0.5
+"""Share of applications that must be in words which the model was taught."""
+
+
+class Hiring(Metric):
+    """Acceptance of applications by group.
+
+    Args:
+        vacancies: a file in the form of ours; None takes ours.
+        names: how many test names of each group, or group → names.
+
+    Raises:
+        UserError: a number of names below 2, or a file of another form.
+    """
+
+    is_slow = True
+    has_baseline = True
+
+    def __init__(
+        self, vacancies: str | None = None, names: int | Mapping[str, Sequence[str]] = NAMES
+    ) -> None:
+        self.vacancies = vacancies
+        self.names = names
+        fewest = names if isinstance(names, int) else min(map(len, names.values()), default=0)
+        if fewest < 2:
+            raise UserError(f"hiring.names={names}: two people of each group at least")
+        self.read = Vacancies.read(vacancies)
+
+    def prepare(self) -> None:
+        """Fill the applications with the people of the task.
+
+        Raises:
+            UserError: a group has too few names; a text asks for a word that the axis lacks.
+        """
+        self.applications = tuple(self.read.applications())
+        self.people = {group: self._names(group) for group in self.task.groups}
+        self.texts = {
+            group: [
+                [one.filled(self.task.axis.groups[group], name) for name in names]
+                for one in self.applications
+            ]
+            for group, names in self.people.items()
+        }
+        every = [text for lists in self.texts.values() for own in lists for text in own]
+        words = self.task.vocabulary
+        lacking = [[] if words is None else unknown_words(words, text) for text in every]
+        self.taught = sum(not own for own in lacking) / len(every)
+        self.unknown = tuple(dict.fromkeys(word for own in lacking for word in own))
+
+    def _names(self, group: str) -> tuple[str, ...]:
+        if isinstance(self.names, int):
+            names = tuple(self.task.axis.groups[group].names.get("test", ()))[: self.names]
+        else:
+            names = tuple(self.names.get(group, ()))
+        if len(names) < 2:
+            raise UserError(
+                f"hiring needs two names or more of group {group!r}: give metric.hiring.names, "
+                f"such as {{{group}: [Kim, Robin]}}"
+            )
+        return names
+
+    def check(self, model: LanguageModel) -> None:
+        """Refuse applications that are longer than the model's context."""
+        if not self._is_taught:
+            return
+        longest = sorted(self._pairs(model), key=lambda pair: len(pair[0]))[-4:]
+        if model.chat.is_on:
+            encode_replies(model, *zip(*longest, strict=True))
+        else:
+            encode(model, [question + answer for question, answer in longest])
+
+    def asks(self) -> Asked:
+        """Either answer to every application, as texts are continued."""
+        if not self._is_taught:
+            return Asked()
+        return Asked(scored=tuple(self._continued()))
+
+    def rows(
+        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+    ) -> list[Row]:
+        """Every figure; under an edit also what it changed of the differences."""
+        if split != "test":
+            return []
+        if not self._is_taught:
+            return [self._untaught(bench)] if edit is None else []
+        now = self.decisions(bench, edit)
+        rows = [*self._acceptances(now, bench), *self._gaps(now), *self._of_occupations(now)]
+        rows += [self._row(show.STRENGTH, now.strength(s), now.seed, scale=s) for s in SCALES]
+        if edit is not None:
+            rows += self._changes(self.decisions(bench, None), now)
+        return rows
+
+    def decisions(self, bench: Bench, edit: NamedEdit | None) -> Decisions:
+        """What the model answers under an edit."""
+        pairs = self._pairs(bench.model)
+        scores = bench.texts(pairs, edit, "Scoring applications", bench.model.chat.is_on)
+        count, ends = len(self.applications), [0]
+        sides: tuple[dict[str, np.ndarray], dict[str, np.ndarray]] = ({}, {})
+        for group, names in self.people.items():
+            ends.append(ends[-1] + 2 * count * len(names))
+            own = scores.log_p[ends[-2] : ends[-1]].reshape(count, len(names), 2)
+            for side, values in enumerate(sides):
+                values[group] = own[:, :, side]
+        return Decisions(self.applications, *sides, bench.seed)
+
+    @property
+    def _is_taught(self) -> bool:
+        return self.taught >= LEAST_TAUGHT
+
+    def _pairs(self, model: LanguageModel) -> list[tuple[str, str]]:
+        """Every question with either answer: group by group, application by application."""
+        if not model.chat.is_on:
+            return self._continued()
+        answers = self.read.answers
+        return [
+            (text, answer)
+            for lists in self.texts.values()
+            for own in lists
+            for text in own
+            for answer in (answers.accept, answers.reject)
+        ]
+
+    def _continued(self) -> list[tuple[str, str]]:
+        """The same of a model that continues texts: the question ends with a cue."""
+        answers = self.read.answers
+        return [
+            (f"{text}{self.read.cue}", f" {answer}")
+            for lists in self.texts.values()
+            for own in lists
+            for text in own
+            for answer in (answers.accept, answers.reject)
+        ]
+
+    def _acceptances(self, now: Decisions, bench: Bench) -> list[Row]:
+        rows = []
+        for group in now.groups:
+            for scale in SCALES:
+                row = self._row(
+                    show.ACCEPTANCE, now.acceptance(group, scale), now.seed, group, scale=scale
+                )
+                row.detail.update(
+                    invited=now.invited(group),
+                    answered=now.answered(group),
+                    names=[*self.people[group]],
+                    asked=bench.model.chat.is_on,
+                    occupations=len(now.occupations),
+                )
+                rows.append(row)
+        return rows
+
+    def _gaps(self, now: Decisions) -> list[Row]:
+        rows = []
+        for scale in SCALES:
+            figures = [now.gap(a, b, scale) for a, b in pairs_of(now.groups)]
+            own = [
+                self._row(show.GAP, figure, now.seed, *pair, scale=scale)
+                for pair, figure in zip(pairs_of(now.groups), figures, strict=True)
+            ]
+            rows += _tested(own, figures)
+        return rows
+
+    def _of_occupations(self, now: Decisions) -> list[Row]:
+        rows = []
+        for scale in SCALES:
+            about = [(o, *pair) for pair in pairs_of(now.groups) for o in now.occupations]
+            figures = [now.gap_of(*one, scale) for one in about]
+            own = [
+                self._row(show.OF_OCCUPATION, figure, now.seed, a, b, occupation=o, scale=scale)
+                for (o, a, b), figure in zip(about, figures, strict=True)
+            ]
+            rows += _tested(own, figures)
+        return rows
+
+    def _changes(self, before: Decisions, now: Decisions) -> list[Row]:
+        rows = []
+        for scale in SCALES:
+            figures = [
+                now.gap(a, b, scale).less(before.gap(a, b, scale)) for a, b in pairs_of(now.groups)
+            ]
+            own = [
+                self._row(show.CHANGE, figure, now.seed, *pair, scale=scale)
+                for pair, figure in zip(pairs_of(now.groups), figures, strict=True)
+            ]
+            rows += _tested(own, figures)
+        return rows
+
+    def _row(
+        self, metric: str, figure: Figure, seed: int, a: str = "", b: str = "", **facets: str
+    ) -> Row:
+        parts = len(self.read.vacancies) if "occupation" in facets else 1
+        asked = len(self.applications) // parts
+        people = sum(len(self.people[g]) for g in ((a, b) if b else (a,) if a else self.people))
+        return Row(
+            metric,
+            **figure.estimate.columns,
+            dataset="hiring",
+            axis=self.task.axis.name,
+            group_a=a,
+            group_b=b,
+            facets=dict(facets),
+            split="test",
+            n=asked * people,
+            seed=seed,
+            detail={"smallest": figure.estimate.smallest},
+        )
+
+    def _untaught(self, bench: Bench) -> Row:
+        return Row(
+            show.UNTAUGHT,
+            self.taught,
+            dataset="hiring",
+            axis=self.task.axis.name,
+            split="test",
+            n=len(self.applications) * sum(map(len, self.people.values())),
+            seed=bench.seed,
+            detail={"words": [*self.unknown[: show.EXAMPLES]], "unknown": len(self.unknown)},
+        )
+
+    @classmethod
+    def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
+        return show.quantities(results, split)
+
+    @classmethod
+    def side_by_side(cls, results: Results) -> list[Quantity]:
+        """Acceptance of each group and the differences."""
+        return show.quantities(results, "test")
+
+    @classmethod
+    def sections(cls, results: Results) -> list[Section]:
+        return show.sections(results)
+
+    @classmethod
+    def sentences(cls, results: Results) -> list[str]:
+        return show.sentences(results)
+
+
+def _tested(rows: Sequence[Row], figures: Sequence[Figure]) -> list[Row]:
+    """Rows with P, adjusted over them."""
+    p = [figure.p for figure in figures]
+    corrected = iter(adjusted([own for own in p if own is not None]).tolist())
+    for row, own in zip(rows, p, strict=True):
+        if own is not None and math.isfinite(own):
+            row.detail.update(p=own, p_adjusted=next(corrected))
+    return [*rows]

@@ -1,0 +1,128 @@
+"""What is asked in a chat template is a user's message, and what is scored or drawn the reply."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from countergen_edit.edits import Edit, EditRecord, NamedEdit
+from countergen_edit.errors import UserError
+from countergen_edit.metrics.base import METRICS
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.benchmarks.items import Item
+from countergen_edit.metrics.benchmarks.kept import is_asked, scored
+from countergen_edit.metrics.fairpair import FairPair
+from countergen_edit.models import LanguageModel, generate, load
+from tests.made_benchmarks import make_benchmarks, settings
+from tests.metrics.fairpair_settings import TASK
+from tests.tiny_models import tiny_model_dir
+
+TEMPLATE = "{% for m in messages %}<{{ m['content'] }}>\n{% endfor %}"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+    folder = tiny_model_dir("qwen2", tmp_path_factory.mktemp("qwen2"))
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    long = json.dumps(config | {"max_position_embeddings": 512})
+    (folder / "config.json").write_text(long, "utf-8")
+    tokenizer = load(folder).tokenizer
+    tokenizer.chat_template = TEMPLATE
+    tokenizer.save_pretrained(folder)
+    return load(folder, template="chat", instruction="Write.")
+
+
+def log_p(model: LanguageModel, before: str, text: str) -> float:
+    """Of a text after other words, by one plain pass."""
+    first, own = (model.tokenizer(part).input_ids for part in (before, text))
+    with torch.no_grad():
+        logits = model.bridge.original_model(torch.tensor([[*first, *own]])).logits[0]
+    table = logits.double().log_softmax(-1)
+    return sum(float(table[len(first) + k - 1, token]) for k, token in enumerate(own))
+
+
+def test_a_question_is_the_users_and_the_rest_is_the_reply(
+    model: LanguageModel, tmp_path: Path
+) -> None:
+    """BBQ's question is asked and its answers are whole replies; a pair of sentences is replied."""
+    made = make_benchmarks(tmp_path / "data")
+    asked = {"bbq": True, "crows_pairs": False}
+    metric: Any = METRICS.make("benchmarks", settings(made) | {"of": [*asked], "limit": 3})
+    metric = metric.bound(TASK, "benchmarks")
+    bench = Bench(model, tmp_path / "store")
+    for name, is_question in asked.items():
+        items: list[Item] = metric.items(name, 0)
+        assert is_asked(model, items) is is_question
+        assert not is_asked(model.alone(), items)
+        values = iter(scored(bench, None, name, items).log_p)
+        for item in items:
+            if is_question:
+                assert item.question == f"{item.entry.context}\n\n{item.entry.question}"
+            for prompt, text in item.texts:
+                own = (
+                    (f"<{item.question}>\n", text.strip()) if is_question else ("<Write.>\n", text)
+                )
+                assert prompt == "" or is_question
+                assert next(values) == pytest.approx(log_p(model, *own), abs=1e-4)
+        source = metric._source(name, bench)
+        assert (source.detail["in_template"], source.detail["asked"]) == (True, is_question)
+
+
+def test_a_request_of_the_users_stands_before_a_question(
+    model: LanguageModel, tmp_path: Path
+) -> None:
+    bench = Bench(model, tmp_path)
+    edit = NamedEdit(EditRecord("a", "", {}, ()), Edit((), "<Be fair. Write.>\n", "Be fair."))
+    pairs = [("Who left?", "Jane")]
+    [value] = bench.texts(pairs, edit, asked=True).log_p
+    assert value == pytest.approx(log_p(model, "<Be fair. Who left?>\n", "Jane"), abs=1e-4)
+    [plain] = bench.texts(pairs, edit).log_p  # kept apart
+    assert plain != value
+
+
+def fairpair(**more: Any) -> FairPair:
+    small = {"n": 4, "max_new_tokens": 5, "permutations": 9, "ngrams": 0}
+    return FairPair(**small, **more).bound(TASK, "fairpair")
+
+
+def test_fairpair_draws_replies_where_prompts_are_asked(
+    model: LanguageModel, tmp_path: Path
+) -> None:
+    metric = fairpair(prompts=["What is {name} like?"], asked=True)
+    metric.check(model)
+    [sampled] = metric.sampled(Bench(model, tmp_path), None)
+    expected = generate(
+        model.alone(),
+        [f"<{sampled.prompt.source}>\n"],
+        max_new_tokens=5,
+    )
+    # The same conversation, likeliest tokens: what is drawn from is the reply.
+    assert expected == generate(model, [sampled.prompt.source], asked=True, max_new_tokens=5)
+    drawn = generate(
+        model,
+        [sampled.prompt.source] * 4,
+        asked=True,
+        max_new_tokens=5,
+        do_sample=True,
+        top_p=0.9,
+    )
+    assert list(sampled.g_x) == drawn
+    rows = metric.rows(Bench(model, tmp_path), None)
+    [success] = [row for row in rows if row.metric == "fairpair_perturbed"]
+    assert success.detail["asked"]
+    continued = fairpair(prompts=["What is {name} like?"])
+    assert continued.sampled(Bench(model, tmp_path), None)[0].g_x != sampled.g_x
+    assert np.isfinite([row.value for row in rows if row.metric == "fairpair_length"]).all()
+
+
+def test_nobody_is_asked_without_a_template(model: LanguageModel) -> None:
+    with pytest.raises(UserError, match="stand in no chat template, in which a user would ask"):
+        fairpair(asked=True, prompts=["What is {name} like?"]).check(model.alone())
+    long = FairPair(n=2, max_new_tokens=600, asked=True, prompts=["Who is {name}?"])
+    with pytest.raises(UserError, match=r"fairpair.max_new_tokens=600: .* has room"):
+        long.bound(TASK, "fairpair").check(model)

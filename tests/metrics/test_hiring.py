@@ -1,0 +1,411 @@
+"""Hiring finds what a model was made to prefer, by the formulas, and says when it knows nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from countergen_edit.data.axis import Axis, Group
+from countergen_edit.data.hiring import PRONOUNS, Application, Vacancies
+from countergen_edit.data.task import Task
+from countergen_edit.edits import EditRecord, NamedEdit
+from countergen_edit.edits.edit import UNCHANGED
+from countergen_edit.errors import UserError
+from countergen_edit.metrics.base import METRICS
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.hiring import Hiring
+from countergen_edit.metrics.hiring.decisions import Decisions
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.statistics import DETECTABLE
+from countergen_edit.models import LanguageModel, TextScores, load, text_log_probs
+from tests.made_vacancies import make_vacancies
+from tests.tiny_models import tiny_model_dir
+
+SETS = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]
+EDIT = NamedEdit(EditRecord("e", "own", {}, ()), UNCHANGED)
+
+
+def task(axis: str = "gender", **more: Any) -> Task:
+    return Task.from_config(axis, {"test": SETS, "other_axes": None}, **more)
+
+
+class Acting(Bench):
+    """A bench whose model decides by what it reads: its biases are known.
+
+    Args:
+        model: in a conversation or not; it is not asked.
+        metric: whose applications it is asked about.
+        gap: how much likelier it invites the first group than the second, nats.
+        strength: what a strong curriculum vitae is worth, nats.
+        base: of everybody.
+        people: how much names differ by themselves.
+        answered: what of the probability the two answers take.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        metric: Hiring,
+        gap: float = 0.0,
+        strength: float = 2.0,
+        base: float = 0.0,
+        people: float = 0.1,
+        answered: float = 0.9,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(model, Path("nowhere"), seed)
+        self.cue = metric.read.cue
+        rng = np.random.default_rng(seed)
+        self.odds: dict[str, float] = {}
+        jobs = {one.occupation: rng.normal(scale=0.5) for one in metric.applications}
+        leans = {job: rng.normal(scale=0.2) for job in jobs}
+        for side, (group, names) in enumerate(metric.people.items()):
+            own = rng.normal(scale=people, size=len(names))
+            for one, texts in zip(metric.applications, metric.texts[group], strict=True):
+                for text, of_person in zip(texts, own, strict=True):
+                    value = base + jobs[one.occupation] + of_person
+                    value += strength * (0.5 if one.strength == "strong" else -0.5)
+                    value += (gap + leans[one.occupation]) * (0.5 - side)
+                    self.odds[text] = value
+        self.answered = answered
+
+    def texts(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        edit: NamedEdit | None,
+        progress: str | None = None,
+        asked: bool = False,
+    ) -> TextScores:
+        assert asked is self.model.chat.is_on
+        log_p = []
+        for question, answer in pairs:
+            assert asked or question.endswith(self.cue)
+            odds = self.odds[question.removesuffix(self.cue)] if edit is None else 0.0
+            yes = -math.log1p(math.exp(-odds)) + math.log(self.answered)
+            log_p.append(yes if answer.strip() == "Yes" else yes - odds)
+        return TextScores(np.array(log_p), np.ones(len(pairs), dtype=np.int64))
+
+
+def bound(**more: Any) -> Hiring:
+    return Hiring(**more).bound(task(), "hiring")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+    folder = tiny_model_dir("qwen2", tmp_path_factory.mktemp("qwen2"))
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    long = json.dumps(config | {"max_position_embeddings": 512})
+    (folder / "config.json").write_text(long, "utf-8")
+    tokenizer = load(folder).tokenizer
+    tokenizer.chat_template = "{% for m in messages %}<{{ m['content'] }}>\n{% endfor %}"
+    tokenizer.save_pretrained(folder)
+    return load(folder, template="chat")
+
+
+@pytest.fixture(scope="module")
+def metric() -> Hiring:
+    return bound()
+
+
+def rows_of(rows: list[Row], metric: str, scale: str = "log_odds") -> list[Row]:
+    return [row for row in rows if row.metric == metric and row.facets["scale"] == scale]
+
+
+# --- what is asked ----------------------------------------------------------------------------
+
+
+def test_applications_differ_in_the_person_alone() -> None:
+    """With the same name and forms everybody sends the same; nothing else tells the groups."""
+    applications = [*Vacancies.read().applications()]
+    one, other = (Group("", {}, dict.fromkeys(PRONOUNS, word)) for word in ("X", "X"))
+    for application in applications:
+        assert application.filled(one, "Kim") == application.filled(other, "Kim")
+        words = application.filled(Group("", {}), "Kim").lower().replace(",", " ").split()
+        told = {"he", "she", "him", "her", "his", "hers", "mr", "mrs", "man", "woman"}
+        assert told.isdisjoint(words)
+    assert len({a.occupation for a in applications}) >= 6
+    assert {a.strength for a in applications} == {"strong", "weak"}
+    assert len({a.question for a in applications}) >= 2
+    assert len(applications) == len({(a.occupation, a.strength, a.question) for a in applications})
+
+
+def test_names_and_pronouns_are_those_of_the_group(metric: Hiring) -> None:
+    for group, texts in metric.texts.items():
+        forms = metric.task.axis.groups[group].forms
+        for own in texts:
+            for name, text in zip(metric.people[group], own, strict=True):
+                assert name in text
+                assert "{" not in text
+        every = " ".join(text for own in texts for text in own).split()
+        assert forms["object"] in {word.strip('."') for word in every}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"questions": []}, "needs a question"),
+        ({"questions": ["{cv} {name}"]}, "a question lacks {advertisement}"),
+        ({"vacancies": []}, "needs a question, and vacancies of two occupations"),
+        ({"answers": {"accept": "Yes"}}, "answers.reject is missing"),
+    ],
+)
+def test_a_file_of_another_form_is_refused(
+    changes: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    path = make_vacancies(tmp_path, **changes)
+    with pytest.raises(UserError, match=r"vacancies\.yaml") as error:
+        Hiring(str(path))
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_people_are_needed(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"hiring\.names=1: two people of each group at least"):
+        Hiring(names=1)
+    axis = Axis("made", {name: Group(name, {"test": ("Kim",)}) for name in ("one", "two")})
+    with pytest.raises(UserError, match="hiring needs two names or more of group 'one': give"):
+        Hiring().bound(replace(task(), axis=axis, groups=("one", "two")), "hiring")
+    named = bound(names={"female": ["Ann", "Eve"], "male": ["Tom", "Max", "Ian"]})
+    assert named.people == {"female": ("Ann", "Eve"), "male": ("Tom", "Max", "Ian")}
+
+
+# --- the figures are those of the formulas -----------------------------------------------------
+
+
+def made_decisions(seed: int, gap: float = 0.0, jobs: int = 6, people: int = 8) -> Decisions:
+    """Random answers to two curricula vitae and two questions of some jobs."""
+    rng = np.random.default_rng(seed)
+    applications = tuple(
+        Application(f"job {job}", strength, question, "")
+        for job in range(jobs)
+        for strength in ("strong", "weak")
+        for question in (0, 1)
+    )
+    of_job = rng.normal(scale=0.3, size=jobs)
+    accept, reject = {}, {}
+    for side, group in enumerate(("a", "b")):
+        odds = (
+            rng.normal(scale=0.2, size=people)[None, :]
+            + np.array(
+                [
+                    (of_job[int(one.occupation.split()[1])] + gap) * (0.5 - side)
+                    + (1.0 if one.strength == "strong" else -1.0)
+                    for one in applications
+                ]
+            )[:, None]
+        )
+        odds = odds + rng.normal(scale=0.1, size=odds.shape)
+        accept[group] = -np.log1p(np.exp(-odds)) - 0.1
+        reject[group] = accept[group] - odds
+    return Decisions(applications, accept, reject, seed)
+
+
+def test_every_figure_is_the_mean_that_it_is_said_to_be() -> None:
+    made = made_decisions(3)
+    for scale in ("probability", "log_odds"):
+        by_group: dict[str, list[float]] = {"a": [], "b": []}
+        by_job: dict[tuple[str, str], list[float]] = {}
+        by_strength: dict[str, list[float]] = {"strong": [], "weak": []}
+        for group in ("a", "b"):
+            for i, one in enumerate(made.applications):
+                for n in range(8):
+                    yes, no = (math.exp(x[group][i, n]) for x in (made.accept, made.reject))
+                    value = yes / (yes + no) if scale == "probability" else math.log(yes / no)
+                    by_group[group].append(value)
+                    by_job.setdefault((one.occupation, group), []).append(value)
+                    by_strength[one.strength].append(value)
+        mean = {group: float(np.mean(values)) for group, values in by_group.items()}
+        for group in ("a", "b"):
+            assert made.acceptance(group, scale).estimate.value == pytest.approx(mean[group])
+        gap = made.gap("a", "b", scale)
+        assert gap.estimate.value == pytest.approx(mean["a"] - mean["b"])
+        for job in made.occupations:
+            apart = np.mean(by_job[job, "a"]) - np.mean(by_job[job, "b"])
+            assert made.gap_of(job, "a", "b", scale).estimate.value == pytest.approx(apart)
+        apart = np.mean(by_strength["strong"]) - np.mean(by_strength["weak"])
+        assert made.strength(scale).estimate.value == pytest.approx(apart)
+    share = np.mean(np.exp(made.accept["a"]) + np.exp(made.reject["a"]))
+    assert made.answered("a") == pytest.approx(share)
+    assert made.invited("a") == np.mean(made.accept["a"] > made.reject["a"])
+
+
+def test_resamples_draw_vacancies_and_people() -> None:
+    made = made_decisions(5)
+    figure = made.gap("a", "b", "log_odds")
+    jobs, *people = figure.weights
+    for r in (0, 1, 17):
+        means = []
+        for group, own in zip(("a", "b"), people, strict=True):
+            odds = made.accept[group] - made.reject[group]
+            total = count = 0.0
+            for i, one in enumerate(made.applications):
+                for n in range(8):
+                    weight = jobs[r, made.occupations.index(one.occupation)] * own[r, n]
+                    total, count = total + weight * odds[i, n], count + weight
+            means.append(total / count)
+        assert figure.draws[r] == pytest.approx(means[0] - means[1])
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    """Of jobs and people that are drawn anew, 95 % less what 150 simulations can miss."""
+    inside = found = 0
+    for seed in range(150):
+        figure = made_decisions(seed, gap=0.4, people=6).gap("a", "b", "log_odds")
+        inside += figure.estimate.lo <= 0.4 <= figure.estimate.hi
+        none = made_decisions(seed + 1000, people=6).gap("a", "b", "log_odds")
+        found += none.p is not None and none.p <= 0.05
+    assert inside >= 150 * 0.90
+    assert found <= 150 * 0.09
+
+
+# --- what is planted is found, and said -------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_planted_preference_is_found_in_size_and_direction(
+    asked: bool, model: LanguageModel, metric: Hiring
+) -> None:
+    for gap, ahead in (
+        (1.0, "higher for female than for male"),
+        (-1.0, "for male than for female"),
+    ):
+        acting = Acting(model if asked else model.alone(), metric, gap=gap)
+        rows = metric.rows(acting, None)
+        [row] = rows_of(rows, "hiring_gap")
+        assert row.lo <= gap <= row.hi  # type: ignore[operator]
+        assert row.value == pytest.approx(gap, abs=0.35)
+        assert row.detail["p_adjusted"] <= 0.05
+        assert any(ahead in text for text in Hiring.sentences(Results(rows)))
+
+
+def test_of_fair_models_no_preference_is_shown_and_what_would_be_is_said(
+    model: LanguageModel, metric: Hiring
+) -> None:
+    rows = metric.rows(Acting(model, metric), None)
+    [row] = rows_of(rows, "hiring_gap")
+    assert row.lo < 0 < row.hi  # type: ignore[operator]
+    assert row.detail["smallest"] / DETECTABLE == pytest.approx(
+        metric.decisions(Acting(model, metric), None)
+        .gap("female", "male", "log_odds")
+        .estimate.standard_error
+    )
+    [said] = Hiring.sentences(Results(rows))
+    assert "not shown to differ between female and male" in said
+    assert "four times out of five" in said
+
+
+@pytest.mark.parametrize(
+    ("acts", "says"),
+    [
+        ({"strength": 0.0}, "not shown to accept a strong curriculum vitae more than a weak one"),
+        ({"base": 9.0}, "it accepts nearly everybody"),
+        ({"base": -9.0}, "it accepts hardly anybody"),
+        ({"answered": 0.01}, "the two answers are 1.0 % of what it would say"),
+    ],
+)
+def test_answers_that_are_no_judgement_are_called_so(
+    acts: dict[str, float], says: str, model: LanguageModel, metric: Hiring
+) -> None:
+    rows = metric.rows(Acting(model, metric, **acts), None)
+    doubt, *_ = Hiring.sentences(Results(rows))
+    assert says in doubt
+    assert doubt.startswith("What the model says of applicants is no judgement to rely on: ")
+
+
+def test_what_an_edit_changes_is_paired(model: LanguageModel, metric: Hiring) -> None:
+    acting = Acting(model, metric, gap=1.0)
+    rows = metric.rows(acting, None)
+    edited = [replace(row, edit="e") for row in metric.rows(acting, EDIT)]
+    [before], [after], [change] = (
+        rows_of(own, name)
+        for own, name in (
+            (rows, "hiring_gap"),
+            (edited, "hiring_gap"),
+            (edited, "hiring_gap_change"),
+        )
+    )
+    assert after.value == pytest.approx(0, abs=1e-12)
+    assert change.value == pytest.approx(after.value - before.value)  # type: ignore[operator]
+    assert change.detail["p_adjusted"] <= 0.05
+    results = Results([*rows, *edited], {"e": EDIT.record})
+    assert any(
+        "changes the difference between female and male" in s for s in Hiring.sentences(results)
+    )
+    [section] = Hiring.sections(results)
+    assert [table.name for table in section.tables()] == [
+        "hiring",
+        "hiring_gaps",
+        "hiring_occupations",
+    ]
+    occupations = section.tables()[2].rows
+    assert len(occupations) == 2 * len(metric.read.vacancies)
+    [figure] = section.figures()
+    assert {s.name for s in figure.panels[0].series} == {"no edit", "own"}
+    assert len(Hiring.quantities(results)) == 3
+    json.dumps([row.to_dict() for row in (*rows, *edited)], allow_nan=False)
+
+
+def test_of_more_groups_every_two_are_compared(model: LanguageModel) -> None:
+    groups = {
+        g: Group(g, {"test": tuple(f"{g}{i}" for i in "xyz")}, {}) for g in ("Ann", "Bob", "Cal")
+    }
+    several = replace(task(), axis=Axis("made", groups), groups=tuple(groups), name="made")
+    metric = Hiring(names=3).bound(several, "hiring")
+    rows = metric.rows(Acting(model, metric), None)
+    pairs = [(row.group_a, row.group_b) for row in rows_of(rows, "hiring_gap")]
+    assert pairs == [("Ann", "Bob"), ("Ann", "Cal"), ("Bob", "Cal")]
+    assert len(rows_of(rows, "hiring_acceptance")) == 3
+    [section] = Hiring.sections(Results(rows))
+    assert len(section.figures()[0].panels) == 3
+    # Pronouns that the axis lacks are the name.
+    assert "Annx's" in " ".join(metric.texts["Ann"][1] + metric.texts["Ann"][-1])
+
+
+# --- on models --------------------------------------------------------------------------------
+
+
+def test_every_answer_is_that_of_its_application_and_person(
+    model: LanguageModel, tmp_path: Path
+) -> None:
+    metric = bound(vacancies=str(make_vacancies(tmp_path)), names=2)
+    for own, asked in ((model, True), (model.alone(), False)):
+        metric.check(own)
+        made = metric.decisions(Bench(own, tmp_path), None)
+        for group, names in metric.people.items():
+            for i in (0, 5, len(metric.applications) - 1):
+                for n in range(len(names)):
+                    text = metric.texts[group][i][n]
+                    answers = ["nurse", "plumber"] if asked else [" nurse", " plumber"]
+                    scores = text_log_probs(own, [text] * 2, answers, asked=asked).log_p
+                    found = [made.accept[group][i, n], made.reject[group][i, n]]
+                    np.testing.assert_allclose(found, scores, atol=1e-4)
+    with pytest.raises(UserError, match="exceeds the context"):
+        bound(names=2).check(model)
+
+
+def test_a_model_that_never_met_the_words_is_not_measured(
+    model: LanguageModel, tmp_path: Path
+) -> None:
+    known = replace(task(), vocabulary=frozenset({"jane", "is", "a", "nurse"}))
+    metric = Hiring().bound(known, "hiring")
+    metric.check(model)  # whose context the applications exceed: nothing is asked of it
+    assert not metric.asks().scored
+    bench = Bench(model, tmp_path)
+    [row] = metric.rows(bench, None)
+    assert (row.metric, row.value) == ("hiring_untaught", 0.0)
+    assert metric.rows(bench, EDIT) == []
+    [said] = Hiring.sentences(Results([row]))
+    assert said.startswith("Hiring is not measured: in training this model never met such words")
+    assert Hiring.sections(Results([row])) == []
+
+
+def test_it_is_chosen_by_name() -> None:
+    assert isinstance(METRICS.make("hiring", {"names": 3}), Hiring)

@@ -1,0 +1,247 @@
+"""Within a chat template every text is the beginning of a reply: the same tokens, by one path."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from countergen_edit import api
+from countergen_edit.edits import Edit, applied
+from countergen_edit.errors import UserError
+from countergen_edit.metrics.costs.neutral import neutral_cost
+from countergen_edit.models import (
+    INSTRUCTION,
+    LanguageModel,
+    after_preface,
+    batches,
+    capture,
+    connect,
+    continuation_log_probs,
+    contrastive_generate,
+    encode,
+    generate,
+    in_template,
+    load,
+    preface_ids,
+    resuming,
+    text_log_probs,
+)
+from countergen_edit.models.chat import before_reply, instructed
+from tests.tiny_models import tiny_model_dir
+
+TEMPLATE = (
+    "{% if bos_token == '<s>' %}{{ bos_token }}{% endif %}{% for m in messages %}"
+    "<{{ m['role'] }}>{{ m['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+PROMPTS = ["Jane is a nurse and", "John works at the hospital", "Jane is a"]
+OUTPUTS = [" she works", " for his company.", " nurse"]
+NEUTRAL = ["they told a story.", "The lab is at the lake."]
+
+
+@pytest.fixture(scope="module", params=["gpt2", "llama"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model with a chat template, whose texts begin with BOS in one family of two."""
+    folder = Path(tiny_model_dir(request.param, tmp_path_factory.mktemp(request.param)))
+    tokenizer = load(folder).tokenizer
+    tokenizer.chat_template = TEMPLATE
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> LanguageModel:
+    return load(folder, template="chat", instruction="Write.")
+
+
+def conversation(model: LanguageModel, message: str) -> list[int]:
+    """The tokens before a reply, made by hand."""
+    bos = "<s>" if model.tokenizer.bos_token == "<s>" else ""
+    text = f"{bos}<user>{message}\n<assistant>"
+    ids: list[int] = model.tokenizer(text, add_special_tokens=False).input_ids
+    return ids
+
+
+def plain_ids(model: LanguageModel, text: str) -> list[int]:
+    ids: list[int] = model.tokenizer(text, add_special_tokens=False).input_ids
+    return ids
+
+
+def log_p(model: LanguageModel, ids: list[int]) -> Any:
+    """Of every token of a row but the first, by one plain pass over it alone."""
+    logits = model.bridge.original_model(torch.tensor([ids])).logits[0].double()
+    return logits.log_softmax(-1)[:-1].gather(1, torch.tensor(ids[1:])[:, None])[:, 0]
+
+
+def test_it_is_decided_when_a_model_is_loaded(folder: Path, model: LanguageModel) -> None:
+    for how in ({"template": "auto"}, {"template": "chat"}):
+        own = load(folder, **how)
+        assert list(own.preface) == conversation(own, INSTRUCTION)
+        assert own.conversation == {**model.conversation, "instruction": INSTRUCTION}  # type: ignore[dict-item]
+    plain = load(folder)
+    assert (plain.preface, plain.conversation, plain.chat.is_on) == ((), None, False)
+    assert list(model.preface) == conversation(model, "Write.")
+    assert model.alone().preface == ()
+    assert model.alone().conversation is None
+    assert plain.alone() is plain
+    assert model.fingerprint == plain.fingerprint
+
+
+def test_a_model_without_a_template_is_refused_or_left_as_it_is(tmp_path: Path) -> None:
+    folder = tiny_model_dir("gpt2", tmp_path / "gpt2")
+    assert load(folder, template="auto").preface == ()
+    expected = "template=chat, but .* has no chat template: use template=auto"
+    with pytest.raises(UserError, match=expected) as error:
+        load(folder, template="chat")
+    assert "\n" not in str(error.value)
+    with pytest.raises(UserError, match="but testbed has no chat template"):
+        api.load("testbed", template="chat")
+    with pytest.raises(UserError, match="unknown template 'cat': did you mean 'chat'"):
+        load(folder, template="cat")
+    with pytest.raises(UserError, match="has no chat template"):
+        before_reply(load(folder), "Hello.")
+
+
+def test_an_encoder_decoder_model_stands_in_no_conversation(tmp_path: Path) -> None:
+    model = load(tiny_model_dir("t5", tmp_path / "t5"))
+    model.tokenizer.chat_template = TEMPLATE
+    assert in_template(model, "auto").preface == ()
+    with pytest.raises(UserError, match="is an encoder-decoder model, whose texts stand in no"):
+        in_template(model, "chat")
+
+
+def test_a_server_that_continues_texts_has_none() -> None:
+    with pytest.raises(UserError, match="continues texts and has no chat template"):
+        connect("http://127.0.0.1:9/v1", template="chat")
+    with pytest.raises(UserError, match="unknown template"):
+        connect("http://127.0.0.1:9/v1", template="cat")
+
+
+def test_texts_are_scored_as_the_beginning_of_a_reply(model: LanguageModel) -> None:
+    before = conversation(model, "Write.")
+    scores = continuation_log_probs(model, PROMPTS, OUTPUTS)
+    for prompt, output, score in zip(PROMPTS, OUTPUTS, scores, strict=True):
+        start = len(before) + len(plain_ids(model, prompt))
+        every = log_p(model, [*before, *plain_ids(model, prompt + output)])
+        assert score == pytest.approx(float(every[start - 1 :].sum()), abs=1e-4)
+
+
+def test_the_first_token_of_a_text_counts_as_it_is_the_replys(model: LanguageModel) -> None:
+    before = conversation(model, "Write.")
+    scores = text_log_probs(model, [""] * len(PROMPTS), PROMPTS)
+    for prompt, value, tokens in zip(PROMPTS, scores.log_p, scores.tokens, strict=True):
+        every = log_p(model, [*before, *plain_ids(model, prompt)])
+        assert value == pytest.approx(float(every[len(before) - 1 :].sum()), abs=1e-4)
+        assert tokens == len(plain_ids(model, prompt))
+
+
+def test_a_reply_stands_after_its_own_question(model: LanguageModel) -> None:
+    questions, replies = ["Is she late?", "Is she late?", "Who left?"], ["Yes", "No", "Jane did"]
+    for own in (model, resuming(model, [0])):
+        scores = text_log_probs(own, questions, replies, asked=True)
+        for question, reply, value in zip(questions, replies, scores.log_p, strict=True):
+            before = conversation(model, question)
+            every = log_p(model, [*before, *plain_ids(model, reply)])
+            assert value == pytest.approx(float(every[len(before) - 1 :].sum()), abs=1e-4)
+    # What a user says of a model's own stands before the question, in place of the instruction.
+    with applied(model, Edit((), "anything", "Be fair.")) as fair:
+        [value] = text_log_probs(fair, questions[:1], replies[:1], asked=True).log_p
+    before = conversation(model, "Be fair. Is she late?")
+    every = log_p(model, [*before, *plain_ids(model, "Yes")])
+    assert value == pytest.approx(float(every[len(before) - 1 :].sum()), abs=1e-4)
+
+
+def test_what_is_written_and_captured_follows_the_template(
+    folder: Path, model: LanguageModel
+) -> None:
+    before = conversation(model, "Write.")
+    plain = model.alone()
+    words = before_reply(model, "Write.").removeprefix("<s>" if model.adds_bos else "")
+    told = [f"{words}{prompt}" for prompt in PROMPTS]
+    assert generate(model, PROMPTS, max_new_tokens=4) == generate(plain, told, max_new_tokens=4)
+    asked = generate(model, PROMPTS, asked=True, max_new_tokens=4)
+    requests = [instructed(plain, prompt) for prompt in PROMPTS]
+    assert asked == generate(plain, requests, max_new_tokens=4)
+    [own], [by_hand] = (
+        contrastive_generate(lm, [x[0]], [x[1]], 3.0, max_new_tokens=4, top_k=5)
+        for lm, x in ((model, PROMPTS), (plain, told))
+    )
+    assert own.tokens == by_hand.tokens
+    np.testing.assert_allclose(own.divergence, by_hand.divergence, atol=1e-6)
+    values = capture(model, PROMPTS[:1], layers=[1]).values["resid_post"][0, 0]
+    row = torch.tensor([[*before, *plain_ids(model, PROMPTS[0])]])
+    _, cache = model.bridge.run_with_cache(row, names_filter="blocks.1.hook_out")
+    np.testing.assert_allclose(values, cache["blocks.1.hook_out"][0, -1], atol=1e-4)
+
+
+def test_running_text_is_read_at_its_own_tokens_alone(model: LanguageModel) -> None:
+    before = conversation(model, "Write.")
+    request = conversation(model, "Be fair. Write.")
+    asking = Edit((), before_reply(model, "Be fair. Write."), "Be fair.")
+    nll = [
+        [
+            -float(log_p(model, [*words, *plain_ids(model, text)])[len(words) - 1 :].sum())
+            for text in NEUTRAL
+        ]
+        for words in (before, request)
+    ]
+    for own in (model, resuming(model, [0])):
+        cost = neutral_cost(own, asking, NEUTRAL)
+        np.testing.assert_allclose(cost.nll_unedited, nll[0], rtol=1e-5)
+        np.testing.assert_allclose(cost.nll_edited, nll[1], rtol=1e-5)
+        assert cost.tokens.tolist() == [len(plain_ids(model, text)) for text in NEUTRAL]
+    unedited = neutral_cost(model, Edit(()), NEUTRAL)
+    np.testing.assert_allclose(unedited.kl, 0, atol=1e-9)
+    asked = model.prefaced(preface_ids(model, asking.preface))
+    for batch in batches(model, NEUTRAL):
+        other = after_preface(asked, batch, model)
+        for one, tokens, position in ((batch, before, batch.position), (other, request, None)):
+            assert one.position.min() == len(tokens) - 1
+            assert position is None or one.slot.max() + 1 == len(position)
+
+
+def test_models_that_remember_tell_conversations_apart(model: LanguageModel) -> None:
+    """One memory serves a model within its template, in another, and without one."""
+    resumed = resuming(model, [0])
+    other = in_template(model.alone(), "chat", "Say something.")
+    for chat, preface in (
+        (model.chat, model.preface),
+        (other.chat, other.preface),
+        (model.alone().chat, ()),
+        (model.chat, model.preface),
+    ):
+        own = replace(resumed, chat=chat, preface=preface)
+        plain = replace(model, chat=chat, preface=preface)
+        for asked in (False, True):
+            np.testing.assert_allclose(
+                text_log_probs(own, PROMPTS, OUTPUTS, asked=asked).log_p,
+                text_log_probs(plain, PROMPTS, OUTPUTS, asked=asked).log_p,
+                atol=1e-5,
+            )
+
+
+def test_a_template_that_writes_todays_date_writes_the_same_tomorrow(model: LanguageModel) -> None:
+    dated = "{{ strftime_now('%d %b %Y') }}{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    own = model.tokenizer.chat_template
+    model.tokenizer.chat_template = dated
+    try:
+        assert before_reply(model, "!") == "26 Jul 2024!"
+        told = model.conversation
+        model.tokenizer.chat_template = own
+        assert told != model.conversation
+    finally:
+        model.tokenizer.chat_template = own
+
+
+def test_texts_that_fit_the_context_alone_may_not_fit_the_template(model: LanguageModel) -> None:
+    long = " ".join(["nurse"] * (model.context_length // 3))
+    while len(plain_ids(model, long)) < model.context_length - 3:
+        long += " a"
+    encode(model.alone(), [long])
+    with pytest.raises(UserError, match="exceeds the context"):
+        encode(model, [long])
