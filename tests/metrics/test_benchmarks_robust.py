@@ -69,11 +69,11 @@ def test_a_killed_run_goes_on_to_the_bytes_of_one_that_was_not(
     plan = Audit(task(), {}, [METRICS.make("benchmarks", settings(made) | {"limit": 6})])
     texts, asked = Bench.texts, list[str]()
 
-    def dying(bench: Bench, pairs: Any, edit: Any, progress: str | None = None) -> Any:
+    def dying(bench: Bench, pairs: Any, edit: Any, progress: str, *more: Any) -> Any:
         if len(asked) == scored:
             raise KilledError
-        asked.append(str(progress))
-        return texts(bench, pairs, edit, progress)
+        asked.append(progress)
+        return texts(bench, pairs, edit, progress, *more)
 
     def run(path: Path) -> dict[str, bytes]:
         with RunFolder(path, {}, IDENTITY) as folder:
