@@ -89,9 +89,9 @@ def test_a_killed_run_goes_on_to_the_bytes_of_one_that_was_not(
     with monkeypatch.context() as patch:
         again: list[str] = []
 
-        def counting(bench: Bench, pairs: Any, edit: Any, progress: str | None = None) -> Any:
-            again.append(str(progress))
-            return texts(bench, pairs, edit, progress)
+        def counting(bench: Bench, pairs: Any, edit: Any, progress: str, *more: Any) -> Any:
+            again.append(progress)
+            return texts(bench, pairs, edit, progress, *more)
 
         patch.setattr(Bench, "texts", counting)
         assert run(tmp_path / "killed") == whole
