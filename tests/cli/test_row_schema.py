@@ -47,6 +47,13 @@ RUNS = {
     "crossed": [*UNEDITED, "axis=[gender,nationality]", "metric=[r,intersections]"],
     "untaught": [*UNEDITED, "axis=religion", "metric=r"],
     "benchmarks": [*UNEDITED, "metric=benchmarks", "DATA"],
+    "bold": [
+        *UNEDITED,
+        "metric=benchmarks",
+        "metric.benchmarks.of=[bold]",
+        "metric.benchmarks.settings.bold.max_new_tokens=4",
+        "DATA",
+    ],
     "pairs": ["augment", "TEXTS"],
     "classifiers": ["classifiers", "task=sentiment", "task.most.emotion=2"],
 }

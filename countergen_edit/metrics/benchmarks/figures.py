@@ -64,12 +64,22 @@ def change(before: Measured, after: Measured) -> Change:
     so many signs that all agree.
     """
     of = estimate(after.draws - before.draws, after.weights)
+    return Change(of, _p_of_none(of, after.clusters))
+
+
+def p_fair(one: Measured) -> float | None:
+    """P of a fair model, of a figure that has a fair value; two-sided, None as of a change."""
+    assert one.kind.fair is not None, one.kind.name
+    return _p_of_none(estimate(one.draws - one.kind.fair, one.weights), one.clusters)
+
+
+def _p_of_none(of: Estimate, clusters: int) -> float | None:
     error = of.standard_error
     if not (math.isfinite(error) and math.isfinite(of.value)):
-        return Change(of, None)
+        return None
     if error == 0:
-        return Change(of, 1.0 if of.value == 0 else 2.0 ** (1 - after.clusters))
-    return Change(of, of.p_of_none(after.clusters))
+        return 1.0 if of.value == 0 else 2.0 ** (1 - clusters)
+    return of.p_of_none(clusters)
 
 
 def measured(
@@ -82,31 +92,41 @@ def measured(
         of_part = np.array([item.part == part for item in items])
         for bias_type in [*types, *([ALL] if len(types) > 1 else [])]:
             own = np.array([bias_type in (ALL, item.bias_type) for item in items]) & of_part
-            if own.any():
-                found += _measured(benchmark, items, counts, own, part, bias_type, seed)
+            of = {item.group for item, counted in zip(items, own, strict=True) if counted}
+            kinds: dict[tuple[str, ...], list[FigureKind]] = {}
+            for kind in benchmark.figures_of(part):
+                # Groups are those of a bias type: over all of them there is nothing more to say.
+                if of and of.issuperset(kind.groups) and not (kind.groups and bias_type == ALL):
+                    kinds.setdefault(kind.groups, []).append(kind)
+            for groups, of_groups in kinds.items():
+                about = own & np.array([not groups or item.group in groups for item in items])
+                unit = (part, bias_type, *groups)
+                found += _measured(benchmark, of_groups, items, counts, about, unit, seed)
     return found
 
 
 def _measured(
     benchmark: Benchmark,
+    kinds: Sequence[FigureKind],
     items: Sequence[Item],
     counts: Counts,
     own: Bool[np.ndarray, " item"],
-    part: str,
-    bias_type: str,
+    unit: tuple[str, ...],
     seed: int,
 ) -> list[Measured]:
+    """Some figures of some items; the unit names their draws: part, bias type and groups."""
+    part, bias_type, *_ = unit
     names = [item.cluster for item, counted in zip(items, own, strict=True) if counted]
     index = {name: k for k, name in enumerate(dict.fromkeys(names))}
     cluster = np.array([index[name] for name in names])
     sizes = np.bincount(cluster)
-    weights = resample(len(index), seed, "benchmark", benchmark.name, part, bias_type)
+    weights = resample(len(index), seed, "benchmark", benchmark.name, *unit)
     totals = {key: np.bincount(cluster, weights=values[own]) for key, values in counts.items()}
     each = {key: total / sizes if benchmark.alike else total for key, total in totals.items()}
     sums = {key: weights @ total for key, total in each.items()}
     pooled = {key: np.array([total.sum()]) for key, total in totals.items()}
     found = []
-    for kind in benchmark.figures_of(part):
+    for kind in kinds:
         with np.errstate(invalid="ignore", divide="ignore"):  # undefined in some resamples
             draws, one = kind.of(sums), float(kind.of(pooled)[0])
         alike = one if benchmark.alike and math.isfinite(one) else None

@@ -25,6 +25,8 @@ class Item:
     """A prompt, which may be empty, and the text that is scored after it."""
     entry: Any = None
     """What the benchmark itself needs to know of the item."""
+    group: str = ""
+    """Whom it is about, where groups are held against each other; a limit takes as many of each."""
 
 
 def limited(items: Sequence[Item], limit: int | None, seed: int, *unit: object) -> list[Item]:

@@ -45,6 +45,7 @@ def sections(results: Results) -> list[Section]:
     if not rows:
         return []
     tables = [_figures(results, rows)]
+    tables += [table for table in [_groups(results, rows)] if table.rows]
     tables += [table for table in [_changes(results, rows)] if table.rows]
     tables += [table for table in [_sources(results)] if table.rows]
     return [Section("benchmarks", "Benchmarks", tuple(tables))]
@@ -52,13 +53,15 @@ def sections(results: Results) -> list[Section]:
 
 def _figures(results: Results, rows: Sequence[Row]) -> Table:
     lines: list[tuple[Cell, ...]] = []
+    sources = _people(results)
     for row in rows:
-        cells = []
+        cells: list[Cell] = [_by_people(row)] if sources else []
         for edit in results.compared:
             changed = is_changed(results.under(row, edit, CHANGE))
             cells.append(_number(results.under(row, edit), starred=changed))
         lines.append((_title(results, row), _about(row), str(row.detail["title"]), *cells))
-    columns = ("benchmark", "about", "figure", *map(results.label, results.compared))
+    people = [", ".join(sources)] if sources else []
+    columns = ("benchmark", "about", "figure", *people, *map(results.label, results.compared))
     note = (
         "Fair is 50 % of a share of stereotypes preferred and 0 of a difference; of other figures "
         "more is better."
@@ -69,6 +72,28 @@ def _figures(results: Results, rows: Sequence[Row]) -> Table:
             "and after are drawn alike)."
         )
     return Table("benchmarks", "Benchmarks", columns, tuple(lines), note, grouped=True, brief=True)
+
+
+def _groups(results: Results, rows: Sequence[Row]) -> Table:
+    """Differences between groups, which are tested together."""
+    lines: list[tuple[Cell, ...]] = []
+    for edit in results.compared:
+        for row in (results.under(row, edit) for row in rows):
+            if row is not None and "p_adjusted" in row.detail:
+                p, holm = (
+                    Number(row.detail[key], digits=DIGITS, bounded=True)
+                    for key in ("p", "p_adjusted")
+                )
+                name = f"{_title(results, row)} {_figure(row)}"
+                own = (_by_people(row), _number(row), p, holm, f"{row.detail['clusters']}")
+                lines.append((results.label(edit), name, *own))
+    columns = ("edit", "figure", ", ".join(_people(results)), "model", "P", "P (Holm)", "drawn")
+    note = (
+        "P of no difference between two groups; P (Holm) is over all differences of a domain and "
+        "an edit. Beside the model the same of what people wrote."
+    )
+    title = "Differences between groups"
+    return Table("benchmark_groups", title, columns, tuple(lines), note, grouped=True)
 
 
 def _changes(results: Results, rows: Sequence[Row]) -> Table:
@@ -140,8 +165,13 @@ def is_changed(changed: Row | None) -> bool:
 
 
 def is_unfair(row: Row) -> bool:
-    """Whether the interval of a figure that has a fair value leaves it out."""
+    """Whether the interval of a figure that has a fair value leaves it out.
+
+    Of one that is tested with others, whether that is so by P over all of them.
+    """
     fair = row.detail["fair"]
+    if "p_adjusted" in row.detail:
+        return bool(row.detail["p_adjusted"] <= SIGNIFICANT)
     if fair is None or row.lo is None or row.hi is None:
         return False
     return not row.lo <= fair <= row.hi
@@ -210,6 +240,18 @@ def _title(results: Results, row: Row) -> str:
     """The benchmark's own name."""
     sources = {_of(source): str(source.detail["title"]) for source in results.unedited(SOURCE)}
     return sources.get(_of(row), _of(row))
+
+
+def _people(results: Results) -> list[str]:
+    """Where the texts of people are from that stand beside a model's."""
+    return [str(own) for row in results.unedited(SOURCE) if (own := row.detail["people"])]
+
+
+def _by_people(row: Row) -> Number:
+    """The figure of what people wrote."""
+    of = row.detail.get("people", {})
+    value, lo, hi = (of.get(end) for end in ("value", "lo", "hi"))
+    return Number(value, lo, hi, DIGITS, percent=True, signed=bool(row.detail["signed"]))
 
 
 def _about(row: Row) -> str:
