@@ -155,6 +155,16 @@ def test_an_edit_that_does_nothing_writes_the_same(
     assert first != other
 
 
+def test_a_model_that_only_writes_is_asked_too(made: Path, tmp_path: Path) -> None:
+    model = load(tiny_model_dir("t5", tmp_path / "t5"), device="cpu")
+    metric = asked(made, bias_types=["gender"])
+    assert metric.is_generating
+    metric.check(model)
+    rows = by_facets(metric.rows(Bench(model, tmp_path), None))
+    assert all(row.value is not None for row in rows.values())
+    assert not asked(made, of=["bold", "crows_pairs"]).is_generating
+
+
 PROMPTS = ["She left", "He left the", "She left", "It", "They all said that it"]
 
 

@@ -168,51 +168,75 @@ class Benchmarks(Metric):
         if split != "test":
             return []
         now = self.measured(bench, edit)
-        rows = [_row(ROW, name, one, bench.seed, one.estimate) for name, one in now]
-        for row, (_, one) in zip(rows, now, strict=True):
-            row.detail.update({} if one.pooled is None else {"pooled": one.pooled})
-            row.detail.update({} if row.value is not None else {"reason": show.UNDEFINED})
-        by_people = self.by_people(bench.seed)
-        for row, (name, one) in zip(rows, now, strict=True):
-            if people := by_people.get((name, one.kind.name)):
-                row.detail["people"] = people.estimate.columns
-        _tested(rows, now)
+        rows = self.rows_of(now, bench.seed)
         if edit is None:
             return [*(self._source(name, bench) for name in self.read), *rows]
-        before = self.measured(bench, None)
+        return [*rows, *self.changes_of(self.measured(bench, None), now, bench.seed)]
+
+    def rows_of(self, now: Sequence[tuple[str, Measured]], seed: int) -> list[Row]:
+        """Rows `benchmark` of figures, beside them those of what people wrote."""
+        by_people = self.by_people(seed)
+        rows = []
+        for name, one in now:
+            row = _row(ROW, name, one, seed, one.estimate)
+            row.detail.update({} if one.pooled is None else {"pooled": one.pooled})
+            row.detail.update({} if row.value is not None else {"reason": show.UNDEFINED})
+            if people := by_people.get((name, one.kind.name)):
+                row.detail["people"] = people.estimate.columns
+            rows.append(row)
+        _tested(rows, now)
+        return rows
+
+    def changes_of(
+        self,
+        before: Sequence[tuple[str, Measured]],
+        now: Sequence[tuple[str, Measured]],
+        seed: int,
+    ) -> list[Row]:
+        """Rows `benchmark_change`, with P of all of them adjusted together."""
         changes = [change(old, one) for (_, old), (_, one) in zip(before, now, strict=True)]
-        of_changes = iter(adjusted([own.p for own in changes if own.p is not None]).tolist())
+        corrected = iter(adjusted([own.p for own in changes if own.p is not None]).tolist())
+        rows = []
         for (name, one), own in zip(now, changes, strict=True):
-            row = _row(CHANGE, name, one, bench.seed, own.estimate)
+            row = _row(CHANGE, name, one, seed, own.estimate)
             row.detail["smallest"] = own.estimate.smallest
-            row.detail.update({} if own.p is None else {"p": own.p, "p_adjusted": next(of_changes)})
+            row.detail.update({} if own.p is None else {"p": own.p, "p_adjusted": next(corrected)})
             rows.append(row)
         return rows
 
     def _source(self, name: str, bench: Bench) -> Row:
-        """What was read of a benchmark, how it is scored, and who made it."""
         benchmark, every = self.read[name]
-        own, source = self.items(name, bench.seed), benchmark.files.source
+        return self.source_row(
+            name,
+            bench.seed,
+            self.items(name, bench.seed),
+            asks=benchmark.asks,
+            normalise=self.normalise or benchmark.normalise,
+            first_token=opens_texts(bench.model),
+            all_items=len(every),
+        )
+
+    def source_row(self, name: str, seed: int, items: Sequence[Item], **detail: object) -> Row:
+        """What was read of a benchmark, how it is scored, and who made it."""
+        benchmark, _ = self.read[name]
+        source = benchmark.files.source
         return Row(
             SOURCE,
-            float(len(own)),
+            float(len(items)),
             dataset=name,
             facets={"benchmark": name},
             split="test",
-            n=len(own),
-            seed=bench.seed,
+            n=len(items),
+            seed=seed,
             detail={
                 "title": source.title,
                 "citation": source.citation,
                 "licence": source.licence,
                 "url": source.url,
-                "asks": benchmark.asks,
                 "flaws": benchmark.flaws,
                 "clusters": benchmark.clusters,
                 "people": benchmark.people,
-                "normalise": self.normalise or benchmark.normalise,
-                "first_token": opens_texts(bench.model),
-                "all_items": len(every),
+                **detail,
             },
         )
 

@@ -136,7 +136,7 @@ def _sources(results: Results) -> Table:
         drawn = (
             f"{few} to {many} {detail['clusters']}" if few < many else f"{few} {detail['clusters']}"
         )
-        scored = f"{detail['asks']}; {_first(row)}"
+        scored = f"{detail['asks']}{_first(row)}"
         cited = f"{detail['citation']} {detail['url']}"
         lines.append(
             (detail["title"], items, drawn, scored, detail["flaws"], detail["licence"], cited)
@@ -264,11 +264,13 @@ def _figure(row: Row) -> str:
 
 
 def _first(source: Row) -> str:
-    """Whether the first token of a text alone is scored."""
+    """Whether the first token of a text alone is scored; nothing where no text is read so."""
+    if "first_token" not in source.detail:
+        return ""
     return (
-        "texts begin with a beginning-of-text token"
+        "; texts begin with a beginning-of-text token"
         if source.detail["first_token"]
-        else "the first token of a text alone is not scored, as no token stands before it"
+        else "; the first token of a text alone is not scored, as no token stands before it"
     )
 
 
