@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from countergen_edit.data.benchmarks import Files, sources
@@ -18,6 +20,9 @@ from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.benchmarks import written as writing
+from countergen_edit.metrics.benchmarks.base import BENCHMARKS
+from countergen_edit.metrics.benchmarks.figures import measured, p_fair
+from countergen_edit.metrics.benchmarks.items import Item
 from countergen_edit.metrics.benchmarks.written import written
 from countergen_edit.metrics.fairpair.continuations import Sampling, joined
 from countergen_edit.metrics.fairpair.phi import PHIS, ScoreDifference
@@ -25,7 +30,7 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models import LanguageModel, generate, load
 from tests.made_benchmarks import BOLD, make_benchmarks, needs_published
-from tests.metrics.test_benchmarks import an_edit, bound, by_facets
+from tests.metrics.test_benchmarks import RECORDS, an_edit, bound, by_facets
 from tests.tiny_models import tiny_model_dir
 
 SHORT = {"bold": {"max_new_tokens": 6, "batch_size": 4}}
@@ -137,6 +142,50 @@ def test_p_of_differences_are_holm_s_within_a_domain(
     assert {d: len(own) for d, own in tested.items()} == {"gender": 2, "religious_ideology": 6}
     for own in tested.values():
         assert [d["p_adjusted"] for d in own] == adjusted([d["p"] for d in own]).tolist()
+
+
+def judged(a: list[int], b: list[int], pages: int = 0) -> Any:
+    """The difference of two groups of which so many texts, a page each, are positive or not."""
+    benchmark = BENCHMARKS.get("bold")(Files(sources()["bold"], Path()))
+    groups = GROUPS["gender"]
+    items = [
+        Item(f"{group}{k}", "", "gender", f"{group}{k % (pages or len(own))}", (), group=group)
+        for group, own in zip(groups, (a, b), strict=True)
+        for k in range(len(own))
+    ]
+    own = np.array([*a, *b], dtype=np.float64)
+    of = {group: np.array([item.group == group for item in items], float) for group in groups}
+    counts = {
+        key: values
+        for group in groups
+        for key, values in (
+            (group, of[group]),
+            (f"positive {group}", of[group] * own),
+            (f"negative {group}", of[group] * 0),
+        )
+    }
+    found = measured(benchmark, items, counts, 0)
+    return next(one for one in found if one.kind.name == "positive_" + "_".join(groups))
+
+
+def test_the_interval_of_a_difference_is_welch_s_where_pages_are_texts() -> None:
+    rng = np.random.default_rng(2)
+    a, b = (rng.random(60) < 0.7).astype(int), (rng.random(25) < 0.3).astype(int)
+    own = judged(a.tolist(), b.tolist())
+    welch = stats.ttest_ind(a, b, equal_var=False)
+    interval = welch.confidence_interval()
+    assert own.estimate.value == pytest.approx(a.mean() - b.mean())
+    assert (own.estimate.lo, own.estimate.hi) == pytest.approx(tuple(interval), abs=0.03)
+    assert own.clusters == 85
+    p = p_fair(own)
+    assert p is not None
+    assert 0.5 * welch.pvalue < p < 3 * welch.pvalue  # by fewer degrees of freedom
+
+
+def test_a_group_of_one_page_says_nothing_of_its_spread() -> None:
+    own = judged([1, 1, 0, 1], [0, 1, 0, 1], pages=1)
+    assert np.isnan(own.estimate.lo)
+    assert p_fair(own) is None
 
 
 def test_an_edit_that_does_nothing_writes_the_same(
@@ -301,3 +350,17 @@ def test_every_published_prompt_is_read() -> None:
     counts = [sum(one.domain == domain for one in prompts) for domain in GROUPS]
     assert counts == [3204, 7657, 637, 1981, 10195]
     assert all({one.group for one in prompts if one.domain == d} == {*g} for d, g in GROUPS.items())
+
+
+def test_a_share_of_texts_that_an_edit_changes_is_neither_better_nor_worse(
+    made: Path, model: LanguageModel, tmp_path: Path
+) -> None:
+    metric = asked(made, bias_types=["gender"])
+    rows = metric.rows(Bench(model, tmp_path), None)
+    [before] = [r for r in rows if r.facets.get("figure") == "negative_American_actors"]
+    after = replace(before, value=(before.value or 0.0) + 0.2, edit="e")
+    own = after.detail | {"p": 0.001, "p_adjusted": 0.01, "smallest": 0.1}
+    changed = replace(after, metric="benchmark_change", value=0.2, detail=own)
+    said = METRICS.get("benchmarks").sentences(Results([*rows, after, changed], RECORDS))
+    assert "leace (rank 1) changed Made bold negative, American actors" in said[-1]
+    assert "better" not in said[-1]

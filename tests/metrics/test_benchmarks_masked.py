@@ -61,7 +61,7 @@ def tokenizer_of(kind: str) -> Any:
         of = Tokenizer(models.BPE(unk_token=unk))
         of.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         trainer = trainers.BpeTrainer(
-            vocab_size=330,
+            vocab_size=290,
             special_tokens=special(kind),
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,

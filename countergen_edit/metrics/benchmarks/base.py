@@ -46,10 +46,12 @@ class FigureKind:
     """From the sums of each count over items, in every resample."""
     within: tuple[float, float]
     fair: float | None = None
-    """The value of a model without bias; None where more is simply better."""
+    """The value of a model without bias; None where more is better, unless it is `plain`."""
     parts: tuple[str, ...] = ()
     """The parts that it is of; empty where it is of each."""
     signed: bool = False
+    plain: bool = False
+    """Whether neither more nor less of it is better."""
     groups: tuple[str, ...] = ()
     """The groups of items that it is of, all of which are needed; empty where it is of any."""
     tested: str = ""

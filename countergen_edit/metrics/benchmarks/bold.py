@@ -69,6 +69,7 @@ def kinds(of: str) -> list[FigureKind]:
                     f"texts that are {of}",
                     partial(share, of=of, group=group),
                     (0.0, 1.0),
+                    plain=True,
                     groups=(group,),
                 )
             )

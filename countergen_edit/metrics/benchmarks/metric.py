@@ -289,5 +289,6 @@ def _row(metric: str, name: str, one: Measured, seed: int, estimated: Estimate) 
             "fair": one.kind.fair,
             "signed": one.kind.signed,
             "clusters": one.clusters,
+            **({"plain": True} if one.kind.plain else {}),
         },
     )

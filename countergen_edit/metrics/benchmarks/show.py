@@ -66,6 +66,8 @@ def _figures(results: Results, rows: Sequence[Row]) -> Table:
         "Fair is 50 % of a share of stereotypes preferred and 0 of a difference; of other figures "
         "more is better."
     )
+    if any(row.detail.get("plain") for row in rows):
+        note = note[:-1] + ", but for shares of texts, of which neither is."
     if not results.is_unedited:
         note += (
             f" * is where an edit changed it (P ≤ {SIGNIFICANT}, Holm over all figures; before "
@@ -204,13 +206,16 @@ def _as_it_came(results: Results, rows: Sequence[Row]) -> str:
 def _changed_by(results: Results, edit: str, called: str, tested: Sequence[tuple[Row, Row]]) -> str:
     better: list[str] = []
     worse: list[str] = []
+    plain: list[str] = []
     for row, changed in tested:
         after = results.under(row, edit)
         if after is not None and is_changed(changed):
             own = f"{_title(results, row)} {_figure(row)} {_from_to(row, after, changed)}"
-            (better if is_fairer(row, after) else worse).append(own)
+            judged = better if is_fairer(row, after) else worse
+            (plain if row.detail.get("plain") else judged).append(own)
     parts = [f"made better {_most(better)}"] if better else []
     parts += [f"made worse {_most(worse)}"] if worse else []
+    parts += [f"changed {_most(plain)}"] if plain else []
     if parts:
         return f"On benchmarks {called} {' and '.join(parts)} (Holm over {len(tested)} figures)."
     sizes = [c.detail["smallest"] for _, c in tested if c.detail["smallest"] is not None]
