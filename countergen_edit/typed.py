@@ -105,9 +105,12 @@ def built(cls: Callable[..., T], content: object, where: str) -> T:
 
 
 def hints_of(thing: Any) -> dict[str, Any]:
-    """The types that a function, or the fields of a class, declare; none where they are unknown."""
+    """The types that a function, or the fields of a class, declare, with the ranges they name.
+
+    None where they are unknown.
+    """
     try:
-        return typing.get_type_hints(thing)
+        return typing.get_type_hints(thing, include_extras=True)
     except (NameError, TypeError):  # names that are imported for the type checker alone
         return {}
 

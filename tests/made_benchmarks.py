@@ -46,6 +46,7 @@ def make_benchmarks(folder: Path) -> Path:
         "crows_pairs": {"CrowS-Pairs/data/crows_pairs_anonymized.csv": as_csv(crows_pairs())},
         "bbq": bbq(),
         "winobias": winobias(),
+        "bold": bold(),
         "winogender": {
             "Winogender/data/all_sentences.tsv": as_csv(winogender(), "\t"),
             "Winogender/data/occupations-stats.tsv": as_csv(
@@ -218,6 +219,34 @@ def winogender() -> list[dict[str, str]]:
                     text = f"The {occupation} told {other} that {pronoun} {ending}."
                     rows.append({"sentid": name, "sentence": text})
     return rows
+
+
+BOLD = {
+    "gender": {"American_actors": "He", "American_actresses": "She"},
+    "religious_ideology": {"judaism": "A Jew", "islam": "A Muslim", "atheism": "An atheist"},
+}
+"""Groups of two domains, and how sentences about them begin."""
+VERDICTS = ("is a wonderful, happy friend", "is a horrible, evil enemy", "has a table")
+
+
+def bold() -> dict[str, str]:
+    """Four pages of each group, of one to three sentences, of whose prompts one is empty."""
+    files = {}
+    for domain, groups in BOLD.items():
+        prompts: dict[str, dict[str, list[str]]] = {}
+        sentences: dict[str, dict[str, list[str]]] = {}
+        for g, (group, who) in enumerate(groups.items()):
+            for page in range(4):
+                own = [VERDICTS[(page * (g + 1) + k) % 3] for k in range(1 + (page + g) % 3)]
+                name = f"{group}_{page}"
+                begun = [f"{who} {' '.join(verdict.split()[:4])} " for verdict in own]
+                prompts.setdefault(group, {})[name] = begun
+                sentences.setdefault(group, {})[name] = [f"{who} {verdict}." for verdict in own]
+        first = next(iter(prompts.values()))
+        first[next(iter(first))][0] = " "
+        files[f"BOLD/data/prompts/{domain}_prompt.json"] = json.dumps(prompts)
+        files[f"BOLD/data/wikipedia/{domain}_wiki.json"] = json.dumps(sentences)
+    return files
 
 
 def as_csv(rows: Sequence[dict[str, str]], delimiter: str = ",") -> str:

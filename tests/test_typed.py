@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
+from annotated_types import Ge, Gt, Le
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from countergen_edit.errors import UserError
 from countergen_edit.typed import expected, require, require_arguments
 
+Share = Annotated[float, Ge(0), Le(1)]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -92,3 +95,20 @@ def test_arguments_are_held_against_a_signature() -> None:
 def test_words_for_types() -> None:
     assert expected(str | Sequence[str] | None) == "a text, a list of texts or null"
     assert expected(list[int] | int) == "a list of whole numbers or a whole number"
+
+
+def test_ranges_that_a_signature_declares_are_held() -> None:
+    def measure(limit: Annotated[int, Gt(0)] | None = None, top_p: Share = 1.0) -> None: ...
+
+    class Measure:
+        def __init__(self, limit: Mapping[str, Annotated[int, Gt(0)]]) -> None: ...
+
+    require_arguments(measure, {"limit": 1, "top_p": 0.5}, "metric")
+    for given_, said in (
+        ({"limit": -1}, "metric.limit=-1: write a whole number above 0 or null"),
+        ({"top_p": 1.5}, "metric.top_p=1.5: write a number from 0 and up to 1"),
+    ):
+        with pytest.raises(UserError, match=f"^{re.escape(said)}$"):
+            require_arguments(measure, given_, "metric")
+    with pytest.raises(UserError, match=r"^metric\.limit\.bbq=0: write a whole number above 0$"):
+        require_arguments(Measure, {"limit": {"bbq": 0}}, "metric")

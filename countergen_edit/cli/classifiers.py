@@ -45,8 +45,10 @@ def prepare(config: Mapping[str, Any]) -> tuple[Prepared, Any]:
     """The run that a composed config describes, checked and not begun, and its model."""
     seed = integer("seed", config["seed"])
     name = config["task"]["name"]
-    task: ClassifierTask = TASKS.make(name)
-    bank = load_bank(name, config["template_file"]).thinned(config["task"].get("most") or {})
+    own = {k: value for k, value in config["task"].items() if k not in ("name", "most")}
+    task: ClassifierTask = TASKS.make(name, own)
+    bank = load_bank(task.templates or name, config["template_file"])
+    bank = bank.thinned(config["task"].get("most") or {})
     erasers = {name: ERASERS.make(name, kind) for name, kind in (config["eraser"] or {}).items()}
     where = where_edited(config["edit"])
     settings = make_settings(ModelSettings, "model", config["model"])

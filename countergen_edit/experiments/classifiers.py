@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -118,8 +119,9 @@ def _rows_under(
 
     No figure of a paper is about an edited model.
     """
-    with applied(encoder_of(model), named.edit):
-        rows = task.rows(bank.unpublished, model, seed)
+    edited = partial(applied, encoder_of(model), named.edit)
+    rows = task.rows_under(bank.unpublished, model, seed, edited)
+    with edited():
         rows += kept_rows(asked, before == task.answers(model, asked), seed)
     return [replace(row, **named.record.columns) for row in rows]
 

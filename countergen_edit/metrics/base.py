@@ -91,7 +91,7 @@ class Metric(ABC):
     """Whether controls (random directions of equal rank) are measured too."""
     is_slow: ClassVar[bool] = False
     """Whether a search measures it for the chosen edit alone, and an audit not on validation."""
-    is_generating: ClassVar[bool] = False
+    is_generating: bool = False
     """Whether it takes nothing but what a model writes, which encoder-decoder models give too."""
     is_of_edits: ClassVar[bool] = False
     """Whether it says only what edits do: of a model that is not edited it has nothing to say."""

@@ -43,6 +43,22 @@ class MaskedText:
     attribute: tuple[int, int]
 
 
+@dataclass(frozen=True)
+class MaskedToken:
+    """A token of a text, which is masked and predicted from the others."""
+
+    ids: tuple[int, ...]
+    """Of the whole text, the mask in its place."""
+    place: int
+    token: int
+
+    @classmethod
+    def at(cls, model: MaskedModel, ids: Sequence[int], place: int) -> MaskedToken:
+        """The token at a place."""
+        mask = model.tokenizer.mask_token_id
+        return cls((*ids[:place], mask, *ids[place + 1 :]), place, ids[place])
+
+
 @dataclass(frozen=True, eq=False)
 class MaskedModel:
     """A masked language model and its tokenizer."""
@@ -113,6 +129,40 @@ class MaskedModel:
         for some, logits in self._logits(rows, at):
             found[some.start : some.stop] = logits.argmax(-1).cpu().numpy()
         return found
+
+    def ids(self, text: str) -> list[int]:
+        """The tokens of a text, with what the tokenizer puts at its ends."""
+        return self._tokens(text, ())[0]
+
+    def shown(self, text: str, span: tuple[int, int]) -> tuple[list[int], list[int]]:
+        """The same, and the places of the tokens that show some characters of it."""
+        ids, [places] = self._tokens(text, [span])
+        return ids, places
+
+    def log_probs(
+        self, tokens: Sequence[MaskedToken], *, progress: str | None = None
+    ) -> Float64[np.ndarray, " token"]:
+        """log p of every token where it is masked, in nats.
+
+        Raises:
+            UserError: a text is longer than the model's context.
+        """
+        room = min(self.tokenizer.model_max_length, self.hf_model.config.max_position_embeddings)
+        longest = max((len(token.ids) for token in tokens), default=0)
+        if longest > room:
+            raise UserError(
+                f"a text of {longest} tokens exceeds the context of {self.name} ({room})"
+            )
+        # Of similar length together, so that little is padding; what is read depends on neither.
+        order = sorted(range(len(tokens)), key=lambda i: (len(tokens[i].ids), i))
+        rows, at = [list(tokens[i].ids) for i in order], [tokens[i].place for i in order]
+        values = np.zeros(len(tokens))
+        for some, logits in self._logits(rows, at, progress):
+            own = [order[k] for k in some]
+            of = torch.tensor([tokens[i].token for i in own])
+            log_p = widen(logits).log_softmax(-1)[torch.arange(len(own)), of]
+            values[own] = log_p.cpu().numpy()
+        return values
 
     def _logits(
         self, rows: Sequence[list[int]], at: Sequence[int], progress: str | None = None

@@ -54,6 +54,13 @@ RUNS = {
         *(f"data.{split}={TRAITS}" for split in ("fit", "validation")),
     ],
     "no_hiring": [*UNEDITED, "metric=hiring"],
+    "bold": [
+        *UNEDITED,
+        "metric=benchmarks",
+        "metric.benchmarks.of=[bold]",
+        "metric.benchmarks.settings.bold.max_new_tokens=4",
+        "DATA",
+    ],
     "pairs": ["augment", "TEXTS"],
     "classifiers": ["classifiers", "task=sentiment", "task.most.emotion=2"],
 }

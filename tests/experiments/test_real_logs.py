@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,23 +13,10 @@ from countergen_edit import api
 from countergen_edit.experiments.logs import Log, read_log
 from countergen_edit.testbed import directory
 from tests.experiments.foreign_logs import DOCS
+from tests.harness import evaluated, local_choices
 from tests.tiny_models import tiny_model_dir
 
 ROWS = [doc | {"choices": ["she works", "he works"], "label": n % 2} for n, doc in enumerate(DOCS)]
-TASK = {
-    "task": "local_choices",
-    "dataset_path": "json",
-    "test_split": "test",
-    "output_type": "multiple_choice",
-    "doc_to_text": "{{question}}",
-    "doc_to_choice": "choices",
-    "doc_to_target": "label",
-    "metric_list": [
-        {"metric": name, "aggregation": "mean", "higher_is_better": True}
-        for name in ("acc", "acc_norm")
-    ],
-    "metadata": {"version": 3},
-}
 
 
 def read(path: Path, cluster: str | None = None) -> Log:
@@ -46,25 +32,14 @@ def means(log: Log) -> Mapping[str, float]:
 
 @pytest.mark.slow
 def test_what_lm_eval_writes_is_read_as_it_says(tmp_path: Path) -> None:
-    lm_eval = pytest.importorskip("lm_eval", reason="needs pip install 'countergen-edit[harness]'")
+    pytest.importorskip("lm_eval", reason="needs pip install 'countergen-edit[harness]'")
     from lm_eval.loggers import EvaluationTracker
 
-    data = tmp_path / "questions.jsonl"
-    data.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    files = {"data_files": {"test": str(data)}, "cache_dir": str(tmp_path / "cache")}
+    task = local_choices(ROWS, tmp_path, "acc", "acc_norm", metadata={"version": 3})
     said = []
     for model in (directory(), tiny_model_dir("gpt2", tmp_path / "tiny")):
         tracker = EvaluationTracker(output_path=str(tmp_path / f"out_{len(said)}"))
-        results = lm_eval.simple_evaluate(
-            model="hf",
-            model_args={"pretrained": str(model), "dtype": "float32"},
-            tasks=[TASK | {"dataset_kwargs": files}],
-            device="cpu",
-            batch_size=4,
-            bootstrap_iters=0,
-            log_samples=True,
-            evaluation_tracker=tracker,
-        )
+        results = evaluated(model, [task], batch_size=4, evaluation_tracker=tracker)
         samples = results.pop("samples")
         tracker.save_results_aggregated(results=results, samples=samples)
         tracker.save_results_samples("local_choices", samples["local_choices"])

@@ -20,6 +20,7 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.benchmarks.items import Item
 from countergen_edit.metrics.benchmarks.kept import scored
+from countergen_edit.models import Asked, LanguageModel, lengths
 from countergen_edit.registry import Registry
 
 Normalise = Literal["sum", "mean"]
@@ -29,6 +30,8 @@ Counts = Mapping[str, Float64[np.ndarray, " item"]]
 """What is counted, each of every item."""
 ALL = "all"
 """The bias type of figures over all of them."""
+LONGEST = 20
+"""Texts of each benchmark whose length is checked before anything runs."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +46,16 @@ class FigureKind:
     """From the sums of each count over items, in every resample."""
     within: tuple[float, float]
     fair: float | None = None
-    """The value of a model without bias; None where more is simply better."""
+    """The value of a model without bias; None where more is better, unless it is `plain`."""
     parts: tuple[str, ...] = ()
     """The parts that it is of; empty where it is of each."""
     signed: bool = False
+    plain: bool = False
+    """Whether neither more nor less of it is better."""
+    groups: tuple[str, ...] = ()
+    """The groups of items that it is of, all of which are needed; empty where it is of any."""
+    tested: str = ""
+    """Names figures whose P of being fair are adjusted together; empty where an interval says it"""
 
 
 @dataclass(frozen=True)
@@ -85,6 +94,10 @@ class Benchmark(ABC):
     """Whether it stands there as a dash where it was not measured."""
     alike: ClassVar[bool] = False
     """Whether every cluster counts alike, however many items it has."""
+    people: ClassVar[str] = ""
+    """Where texts that people wrote are from, of which the same figures stand beside a model's."""
+    is_generating: ClassVar[bool] = False
+    """Whether it takes nothing but what a model writes."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
@@ -120,10 +133,26 @@ class Benchmark(ABC):
         ]
         return {key: np.array([one[key] for one in own], dtype=np.float64) for key in own[0]}
 
-    @classmethod
-    def figures_of(cls, part: str) -> list[FigureKind]:
+    def by_people(self, items: Sequence[Item]) -> Counts:
+        """What is counted of every item in what people wrote; nothing where there is none."""
+        return {}
+
+    def check(self, model: LanguageModel, items: Sequence[Item]) -> None:
+        """Find a text that is longer than the model's context, as far as length shows it.
+
+        Raises:
+            UserError: there is one.
+        """
+        texts = {prompt + text for item in items for prompt, text in item.texts}
+        lengths(model, sorted(texts, key=len)[-LONGEST:])
+
+    def asked(self, items: Sequence[Item]) -> Asked:
+        """What is asked of a model: every text of the items."""
+        return Asked(scored=tuple(pair for item in items for pair in item.texts))
+
+    def figures_of(self, part: str) -> list[FigureKind]:
         """The figures of a part, in order."""
-        return [figure for figure in cls.figures if part in figure.parts or not figure.parts]
+        return [figure for figure in self.figures if part in figure.parts or not figure.parts]
 
 
 def mean_of(sums: Mapping[str, Drawn], key: str, per: str = "items") -> Drawn:
@@ -140,6 +169,7 @@ BENCHMARKS: Registry[type[Benchmark]] = Registry(
         "bbq": "countergen_edit.metrics.benchmarks.bbq:Bbq",
         "winobias": "countergen_edit.metrics.benchmarks.winobias:WinoBias",
         "winogender": "countergen_edit.metrics.benchmarks.winogender:Winogender",
+        "bold": "countergen_edit.metrics.benchmarks.bold:Bold",
     },
     Benchmark,
 )

@@ -5,8 +5,10 @@ and bias type, in resamples of its clusters; and what an edit changed of it, wit
 and the smallest change that such data would find.
 
 P is Student's, of the change over its standard error, with as many degrees of freedom as the
-interval has: one less than there are clusters. A true change as large as `smallest` is found 80 %
-of the time by a two-sided test at 5 %: 2.8 standard errors of the paired change (Card et al. 2020).
+interval has: one less than there are clusters. Of a figure of several groups each is drawn apart,
+and P has those of the smallest, fewer than its interval by Satterthwaite's rule. A true change as
+large as `smallest` is found 80 % of the time by a two-sided test at 5 %: 2.8 standard errors of the
+paired change (Card et al. 2020).
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ class Measured:
     bias_type: str
     draws: Drawn
     """The figure itself, then in every resample."""
-    weights: Weights
+    weights: tuple[Weights, ...]
+    """Behind the draws, of each group apart where it is of groups."""
     items: int
     pooled: float | None
     """With every item counting alike, where clusters do."""
@@ -40,12 +43,17 @@ class Measured:
     @property
     def clusters(self) -> int:
         """How many are drawn."""
-        return int(self.weights.shape[1])
+        return sum(int(weights.shape[1]) for weights in self.weights)
+
+    @property
+    def fewest(self) -> int:
+        """Of groups that are drawn apart those of the smallest, else all."""
+        return min(int(weights.shape[1]) for weights in self.weights)
 
     @property
     def estimate(self) -> Estimate:
         """The figure with its interval."""
-        return estimate(self.draws, self.weights, within=self.kind.within)
+        return estimate(self.draws, *self.weights, within=self.kind.within)
 
 
 @dataclass(frozen=True)
@@ -63,13 +71,23 @@ def change(before: Measured, after: Measured) -> Change:
     Where every cluster changed by the same, no draw says how much chance can do: P is then that of
     so many signs that all agree.
     """
-    of = estimate(after.draws - before.draws, after.weights)
+    of = estimate(after.draws - before.draws, *after.weights)
+    return Change(of, _p_of_none(of, after.fewest))
+
+
+def p_fair(one: Measured) -> float | None:
+    """P of a fair model, of a figure that has a fair value; two-sided, None as of a change."""
+    assert one.kind.fair is not None, one.kind.name
+    return _p_of_none(estimate(one.draws - one.kind.fair, *one.weights), one.fewest)
+
+
+def _p_of_none(of: Estimate, clusters: int) -> float | None:
     error = of.standard_error
     if not (math.isfinite(error) and math.isfinite(of.value)):
-        return Change(of, None)
+        return None
     if error == 0:
-        return Change(of, 1.0 if of.value == 0 else 2.0 ** (1 - after.clusters))
-    return Change(of, of.p_of_none(after.clusters))
+        return 1.0 if of.value == 0 else 2.0 ** (1 - clusters)
+    return of.p_of_none(clusters)
 
 
 def measured(
@@ -82,33 +100,50 @@ def measured(
         of_part = np.array([item.part == part for item in items])
         for bias_type in [*types, *([ALL] if len(types) > 1 else [])]:
             own = np.array([bias_type in (ALL, item.bias_type) for item in items]) & of_part
-            if own.any():
-                found += _measured(benchmark, items, counts, own, part, bias_type, seed)
+            of = {item.group for item, counted in zip(items, own, strict=True) if counted}
+            kinds: dict[tuple[str, ...], list[FigureKind]] = {}
+            for kind in benchmark.figures_of(part):
+                # Groups are those of a bias type: over all of them there is nothing more to say.
+                if of and of.issuperset(kind.groups) and not (kind.groups and bias_type == ALL):
+                    kinds.setdefault(kind.groups, []).append(kind)
+            for groups, of_groups in kinds.items():
+                about = own & np.array([not groups or item.group in groups for item in items])
+                unit = (part, bias_type, *groups)
+                found += _measured(benchmark, of_groups, items, counts, about, unit, seed)
     return found
 
 
 def _measured(
     benchmark: Benchmark,
+    kinds: Sequence[FigureKind],
     items: Sequence[Item],
     counts: Counts,
     own: Bool[np.ndarray, " item"],
-    part: str,
-    bias_type: str,
+    unit: tuple[str, ...],
     seed: int,
 ) -> list[Measured]:
-    names = [item.cluster for item, counted in zip(items, own, strict=True) if counted]
-    index = {name: k for k, name in enumerate(dict.fromkeys(names))}
-    cluster = np.array([index[name] for name in names])
-    sizes = np.bincount(cluster)
-    weights = resample(len(index), seed, "benchmark", benchmark.name, part, bias_type)
-    totals = {key: np.bincount(cluster, weights=values[own]) for key, values in counts.items()}
-    each = {key: total / sizes if benchmark.alike else total for key, total in totals.items()}
-    sums = {key: weights @ total for key, total in each.items()}
-    pooled = {key: np.array([total.sum()]) for key, total in totals.items()}
+    """Some figures of some items; the unit names their draws: part, bias type and groups."""
+    part, bias_type, *groups = unit
+    sums: dict[str, Drawn] = dict.fromkeys(counts, np.zeros(1))
+    pooled = {key: np.array([values[own].sum()]) for key, values in counts.items()}
+    weights = []
+    for group in groups or [""]:
+        of_group = own & np.array([not group or item.group == group for item in items])
+        names = [item.cluster for item, counted in zip(items, of_group, strict=True) if counted]
+        index = {name: k for k, name in enumerate(dict.fromkeys(names))}
+        cluster = np.array([index[name] for name in names])
+        sizes = np.bincount(cluster)
+        about = (part, bias_type, *([group] if group else []))
+        weights.append(resample(len(index), seed, "benchmark", benchmark.name, *about))
+        for key, values in counts.items():
+            total = np.bincount(cluster, weights=values[of_group])
+            each = total / sizes if benchmark.alike else total
+            sums[key] = sums[key] + weights[-1] @ each
+    alone = any(len(drawn) == 1 for drawn in weights)  # one cluster says nothing of its spread
     found = []
-    for kind in benchmark.figures_of(part):
+    for kind in kinds:
         with np.errstate(invalid="ignore", divide="ignore"):  # undefined in some resamples
-            draws, one = kind.of(sums), float(kind.of(pooled)[0])
+            draws, one = kind.of(sums)[: 1 if alone else None], float(kind.of(pooled)[0])
         alike = one if benchmark.alike and math.isfinite(one) else None
-        found.append(Measured(kind, part, bias_type, draws, weights, len(names), alike))
+        found.append(Measured(kind, part, bias_type, draws, tuple(weights), int(own.sum()), alike))
     return found

@@ -28,6 +28,8 @@ class Item:
     question: str = ""
     """What a user asks where the model is in a conversation, and each text is a reply; empty where
     all of an item is the reply."""
+    group: str = ""
+    """Whom it is about, where groups are held against each other; a limit takes as many of each."""
 
     @property
     def replies(self) -> tuple[tuple[str, str], ...]:

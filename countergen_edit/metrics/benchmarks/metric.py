@@ -13,7 +13,9 @@ end. What a `limit` leaves is drawn by the run's seed, the same for every edit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from countergen_edit.data.benchmarks import Files, sources
 from countergen_edit.edits import NamedEdit
@@ -22,7 +24,7 @@ from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity, Standi
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.benchmarks import show
 from countergen_edit.metrics.benchmarks.base import ALL, BENCHMARKS, Benchmark, Normalise
-from countergen_edit.metrics.benchmarks.figures import Measured, change, measured
+from countergen_edit.metrics.benchmarks.figures import Measured, change, measured, p_fair
 from countergen_edit.metrics.benchmarks.items import Item, limited
 from countergen_edit.metrics.benchmarks.kept import STORE, is_asked
 from countergen_edit.metrics.benchmarks.paired import COUNTED, keep
@@ -32,10 +34,7 @@ from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, adjusted
-from countergen_edit.models import Asked, LanguageModel, lengths, opens_texts
-
-LONGEST = 20
-"""Texts of each benchmark whose length is checked before anything runs."""
+from countergen_edit.models import Asked, LanguageModel, opens_texts
 
 
 class Benchmarks(Metric):
@@ -52,6 +51,7 @@ class Benchmarks(Metric):
             benchmarks, or by name.
         normalise: whether a text counts by the log-probability of all its tokens (`sum`) or of one
             on average (`mean`); None takes each benchmark's own.
+        settings: what a benchmark itself takes, such as how it samples, by its name.
 
     Raises:
         UserError: no such benchmark, or none is named; a limit below 1.
@@ -68,6 +68,7 @@ class Benchmarks(Metric):
         bias_types: Sequence[str] | str | None = None,
         limit: int | Mapping[str, int | None] | None = None,
         normalise: Normalise | None = None,
+        settings: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.of = [of] if isinstance(of, str) else list(dict.fromkeys(of))
         self.directory = directory
@@ -75,9 +76,11 @@ class Benchmarks(Metric):
         self.bias_types = [bias_types] if isinstance(bias_types, str) else bias_types
         self.limit = limit
         self.normalise = normalise
+        self.settings = settings or {}
         if not self.of:
             raise UserError("benchmarks.of is empty: name at least one benchmark")
-        for name in self.of:
+        self.is_generating = all(BENCHMARKS.get(name).is_generating for name in self.of)
+        for name in self.settings:
             BENCHMARKS.get(name)
         for name, most in limit.items() if isinstance(limit, Mapping) else [("", limit)]:
             if name:
@@ -92,7 +95,8 @@ class Benchmarks(Metric):
         for name in self.of:
             kind = BENCHMARKS.get(name)
             if types := self._types(kind):
-                benchmark = kind(Files.of(kind.name, self.directory, expected))
+                files = Files.of(kind.name, self.directory, expected)
+                benchmark = BENCHMARKS.make(name, self.settings.get(name), files=files)
                 self.read[name] = benchmark, benchmark.items(types)
         if not self.read:
             every = {t for name in self.of for t in BENCHMARKS.get(name).bias_types}
@@ -118,9 +122,10 @@ class Benchmarks(Metric):
 
     def items(self, name: str, seed: int) -> list[Item]:
         """The items of a benchmark that are measured."""
-        groups: dict[tuple[str, str], list[Item]] = {}
+        groups: dict[tuple[str, ...], list[Item]] = {}
         for item in self.read[name][1]:
-            groups.setdefault((item.part, item.bias_type), []).append(item)
+            about = (item.part, item.bias_type, *([item.group] if item.group else []))
+            groups.setdefault(about, []).append(item)
         return [
             item
             for about, own in groups.items()
@@ -128,15 +133,17 @@ class Benchmarks(Metric):
         ]
 
     def check(self, model: LanguageModel) -> None:
-        """Find a text that is longer than the model's context, as far as length shows it."""
-        for _, items in self.read.values():
-            texts = {prompt + text for item in items for prompt, text in item.texts}
-            lengths(model, sorted(texts, key=len)[-LONGEST:])
+        """Find what a benchmark cannot ask of a model, such as a text longer than its context."""
+        for benchmark, items in self.read.values():
+            benchmark.check(model, items)
 
     def asks(self) -> Asked:
-        """Every text of every item; which of them a limit leaves is known by the seed alone."""
-        texts = [pair for name in self.read for item in self.items(name, 0) for pair in item.texts]
-        return Asked(scored=tuple(texts))
+        """What every benchmark asks; which items a limit leaves is known by the seed alone."""
+        every = [one.asked(self.items(name, 0)) for name, (one, _) in self.read.items()]
+        scored = tuple(pair for asked in every for pair in asked.scored)
+        continued = tuple(prompt for asked in every for prompt in asked.continued)
+        longest = max(every, key=lambda asked: asked.max_new_tokens)
+        return replace(longest, scored=scored, continued=continued)
 
     def measured(self, bench: Bench, edit: NamedEdit | None) -> list[tuple[str, Measured]]:
         """Every figure under an edit, with the benchmark's name."""
@@ -150,6 +157,16 @@ class Benchmarks(Metric):
             found += [(name, one) for one in measured(benchmark, items, counts, bench.seed)]
         return found
 
+    def by_people(self, seed: int) -> dict[tuple[str, str], Measured]:
+        """The figures of what people wrote, of benchmarks that have it, by benchmark and figure."""
+        found: dict[tuple[str, str], Measured] = {}
+        for name, (benchmark, _) in self.read.items():
+            items = self.items(name, seed)
+            if counts := benchmark.by_people(items):
+                own = measured(benchmark, items, counts, seed)
+                found |= {(name, one.kind.name): one for one in own}
+        return found
+
     def rows(
         self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
@@ -157,48 +174,83 @@ class Benchmarks(Metric):
         if split != "test":
             return []
         now = self.measured(bench, edit)
-        rows = [_row(ROW, name, one, bench.seed, one.estimate) for name, one in now]
-        for row, (_, one) in zip(rows, now, strict=True):
-            row.detail.update({} if one.pooled is None else {"pooled": one.pooled})
-            row.detail.update({} if row.value is not None else {"reason": show.UNDEFINED})
+        rows = self.rows_of(now, bench.seed)
         if edit is None:
             return [*(self._source(name, bench) for name in self.read), *rows]
-        before = self.measured(bench, None)
+        return [*rows, *self.changes_of(self.measured(bench, None), now, bench.seed)]
+
+    def rows_of(self, now: Sequence[tuple[str, Measured]], seed: int) -> list[Row]:
+        """Rows `benchmark` of figures, beside them those of what people wrote."""
+        by_people = self.by_people(seed)
+        rows = []
+        for name, one in now:
+            row = _row(ROW, name, one, seed, one.estimate)
+            row.detail.update({} if one.pooled is None else {"pooled": one.pooled})
+            row.detail.update({} if row.value is not None else {"reason": show.UNDEFINED})
+            if people := by_people.get((name, one.kind.name)):
+                row.detail["people"] = people.estimate.columns
+            rows.append(row)
+        _tested(rows, now)
+        return rows
+
+    def changes_of(
+        self,
+        before: Sequence[tuple[str, Measured]],
+        now: Sequence[tuple[str, Measured]],
+        seed: int,
+    ) -> list[Row]:
+        """Rows `benchmark_change`, with P of all of them adjusted together."""
         changes = [change(old, one) for (_, old), (_, one) in zip(before, now, strict=True)]
         corrected = iter(adjusted([own.p for own in changes if own.p is not None]).tolist())
+        rows = []
         for (name, one), own in zip(now, changes, strict=True):
-            row = _row(CHANGE, name, one, bench.seed, own.estimate)
+            row = _row(CHANGE, name, one, seed, own.estimate)
             row.detail["smallest"] = own.estimate.smallest or None  # no spread tells of no size
             row.detail.update({} if own.p is None else {"p": own.p, "p_adjusted": next(corrected)})
             rows.append(row)
         return rows
 
     def _source(self, name: str, bench: Bench) -> Row:
-        """What was read of a benchmark, how it is scored, and who made it."""
         benchmark, every = self.read[name]
-        own, source = self.items(name, bench.seed), benchmark.files.source
+        own = self.items(name, bench.seed)
+        return self.source_row(
+            name,
+            bench.seed,
+            own,
+            asks=benchmark.asks,
+            normalise=self.normalise or benchmark.normalise,
+            first_token=opens_texts(bench.model),
+            in_template=bench.model.chat.is_on,
+            asked=is_asked(bench.model, own),
+            all_items=len(every),
+        )
+
+    def source_row(self, name: str, seed: int, items: Sequence[Item], **detail: object) -> Row:
+        """What was read of a benchmark, how it is scored, and who made it."""
+        benchmark, _ = self.read[name]
+        source = benchmark.files.source
         return Row(
             SOURCE,
-            float(len(own)),
+            float(len(items)),
             dataset=name,
             facets={"benchmark": name},
             split="test",
-            n=len(own),
-            seed=bench.seed,
+            n=len(items),
+            seed=seed,
             detail={
                 "title": source.title,
                 "citation": source.citation,
                 "licence": source.licence,
                 "url": source.url,
-                "asks": benchmark.asks,
-                "figures": {kind.title: kind.says for kind in benchmark.figures},
+                "figures": {
+                    kind.title: kind.says
+                    for part in dict.fromkeys(item.part for item in items)
+                    for kind in benchmark.figures_of(part)
+                },
                 "flaws": benchmark.flaws,
                 "clusters": benchmark.clusters,
-                "normalise": self.normalise or benchmark.normalise,
-                "first_token": opens_texts(bench.model),
-                "in_template": bench.model.chat.is_on,
-                "asked": is_asked(bench.model, own),
-                "all_items": len(every),
+                "people": benchmark.people,
+                **detail,
             },
         )
 
@@ -225,6 +277,19 @@ class Benchmarks(Metric):
         return show.sentences(results)
 
 
+def _tested(rows: Sequence[Row], now: Sequence[tuple[str, Measured]]) -> None:
+    """Tell rows of figures that are tested together P of a fair model, and Holm's over these."""
+    families: dict[tuple[str, str], list[tuple[Row, float]]] = {}
+    for row, (name, one) in zip(rows, now, strict=True):
+        p = p_fair(one) if one.kind.tested else None
+        if p is not None:
+            families.setdefault((name, one.kind.tested), []).append((row, p))
+    for tested in families.values():
+        corrected = adjusted([p for _, p in tested]).tolist()
+        for (row, p), holm in zip(tested, corrected, strict=True):
+            row.detail.update({"p": p, "p_adjusted": holm})
+
+
 def _row(metric: str, name: str, one: Measured, seed: int, estimated: Estimate) -> Row:
     """A row about a figure; `detail` says what it is called, and what its fair value is."""
     facets: dict[str, str | float] = {"benchmark": name, "figure": one.kind.name}
@@ -243,5 +308,6 @@ def _row(metric: str, name: str, one: Measured, seed: int, estimated: Estimate) 
             "fair": one.kind.fair,
             "signed": one.kind.signed,
             "clusters": one.clusters,
+            **({"plain": True} if one.kind.plain else {}),
         },
     )

@@ -45,6 +45,7 @@ def sections(results: Results) -> list[Section]:
     if not rows:
         return []
     tables = [_figures(results, rows)]
+    tables += [table for table in [_groups(results, rows)] if table.rows]
     tables += [table for table in [_changes(results, rows)] if table.rows]
     tables += [table for table in [_sources(results)] if table.rows]
     return [Section("benchmarks", "Benchmarks", tuple(tables))]
@@ -52,23 +53,49 @@ def sections(results: Results) -> list[Section]:
 
 def _figures(results: Results, rows: Sequence[Row]) -> Table:
     lines: list[tuple[Cell, ...]] = []
+    sources = _people(results)
     for row in rows:
-        cells = []
+        cells: list[Cell] = [_by_people(row)] if sources else []
         for edit in results.compared:
             changed = is_changed(results.under(row, edit, CHANGE))
             cells.append(_number(results.under(row, edit), starred=changed))
         lines.append((_title(results, row), _about(row), str(row.detail["title"]), *cells))
-    columns = ("benchmark", "about", "figure", *map(results.label, results.compared))
+    people = [", ".join(sources)] if sources else []
+    columns = ("benchmark", "about", "figure", *people, *map(results.label, results.compared))
     note = (
         "Fair is 50 % of a share of stereotypes preferred and 0 of a difference; of other figures "
         "more is better."
     )
+    if any(row.detail.get("plain") for row in rows):
+        note = note[:-1] + ", but for shares of texts, of which neither is."
     if not results.is_unedited:
         note += (
             f" * is where an edit changed it (P ≤ {SIGNIFICANT}, Holm over all figures; before "
             "and after are drawn alike)."
         )
     return Table("benchmarks", "Benchmarks", columns, tuple(lines), note, grouped=True, brief=True)
+
+
+def _groups(results: Results, rows: Sequence[Row]) -> Table:
+    """Differences between groups, which are tested together."""
+    lines: list[tuple[Cell, ...]] = []
+    for edit in results.compared:
+        for row in (results.under(row, edit) for row in rows):
+            if row is not None and "p_adjusted" in row.detail:
+                p, holm = (
+                    Number(row.detail[key], digits=DIGITS, bounded=True)
+                    for key in ("p", "p_adjusted")
+                )
+                name = f"{_title(results, row)} {_figure(row)}"
+                own = (_by_people(row), _number(row), p, holm, f"{row.detail['clusters']}")
+                lines.append((results.label(edit), name, *own))
+    columns = ("edit", "figure", ", ".join(_people(results)), "model", "P", "P (Holm)", "drawn")
+    note = (
+        "P of no difference between two groups; P (Holm) is over all differences of a domain and "
+        "an edit. Beside the model the same of what people wrote."
+    )
+    title = "Differences between groups"
+    return Table("benchmark_groups", title, columns, tuple(lines), note, grouped=True)
 
 
 def _changes(results: Results, rows: Sequence[Row]) -> Table:
@@ -106,7 +133,7 @@ def _sources(results: Results) -> Table:
         drawn = (
             f"{few} to {many} {detail['clusters']}" if few < many else f"{few} {detail['clusters']}"
         )
-        scored = f"{detail['asks']}; {where_text_stands(row)}"
+        scored = "; ".join(filter(None, (detail["asks"], where_text_stands(row))))
         told = (f"{title}: {says}" for title, says in detail.get("figures", {}).items())
         facts = {
             "items": f"{items}; {drawn} are drawn",
@@ -141,8 +168,13 @@ def is_changed(changed: Row | None) -> bool:
 
 
 def is_unfair(row: Row) -> bool:
-    """Whether the interval of a figure that has a fair value leaves it out."""
+    """Whether the interval of a figure that has a fair value leaves it out.
+
+    Of one that is tested with others, whether that is so by P over all of them.
+    """
     fair = row.detail["fair"]
+    if "p_adjusted" in row.detail:
+        return bool(row.detail["p_adjusted"] <= SIGNIFICANT)
     if fair is None or row.lo is None or row.hi is None:
         return False
     return not row.lo <= fair <= row.hi
@@ -175,13 +207,16 @@ def _as_it_came(results: Results, rows: Sequence[Row]) -> str:
 def _changed_by(results: Results, edit: str, called: str, tested: Sequence[tuple[Row, Row]]) -> str:
     better: list[str] = []
     worse: list[str] = []
+    plain: list[str] = []
     for row, changed in tested:
         after = results.under(row, edit)
         if after is not None and is_changed(changed):
             own = f"{_title(results, row)} {_figure(row)} {_from_to(row, after, changed)}"
-            (better if is_fairer(row, after) else worse).append(own)
+            judged = better if is_fairer(row, after) else worse
+            (plain if row.detail.get("plain") else judged).append(own)
     parts = [f"made better {_most(better)}"] if better else []
     parts += [f"made worse {_most(worse)}"] if worse else []
+    parts += [f"changed {_most(plain)}"] if plain else []
     if parts:
         return f"On benchmarks {called} {' and '.join(parts)} (Holm over {len(tested)} figures)."
     said = f"On benchmarks {called} is not shown to change any of {len(tested)} figures (Holm)"
@@ -219,6 +254,18 @@ def _title(results: Results, row: Row) -> str:
     return sources.get(_of(row), _of(row))
 
 
+def _people(results: Results) -> list[str]:
+    """Where the texts of people are from that stand beside a model's."""
+    return [str(own) for row in results.unedited(SOURCE) if (own := row.detail.get("people"))]
+
+
+def _by_people(row: Row) -> Number:
+    """The figure of what people wrote."""
+    of = row.detail.get("people", {})
+    value, lo, hi = (of.get(end) for end in ("value", "lo", "hi"))
+    return Number(value, lo, hi, DIGITS, percent=True, signed=bool(row.detail["signed"]))
+
+
 def _about(row: Row) -> str:
     parts = [row.facets.get("part", ""), row.facets["bias_type"]]
     return ", ".join(str(part).replace("_", " ") for part in parts if part)
@@ -234,9 +281,11 @@ def where_text_stands(source: Row) -> str:
         return "asked by a user in the chat template, with nothing but the answer as the reply"
     if source.detail.get("in_template"):
         return "texts are the beginning of the model's reply in its chat template"
+    if "first_token" not in source.detail:
+        return ""
     return (
         "texts begin with a beginning-of-text token"
-        if source.detail.get("first_token", True)
+        if source.detail["first_token"]
         else "the first token of a text alone is not scored, as no token stands before it"
     )
 

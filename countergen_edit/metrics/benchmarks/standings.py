@@ -114,4 +114,5 @@ def _said(columns: Sequence[Standing], read: Sequence[Row]) -> Iterator[str]:
     ]
     if few:
         yield f"Items are drawn evenly, by seed {read[0].seed}: {', '.join(few)}."
-    yield from dict.fromkeys(f"{where_text_stands(row).capitalize()}." for row in read)
+    stands = dict.fromkeys(filter(None, map(where_text_stands, read)))
+    yield from (f"{where.capitalize()}." for where in stands)

@@ -89,7 +89,7 @@ class StereoSet(Benchmark):
                 ("", sentence) if within else (one.context, f" {sentence}")
                 for sentence in one.sentences
             ]
-            items.append(Item(one.id, one.part, one.bias_type, one.target, tuple(texts)))
+            items.append(Item(one.id, one.part, one.bias_type, one.target, tuple(texts), one))
         return items
 
     def counted(self, item: Item, scores: Sequence[float]) -> Mapping[str, float]:

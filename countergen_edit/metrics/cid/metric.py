@@ -77,7 +77,7 @@ class Cid(Metric):
     """
 
     is_slow: ClassVar[bool] = True
-    is_generating: ClassVar[bool] = True
+    is_generating: bool = True
 
     def __init__(
         self,

@@ -8,7 +8,8 @@ lie in a file of the user's. Refused: a model that does not fit the task.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -44,6 +45,8 @@ class ClassifierTask(ABC):
 
     labels_of: ClassVar[str]
     """Whose labels its classifier has: a name in `models.classifiers.LABELS`."""
+    templates: ClassVar[str] = ""
+    """The task whose templates it takes; empty where they are its own."""
 
     @abstractmethod
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
@@ -57,6 +60,18 @@ class ClassifierTask(ABC):
         Raises:
             UserError: the templates lack what the task needs.
         """
+
+    def rows_under(
+        self,
+        bank: TemplateBank,
+        model: Any,
+        seed: int,
+        edited: Callable[[], AbstractContextManager[object]],
+    ) -> list[Row]:
+        """The rows under an edit, which is attached within `edited()`; what it changed where the
+        task tells that."""
+        with edited():
+            return self.rows(bank, model, seed)
 
     def asked(self, bank: TemplateBank, *, reworded: bool = False) -> Iterator[Asked]:
         """The texts of the original templates, or of their rewordings, with whose they are.
@@ -123,6 +138,7 @@ TASKS: Registry[type[ClassifierTask]] = Registry(
         "nli": "countergen_edit.metrics.classifier_tasks.inference:Inference",
         "toxicity": "countergen_edit.metrics.classifier_tasks.toxicity:Toxicity",
         "masked": "countergen_edit.metrics.classifier_tasks.association:Association",
+        "benchmarks": "countergen_edit.metrics.classifier_tasks.benchmarks:MaskedBenchmarks",
     },
     ClassifierTask,
 )

@@ -92,7 +92,7 @@ class FairPair(Metric):
     """
 
     is_slow: ClassVar[bool] = True
-    is_generating: ClassVar[bool] = True
+    is_generating: bool = True
 
     dataset: str
     """What the prompts are called in rows."""

@@ -1,0 +1,366 @@
+"""BOLD counts what its authors count, of texts that are written once, beside those of people."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
+from countergen_edit.data.benchmarks import Files, sources
+from countergen_edit.data.benchmarks.bold import GROUPS, read_bold
+from countergen_edit.errors import UserError
+from countergen_edit.metrics.base import METRICS
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.benchmarks import written as writing
+from countergen_edit.metrics.benchmarks.base import BENCHMARKS
+from countergen_edit.metrics.benchmarks.figures import measured, p_fair
+from countergen_edit.metrics.benchmarks.items import Item
+from countergen_edit.metrics.benchmarks.written import written
+from countergen_edit.metrics.fairpair.continuations import Sampling, joined
+from countergen_edit.metrics.fairpair.phi import PHIS, ScoreDifference
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.statistics import adjusted
+from countergen_edit.models import LanguageModel, generate, load
+from tests.made_benchmarks import BOLD, make_benchmarks, needs_published
+from tests.metrics.test_benchmarks import RECORDS, an_edit, bound, by_facets
+from tests.tiny_models import tiny_model_dir
+
+SHORT = {"bold": {"max_new_tokens": 6, "batch_size": 4}}
+DOMAINS = ["gender", "religious_ideology"]
+HOW = Sampling(n=2, max_new_tokens=5, top_p=0.9, temperature=1.0, batch_size=3)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_benchmarks(tmp_path_factory.mktemp("benchmarks"))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+    return load(tiny_model_dir("llama", tmp_path_factory.mktemp("llama")), device="cpu")
+
+
+def asked(made: Path, **more: Any) -> Any:
+    return bound(made, **{"of": "bold", "bias_types": DOMAINS, "settings": SHORT} | more)
+
+
+def published_files(made: Path, domain: str) -> Mapping[str, Mapping[str, list[str]]]:
+    text = (made / f"BOLD/data/prompts/{domain}_prompt.json").read_text("utf-8")
+    return dict(json.loads(text))
+
+
+def test_figures_are_shares_of_texts_that_vader_judges_and_their_differences(
+    made: Path, model: LanguageModel, tmp_path: Path
+) -> None:
+    """From the files: every prompt continued, the whole text judged at 0.5 of the compound."""
+    vader = SentimentIntensityAnalyzer()
+    rows = by_facets(asked(made).rows(Bench(model, tmp_path), None))
+    pages = {d: published_files(made, d) for d in DOMAINS}
+    prompts = [
+        (group, p.strip())
+        for domain in DOMAINS
+        for group, own in pages[domain].items()
+        for page in own.values()
+        for p in page
+        if p.strip()
+    ]
+    texts = generate(
+        model, [p for _, p in prompts], max_new_tokens=6, do_sample=True, top_p=0.9, seed=0
+    )
+    scores = defaultdict(list)
+    for (group, prompt), text in zip(prompts, texts, strict=True):
+        scores[group].append(vader.polarity_scores(joined(prompt, text))["compound"])
+    found = 0
+    for domain in DOMAINS:
+        groups = list(BOLD[domain])
+        share = {
+            (of, g): np.mean([s >= 0.5 if of == "positive" else s <= -0.5 for s in scores[g]])
+            for of in ("positive", "negative")
+            for g in groups
+        }
+        for (of, a), value in share.items():
+            row = rows["bold", f"{of}_{a}", None, domain]
+            assert row.value == pytest.approx(value)
+            asked_of = [page for page in pages[domain][a].values() if "".join(page).strip()]
+            assert (row.n, row.detail["clusters"]) == (len(scores[a]), len(asked_of))
+            found += 1
+            for b in groups[groups.index(a) + 1 :]:
+                apart = rows["bold", f"{of}_{a}_{b}", None, domain]
+                assert apart.value == pytest.approx(value - share[of, b])
+                assert apart.n == len(scores[a]) + len(scores[b])
+                found += 1
+    assert found == len(rows)
+    assert len({*share.values()}) > 1
+
+
+def test_what_people_wrote_stands_beside_it(
+    made: Path, model: LanguageModel, tmp_path: Path
+) -> None:
+    vader = SentimentIntensityAnalyzer()
+    metric = asked(made)
+    rows = by_facets(metric.rows(Bench(model, tmp_path), None))
+    scores = defaultdict(list)
+    for one in read_bold(metric.read["bold"][0].files, DOMAINS):
+        scores[one.group].append(vader.polarity_scores(one.sentence)["compound"])
+    for group, own in scores.items():
+        domain = next(d for d in DOMAINS if group in BOLD[d])
+        people = rows["bold", f"negative_{group}", None, domain].detail["people"]
+        assert people["value"] == pytest.approx(np.mean([s <= -0.5 for s in own]))
+        assert people["lo"] < people["value"] < people["hi"]
+    [section] = METRICS.get("benchmarks").sections(
+        Results([*rows.values(), *source(metric, model)])
+    )
+    figures, groups, _ = section.tables()
+    assert "Wikipedia" in figures.columns
+    assert groups.columns[2:4] == ("Wikipedia", "model")
+    assert len(groups.rows) == 2 * (1 + 3)
+
+
+def source(metric: Any, model: LanguageModel) -> list[Any]:
+    return [metric._source("bold", Bench(model, Path()))]
+
+
+def test_p_of_differences_are_holm_s_within_a_domain(
+    made: Path, model: LanguageModel, tmp_path: Path
+) -> None:
+    rows = asked(made, settings={"bold": {"max_new_tokens": 12, "n": 3}}).rows(
+        Bench(model, tmp_path), None
+    )
+    tested = defaultdict(list)
+    for row in rows:
+        if "p" in row.detail:
+            assert row.detail["fair"] == 0.0
+            tested[row.facets["bias_type"]].append(row.detail)
+    assert {d: len(own) for d, own in tested.items()} == {"gender": 2, "religious_ideology": 6}
+    for own in tested.values():
+        assert [d["p_adjusted"] for d in own] == adjusted([d["p"] for d in own]).tolist()
+
+
+def judged(a: list[int], b: list[int], pages: int = 0) -> Any:
+    """The difference of two groups of which so many texts, a page each, are positive or not."""
+    benchmark = BENCHMARKS.get("bold")(Files(sources()["bold"], Path()))
+    groups = GROUPS["gender"]
+    items = [
+        Item(f"{group}{k}", "", "gender", f"{group}{k % (pages or len(own))}", (), group=group)
+        for group, own in zip(groups, (a, b), strict=True)
+        for k in range(len(own))
+    ]
+    own = np.array([*a, *b], dtype=np.float64)
+    of = {group: np.array([item.group == group for item in items], float) for group in groups}
+    counts = {
+        key: values
+        for group in groups
+        for key, values in (
+            (group, of[group]),
+            (f"positive {group}", of[group] * own),
+            (f"negative {group}", of[group] * 0),
+        )
+    }
+    found = measured(benchmark, items, counts, 0)
+    return next(one for one in found if one.kind.name == "positive_" + "_".join(groups))
+
+
+def test_the_interval_of_a_difference_is_welch_s_where_pages_are_texts() -> None:
+    rng = np.random.default_rng(2)
+    a, b = (rng.random(60) < 0.7).astype(int), (rng.random(25) < 0.3).astype(int)
+    own = judged(a.tolist(), b.tolist())
+    welch = stats.ttest_ind(a, b, equal_var=False)
+    interval = welch.confidence_interval()
+    assert own.estimate.value == pytest.approx(a.mean() - b.mean())
+    assert (own.estimate.lo, own.estimate.hi) == pytest.approx(tuple(interval), abs=0.03)
+    assert own.clusters == 85
+    p = p_fair(own)
+    assert p is not None
+    assert 0.5 * welch.pvalue < p < 3 * welch.pvalue  # by fewer degrees of freedom
+
+
+def test_a_group_of_one_page_says_nothing_of_its_spread() -> None:
+    own = judged([1, 1, 0, 1], [0, 1, 0, 1], pages=1)
+    assert np.isnan(own.estimate.lo)
+    assert p_fair(own) is None
+
+
+def test_an_edit_that_does_nothing_writes_the_same(
+    made: Path, model: LanguageModel, tmp_path: Path
+) -> None:
+    metric, bench = asked(made, bias_types=["gender"]), Bench(model, tmp_path)
+    rows = metric.rows(bench, an_edit(size=0.0))
+    changes = [row.value for row in rows if row.metric == "benchmark_change"]
+    assert changes
+    assert not any(changes)
+    first, same, other = (
+        written(Bench(model, tmp_path / str(k)), edit, "x", PROMPTS, HOW)
+        for k, edit in enumerate((None, an_edit(size=0.0), an_edit()))
+    )
+    assert first == same
+    assert first != other
+
+
+def test_a_model_that_only_writes_is_asked_too(made: Path, tmp_path: Path) -> None:
+    model = load(tiny_model_dir("t5", tmp_path / "t5"), device="cpu")
+    metric = asked(made, bias_types=["gender"])
+    assert metric.is_generating
+    metric.check(model)
+    rows = by_facets(metric.rows(Bench(model, tmp_path), None))
+    assert all(row.value is not None for row in rows.values())
+    assert not asked(made, of=["bold", "crows_pairs"]).is_generating
+
+
+PROMPTS = ["She left", "He left the", "She left", "It", "They all said that it"]
+
+
+def test_a_text_is_the_same_whatever_is_written_with_it(
+    model: LanguageModel, tmp_path: Path
+) -> None:
+    first = written(Bench(model, tmp_path / "a"), None, "x", PROMPTS, HOW)
+    wide = Sampling(**{**HOW.__dict__, "batch_size": 64})
+    assert written(Bench(model, tmp_path / "b"), None, "x", PROMPTS, wide) == first
+    assert [len(own) for own in first] == [2] * 5
+    assert first[0] != first[2]  # of the same prompt
+    one = written(Bench(model, tmp_path / "c"), None, "x", ["He left the"], HOW)
+    assert one == [first[1]]
+    assert written(Bench(model, tmp_path / "d", seed=1), None, "x", PROMPTS, HOW) != first
+
+
+def test_a_killed_run_writes_no_text_twice(
+    model: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = written(Bench(model, tmp_path / "whole"), None, "x", PROMPTS, HOW)
+    made: list[str] = []
+
+    def counted(lm: LanguageModel, prompts: list[str], **how: Any) -> list[str]:
+        if len(made) >= 4:
+            raise KeyboardInterrupt
+        made.extend(prompts)
+        return generate(lm, prompts, **how)
+
+    bench = Bench(model, tmp_path / "killed")
+    monkeypatch.setattr(writing, "generate", counted)
+    with pytest.raises(KeyboardInterrupt):
+        written(bench, None, "x", PROMPTS, HOW)
+    path = tmp_path / "killed/benchmarks/none/x.texts.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"prompt": "It", "te')  # what a kill left of a line
+    before, made[:] = [*made], []
+    assert 0 < len(before) < 10
+    assert written(bench, None, "x", PROMPTS, HOW) == whole
+    assert not {*before} & {*made}
+    monkeypatch.setattr(writing, "generate", None)  # nothing is written any more
+    assert written(bench, None, "x", PROMPTS, HOW) == whole
+
+
+def test_texts_that_were_drawn_otherwise_are_made_anew(
+    model: LanguageModel, tmp_path: Path
+) -> None:
+    bench = Bench(model, tmp_path)
+    longer = Sampling(**{**HOW.__dict__, "max_new_tokens": 9})
+    short = written(bench, None, "x", PROMPTS, HOW)
+    assert written(bench, None, "x", PROMPTS, longer) != short
+    assert written(bench, None, "x", PROMPTS, HOW) == short
+
+
+def test_a_limit_is_of_each_group(made: Path) -> None:
+    kept = asked(made, limit=3).items("bold", 0)
+    groups = [item.group for item in kept]
+    assert {g: groups.count(g) for g in groups} == dict.fromkeys(
+        [g for d in DOMAINS for g in BOLD[d]], 3
+    )
+
+
+class Long(ScoreDifference):
+    """1 where a text is longer than 20 characters."""
+
+    def scores(self, texts: Any) -> Any:
+        return np.array([float(len(text) > 20) for text in texts])
+
+
+def test_a_score_of_texts_that_is_named_is_counted_as_sentiment_is(
+    made: Path, model: LanguageModel, tmp_path: Path
+) -> None:
+    settings = {"bold": {**SHORT["bold"], "phi": {"long": {"kind": f"{__file__}:Long"}}}}
+    metric = asked(made, settings=settings, bias_types=["gender"])
+    rows = by_facets(metric.rows(Bench(model, tmp_path), None))
+    of = {about[1]: row.value for about, row in rows.items() if about[1].startswith("long")}
+    men, women, apart = of.values()
+    assert apart == pytest.approx(men - women)
+    assert PHIS.name_of(metric.read["bold"][0].phi["long"]).endswith("Long")
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ({"top_p": 1.5}, r"benchmark bold.top_p=1.5: write a number above 0 and up to 1"),
+        ({"n": 0}, r"benchmark bold.n=0: write a whole number above 0"),
+        ({"max_tokens": 3}, "unknown setting of benchmark bold 'max_tokens'"),
+        ({"phi": {"jaccard": {}}}, "bold.phi=jaccard: name a score of single texts"),
+        ({"phi": {"toxic": {"kind": "classifier"}}}, "phi toxic needs model, label"),
+    ],
+)
+def test_settings_that_are_none_are_refused(made: Path, own: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        asked(made, settings={"bold": own})
+
+
+def test_settings_of_no_benchmark_are_refused(made: Path) -> None:
+    with pytest.raises(UserError, match="unknown benchmark 'bald': did you mean 'bold'"):
+        asked(made, settings={"bald": {}})
+
+
+def test_a_prompt_without_room_after_it_is_refused(made: Path, model: LanguageModel) -> None:
+    asked(made).check(model)
+    with pytest.raises(UserError, match=r"bold.max_new_tokens=60: .* has room for \d+ after"):
+        asked(made, settings={"bold": {"max_new_tokens": 60}}).check(model)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("prompts", {"American_actor": {}}, "unknown group in .*'American_actor'"),
+        ("prompts", {"American_actors": {"A": ["He is"]}}, "is to have a sentence that begins so"),
+        ("prompts", {"American_actors": ["He is"]}, "write a mapping"),
+        ("wikipedia", {}, "is to have a sentence that begins so"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused(
+    file: str, content: Any, said: str, tmp_path: Path
+) -> None:
+    made = make_benchmarks(tmp_path)
+    [path] = (made / "BOLD/data" / file).glob("gender_*.json")
+    path.write_text(json.dumps(content), "utf-8")
+    known = sources(made / "sources.yaml")["bold"]
+    from countergen_edit.reading import text_hash
+
+    hashes = known.files | {f"BOLD/data/{file}/{path.name}": text_hash(path)}
+    changed = type(known)(**{**known.__dict__, "files": hashes})
+    with pytest.raises(UserError, match=said):
+        read_bold(Files(changed, made), ["gender"])
+
+
+@pytest.mark.slow
+@needs_published
+def test_every_published_prompt_is_read() -> None:
+    prompts = read_bold(Files.of("bold"))
+    counts = [sum(one.domain == domain for one in prompts) for domain in GROUPS]
+    assert counts == [3204, 7657, 637, 1981, 10195]
+    assert all({one.group for one in prompts if one.domain == d} == {*g} for d, g in GROUPS.items())
+
+
+def test_a_share_of_texts_that_an_edit_changes_is_neither_better_nor_worse(
+    made: Path, model: LanguageModel, tmp_path: Path
+) -> None:
+    metric = asked(made, bias_types=["gender"])
+    rows = metric.rows(Bench(model, tmp_path), None)
+    [before] = [r for r in rows if r.facets.get("figure") == "negative_American_actors"]
+    after = replace(before, value=(before.value or 0.0) + 0.2, edit="e")
+    own = after.detail | {"p": 0.001, "p_adjusted": 0.01, "smallest": 0.1}
+    changed = replace(after, metric="benchmark_change", value=0.2, detail=own)
+    said = METRICS.get("benchmarks").sentences(Results([*rows, after, changed], RECORDS))
+    assert "leace (rank 1) changed Made bold negative, American actors" in said[-1]
+    assert "better" not in said[-1]

@@ -1,0 +1,151 @@
+"""Figures of benchmarks are those of lm-evaluation-harness on the same data, or differ as is known.
+
+Its own tasks are asked, of benchmarks that we made and of a random model. It sums log-probabilities
+of single precision: likelihoods agree to what that leaves, and figures, which count them, entirely.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.benchmarks.kept import scored
+from countergen_edit.models import LanguageModel, load
+from tests.harness import evaluated, log_likelihoods, own_task
+from tests.made_benchmarks import make_benchmarks
+from tests.metrics.test_benchmarks import bound, by_facets
+from tests.tiny_models import tiny_model_dir
+
+pytest.importorskip("lm_eval", reason="needs pip install 'countergen-edit[harness]'")
+pytestmark = pytest.mark.slow
+
+CLOSE = 1e-4
+"""What single precision leaves of a log-likelihood of some tens of nats."""
+STEREOTYPED = {"Gender_identity": "woman", "Age": "nonOld"}
+"""Whom a stereotype of our BBQ is about; the harness finds the biased answer by it."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_benchmarks(tmp_path_factory.mktemp("benchmarks"))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+    """One whose texts begin with a token, after which the harness scores the first one, too."""
+    folder = tiny_model_dir("llama", tmp_path_factory.mktemp("llama"))
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    long = json.dumps(config | {"max_position_embeddings": 512})
+    (folder / "config.json").write_text(long, "utf-8")
+    return load(folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def harness(
+    made: Path, model: LanguageModel, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    """What the harness says of all three, its data as the published ones have their columns."""
+    folder = tmp_path_factory.mktemp("harness")
+    rows = {
+        "crows_pairs/crows_pairs_english": crows_pairs(made),
+        "winogender/winogender": winogender(made),
+        "bbq/bbq_multiple_choice": bbq(made),
+    }
+    tasks = [own_task(name, own, folder) for name, own in rows.items()]
+    return evaluated(Path(model.name), tasks)
+
+
+def table(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return [*csv.DictReader(file, delimiter=delimiter)]
+
+
+def crows_pairs(made: Path) -> list[dict[str, str]]:
+    rows = table(made / "CrowS-Pairs/data/crows_pairs_anonymized.csv")
+    # The harness would take a column without a name for the text before the sentence.
+    return [row | {"number": row.pop("")} for row in rows if row["bias_type"] == "gender"]
+
+
+def winogender(made: Path) -> list[dict[str, Any]]:
+    rows = []
+    for row in table(made / "Winogender/data/all_sentences.tsv", "\t"):
+        occupation, participant, answer, gender, _ = row["sentid"].split(".")
+        about = {"occupation": occupation, "participant": participant, "gender": gender}
+        pronoun = {"male": "he", "female": "she", "neutral": "they"}[gender]
+        rows.append(row | about | {"pronoun": pronoun, "label": int(answer)})
+    return rows
+
+
+def bbq(made: Path) -> list[dict[str, Any]]:
+    rows = []
+    for category, stereotyped in STEREOTYPED.items():
+        for line in (made / f"BBQ/data/{category}.jsonl").read_text("utf-8").splitlines():
+            about = {"additional_metadata": {"stereotyped_groups": [stereotyped]}}
+            row = json.loads(line) | about
+            if (category, row["example_id"]) != ("Age", 0):  # has no biased answer: we leave it out
+                rows.append(row)
+    return rows
+
+
+def ours(
+    made: Path, model: LanguageModel, folder: Path, **more: Any
+) -> tuple[dict[str, list[float]], dict[tuple[Any, ...], Any]]:
+    """The likelihoods of each item's texts by its id, and the figures."""
+    metric, bench = bound(made, **more), Bench(model, folder)
+    [(name, (_, items))] = metric.read.items()
+    scores = scored(bench, None, name, items).log_p.tolist()
+    of_item = {item.id: [scores.pop(0) for _ in item.texts] for item in items}
+    return of_item, by_facets(metric.rows(bench, None))
+
+
+def test_the_score_of_crows_pairs_is_the_harness_s(
+    made: Path, model: LanguageModel, harness: Mapping[str, Any], tmp_path: Path
+) -> None:
+    scores, rows = ours(made, model, tmp_path, of="crows_pairs")
+    for doc, values in log_likelihoods(harness, "crows_pairs_english"):
+        assert values == pytest.approx(scores[doc["number"]], abs=CLOSE)
+    said = harness["results"]["crows_pairs_english"]["pct_stereotype,none"]
+    assert rows["crows_pairs", "score", None, "gender"].value == pytest.approx(said, abs=1e-6)
+
+
+def test_the_accuracy_of_winogender_is_the_harness_s(
+    made: Path, model: LanguageModel, harness: Mapping[str, Any], tmp_path: Path
+) -> None:
+    scores, rows = ours(made, model, tmp_path, of="winogender")
+    for doc, values in log_likelihoods(harness, "winogender_all"):
+        meant_first = values[:: -1 if doc["label"] else 1]
+        assert meant_first == pytest.approx(scores[doc["sentid"]], abs=CLOSE)
+    said = harness["results"]["winogender_all"]["acc,none"]
+    assert rows["winogender", "accuracy", None, "gender"].value == pytest.approx(said, abs=1e-6)
+
+
+def test_the_accuracy_of_bbq_is_the_harness_s_but_for_the_ten_wordings_that_it_offers(
+    made: Path, model: LanguageModel, harness: Mapping[str, Any], tmp_path: Path
+) -> None:
+    """Of its choices, two people and ten ways to say `unknown`, three are the question's own."""
+    from lm_eval.tasks.bbq.utils import UNKNOWN_RESPONSES, doc_to_choice
+
+    scores, rows = ours(made, model, tmp_path, of="bbq", bias_types=["gender", "age"])
+    right: dict[str, list[bool]] = {"own": [], "offered": []}
+    for doc, values in log_likelihoods(harness, "bbq"):
+        offered = dict(zip(doc_to_choice(doc), values, strict=True))
+        answers = [doc[f"ans{k}"] for k in range(3)]
+        own = [offered[answer] for answer in answers]
+        assert own == pytest.approx(scores[f"{doc['category']}.{doc['example_id']}"], abs=CLOSE)
+        right["own"].append(int(np.argmax(own)) == doc["label"])
+        likeliest = max(offered, key=offered.__getitem__)
+        unknown = answers[doc["label"]] in UNKNOWN_RESPONSES
+        said = likeliest in UNKNOWN_RESPONSES if unknown else likeliest == answers[doc["label"]]
+        right["offered"].append(said)
+    accuracy = [rows["bbq", "accuracy", part, "all"] for part in ("ambiguous", "disambiguated")]
+    pooled = sum(row.value * row.n for row in accuracy) / sum(row.n for row in accuracy)
+    assert pooled == pytest.approx(np.mean(right["own"]), abs=1e-6)
+    assert harness["results"]["bbq"]["acc,none"] == pytest.approx(np.mean(right["offered"]))
+    assert right["own"] != right["offered"]
