@@ -74,6 +74,18 @@ class Estimate:
         error = self.standard_error
         return DETECTABLE * error if math.isfinite(error) else None
 
+    def smallest_of(self, clusters: int) -> float | None:
+        """The same where so few independent parts say what the standard error is.
+
+        With many it is `smallest`: t of 97.5 % and of 80 % are 1.96 and 0.84.
+        """
+        error = self.standard_error
+        if clusters < 2 or not math.isfinite(error):
+            return None
+        return (
+            float(stdtrit(clusters - 1, 1 - (1 - LEVEL) / 2) + stdtrit(clusters - 1, 0.8)) * error
+        )
+
     def p_of_none(self, clusters: int) -> float:
         """Student's P of no difference, two-sided, of a mean over so many independent parts."""
         return 2 * float(stdtr(clusters - 1, -abs(self.value) / self.standard_error))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from countergen_edit.data.axis import Axis, Group
 from countergen_edit.data.hiring import PRONOUNS, Application, Vacancies
@@ -24,7 +25,6 @@ from countergen_edit.metrics.hiring import Hiring
 from countergen_edit.metrics.hiring.decisions import Decisions
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import DETECTABLE
 from countergen_edit.models import LanguageModel, TextScores, load, text_log_probs
 from tests.made_vacancies import make_vacancies
 from tests.tiny_models import tiny_model_dir
@@ -292,11 +292,12 @@ def test_of_fair_models_no_preference_is_shown_and_what_would_be_is_said(
     rows = metric.rows(Acting(model, metric), None)
     [row] = rows_of(rows, "hiring_gap")
     assert row.lo < 0 < row.hi  # type: ignore[operator]
-    assert row.detail["smallest"] / DETECTABLE == pytest.approx(
-        metric.decisions(Acting(model, metric), None)
-        .gap("female", "male", "log_odds")
-        .estimate.standard_error
+    figure = metric.decisions(Acting(model, metric), None).gap("female", "male", "log_odds")
+    assert figure.fewest == len(metric.read.vacancies)
+    power = stats.nct.sf(
+        stats.t.isf(0.025, 5), 5, row.detail["smallest"] / figure.estimate.standard_error
     )
+    assert power == pytest.approx(0.8, abs=0.05)
     [said] = Hiring.sentences(Results(rows))
     assert "not shown to differ between female and male" in said
     assert "four times out of five" in said

@@ -239,7 +239,7 @@ class Hiring(Metric):
             split="test",
             n=asked * people,
             seed=seed,
-            detail={"smallest": figure.estimate.smallest},
+            detail={"smallest": figure.estimate.smallest_of(figure.fewest)},
         )
 
     def _untaught(self, bench: Bench) -> Row:
