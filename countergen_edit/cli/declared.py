@@ -42,6 +42,8 @@ TYPES: Mapping[str, Any] = {
     "effort": str,
     "epochs": WholeNumbers,
     "figures": Texts,
+    "file": str | None,
+    "flagged": bool,
     "folder": str | None,
     "form": str,
     "grid": Numbers,

@@ -21,6 +21,7 @@ POSITIONAL = {
     "compare": "runs[]",
     "report": "run",
     "augment": "inputs",
+    "check": "file",
 }
 """Command → the setting that takes the words that set nothing; `[]`: it takes several."""
 SEVERAL = {
@@ -34,7 +35,7 @@ SEVERAL = {
 PATHS = (
     "run_dir", "run", "save", "csv", "folder", "original", "template_file", "saved_edit", "sheets",
     "directory", "similarity", "masked", "candidates", "base", "train", "validation",
-    "inputs", "request", "reword_request",
+    "inputs", "file", "request", "reword_request",
 )  # fmt: skip
 """Settings that hold a path, a name or a text, which stands for itself."""
 MODEL_NAMES = ("model.name", "model.served_name", "model.cache")

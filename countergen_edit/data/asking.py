@@ -8,18 +8,19 @@ that cannot be asked of these groups, but for one that says `if_fits: true`, whi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import Any
 
-from countergen_edit.conf_path import config_of
+from countergen_edit.conf_path import PROMPT_FILES, config_of
 from countergen_edit.data.axis import SPLITS, Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, joined
 from countergen_edit.data.entries import ROLES, Role, entries_of, entry_of, prompts_of, take_role
 from countergen_edit.data.forms import DoesNotFitError, NoFormsError
 from countergen_edit.data.people import People
+from countergen_edit.data.prompt_check import check_prompts
 from countergen_edit.data.set_names import Given, told_apart
 from countergen_edit.data.sources import load_set
 from countergen_edit.data.splits import check_leakage
@@ -30,6 +31,8 @@ from countergen_edit.typed import require
 
 MEASURED: tuple[Split, ...] = ("validation", "test")
 
+FORMATS = tuple(suffix[1:] for suffix in PROMPT_FILES)
+"""Sources of prompts that are the user's."""
 IF_FITS = "if_fits"
 """The key of an entry that is left out where it cannot be asked of the groups."""
 
@@ -72,6 +75,23 @@ class Asking:
                 return None
             raise
         return Given(split, data, named_after)
+
+    def remarks(self, entries: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+        """Of files of the user's own, how many prompts want a look, and what shows them."""
+        for entry in entries:
+            path = entry.get("path")
+            if self.substitution is None or str(entry.get("source")) not in FORMATS:
+                continue
+            groups = entry.get("groups") or self.groups
+            words = self.substitution.between(groups[:2]) if groups else self.substitution
+            checked = check_prompts(str(path), words)
+            flagged = [one for one in checked if one.findings]
+            if flagged:
+                yield (
+                    f"{len(flagged)} of {len(checked)} prompts of {path} want a look, such as "
+                    f"{flagged[0].text!r}: {flagged[0].findings[0]}. All: countergen-edit check "
+                    f"{path} axis={self.axis.name}"
+                )
 
     def told(self, entry: Any, split: Split) -> CounterfactualSet:
         """The set of an entry for the first two groups whose words differ, as grammar needs.
@@ -145,6 +165,7 @@ def sets_of(asking: Asking, content: Mapping[str, Any], own_keep: bool) -> dict[
             agreement[s] = in_turn(data_of_split, asking.people.agreement or data_of_split.widest)
     except NoFormsError as error:
         remarks.append(f"{error}: agreement is no cost here")
+    remarks += asking.remarks(entry for s in MEASURED for entry in entries[s])
     facts = {
         s: tuple(one.data for one in told_apart(asking.given((e, s) for e in entries["facts"])))
         for s in MEASURED

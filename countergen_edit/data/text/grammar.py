@@ -181,6 +181,23 @@ def before_own_noun(words: Sequence[Word], i: int) -> bool:
     return False
 
 
+def may_be_object_or_owner(words: Sequence[Word], i: int) -> bool:
+    """Whether English leaves open what the `her` at `i` is: "gave her books", "saw her leave"."""
+    if i == 0 or i + 1 == len(words) or not within_a_phrase(words[i].gap):
+        return False
+    return words[i - 1].key in _GIVING | _CAUSING | _PERCEIVING and words[i + 1].kind == "plain"
+
+
+def within_a_phrase(gap: str) -> bool:
+    """Whether what stands between two words ends neither sentence nor clause."""
+    return bool(_INSIDE_PHRASE.fullmatch(gap))
+
+
+def is_closed(word: Word) -> bool:
+    """Whether a word is of a class that no name is of: the, when, of, today, …"""
+    return word.key in _CLOSED | _OPENERS
+
+
 def _key(words: Sequence[Word], i: int) -> str:
     """The key of word `i` if the clause reaches it, else nothing."""
     if i >= len(words) or not _INSIDE_PHRASE.fullmatch(words[i - 1].gap):

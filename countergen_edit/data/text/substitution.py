@@ -137,6 +137,10 @@ class Substitution:
             raise self._changes_nothing(text)
         return a, b
 
+    def words(self, text: str) -> list[Word]:
+        """The words of a text, each with what it is and the side that it is on."""
+        return [word for _, word in self._read(text)]
+
     def names_in(self, text: str) -> tuple[str, ...]:
         """The names of either group in the order of the text."""
         return tuple(word.text for _, word in self._read(text) if word.kind == "name")

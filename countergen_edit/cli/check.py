@@ -1,0 +1,54 @@
+"""`countergen-edit check`: prompts of one's own, both sides of each, and what wants a look.
+
+Comes in: a composed config. Goes out: every prompt on the screen; exit code 1 where any wants a
+look, as of a linter. Refused: a file that cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from countergen_edit.cli.printing import console, say
+from countergen_edit.conf_path import config_of
+from countergen_edit.data.axis import Axis
+from countergen_edit.data.prompt_check import Checked, check_prompts
+from countergen_edit.data.text.substitution import Substitution
+from countergen_edit.errors import UserError
+
+
+def run(config: Mapping[str, Any]) -> None:
+    """Show the prompts.
+
+    Raises:
+        SystemExit: with code 1 where any wants a look.
+    """
+    path = config["file"]
+    if not path:
+        raise UserError("say which prompts: countergen-edit check FILE.jsonl")
+    content = config_of("axis", config["axis"])
+    axis = Axis.from_config(content)
+    substitution = Substitution.from_config(axis, content.get("substitution"), config["groups"])
+    checked = check_prompts(path, substitution)
+    flagged = [one for one in checked if one.findings]
+    for one in flagged if config["flagged"] else checked:
+        console.print(_shown(one, substitution.groups))
+    count = f"{len(checked)} prompt{'' if len(checked) == 1 else 's'}"
+    if not flagged:
+        say([f"{count}, none of which wants a look.", f"Next: countergen-edit audit data={path}"])
+        return
+    say([f"{count}, of which {len(flagged)} want{'s' if len(flagged) == 1 else ''} a look."])
+    raise SystemExit(1)
+
+
+def _shown(one: Checked, groups: Sequence[str]) -> Text:
+    """A prompt with its sides and findings; they may hold any sign, so nothing is markup."""
+    text = Text(f"{one.line}: {one.text}\n", style="bold" if one.findings else "")
+    for group, side in zip(groups, one.sides, strict=True):
+        for variation in side:
+            text.append(f"  {group}: {variation}\n", style="")
+    for finding in one.findings:
+        text.append(f"  ! {finding}\n", style="yellow")
+    return text

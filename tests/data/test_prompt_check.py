@@ -1,0 +1,160 @@
+"""Every prompt of one's own is shown right on both sides, or it is flagged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from countergen_edit.cli.main import main
+from countergen_edit.conf_path import read_config
+from countergen_edit.data.axis import Axis
+from countergen_edit.data.prompt_check import check_prompts
+from countergen_edit.data.task import Task
+from countergen_edit.data.text.substitution import Substitution
+
+RIGHT = {
+    "Jane is a nurse.": ("Jane is a nurse.", "John is a nurse."),
+    "My sister works as": ("My sister works as", "My brother works as"),
+    "The doctor said she was tired.": (
+        "The doctor said she was tired.",
+        "The doctor said he was tired.",
+    ),
+    "She lost her keys.": ("She lost her keys.", "He lost his keys."),
+    "He hurt himself.": ("She hurt herself.", "He hurt himself."),
+    "The dog bit him.": ("The dog bit her.", "The dog bit him."),
+    "The book is hers.": ("The book is hers.", "The book is his."),
+    "Mrs Smith teaches.": ("Mrs Smith teaches.", "Mr Smith teaches."),
+    "Today she lives in Paris.": (
+        "Today she lives in Paris.",
+        "Today he lives in Paris.",
+    ),
+    "A woman and her dog left.": ("A woman and her dog left.", "A man and his dog left."),
+    "Her mother is proud.": ("Her mother is proud.", "His father is proud."),
+    "When the engineer came, she was late.": (
+        "When the engineer came, she was late.",
+        "When the engineer came, he was late.",
+    ),
+    "We met her at noon.": ("We met her at noon.", "We met him at noon."),
+}
+FLAGGED = {
+    "Mr Smith interviewed Rachel. He found her": "both groups are in it",
+    "Jane told John that he was late.": "both groups are in it",
+    "The man and the woman argued.": "both groups are in it",
+    "He and his wife moved.": "both groups are in it",
+    "Her father is a doctor.": "both groups are in it",
+    "Michael asked his mother.": "both groups are in it",
+    "Mrs Jones met Mr Brown.": "both groups are in it",
+    "Sir, this is Linda.": "both groups are in it",
+    "The actress and the actor kissed.": "both groups are in it",
+    "Priya is a nurse. She works nights.": "'Priya' is no name that is known",
+    "Becky said that she was tired.": "'Becky' is no name that is known",
+    "We asked Oluwaseun about his work.": "'Oluwaseun' is no name that is known",
+    "Yesterday Zoltan lost his keys.": "'Zoltan' is no name that is known",
+    "Jane saw Bronwyn leave.": "'Bronwyn' is no name that is known",
+    "They gave her books.": "'her' is read as",
+    "I saw her duck.": "'her' is read as",
+    "We made her lunch.": "'her' is read as",
+    "They heard her singing.": "'her' is read as",
+    "The weather is fine.": "changes nothing",
+    "A child plays.": "changes nothing",
+    "Olivia is a lawyer.": "edits are fitted on 'Olivia'",
+    "James paid.": "edits are fitted on 'James'",
+    "Robert slept.": "edits are chosen with 'Robert'",
+    "Sophia ran.": "edits are chosen with 'Sophia'",
+}
+
+
+@pytest.fixture(scope="module")
+def substitution() -> Substitution:
+    content = read_config("axis", "gender")
+    return Substitution.from_config(Axis.from_config(content), content["substitution"])
+
+
+def file_of(folder: Path, *rows: dict[str, Any]) -> str:
+    path = folder / "own.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    return str(path)
+
+
+def of_texts(folder: Path, texts: Any) -> str:
+    return file_of(folder, *({"input": text, "outputs": [" left"]} for text in texts))
+
+
+def test_what_is_plain_is_shown_right_and_not_flagged(
+    substitution: Substitution, tmp_path: Path
+) -> None:
+    checked = check_prompts(of_texts(tmp_path, RIGHT), substitution)
+    found = {one.text: tuple(side[0] for side in one.sides) for one in checked}
+    assert found == RIGHT
+    assert {one.text: one.findings for one in checked} == dict.fromkeys(RIGHT, ())
+
+
+def test_what_a_person_must_look_at_is_flagged(substitution: Substitution, tmp_path: Path) -> None:
+    checked = check_prompts(of_texts(tmp_path, FLAGGED), substitution)
+    assert len(RIGHT) + len(FLAGGED) >= 34
+    for one, wanted in zip(checked, FLAGGED.values(), strict=True):
+        assert any(wanted in finding for finding in one.findings), (one.text, one.findings)
+
+
+def test_free_names_are_suggested_and_outputs_that_tell_are_named(
+    substitution: Substitution, tmp_path: Path
+) -> None:
+    path = file_of(
+        tmp_path,
+        {"input": "Olivia met us.", "outputs": [" home"]},
+        {"input": "Jane met us.", "outputs": [" at her house"]},
+    )
+    taken, telling = check_prompts(path, substitution)
+    assert taken.findings == (
+        "edits are fitted on 'Olivia': use others, such as Anna, Laura, Julia",
+    )
+    assert telling.findings == ("output ' at her house' names a group itself (her)",)
+
+
+def test_sides_that_a_person_gave_are_not_questioned(
+    substitution: Substitution, tmp_path: Path
+) -> None:
+    given = [
+        {"text": "Mr Smith interviewed Rachel. He found her", "categories": ["female"]},
+        {"text": "Mr Smith interviewed Simon. He found him", "categories": ["male"]},
+    ]
+    row = {"input": given[0]["text"], "outputs": [" ready"], "variations": given}
+    [one] = check_prompts(file_of(tmp_path, row), substitution)
+    assert one.sides == ((given[0]["text"],), (given[1]["text"],))
+    assert one.findings == ()
+
+
+def test_a_table_is_checked_too(substitution: Substitution, tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text("input,output\nJane met John., home\nShe left., home\n", "utf-8")
+    both, plain = check_prompts(str(path), substitution)
+    assert "both groups" in both.findings[0]
+    assert plain.sides == (("She left.",), ("He left.",))
+    assert not plain.findings
+
+
+def test_the_command_shows_both_sides_and_its_exit_code_is_that_of_a_linter(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["check", of_texts(tmp_path, [*RIGHT, *FLAGGED])])
+    assert ended.value.code == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "female: She lost her keys. male: He lost his keys." in said
+    assert f"{len(RIGHT) + len(FLAGGED)} prompts, of which {len(FLAGGED)} want a look." in said
+    assert main(["check", of_texts(tmp_path, RIGHT)]) == 0
+    assert "none of which wants a look. Next: countergen-edit audit data=" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
+def test_a_run_says_what_wants_a_look(tmp_path: Path) -> None:
+    path = of_texts(tmp_path, ["Jane left.", "Jane told John that he was late."])
+    source = [{"source": "jsonl", "path": path}]
+    data = {"fit": None, "validation": None, "test": source}
+    [remark] = Task.from_config("gender", data).remarks
+    assert remark.startswith(f"1 of 2 prompts of {path} want a look, such as 'Jane told John that")
+    assert remark.endswith(f"countergen-edit check {path} axis=gender")
