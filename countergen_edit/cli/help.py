@@ -136,7 +136,7 @@ def own_settings(command: str) -> list[str]:
     """The settings that a command's file has itself, beside the groups it chooses from.
 
     >>> own_settings("report")
-    ['run', 'figures', 'tables', 'folder']
+    ['run', 'figures', 'tables', 'card', 'folder']
     """
     return [key for key in shipped_yaml(_file(command)) if key not in ("defaults", "hydra")]
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from countergen_edit.edits import NamedEdit
 from countergen_edit.experiments.choice import WRECK, choose, points, worse_by
+from countergen_edit.experiments.run_folder import read_records
 from countergen_edit.experiments.study import Study
 from countergen_edit.metrics.base import Change
 from countergen_edit.metrics.results import Results
@@ -27,20 +28,19 @@ RECOMMENDED, TOO_DEAR, HARM, NOTHING = (
 )
 
 
-def judgements(study: Study, tested: Sequence[NamedEdit]) -> list[Row]:
+def judgements(study: Study, edits: Sequence[NamedEdit]) -> list[Row]:
     """A row for each edit that was fitted, of what its test rows come to.
 
     Args:
         study: with the test rows of the model as it came and of every edit.
-        tested: the edits, controls among them.
+        edits: those that were fitted; their controls are found among what the run keeps.
 
     Returns:
         None where no bias was measured on test data.
     """
     rows = study.own_rows()
-    results = Results(rows, {edit.id: edit.record for edit in tested})
-    own = [edit for edit in tested if not edit.record.baseline]
-    judged = [row for edit in own if (row := _judgement(study, results, edit)) is not None]
+    results = Results(rows, read_records(study.folder.path))
+    judged = [row for edit in edits if (row := _judgement(study, results, edit)) is not None]
     named = _named(study, [row.edit for row in judged if row.detail["word"] == RECOMMENDED])
     return [replace(row, detail=row.detail | {"named": row.edit == named}) for row in judged]
 

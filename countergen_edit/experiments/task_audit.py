@@ -108,8 +108,7 @@ class TaskAudit:
             count = sum(len(group) + (len(group) > 1) for group in groups)
             for group in groups:
                 self._beside(run, group, (1 / count) * size)
-        judged = [*edits, *map(study.control, edits)]
-        run(self.unit(JUDGEMENT), JUDGEMENT, partial(judgements, study, judged))
+        run(self.unit(JUDGEMENT), JUDGEMENT, partial(judgements, study, edits))
         return edits
 
     def test(

@@ -201,8 +201,7 @@ class TaskSearch:
         if self.plan.tested == "every" or best.is_worthwhile:
             chosen = self.study.joined(self.study.together(self._of_edit[best.edit]))
             run(self.unit("chosen"), "chosen edit", partial(self.chosen, chosen))
-            tested = [chosen, self.study.control(chosen)]
-            run(self.unit(JUDGEMENT), JUDGEMENT, partial(judgements, self.study, tested))
+            run(self.unit(JUDGEMENT), JUDGEMENT, partial(judgements, self.study, [chosen]))
 
     def _step(self, run: Run, best: Point, worthy: Sequence[Point]) -> list[Point]:
         """Measure combinations of the best edit with one more cell."""

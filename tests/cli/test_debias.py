@@ -43,7 +43,7 @@ def test_the_search_has_seen_no_test_set(run: Path) -> None:
     rows = read_rows(run / RESULTS)
     chosen = [row.unit for row in rows].index("gender/chosen")
     searched, tested = rows[:chosen], rows[chosen:]
-    assert {row.unit for row in tested} == {"gender/chosen"}
+    assert {row.unit for row in tested} == {"gender/chosen", "gender/judgement"}
     assert searched[-1].unit == "gender/choice"
     assert {row.split for row in searched} == {"validation"}
     assert not {row.dataset for row in searched if row.dataset.endswith("_test")}

@@ -200,7 +200,7 @@ def units(path: Path, first: int | None = None) -> dict[str, list[Row]]:
     return dict(list(recorded_units(path).items())[:first])
 
 
-UNITS = 9
+UNITS = 10
 """Of `make_plan`: the unedited model, four cells, two combinations, the choice, the chosen edit."""
 
 
@@ -363,7 +363,7 @@ def test_the_choice_does_not_see_test_data(
 
     units: dict[str, list[Row]] = {}
     for row in rows:
-        if "/cho" not in row.unit:
+        if "/cho" not in row.unit and "/judgement" not in row.unit:
             units.setdefault(row.unit, []).append(worsened(row))
     again = search(testbed, make_plan(), tmp_path / "run", parts=units)
     chosen = [{r.edit for r in found if r.detail.get("chosen")} for found in (rows, again)]
@@ -422,7 +422,7 @@ def test_a_search_that_tests_the_chosen_edit_alone_has_seen_no_test_set_before(
 ) -> None:
     plan = make_plan(tested="chosen", metrics=make_metrics(budget=10.0))
     own = search(testbed, plan, tmp_path / "run")
-    before = [r for r in own if not r.unit.endswith("/chosen")]
+    before = [r for r in own if not r.unit.endswith(("/chosen", "/judgement"))]
     assert {r.split for r in before} == {"validation"}
     [chosen] = [r.edit for r in own if r.detail.get("chosen")]
     tested = {r.edit: r.baseline for r in own if r.split == "test"}

@@ -102,7 +102,7 @@ def test_it_is_audited_edited_saved_and_loaded_again(
     scores = [continuation_log_probs(model, who, OUTPUTS * PEOPLE) for who in (women, men)]
     p, q = (np.exp(s).reshape(PEOPLE, -1).mean(0) for s in scores)
     expected = (np.abs(p - q) / np.maximum(p, q)).mean()  # CounterGen, equation 1
-    assert before == pytest.approx(expected, abs=1e-6)
+    assert before == pytest.approx(expected, abs=1e-5)  # as log-probabilities of batches are
     assert after != before
 
     edit = run.best

@@ -67,7 +67,7 @@ def as_latex(board: Leaderboard) -> str:
 def panels_of(board: Leaderboard) -> list[list[int]]:
     """Which columns stand beside each other: of one benchmark always, and not many in all.
 
-    Each goes where there is room first, so that costs fill up what benchmarks leave.
+    Each goes where there is room first, so that those of few columns fill up what others leave.
     """
     numbered = groupby(range(len(board.heads)), lambda i: board.heads[i][0] or i)
     panels: list[list[int]] = []
