@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from countergen_edit.reports.render.terminal import print_run
-from countergen_edit.reports.run import Run
+if TYPE_CHECKING:
+    from countergen_edit.reports.run import Run
 
 console = Console(highlight=False)
 
@@ -20,5 +21,7 @@ def say(lines: Iterable[str]) -> None:
 
 def show(run: Run, *lines: str) -> None:
     """Print a run, further lines, and where its page and folder are."""
+    from countergen_edit.reports.render.terminal import print_run  # late: torch comes with it
+
     print_run(run, console)
     say(["", *lines, f"Report: {run.report()}", f"Run folder: {run.path}"])
