@@ -96,7 +96,7 @@ class Change:
     @property
     def smallest(self) -> float | None:
         """The smallest difference that would be found; None where that is not known."""
-        return self.difference.smallest or None  # an error of 0 tells of no spread
+        return self.difference.smallest
 
 
 def scores_of(items: Iterable[Item]) -> dict[tuple[str, str], Scores]:

@@ -69,10 +69,11 @@ class Estimate:
     def smallest(self) -> float | None:
         """Of a difference the smallest true one that such data would find, four times out of five.
 
-        None where its standard error is not known (Card et al. 2020).
+        None where its standard error is not known, or 0: data without any spread tell of no size
+        (Card et al. 2020).
         """
         error = self.standard_error
-        return DETECTABLE * error if math.isfinite(error) else None
+        return DETECTABLE * error if error > 0 and math.isfinite(error) else None
 
     def smallest_of(self, clusters: int) -> float | None:
         """The same where so few independent parts say what the standard error is.
@@ -80,7 +81,7 @@ class Estimate:
         With many it is `smallest`: t of 97.5 % and of 80 % are 1.96 and 0.84.
         """
         error = self.standard_error
-        if clusters < 2 or not math.isfinite(error):
+        if clusters < 2 or not (error > 0 and math.isfinite(error)):
             return None
         return (
             float(stdtrit(clusters - 1, 1 - (1 - LEVEL) / 2) + stdtrit(clusters - 1, 0.8)) * error

@@ -205,7 +205,7 @@ class Benchmarks(Metric):
         rows = []
         for (name, one), own in zip(now, changes, strict=True):
             row = _row(CHANGE, name, one, seed, own.estimate)
-            row.detail["smallest"] = own.estimate.smallest or None  # no spread tells of no size
+            row.detail["smallest"] = own.estimate.smallest
             row.detail.update({} if own.p is None else {"p": own.p, "p_adjusted": next(corrected)})
             rows.append(row)
         return rows

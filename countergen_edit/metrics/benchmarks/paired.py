@@ -140,7 +140,7 @@ def _row(
             "after": _known(two),
             "p": found.p,
             "method": METHOD,
-            "smallest": found.estimate.smallest or None,  # an error of 0 tells of no spread
+            "smallest": found.estimate.smallest,
             "clusters": one.clusters,
             "samples": one.items,
             "samples_of_either": len(own),

@@ -274,9 +274,12 @@ class Hiring(Metric):
 
 def _tested(rows: Sequence[Row], figures: Sequence[Figure]) -> list[Row]:
     """Rows with P, adjusted over them."""
-    p = [figure.p for figure in figures]
-    corrected = iter(adjusted([own for own in p if own is not None]).tolist())
-    for row, own in zip(rows, p, strict=True):
-        if own is not None and math.isfinite(own):
-            row.detail.update(p=own, p_adjusted=next(corrected))
+    tested = [
+        (row, figure.p)
+        for row, figure in zip(rows, figures, strict=True)
+        if figure.p is not None and math.isfinite(figure.p)
+    ]
+    corrected = adjusted([p for _, p in tested]).tolist()
+    for (row, p), own in zip(tested, corrected, strict=True):
+        row.detail.update(p=p, p_adjusted=own)
     return [*rows]
