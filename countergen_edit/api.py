@@ -15,7 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit import models
-from countergen_edit.checkpoints import is_checkpoint, load_checkpoint
+from countergen_edit.checkpoints import (
+    Checkpoint,
+    is_checkpoint,
+    load_checkpoint,
+    load_unedited,
+)
 from countergen_edit.conf_path import config_of
 from countergen_edit.data.axis import SPLITS
 from countergen_edit.data.axis_data import OF_AXIS
@@ -48,6 +53,8 @@ from countergen_edit.writing import digest
 
 TESTBED = "testbed"
 """The name of the shipped model."""
+ON_RECORD = "auto"
+"""Of a checkpoint the original that its record names."""
 METRICS_UNLESS_GIVEN = ("r", "agreement", "perplexity", "kl", "facts", "spill_over")
 Erasers = Mapping[str, BaseEraser | str] | Sequence[BaseEraser | str] | BaseEraser | str
 Metrics = Mapping[str, Metric | str] | Sequence[Metric | str] | Metric | str
@@ -88,6 +95,37 @@ def load(
     place = directory() if str(name) == TESTBED else name
     model = replace(models.load(place, revision=revision, **where), name=str(name))
     return models.in_template(model, template, instruction)
+
+
+def load_original(checkpoint: Checkpoint, name: str = ON_RECORD, **where: Any) -> LanguageModel:
+    """The model that a checkpoint was made of, under its own name.
+
+    A carried checkpoint holds its weights; that of a folded one is where it was then.
+
+    Args:
+        checkpoint: opened.
+        name: where the model lies now; `auto` is what the checkpoint's record says.
+        where: `device`, `dtype`, `device_map`, `bos`, `template`, `instruction` of `load`.
+
+    Raises:
+        UserError: it is not to be had, or is not the model that the checkpoint was made of.
+    """
+    record = checkpoint.record
+    if name == ON_RECORD:
+        name = str(record["model"])
+        if checkpoint.carried:
+            return replace(load_unedited(checkpoint, **where), name=name)
+    try:
+        original = load(name, **{"bos": record.get("bos", "auto"), **where})
+    except UserError as error:
+        raise UserError(f"{error}; say where the unedited model is: original=NAME") from error
+    made_of = str(record["model_fingerprint"])
+    if where.get("dtype") == record["dtype"] and original.fingerprint != made_of:
+        raise UserError(
+            f"{name} is not the model that {checkpoint.folder} was made of (fingerprint "
+            f"{original.fingerprint[:8]}, not {made_of[:8]}): say where that is: original=NAME"
+        )
+    return original
 
 
 def task(

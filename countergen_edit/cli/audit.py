@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from countergen_edit import api
+from countergen_edit.cli import against_original
 from countergen_edit.cli.printing import say, show
 from countergen_edit.cli.settings import command_line, effort, study_settings
 from countergen_edit.experiments.audit import Audit
@@ -20,17 +21,33 @@ TAUGHT = "taught"
 
 
 def run(config: Mapping[str, Any]) -> None:
-    """Run, or finish, the audit that a composed config describes; print it and its folder."""
+    """Run, or finish, the audit that a composed config describes; print it and its folder.
+
+    A checkpoint of this package is then held against the model that it was made of.
+    """
+    original = against_original.wanted(config)
     prepared, model = prepare(config)
-    show(api.load_run(prepared.run(model), model))
+    audited = api.load_run(prepared.run(model), model)
+    show(audited)
+    if original is not None:
+        del model
+        against_original.run(config, original, audited.path)
 
 
-def prepare(config: Mapping[str, Any]) -> tuple[Prepared, LanguageModel]:
-    """The audit that a composed config describes, checked and not begun, and its model."""
+def prepare(
+    config: Mapping[str, Any], load: Callable[[], LanguageModel] | None = None
+) -> tuple[Prepared, LanguageModel]:
+    """The audit that a composed config describes, checked and not begun, and its model.
+
+    Args:
+        config: as Hydra composed it.
+        load: gives the model, where it is another than the config's.
+    """
     settings = study_settings(config)
+    load = load or settings.model.load
     erasers, metrics, ways = settings.erasers(), settings.metrics(), settings.ways()
     halving = plan_of(effort(config["effort"]))
-    model = settings.model.load()
+    model = load()
     task = settings.known_task(model)
     if task.untaught:
         told = {TAUGHT: METRICS.make(TAUGHT)}
@@ -53,7 +70,7 @@ def prepare(config: Mapping[str, Any]) -> tuple[Prepared, LanguageModel]:
         ways,
         edit.fitted,
     )
-    load, words = settings.model.load, command_line("audit")
+    words = command_line("audit")
     prepared = api.prepared_audit(model, plan, load, settings.run_dir, settings.config, words)
     return prepared, model
 

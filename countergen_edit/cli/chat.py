@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from countergen_edit import api
-from countergen_edit.checkpoints import Checkpoint, load_unedited, open_checkpoint
+from countergen_edit.checkpoints import Checkpoint, open_checkpoint
 from countergen_edit.cli.printing import console
-from countergen_edit.edits import applied, load_edit
+from countergen_edit.edits import applied
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, generate, load
 
@@ -63,23 +63,9 @@ def _models(
     A carried checkpoint holds the unedited weights, so one copy of them serves both.
     """
     where = _where(checkpoint.record, config)
-    if checkpoint.carried and config["original"] is None:
-        model = load_unedited(checkpoint, **where)
-        return model, model, lambda: applied(model, checkpoint.edit)
-    name = config["original"] or checkpoint.record["model"]
-    try:
-        original = api.load(str(name), bos=checkpoint.record.get("bos", "auto"), **where)
-    except UserError as error:
-        raise UserError(f"{error}; say where the unedited model is: original=NAME") from error
-    made_of = checkpoint.record["model_fingerprint"]
-    if where["dtype"] == checkpoint.record["dtype"] and original.fingerprint != made_of:
-        raise UserError(
-            f"{name} is not the model that {checkpoint.folder} was made of (fingerprint "
-            f"{original.fingerprint[:8]}, not {made_of[:8]}): say where that is: original=NAME"
-        )
+    original = api.load_original(checkpoint, config["original"] or api.ON_RECORD, **where)
     if checkpoint.carried:
-        edit = load_edit(checkpoint.folder / "edit")
-        return original, original, lambda: applied(original, edit)
+        return original, original, lambda: applied(original, checkpoint.edit)
     return original, load(checkpoint.folder, **where), nullcontext
 
 

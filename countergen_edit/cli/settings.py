@@ -36,7 +36,7 @@ from countergen_edit.metrics.base import METRICS, Metric
 from countergen_edit.models import LanguageModel, split_names, written
 from countergen_edit.typed import require
 
-PLACES = ("run_dir", "scratch")
+PLACES = ("run_dir", "scratch", "original")
 """Settings that no row depends on."""
 Content = Mapping[str, Any]
 

@@ -57,7 +57,7 @@ def next_steps(run: Run, saved: Saved) -> list[str]:
         f"  1. Talk to both models: countergen-edit chat {saved.folder}",
         f"  2. Use it: {_loading(saved)}",
         f"  3. Look at the audit: {run.path}/report.html; then measure it on prompts of your own: "
-        f"countergen-edit audit model={saved.folder} data=pairs.jsonl",
+        f"countergen-edit audit model={saved.folder} data=pairs.jsonl eraser=none",
     ]
 
 

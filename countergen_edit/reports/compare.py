@@ -15,6 +15,7 @@ from countergen_edit.metrics.results import NO_EDIT
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.overview import number
 from countergen_edit.reports.provenance import groups, subject
+from countergen_edit.reports.verdict import few
 
 if TYPE_CHECKING:
     from countergen_edit.experiments.logs import Log
@@ -72,7 +73,7 @@ def side_by_side(runs: Sequence[Run], names: Sequence[str]) -> Table:
     """Every run under every edit: a column for each quantity by which any run is compared.
 
     A run shows its own figure of that name, the one about the data of the first that has the name,
-    where it has that.
+    where it has that. An edit of which it has none is left out.
     """
     columns: dict[str, Quantity] = {}
     for run in runs:
@@ -86,7 +87,8 @@ def side_by_side(runs: Sequence[Run], names: Sequence[str]) -> Table:
         for edit in (UNEDITED, *(record.id for record in run.results.shown)):
             cells = [number(q, q.rows[edit]) if q and edit in q.rows else "" for q in own]
             depended = (str(run.manifest.get(key, "")) for key in told)
-            lines.append((name, label(run, edit), *depended, *cells))
+            if any(isinstance(cell, Number) and cell.value is not None for cell in cells):
+                lines.append((name, label(run, edit), *depended, *cells))
     titles, note = ("run", "edit", *told, *columns), UNLIKE if _unlike(runs) else ""
     lined = tuple(lines)
     return Table("side_by_side", "Side by side", titles, lined, note, grouped=True, brief=True)
@@ -106,6 +108,40 @@ def _alike(quantities: Sequence[Quantity], like: Quantity) -> Quantity | None:
 
 def _subject(quantity: Quantity) -> str:
     return next((subject(row) for row in quantity.rows.values()), "")
+
+
+def in_words(rows: Sequence[Row], runs: Mapping[str, Run]) -> list[str]:
+    """On which sets a run is less biased than the one it is held against, and on which more.
+
+    Args:
+        rows: as those of `paired_table`; the first figure that they tell of is the one that counts.
+        runs: by the name that the rows call them by.
+    """
+    counts = rows[0].detail["of"] if rows else ""
+    tested = [row for row in rows if row.split == "test" and row.detail["of"] == counts]
+    by_pair: dict[tuple[str, ...], list[Row]] = {}
+    for row in tested:
+        about = (*(str(row.detail[key]) for key in PAIR), row.edit)
+        by_pair.setdefault(about, []).append(row)
+    sentences = []
+    for of_pair in by_pair.values():
+        d = of_pair[0].detail
+        of = d["of"].partition(",")[0]
+        after = _under(d["run"], of_pair[0].edit, runs)
+        before = _under(d["against_run"], d["against_edit"], runs)
+        said = {
+            "lower on": [row for row in of_pair if row.hi is not None and row.hi < 0],
+            "higher on": [row for row in of_pair if row.lo is not None and row.lo > 0],
+        }
+        told = [row for found in said.values() for row in found]
+        said["not told apart on"] = [row for row in of_pair if row not in told]
+        parts = [f"{word} {few([*map(set_label, sets)])}" for word, sets in said.items() if sets]
+        sentences.append(f"{after} against {before}, by {of}: {'; '.join(parts)}.")
+    return sentences
+
+
+def _under(run: str, edit: str, runs: Mapping[str, Run]) -> str:
+    return run if edit == UNEDITED else f"{run} with {label(runs[run], edit)}"
 
 
 def paired_table(rows: Sequence[Row], runs: Mapping[str, Run]) -> Table:

@@ -18,6 +18,7 @@ from countergen_edit.metrics.blocks import Block, Section, Table, Words
 from countergen_edit.reports.compare import (
     every_row,
     figures_table,
+    in_words,
     items_table,
     paired_table,
     run_names,
@@ -114,6 +115,8 @@ def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
     figures = figures_table(of_figures, by_name) if of_figures else None
     tables = (measured, pairs, figures, items)
     overview: list[Block] = [table for table in tables if table is not None]
+    if said := in_words(differences, by_name):
+        overview.insert(0, Words(tuple(said), brief=True))
     if apart := unpaired(ours, [*logs]):
         overview.append(Words((apart,), brief=True))
     return Comparison(

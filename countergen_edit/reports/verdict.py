@@ -103,7 +103,7 @@ def _does(row: Row) -> str:
         for word in ("removed", "partly", "unchanged")
     }
     said = {"removed": "removed on", "partly": "lowered on", "unchanged": "not shown to change on"}
-    parts = [f"{said[word]} {_few(names)}" for word, names in by_change.items() if names]
+    parts = [f"{said[word]} {few(names)}" for word, names in by_change.items() if names]
     cost = " Every cost is within its budget." if row.detail["harms"] else " No cost was measured."
     return f"Bias is {'; '.join(parts)}.{cost}"
 
@@ -112,7 +112,7 @@ def _why(row: Row) -> str:
     """What is wrong with an edit that is not recommended."""
     detail = row.detail
     added = [name for name, change in detail["sets"].items() if change == "added"]
-    reasons = [f"adds bias on {_few(added)}"] if added else []
+    reasons = [f"adds bias on {few(added)}"] if added else []
     reasons += [
         f"{name} worse by {detail['harms'][name]:.2g}, budget {detail['budgets'][name]:.2g}"
         + (", which its interval reaches" if name in detail["maybe"] else "")
@@ -121,7 +121,8 @@ def _why(row: Row) -> str:
     return f" ({'; '.join(reasons)})" if reasons else ""
 
 
-def _few(names: Sequence[str]) -> str:
+def few(names: Sequence[str]) -> str:
+    """The first names of many, and how many more there are."""
     more = [f"{len(names) - MOST_SETS} more"] if len(names) > MOST_SETS else []
     return ", ".join([*names[:MOST_SETS], *more])
 

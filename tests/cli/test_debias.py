@@ -15,6 +15,7 @@ from countergen_edit.experiments.run_folder import RESULTS, read_rows
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
+from tests.tiny_models import tiny_model_dir
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
 
@@ -97,3 +98,37 @@ def test_where_no_edit_fits_nothing_is_saved(
     assert "no edit fits the budgets; nothing was saved" in said.err
     assert said.out.count("mean_difference-1@resid_post.") >= 1
     assert not (tmp_path / "run" / "checkpoint").exists()
+
+
+def held_against_its_original(checkpoint: Path, folder: Path, *words: str) -> int:
+    own = ["texts=testbed", "eraser=none", "metric=[r]", "cost=[agreement]", *TRAITS]
+    return main(["audit", f"model={checkpoint}", f"run_dir={folder}", *own, *words])
+
+
+def test_an_audit_of_a_checkpoint_says_what_it_changed(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert held_against_its_original(run / "checkpoint", tmp_path / "after") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Against testbed, the model that it was made of" in said
+    assert "after against original, by group effect: lower on traits." in said
+    figure = {"metric": "mean_abs_r", "edit": "none", "dataset": "traits_test"}
+    was, came = (
+        value(read_rows(folder / RESULTS), **figure)
+        for folder in (run, tmp_path / "after/original")
+    )
+    assert came == pytest.approx(was, abs=1e-9)
+
+
+def test_without_its_original_a_checkpoint_is_audited_alone(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, checkpoint = tmp_path / "after", run / "checkpoint"
+    assert held_against_its_original(checkpoint, place, "original=null") == 0
+    assert "Against" not in capsys.readouterr().out
+    assert not (place / "original").exists()
+    another = tiny_model_dir("gpt2", tmp_path / "another")
+    assert held_against_its_original(checkpoint, place, f"original={another}") == 2
+    assert "is not the model that" in capsys.readouterr().err
+    assert held_against_its_original(another, tmp_path / "own", "original=testbed") == 2
+    assert "another is no checkpoint of this package" in capsys.readouterr().err

@@ -20,6 +20,7 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rewordings import (
     Rewordings,
     contents,
+    holding_rows,
     reductions,
     spread_over_wordings,
 )
@@ -155,14 +156,26 @@ def test_the_section_shows_every_wording_before_and_after(rows: list[Row], idle:
         "Before any edit outputs lean the way the other wordings say on 18 of 18 wordings"
     )
     assert said[1].startswith(f"After {idle.label} ")
-    assert "Some bias is surely removed on" in said[1]
+    assert ". Outside the fit mean |R| is shown to fall on 0 of " in said[1]
     assert Rewordings.sections(Results([])) == Rewordings.sentences(Results([])) == []
 
 
 def test_the_sentence_counts_wordings_outside_the_fit(rows: list[Row], idle: NamedEdit) -> None:
     held = [r for r in rows if r.metric == "reduction_holding" and r.split == "test"]
-    count, of = sum(int(r.value or 0) for r in held), sum(r.n for r in held)
     assert Rewordings.sentences(Results(rows, {idle.id: idle.record})) == [
-        f"Wordings: bias is surely removed by idle (rank 1) on {count} of {of} wordings outside "
-        "the fit."
+        f"Mean |R| outside the fit: under idle (rank 1) is shown to fall on 0 of "
+        f"{sum(r.n for r in held)} wordings, by half or more on 0."
     ]
+
+
+@pytest.mark.parametrize(
+    ("left", "falls", "halves"),
+    [(0.3, 1, 1), (0.45, 1, 0), (0.735, 1, 0), (0.745, 0, 0), (0.754, 0, 0), (0.8, 0, 0)],
+)
+def test_a_wording_counts_by_what_its_interval_shows(left: float, falls: int, halves: int) -> None:
+    """Of |R| 0.754 on both wordings, where that is left of it."""
+    before, after = (-np.log1p(-r) for r in (0.754, left))
+    pair = (made_up([[d, -d], [d, -d]]) for d in (before, after))
+    fell, halved = holding_rows(*pair, 0)
+    assert (fell.value, halved.value) == (2 * falls, 2 * halves)
+    assert fell.n == halved.n == 2

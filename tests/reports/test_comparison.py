@@ -9,7 +9,13 @@ from pathlib import Path
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.compare import every_row, paired_table, run_names, side_by_side
+from countergen_edit.reports.compare import (
+    every_row,
+    in_words,
+    paired_table,
+    run_names,
+    side_by_side,
+)
 from countergen_edit.reports.render.csv import as_csv
 from countergen_edit.reports.run import Run
 from tests.reports.runs import EDITS, GROUPS, LEACE, MANIFEST, audit_rows, in_memory
@@ -65,6 +71,28 @@ def test_paired_differences_name_both_edits() -> None:
     same = replace(DIFFERENCE, detail=DETAIL | {"against_edit": LEACE["edit"]})
     [row] = paired_table([same], dict(zip("ab", RUNS, strict=True))).rows
     assert row[1] == EDITS[LEACE["edit"]].label
+
+
+def test_what_differs_is_said_set_by_set_of_test_data() -> None:
+    ends = {"jobs": (-0.3, -0.1), "traits": (-0.2, 0.1), "sport": (0.1, 0.2), "a": (None, None)}
+    rows = [
+        replace(DIFFERENCE, dataset=name, split="test", lo=lo, hi=hi)
+        for name, (lo, hi) in ends.items()
+    ]
+    fitted = replace(rows[0], split="fit", dataset="fitted")
+    other = replace(rows[0], detail=DETAIL | {"of": "another"}, dataset="other")
+    by_name = dict(zip("ab", RUNS, strict=True))
+    assert in_words([*rows, fitted, other], by_name) == [
+        "b with leace-1@resid_post.2 against a, by bias: lower on jobs; higher on sport; not told "
+        "apart on traits, a."
+    ]
+    assert in_words([], by_name) == []
+
+
+def test_an_edit_without_figures_stands_in_no_line() -> None:
+    silent = in_memory([r for r in audit_rows() if r.metric == "nothing"])
+    table = side_by_side([RUNS[0], silent], ["a", "b"])
+    assert {row[0] for row in table.rows} == {"a"}
 
 
 def test_the_file_holds_every_row_with_every_digit() -> None:

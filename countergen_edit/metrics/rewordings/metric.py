@@ -24,6 +24,7 @@ from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.r import resampled_abs_r
 from countergen_edit.metrics.r.effect_rows import among
+from countergen_edit.metrics.r.sentences import HALF, LEAST
 from countergen_edit.metrics.results import Results, Side
 from countergen_edit.metrics.rewordings import sections
 from countergen_edit.metrics.rewordings.spread import reductions, spread_over_wordings
@@ -65,7 +66,7 @@ class Rewordings(Metric):
                 of_set = []
                 for i, now in enumerate(bench.scores(data, edit).pairs):
                     of_set += self.spread_rows(now, bench.seed)
-                    of_set += [holding_row(came[i], now, bench.seed)] if edit else []
+                    of_set += holding_rows(came[i], now, bench.seed) if edit else []
                 rows += [replace(row, split=part) for row in among(of_set, len(data.groups))]
         return rows if edit is None else rows + self.outside_rows(bench, edit)
 
@@ -162,32 +163,36 @@ class Rewordings(Metric):
 
     @classmethod
     def sentences(cls, results: Results) -> list[str]:
-        """On how many wordings each edit surely removes bias."""
+        """On how many wordings each edit is shown to lower bias, by how much."""
         held = [
-            f"{edit.called} on {sections.counted(rows)}"
+            f"{edit.called} {found}"
             for edit in results.shown
-            if (rows := results.of("reduction_holding", edit=edit.id))
+            if (found := sections.holding(results, edit.id))
         ]
-        if not held:
-            return []
-        return [f"Wordings: bias is surely removed by {', '.join(held)} wordings outside the fit."]
+        return [f"Mean |R| outside the fit: under {'; under '.join(held)}."] if held else []
 
 
-def holding_row(before: SetScores, after: SetScores, seed: int) -> Row:
-    """`reduction_holding`: on how many wordings an edit removes some of mean |R|, surely.
+def holding_rows(before: SetScores, after: SetScores, seed: int) -> list[Row]:
+    """On how many wordings an edit lowers mean |R|: at all, and by half or more.
 
-    Surely means that the interval over names lies above zero; without names, that the value does.
+    `reduction_holding` counts where 2 % of it or more are gone and the interval over names lies
+    above zero, `halving_holding` where that lies above a half; without names the value does.
     """
-    gone = reductions(before, after, seed)
-    holds = sum((value if lo is None else lo or 0) > 0 for value, lo, _ in gone.values())
-    values = [value for value, _, _ in gone.values()]
+    gone = [*reductions(before, after, seed).items()]
+    ends = [(value, value if lo is None else lo) for _, (value, lo, _) in gone]
+    values = [value for value, _ in ends if value is not None]
     detail = {
-        "reductions": {wording: list(r) for wording, r in gone.items()},
-        "range": [min(values), max(values)],
+        "reductions": {wording: [*share] for wording, share in gone},
+        "range": [min(values, default=None), max(values, default=None)],
     }
-    return Row.of_set(
-        before.data, "reduction_holding", float(holds), n=len(gone), seed=seed, detail=detail
-    )
+    counts = {
+        "reduction_holding": sum((v or 0) >= LEAST and (lo or 0) > 0 for v, lo in ends),
+        "halving_holding": sum((lo or 0) >= HALF for _, lo in ends),
+    }
+    return [
+        Row.of_set(before.data, metric, float(count), n=len(gone), seed=seed, detail=of_some)
+        for (metric, count), of_some in zip(counts.items(), (detail, {}), strict=True)
+    ]
 
 
 def _finite(value: float) -> float | None:

@@ -83,8 +83,8 @@ def conclusions(results: Results) -> list[str]:
             f"{outputs} lean the way the other wordings say on {counted(holds)} wordings; "
             f"{_percent(rate)} of conclusions about single outputs flip from wording to wording"
         )
-        if removed := results.of("reduction_holding", edit=edit):
-            text += f". Some bias is surely removed on {counted(removed)} wordings outside the fit"
+        if found := holding(results, edit):
+            text += f". Outside the fit mean |R| {found}"
         gap = next(iter(results.of("reduction_gap", edit=edit)), None)
         if gap is not None and gap.value is not None:
             text += (
@@ -93,6 +93,15 @@ def conclusions(results: Results) -> list[str]:
             )
         sentences.append(text + ".")
     return sentences
+
+
+def holding(results: Results, edit: str) -> str:
+    """On how many wordings outside the fit mean |R| is lower under an edit; empty where unknown."""
+    some, half = (results.of(m, edit=edit) for m in ("reduction_holding", "halving_holding"))
+    if not some:
+        return ""
+    shown = sum(int(row.value or 0) for row in half)
+    return f"is shown to fall on {counted(some)} wordings, by half or more on {shown}"
 
 
 def counted(rows: Sequence[Row]) -> str:
@@ -136,6 +145,7 @@ def _by_set(results: Results, rows: Sequence[Row], edits: Sequence[str]) -> Tabl
                     Number.of(of("wording_flip_rate"), percent=True),
                     Number.of(of("wording_variance_share"), percent=True),
                     _count(of("reduction_holding")),
+                    _count(of("halving_holding")),
                 )
             )
     return Table(
@@ -148,7 +158,8 @@ def _by_set(results: Results, rows: Sequence[Row], edits: Sequence[str]) -> Tabl
             "wordings that lean alike",
             "conclusions that flip",
             "variance between wordings",
-            "wordings where bias is surely removed",
+            "wordings where it falls",
+            "by half or more",
         ),
         tuple(lines),
         grouped=True,
