@@ -19,7 +19,7 @@ class Outcome:
     code: int
     said: str
     left: list[str]
-    """Files that lie in the folder and were not there before."""
+    """Files that lie in the folder and were not there before, but for what Python compiles."""
     torch: bool
     """Whether torch was imported by then."""
 
@@ -42,7 +42,8 @@ def attempt(words: Sequence[str], files: Mapping[str, str | bytes]) -> Outcome:
                     code = main(list(words))
                 except SystemExit as stop:
                     code = int(stop.code or 0)
-            left = {str(path) for path in Path().rglob("*") if path.is_file()} - set(files)
+            found = {path for path in Path().rglob("*") if path.is_file() and path.suffix != ".pyc"}
+            left = {str(path) for path in found} - set(files)
         finally:
             os.chdir(before)
     return Outcome(code, said.getvalue().strip(), sorted(left), "torch" in sys.modules)
