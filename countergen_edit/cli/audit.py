@@ -15,6 +15,7 @@ from countergen_edit.experiments.prepared import Prepared
 from countergen_edit.experiments.unedited import lacking
 from countergen_edit.metrics.base import METRICS, Cost, Metric
 from countergen_edit.models import LanguageModel
+from countergen_edit.reports.closing import after_audit
 
 TAUGHT = "taught"
 """What is measured beside all else where sets are left out; alone, where all of them are."""
@@ -28,7 +29,7 @@ def run(config: Mapping[str, Any]) -> None:
     original = against_original.wanted(config)
     prepared, model = prepare(config)
     audited = api.load_run(prepared.run(model), model)
-    show(audited)
+    show(audited, then=[] if original or model.no_activations else after_audit(audited))
     if original is not None:
         del model
         against_original.run(config, original, audited.path)

@@ -1,8 +1,8 @@
 """What is refused before torch is imported, as all that it takes is at hand: files and folders.
 
 Comes in: a composed config. Goes out: nothing. Refused, within a second: a model's directory or a
-folder of a run, an edit or a checkpoint that is not there, and axes and data of which no task is
-made.
+folder of a run, an edit or a checkpoint that is not there, a layer that the model's config does not
+count, and axes and data of which no task is made.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from countergen_edit.data.sources.inputs import read_inputs
 from countergen_edit.data.task import Task
 from countergen_edit.errors import UserError
 from countergen_edit.locating import located_here
-from countergen_edit.reading import nearest_to, yaml_mapping
+from countergen_edit.reading import json_mapping, nearest_to, yaml_mapping
+from countergen_edit.testbed.files import SHIPPED
 
 FOLDERS = ("run", "runs", "saved_edit", "checkpoint")
 """Settings that name a folder which must be there."""
@@ -26,6 +27,10 @@ FILES_TOO = ("runs",)
 """Of these, settings that may name a file: a log of another tool."""
 MADE = ("run_dir", "save", "folder", "csv", "sheets", "directory")
 """Settings that name a file or folder which may be made."""
+COUNTS = ("num_hidden_layers", "n_layer", "num_layers")
+"""What the config of a model calls the number of its blocks; of two stacks it is not one number."""
+ONCE = "embed"
+"""The site that no layer numbers."""
 WRITTEN = "written"
 """The neutral text that the model itself writes."""
 
@@ -55,7 +60,7 @@ def require_at_hand(config: Mapping[str, Any]) -> None:
         raise UserError(f"push={push!r} names no repository: write USER/NAME")
     model = config.get("model")
     if isinstance(model, Mapping) and "served_name" not in model and model.get("name"):
-        located_here(str(model["name"]))
+        require_layers(config, str(model["name"]))
     if "perturbation" in config:
         config_of("perturbation", config["perturbation"])
     if config.get("template_file"):
@@ -64,6 +69,29 @@ def require_at_hand(config: Mapping[str, Any]) -> None:
         read_inputs(config["inputs"])
     if "data" in config:
         require_task(config)
+
+
+def require_layers(config: Mapping[str, Any], model: str) -> None:
+    """Refuse layers that are numbers and that the model has not, where its directory is at hand.
+
+    Raises:
+        UserError: naming the first, or that no model is there.
+    """
+    here = SHIPPED if model == "testbed" else located_here(model)
+    place = config.get("edit") or {}
+    site, layers = place.get("site"), config.get("layers", place.get("layers"))
+    if here is None or site == ONCE or not isinstance(layers, int | list):
+        return
+    path = Path(str(here)) / "config.json"
+    about = json_mapping(path) if path.is_file() else {}
+    counts = [about[key] for key in COUNTS if isinstance(about.get(key), int)]
+    if len(counts) != 1 or counts[0] < 1 or about.get("is_encoder_decoder"):
+        return
+    for layer in layers if isinstance(layers, list) else [layers]:
+        if isinstance(layer, int) and not 0 <= layer < counts[0]:
+            raise UserError(
+                f"unknown layer {layer} of {model} for site {site}: valid are 0..{counts[0] - 1}"
+            )
 
 
 def require_task(config: Mapping[str, Any]) -> None:

@@ -19,9 +19,9 @@ def say(lines: Iterable[str]) -> None:
         console.print(line, soft_wrap=True, markup=False)
 
 
-def show(run: Run, *lines: str) -> None:
-    """Print a run, further lines, and where its page and folder are."""
+def show(run: Run, *lines: str, then: Iterable[str] = ()) -> None:
+    """Print a run, further lines, where its page and folder are, and what one might do then."""
     from countergen_edit.reports.render.terminal import print_run  # late: torch comes with it
 
     print_run(run, console)
-    say(["", *lines, f"Report: {run.report()}", f"Run folder: {run.path}"])
+    say(["", *lines, f"Report: {run.report()}", f"Run folder: {run.path}", *then])

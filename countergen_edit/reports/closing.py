@@ -5,18 +5,23 @@ Comes in: a run, and what was saved of it. Goes out: lines for the terminal.
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from countergen_edit.checkpoints import Saved
 from countergen_edit.edits import EditRecord
+from countergen_edit.experiments.judging import JUDGEMENT
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.rows import UNEDITED
-from countergen_edit.reports.kept import best_record
+from countergen_edit.reports.kept import best_record, recommended
 from countergen_edit.reports.search import harms_in_words, share, told_apart
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
 
+ASKED = ("model", "axis", "data", "texts", "names", "groups", "seed")
+"""Settings by which another command asks the same question."""
 MOST_FRONT = 8
 """Most edits of the front that are listed."""
 
@@ -70,6 +75,28 @@ def how_to_save(run: Run) -> list[str]:
         for name, part in parts.items()
         if (best := best_record(part)) is not None
     ]
+
+
+def after_audit(run: Run) -> list[str]:
+    """The line that keeps the edit that is recommended, or else the one that searches for one."""
+    parts = run.by_task()
+    named = {name: best for name, part in parts.items() if (best := recommended(part)) is not None}
+    if named:
+        task = {name: f" run_task={name}" if len(parts) > 1 else "" for name in parts}
+        return [
+            f"Next, keep {best.label}: countergen-edit edit run={run.path}{task[name]} save=DIR"
+            for name, best in named.items()
+        ]
+    changes = [change for r in run.results.of(JUDGEMENT) for change in r.detail["sets"].values()]
+    if not run.results.is_unedited and not {*changes} - {"added"}:  # there was no bias to change
+        return ["Next, ask by prompts of your own: countergen-edit check FILE"]
+    asked = " ".join(shlex.quote(word) for word in _asked(run.manifest.get("command", ())))
+    return [f"Next, search every layer within budgets: countergen-edit debias {asked}".rstrip()]
+
+
+def _asked(command: Iterable[str]) -> list[str]:
+    """Of a command's words those that say what is measured on what."""
+    return [word for word in command if word.partition("=")[0].partition(".")[0] in ASKED]
 
 
 def why_nothing(run: Run) -> str:

@@ -110,6 +110,37 @@ def _subject(quantity: Quantity) -> str:
     return next((subject(row) for row in quantity.rows.values()), "")
 
 
+def unlike(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
+    """What is no like for like among runs: how texts were asked, what one alone measured."""
+    sentences = []
+    how = [_conversation(run) for run in runs]
+    if len({*how}) > 1:
+        each = "; ".join(f"{name}: {asked}" for name, asked in zip(names, how, strict=True))
+        sentences.append(
+            f"Asked unlike, so that a difference may be of the asking and not of the edit: {each}."
+        )
+    for name, run in zip(names, runs, strict=True):
+        others = {
+            quantity.title
+            for other in runs
+            if other is not run
+            for quantity in (*other.compared(), *other.quantities())
+        }
+        titles = dict.fromkeys(quantity.title for quantity in run.compared())
+        if alone := [title for title in titles if title not in others]:
+            sentences.append(f"Measured in {name} alone: {few(alone, '; ')}.")
+    return sentences
+
+
+def _conversation(run: Run) -> str:
+    """How the texts of a run were put to its model."""
+    asked = run.manifest.get("template")
+    if not asked:
+        return "plain texts"
+    said = f", told {asked['instruction']!r}" if asked["instruction"] else ""
+    return f"in the chat template {asked['sha256'][:8]}{said}"
+
+
 def in_words(rows: Sequence[Row], runs: Mapping[str, Run]) -> list[str]:
     """On which sets a run is less biased than the one it is held against, and on which more.
 

@@ -23,6 +23,7 @@ from countergen_edit.reports.compare import (
     paired_table,
     run_names,
     side_by_side,
+    unlike,
 )
 from countergen_edit.reports.leaderboard import Leaderboard, leaderboards_over
 from countergen_edit.reports.over_runs import by_task, pooled, sections
@@ -117,8 +118,10 @@ def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
     overview: list[Block] = [table for table in tables if table is not None]
     if said := in_words(differences, by_name):
         overview.insert(0, Words(tuple(said), brief=True))
-    if apart := unpaired(ours, [*logs]):
-        overview.append(Words((apart,), brief=True))
+    own = {name: run for name, run in by_name.items() if run.log is None}
+    told = [unpaired(ours, [*logs]), *unlike([*own.values()], [*own])]
+    if said := [sentence for sentence in told if sentence]:
+        overview.append(Words(tuple(said), brief=True))
     return Comparison(
         beside,
         pairs,

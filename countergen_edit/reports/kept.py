@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from countergen_edit.checkpoints import Form, Parity, Saved, folded_into, save_checkpoint, told
 from countergen_edit.edits import EditRecord, NamedEdit, applied
 from countergen_edit.errors import UserError
+from countergen_edit.experiments.judging import JUDGEMENT, RECOMMENDED
 from countergen_edit.metrics.rows import UNEDITED
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.render.card import model_card, parameters
@@ -119,10 +120,20 @@ def best_record(run: Run) -> EditRecord | None:
     edits = [edit for edit in run.results.edits if not edit.baseline]
     if len(edits) < 2:
         return next(iter(edits), None)
+    if judged := {row.edit: row.detail for row in run.results.of(JUDGEMENT)}:
+        if (named := recommended(run)) is not None:
+            return named
+        edits = [e for e in edits if judged.get(e.id, {}).get("word") == RECOMMENDED]
     bias = next((q for q in run.quantities() if q.kind == "bias" and q.main), None)
     left = {} if bias is None else {e: row.value for e, row in bias.rows.items()}
     known = [(v, e) for e in edits if (v := left.get(e.id)) is not None and within_budgets(run, e)]
     return min(known, key=lambda pair: pair[0])[1] if known else None
+
+
+def recommended(run: Run) -> EditRecord | None:
+    """The one edit that the verdict on a run of one task recommends by name."""
+    named = [row.edit for row in run.results.of(JUDGEMENT) if row.detail["named"]]
+    return run.results.records.get(named[0]) if named else None
 
 
 def record_of_all(run: Run) -> EditRecord | None:

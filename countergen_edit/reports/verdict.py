@@ -121,10 +121,10 @@ def _why(row: Row) -> str:
     return f" ({'; '.join(reasons)})" if reasons else ""
 
 
-def few(names: Sequence[str]) -> str:
+def few(names: Sequence[str], between: str = ", ") -> str:
     """The first names of many, and how many more there are."""
     more = [f"{len(names) - MOST_SETS} more"] if len(names) > MOST_SETS else []
-    return ", ".join([*names[:MOST_SETS], *more])
+    return between.join([*names[:MOST_SETS], *more])
 
 
 def costs_of(metrics: Iterable[type[Metric]], results: Results, edit: EditRecord) -> str:

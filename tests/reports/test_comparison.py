@@ -15,6 +15,7 @@ from countergen_edit.reports.compare import (
     paired_table,
     run_names,
     side_by_side,
+    unlike,
 )
 from countergen_edit.reports.render.csv import as_csv
 from countergen_edit.reports.run import Run
@@ -59,6 +60,20 @@ def test_runs_on_different_data_are_not_shown_as_alike() -> None:
     hashed = [replace(RUNS[0], manifest=MANIFEST | {"data_hash": hash_}) for hash_ in "xxy"]
     assert side_by_side(hashed[:2], ["a", "b"]).note == ""
     assert "made on different data" in side_by_side(hashed[1:], ["a", "b"]).note
+
+
+def test_it_is_said_what_is_no_like_for_like() -> None:
+    names = ["a", "b"]
+    assert unlike(RUNS, names) == [
+        "Measured in a alone: group effect, jobs; mean |R|, jobs; bias removed, jobs."
+    ]
+    assert unlike([RUNS[1], replace(RUNS[1])], names) == []
+    chat = {"template": {"sha256": "c" * 64, "instruction": "Be fair."}}
+    asked = [RUNS[1], replace(RUNS[1], manifest=MANIFEST | chat)]
+    assert unlike(asked, names) == [
+        "Asked unlike, so that a difference may be of the asking and not of the edit: "
+        "a: plain texts; b: in the chat template cccccccc, told 'Be fair.'."
+    ]
 
 
 def test_paired_differences_name_both_edits() -> None:

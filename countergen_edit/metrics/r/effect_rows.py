@@ -64,6 +64,7 @@ def effect_rows(effects: Sequence[GroupEffect]) -> list[Row]:
             "squared": effect.squared,
             "people": effect.people.fewest,
             "people_needed": effect.people_needed,
+            "wordings": len(data.templates),
         }
         rows.append(
             Row.of_set(data, "group_effect", effect.estimate, detail=test | size, **columns)

@@ -6,9 +6,9 @@ the largest gap of each set is told. A set or comparison counts as biased where 
 apart from names of one group (Holm's P over all at most 0.05), or, where it names nobody and cannot
 be tested, at all. Its bias fell or rose where the interval of the share that is gone says so
 and the share is 2 % or more, and, of a fall, more than random directions at the same places take
-with them; where there was none to tell apart, it rose where an edit makes it one
-that is. Bias is called removed where the interval shows that more than half of it is gone, on every
-biased set.
+with them; where there was none to tell apart, it rose where an edit makes it one that is. Of a set
+that names nobody and has fewer than six wordings no change is shown. Bias is called removed where
+the interval shows that more than half of it is gone, on every biased set.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ LEAST = 0.02
 """Share of the group effect that must come or go to be called a change."""
 HALF = 0.5
 """Share of the group effect that must surely be gone for it to be called removed."""
+FEWEST_WORDINGS = 6
+"""Of fewer that all agree a sign test's P, two-sided, is above 0.05: nothing is shown by them alone."""
 MOST_SETS = 4
 """Sets that a sentence lists; the tables have them all."""
 
@@ -37,6 +39,11 @@ MOST_SETS = 4
 def is_tested(row: Row) -> bool:
     """Whether a `group_effect` row has people of one group to be held against."""
     return "p_adjusted" in row.detail
+
+
+def too_few_wordings(row: Row) -> bool:
+    """Whether a `group_effect` row rests on its wordings alone, and these are too few."""
+    return not is_tested(row) and row.detail.get("wordings", FEWEST_WORDINGS) < FEWEST_WORDINGS
 
 
 def told_apart(row: Row) -> bool:
@@ -71,7 +78,12 @@ class Changes:
                 continue
             if is_tested(before) and not told_apart(before):
                 (rose if told_apart(after) else without).append(gone)
-            elif abs(gone.value or 0.0) < LEAST or gone.lo is None or gone.hi is None:
+            elif (
+                too_few_wordings(before)
+                or abs(gone.value or 0.0) < LEAST
+                or gone.lo is None
+                or gone.hi is None
+            ):
                 unchanged.append(gone)
             elif gone.lo > max(0.0, _by_chance(results, before, control)):
                 fell.append(gone)
@@ -209,6 +221,12 @@ def caveats(results: Results) -> list[str]:
         f"{' beyond what people of one group do' if is_named else ''}. * is two standard errors "
         "from 0."
     ]
+    if rare := [row for row in rows if too_few_wordings(row)]:
+        each = _listed(rare, lambda row: f"{set_label(row)} {row.detail['wordings']}")
+        sentences.append(
+            f"So few wordings that no change could be shown: {each}, of {FEWEST_WORDINGS} at "
+            "least. Give more prompts, or prompts with names."
+        )
     sentences += _never_found([row for row in rows if is_tested(row)])
     few = [row for row in rows if is_tested(row) and not told_apart(row)]
     few = [row for row in few if (row.detail["people_needed"] or 0) > row.detail["people"]]
