@@ -1,7 +1,7 @@
 """The terms of the project: what each means, what it does not show, and where it is from.
 
-Comes in: `glossary.yaml`, which lies beside this file. Goes out: `Term`s, in the file's order or by any of
-their names. Refused: a word that is none of them, with the nearest one.
+Comes in: `glossary.yaml`, which lies beside this file. Goes out: `Term`s, in the file's order or by
+any of their names. Refused: a word that is none of them, with the nearest one.
 """
 
 from __future__ import annotations
