@@ -25,7 +25,7 @@ LOWEST := tests/erasers/test_laws.py tests/erasers/test_preserving.py tests/edit
 # Where it is set, every process of the tests compiles our sources anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: audit test test-all everyday every tests torture lint bench browser testbed real benchmarks wheel lowest vulnerabilities clean
+.PHONY: audit test test-all everyday every tests torture lint bench browser docs testbed real benchmarks wheel lowest vulnerabilities clean
 
 audit: $(READY)
 	$(BIN)/countergen-edit audit
@@ -61,6 +61,11 @@ bench: $(READY)
 # Chromium, for the tests of the report; they are skipped without it. Needs Debian or Ubuntu, and root.
 browser:
 	command -v chromium && command -v chromedriver || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium chromium-driver; }
+
+# The documentation, as a site to be opened from disk: build/site/index.html.
+docs: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 # Remakes the shipped weights from the seed: under half an hour on two cores.
 testbed: $(READY)

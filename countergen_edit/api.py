@@ -301,8 +301,9 @@ def search(
     """Try every layer and eraser; of the edits within the budgets take what removes most bias.
 
     Args:
-        model, task, erasers, metrics, folder, positions, effort, sinks, fitted, seed, config,
-            command: as in `audit`; of several tasks each is searched by itself.
+        model, task: as in `audit`; of several tasks each is searched by itself.
+        erasers, metrics, folder, positions, effort, sinks, fitted, seed: as in `audit`.
+        config, command: as in `audit`.
         sites: where edits go.
         layers: blocks, from 0; None takes all.
         ranks: ranks for the erasers that take one; empty leaves each at its own.

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
-from hydra.core.override_parser.overrides_parser import OverridesParser
 
 import countergen_edit
 from countergen_edit.checkpoints import is_checkpoint
-from countergen_edit.cli.main import COMMANDS
-from countergen_edit.cli.words import overrides_of
 from countergen_edit.conf_path import conf_dir
+from tests.printed import blocks, commands, first_job, require_composes
 
 ROOT = Path(countergen_edit.__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -27,38 +25,12 @@ PLUGINS = {
 """What a launcher's settings need; an extra that need not be there."""
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
-
-
-def commands() -> list[str]:
-    lines = [line for block in blocks("sh") for line in block.splitlines()]
-    inline = re.findall(r"`(countergen-edit [^`]+)`", README)
-    return [line for line in (*lines, *inline) if line.startswith("countergen-edit ")]
-
-
-def first_job(overrides: list[str]) -> list[str]:
-    """The settings of a sweep's first job."""
-    parsed = OverridesParser.create().parse_overrides(overrides)
-    return [
-        f"{o.key_or_group}={next(o.sweep_string_iterator())}" if o.is_sweep_override() else given
-        for o, given in zip(parsed, overrides, strict=True)
-    ]
-
-
-@pytest.mark.parametrize("line", commands())
+@pytest.mark.parametrize("line", commands(README))
 def test_every_command_composes(line: str) -> None:
-    _, command, *words = shlex.split(line, comments=True)
-    assert command in COMMANDS
-    overrides = overrides_of(command, [w for w in words if w not in ("--help", "--multirun")])
-    if "--multirun" in words:
-        overrides = first_job(overrides)
-    without = [o for o in overrides if not o.startswith(("launcher=", "hydra.launcher."))]
-    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        assert compose(command, without)
+    require_composes(line)
 
 
-@pytest.mark.parametrize("line", [line for line in commands() if "launcher=" in line])
+@pytest.mark.parametrize("line", [line for line in commands(README) if "launcher=" in line])
 def test_every_launcher_takes_its_settings(line: str) -> None:
     _, command, *words = shlex.split(line, comments=True)
     overrides = first_job([word for word in words if word != "--multirun"])
@@ -70,7 +42,7 @@ def test_every_launcher_takes_its_settings(line: str) -> None:
 
 def test_every_make_target_exists() -> None:
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
-    named = re.findall(r"^make ([a-z]+)", "\n".join(blocks("sh")), re.MULTILINE)
+    named = re.findall(r"^make ([a-z]+)", "\n".join(blocks(README, "sh")), re.MULTILINE)
     assert named == ["audit", "test", "real"]
     assert set(named) <= set(targets)
 
@@ -80,7 +52,7 @@ def test_the_python_example_audits_edits_and_saves_in_ten_lines(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    [example] = blocks("python")
+    [example] = blocks(README, "python")
     assert len([line for line in example.splitlines() if line]) <= 10
     exec(compile(example, "README.md", "exec"), {})
     out = capsys.readouterr().out

@@ -32,6 +32,7 @@ SUPPORT = {
     "reading",
     "describing",
     "locating",
+    "glossary",
 }
 # The testbed stands beside data and models.
 MAY_IMPORT = {room: {*ORDER[:i], room} for i, room in enumerate(ORDER)}

@@ -55,7 +55,7 @@ class Choice:
 def page(command: str) -> str:
     """The help of a command."""
     usage, *description = _head(_file(command))
-    lines = [f"usage: {usage}", "", *_wrapped(" ".join(description), "")]
+    lines = [f"usage: {usage}", "", *wrapped(" ".join(description), "")]
     if choices := choices_of(command):
         lines += ["", "Choices: GROUP=NAME, where * is taken unless another is named"]
     for choice in choices:
@@ -66,7 +66,7 @@ def page(command: str) -> str:
     lines += ["", "Settings: KEY=VALUE, with what is taken unless another value is given", ""]
     for setting in settings_of(command):
         lines += _entry(f"{setting.key}={_short(setting.default)}", setting.meaning)
-    return "\n".join([*lines, "", *_wrapped(FOOT, "")])
+    return "\n".join([*lines, "", *wrapped(FOOT, "")])
 
 
 def choices_of(command: str) -> list[Choice]:
@@ -270,13 +270,14 @@ def _entry(left: str, right: str) -> list[str]:
     """A line of two columns; what does not fit goes on below."""
     if not right:
         return [left]
-    first, *rest = _wrapped(right, " " * COLUMN) or [""]
+    first, *rest = wrapped(right, " " * COLUMN) or [""]
     if len(left) + 2 > COLUMN:
         return [left, first, *rest]
     return [left.ljust(COLUMN) + first[COLUMN:], *rest]
 
 
-def _wrapped(text: str, indent: str) -> Sequence[str]:
+def wrapped(text: str, indent: str) -> Sequence[str]:
+    """Lines of a text as wide as the terminal, from 60 signs to 110, broken between words."""
     width = max(60, min(110, shutil.get_terminal_size((100, 24)).columns))
     # A word stays whole: it may be a flag or a value to be copied.
     return textwrap.wrap(

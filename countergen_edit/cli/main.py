@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any
 
 import countergen_edit
-from countergen_edit.cli import several
+from countergen_edit.cli import several, terms
 from countergen_edit.cli.declared import require_settings
 from countergen_edit.cli.help import choices_of, nearest_setting, own_settings, page, settings_of
 from countergen_edit.cli.opening import opening
@@ -41,6 +41,8 @@ COMMANDS = {
     "testbed": "check the shipped model against its planted truth, or train it anew",
 }
 HELP = ("-h", "--help")
+EXPLAIN = "help"
+"""The word before a term that is to be explained."""
 FULL_ERROR = "HYDRA_FULL_ERROR"
 MULTIRUN = ("--multirun", "-m")
 OF_HYDRA = re.compile(r"-|[+~]{0,2}hydra[./=@]")
@@ -62,6 +64,7 @@ def usage() -> str:
             *lines,
             "",
             "countergen-edit COMMAND --help shows every setting and every choice of a command.",
+            "countergen-edit help TERM explains a word of the reports; without TERM it lists all.",
         ]
     )
 
@@ -100,9 +103,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"countergen-edit {countergen_edit.__version__}")
         return 0
     try:
-        if words[0] not in COMMANDS:
-            raise unknown("command", words[0], COMMANDS)
-        if set(HELP) & set(words):
+        if words[0] not in (*COMMANDS, EXPLAIN):
+            raise unknown("command", words[0], [*COMMANDS, EXPLAIN])
+        if words[0] == EXPLAIN:
+            about = " ".join(word for word in words[1:] if word not in HELP)
+            print(page(about) if about in COMMANDS else terms.explained(about))
+        elif set(HELP) & set(words):
             print(page(words[0]))
         else:
             with ending_in_order():

@@ -1,0 +1,81 @@
+"""What pages print for people to type: blocks of code by language, commands, files."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from countergen_edit.cli.main import COMMANDS
+from countergen_edit.cli.words import overrides_of
+from countergen_edit.conf_path import conf_dir
+from countergen_edit.glossary import explain
+
+BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(r"# (\S+\.(?:py|yaml))\n")
+"""How a block begins that is a file and has no title."""
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """The blocks of a page in a language."""
+    return [block[3] for block in BLOCK.finditer(text) if block[1] == language]
+
+
+def files(text: str) -> dict[str, str]:
+    """The files that a page prints, by their names."""
+    named = {}
+    for block in BLOCK.finditer(text):
+        head = NAMED.match(block[3])
+        if name := block[2] or (head[1] if head else ""):
+            named[name] = block[3].removeprefix(head[0] if head else "")
+    return named
+
+
+def lines(text: str) -> list[str]:
+    """The lines of a page's shell blocks, those that go on joined, with variables put in."""
+    variables: dict[str, str] = {}
+    found = []
+    for block in blocks(text, "sh"):
+        for line in block.replace("\\\n", " ").splitlines():
+            for name, value in variables.items():
+                line = line.replace(f'"${name}"', shlex.quote(value)).replace(f"${name}", value)
+            if assigned := re.fullmatch(r"([A-Z]+)=(.+)", line):
+                [variables[assigned[1]]] = shlex.split(assigned[2])
+            elif line and not line.startswith("#"):
+                found.append(line)
+    return found
+
+
+def commands(text: str) -> list[str]:
+    """The commands of this package that a page prints, in blocks and within sentences."""
+    inline = re.findall(r"`(countergen-edit [^`]+)`", text)
+    return [line for line in (*lines(text), *inline) if line.startswith("countergen-edit ")]
+
+
+def first_job(overrides: list[str]) -> list[str]:
+    """The settings of a sweep's first job."""
+    parsed = OverridesParser.create().parse_overrides(overrides)
+    return [
+        f"{o.key_or_group}={next(o.sweep_string_iterator())}" if o.is_sweep_override() else given
+        for o, given in zip(parsed, overrides, strict=True)
+    ]
+
+
+def require_composes(line: str) -> None:
+    """Fail where a command's settings do not compose, or its term is none."""
+    _, command, *words = shlex.split(line, comments=True)
+    if command == "help":
+        assert words == ["TERM"] or explain(" ".join(words))
+        return
+    if command == "COMMAND":
+        assert words == ["--help"]
+        return
+    assert command in COMMANDS
+    overrides = overrides_of(command, [w for w in words if w not in ("--help", "--multirun")])
+    if "--multirun" in words:
+        overrides = first_job(overrides)
+    without = [o for o in overrides if not o.startswith(("launcher=", "hydra.launcher."))]
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        assert compose(command, without)

@@ -1,0 +1,78 @@
+"""The glossary is one: every name leads to one term, every term that is pointed to is there."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+import pytest
+
+from countergen_edit.cli.main import main
+from countergen_edit.conf_path import conf_dir
+from countergen_edit.erasers import ERASERS
+from countergen_edit.experiments.judging import HARM, NOTHING, RECOMMENDED, TOO_DEAR
+from countergen_edit.glossary import Term, explain, find, glossary
+from countergen_edit.metrics.base import Change
+from countergen_edit.metrics.benchmarks.base import BENCHMARKS
+from countergen_edit.models.sites import SITES
+
+
+@pytest.mark.parametrize("term", glossary(), ids=lambda term: term.term)
+def test_a_term_is_said_shortly_and_points_to_terms(term: Term) -> None:
+    assert len(re.findall(r"[.;?!](?:\s|$)", term.says)) <= 4
+    assert 20 < len(term.says) < 320
+    assert term.says.endswith(".")
+    assert term.limits == "" or term.limits.endswith(".")
+    assert all((other := find(name)) and other.term == name for name in term.see)
+    assert all(find(name) is term for name in term.names)
+
+
+def test_parts_are_not_scattered() -> None:
+    parts = [term.of for term in glossary()]
+    assert sorted(set(parts), key=parts.index) == [
+        part for i, part in enumerate(parts) if i == 0 or parts[i - 1] != part
+    ]
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *(name for name in ERASERS if name != "random"),
+        *(
+            path.stem
+            for group in ("metric", "cost", "beside", "edit")
+            for path in sorted((conf_dir() / group).glob("*.yaml"))
+            if path.stem != "benchmarks"  # each by its own name
+        ),
+        *BENCHMARKS,
+        *SITES,
+        *get_args(Change),
+        *(RECOMMENDED, TOO_DEAR, HARM, NOTHING),
+        *("split", "site", "layers", "rank", "baseline", "lo", "hi", "seed", "group_a", "axis"),
+    ],
+)
+def test_what_configs_and_rows_are_named_by_is_explained(word: str) -> None:
+    assert explain(word).says
+
+
+@pytest.mark.parametrize("columns", ["40", "72", "200"])
+def test_help_says_the_same_words_broken_between_words(
+    columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert main(["help", "smallest", "detectable", "difference"]) == 0
+    printed = capsys.readouterr().out
+    term = explain("smallest detectable")
+    for text in (term.says, term.source, *term.see):
+        assert text in " ".join(printed.split())
+    assert max(map(len, printed.splitlines())) <= max(60, min(110, int(columns)))
+
+
+def test_help_alone_lists_every_term_and_of_a_command_shows_its_settings(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["help"]) == 0
+    listed = re.split(r"[,\n]\s*", capsys.readouterr().out)
+    assert {term.term for term in glossary()} <= {*listed}
+    assert main(["help", "report"]) == 0
+    assert capsys.readouterr().out.startswith("usage: countergen-edit report")
