@@ -22,6 +22,7 @@ POSITIONAL = {
     "report": "run",
     "augment": "inputs",
     "check": "file",
+    "new": "what[]",
 }
 """Command → the setting that takes the words that set nothing; `[]`: it takes several."""
 SEVERAL = {
@@ -42,7 +43,7 @@ MODEL_NAMES = ("model.name", "model.served_name", "model.cache")
 """Settings of a model that hold one."""
 SERVED = ("http://", "https://")
 """How the address of a server begins that runs a model."""
-TEXTS = ("prompts", "templates", "runs", "raters")
+TEXTS = ("prompts", "templates", "runs", "raters", "what")
 """Settings that hold several such."""
 OPEN = ("beside.asking.requests", "metric.benchmarks.limit")
 """Settings whose keys are the user's: what is given stands instead of ours, not among them."""
