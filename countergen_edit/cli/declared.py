@@ -96,6 +96,7 @@ TYPES: Mapping[str, Any] = {
     "top_p": Annotated[float, Gt(0), Le(1)],
     "train": str | None,
     "validation": str | None,
+    "what": Texts,
 }
 
 

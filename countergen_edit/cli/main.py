@@ -33,6 +33,7 @@ COMMANDS = {
     "cid": "continue each of two prompts with what is unlikely after the other",
     "classifiers": "measure a bias with templates and with their rewordings: does it hold?",
     "check": "show both sides of each of your prompts, and what wants a look",
+    "new": "write a commented axis, data, eraser or metric of yours that works as it stands",
     "augment": "make counterfactual pairs of texts, by word lists or by an instruct model",
     "finetune": "make a classifier of an encoder and labelled texts, to be measured by classifiers",
     "sweep": "try every layer, eraser, rank and site, and show what each removes and costs",

@@ -23,6 +23,7 @@ from countergen_edit.cli.models import (
 )
 from countergen_edit.cli.printing import say
 from countergen_edit.conf_path import config_of
+from countergen_edit.data.account import account
 from countergen_edit.data.axis_data import OF_AXIS, data_of
 from countergen_edit.data.crossing import axis_config
 from countergen_edit.data.task import Task
@@ -105,6 +106,8 @@ class StudySettings:
         task = api.task(self.axis, self.data, self.groups, **shared)
         say(task.remarks)
         task = api.taught(model, task, self.of_axis)
+        if not {"fit", "test"} <= self.of_axis:  # somebody named data
+            say([account(task, fits=bool(self.eraser))])
         if self.eraser and self.data.get("single_token_names"):
             require_single_token_names(model, task)
         return task

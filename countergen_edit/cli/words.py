@@ -22,6 +22,7 @@ POSITIONAL = {
     "report": "run",
     "augment": "inputs",
     "check": "file",
+    "new": "what[]",
 }
 """Command → the setting that takes the words that set nothing; `[]`: it takes several."""
 SEVERAL = {
@@ -42,10 +43,12 @@ MODEL_NAMES = ("model.name", "model.served_name", "model.cache")
 """Settings of a model that hold one."""
 SERVED = ("http://", "https://")
 """How the address of a server begins that runs a model."""
-TEXTS = ("prompts", "templates", "runs", "raters")
+TEXTS = ("prompts", "templates", "runs", "raters", "what")
 """Settings that hold several such."""
 OPEN = ("beside.asking.requests", "metric.benchmarks.limit")
 """Settings whose keys are the user's: what is given stands instead of ours, not among them."""
+FILES = ("axis", "data", "perturbation")
+"""Groups of which a YAML file of one's own may be chosen."""
 NONE = "none"
 """The choice of no eraser."""
 SETS_SOMETHING = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|[~-]")
@@ -59,6 +62,9 @@ def overrides_of(command: str, words: Sequence[str]) -> list[str]:
     >>> overrides_of("cid", ["Jane works as", "John works as", "lambda=0,10"])
     ['lambda=[0,10]', "prompts=['Jane works as','John works as']"]
     """
+    files = [word.partition("=")[0] for word in words if _is_file(*word.partition("=")[::2])]
+    # What a file says may be said otherwise: its keys are not known before it is read.
+    words = [f"++{w}" if w.partition(".")[0] in files and "=" in w else w for w in words]
     key = POSITIONAL.get(command)
     free = [
         word
@@ -105,7 +111,7 @@ def as_overrides(command: str, word: str) -> list[str]:
         return ["model=any", f"model.name={literal(value)}"]
     if key == "axis" and value[0] == "[" and value[-1] == "]" and value != "[]":
         return ["axis=[]", f"+axis.cross={value}"]
-    if key in ("axis", "data", "perturbation") and value.endswith(CONFIG_FILES):
+    if _is_file(key, value):
         return [f"{key}=[]", f"+{key}.file={literal(value)}"]
     if key == "data" and value.endswith(PROMPT_FILES):
         source = value.rpartition(".")[2]
@@ -123,6 +129,11 @@ def as_overrides(command: str, word: str) -> list[str]:
     if key in (*PATHS, *MODEL_NAMES, "texts.neutral") and value != "null" and value[0] not in "'\"":
         return [f"{key}={literal(value)}"]
     return [word]
+
+
+def _is_file(key: str, value: str) -> bool:
+    """Whether a choice is a file of the user's, whose content stands where ours would."""
+    return key in FILES and value.endswith(CONFIG_FILES)
 
 
 def _several(command: str, group: str, value: str) -> list[str]:

@@ -19,11 +19,12 @@ from countergen_edit.data.axis import SPLITS, Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, joined
 from countergen_edit.data.entries import ROLES, Role, entries_of, entry_of, prompts_of, take_role
 from countergen_edit.data.forms import DoesNotFitError, NoFormsError
+from countergen_edit.data.own_parts import OWN, parted
 from countergen_edit.data.people import People
 from countergen_edit.data.prompt_check import check_prompts
 from countergen_edit.data.set_names import Given, told_apart
 from countergen_edit.data.sources import load_set
-from countergen_edit.data.splits import check_leakage
+from countergen_edit.data.splits import apart, check_leakage
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.data.thinning import in_turn
 from countergen_edit.errors import UserError
@@ -145,27 +146,39 @@ def sets_of(asking: Asking, content: Mapping[str, Any], own_keep: bool) -> dict[
         UserError: an entry is wrong, or two sets cannot be told apart.
     """
     keys = (*SPLITS, "keep", "facts", "other_axes")
+    fits_own = content.get("fit") == OWN
+    content = {**content, "fit": []} if fits_own else content
     entries = {key: [entry_of(entry) for entry in entries_of(content, key)] for key in keys}
     roles = [take_role(entry, key) for key in keys for entry in entries[key]]
+    mine = [entry for entry in entries["test"] if fits_own and entry.get("source") in FORMATS]
+    entries["test"] = [entry for entry in entries["test"] if entry not in mine]
+    parts = _own_parts(asking, mine) if fits_own else []
+
+    def giving_way(data: CounterfactualSet) -> CounterfactualSet | None:
+        """Without the people of prompts that were parted; None if nobody is left."""
+        return apart(data, [one.data for one in parts]) if parts else data
+
     every = [(entry, s) for s in SPLITS for entry in entries[s]]
     asked = [(one, i) for i, e in enumerate(every) if (one := asking.load(*e)) is not None]
-    sets = told_apart([one for one, _ in asked])
+    sets = told_apart([*(one for one, _ in asked), *parts])
     by_split = {s: tuple(one.data for one in sets if one.split == s) for s in MEASURED}
     fit: dict[Role, list[CounterfactualSet]] = {role: [] for role in ROLES}
-    for one, (_, i) in zip(sets, asked, strict=True):
+    for one, (_, i) in zip(sets, asked, strict=False):  # after these come parts of one's own
         if i < len(entries["fit"]):
             fit[roles[i]].append(one.data)
+    fit["erase"] += [one.data for one in sets[len(asked) :] if one.split == "fit"]
     keep, agreement, remarks = [*fit["keep"]], dict[Split, CounterfactualSet](), []
     for entry in entries["keep"]:
         with nullcontext() if own_keep else suppress(NoFormsError):
-            keep.append(asking.told(entry, "fit"))
+            keep += [data] if (data := giving_way(asking.told(entry, "fit"))) else []
     try:
         for s in MEASURED if content.get("agreement") else ():
-            data_of_split = asking.told(content["agreement"], s)
+            told = asking.told(content["agreement"], s)
+            data_of_split = giving_way(told) or told
             agreement[s] = in_turn(data_of_split, asking.people.agreement or data_of_split.widest)
     except NoFormsError as error:
         remarks.append(f"{error}: agreement is no cost here")
-    remarks += asking.remarks(entry for s in MEASURED for entry in entries[s])
+    remarks += asking.remarks([*mine, *(entry for s in MEASURED for entry in entries[s])])
     facts = {
         s: tuple(one.data for one in told_apart(asking.given((e, s) for e in entries["facts"])))
         for s in MEASURED
@@ -193,3 +206,19 @@ def sets_of(asking: Asking, content: Mapping[str, Any], own_keep: bool) -> dict[
         "other_axes": tuple(o.data for o in told_apart(others) if o.data.axis not in own_axes),
         "remarks": tuple(remarks),
     }
+
+
+def _own_parts(asking: Asking, entries: Iterable[Mapping[str, Any]]) -> list[Given]:
+    """The user's prompts as sets to fit on, choose by and test on, none of which share anything.
+
+    Raises:
+        UserError: there are none, or too few.
+    """
+    wholes = told_apart(asking.given((entry, "test") for entry in entries))
+    if not wholes:
+        raise UserError(
+            f"data.fit={OWN} fits on a part of prompts of yours, and there are none: write "
+            f"data=FILE{PROMPT_FILES[0]} data.fit={OWN}"
+        )
+    parts = parted([one.data for one in wholes], asking.people.seed)
+    return [Given(split, data) for split in SPLITS for data in parts[split]]

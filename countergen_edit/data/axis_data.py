@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from countergen_edit.conf_path import config_of
+from countergen_edit.data.axis import SPLITS
+from countergen_edit.data.own_parts import OWN
 from countergen_edit.errors import UserError
 
 OF_AXIS = "of_axis"
@@ -37,12 +39,17 @@ def data_of(
     []
     """
     content = {key: value for key, value in data.items() if key != OF_AXIS}
+    if content.get("fit") == OWN:  # layers are then chosen on a part of the user's prompts too
+        content["validation"] = content.get("validation") or []
     if not data.get(OF_AXIS):
         return content, frozenset()
     if not axis.get(DATA):
+        if all(content.get(split) is not None for split in SPLITS):
+            return content, frozenset()
         raise UserError(
             f"axis {axis.get('name')!r} says of no data that they are its own: name some, such as "
-            f"data=FILE.yaml, or write {DATA}: FILE.yaml into the axis"
+            f"data=FILE.yaml, or write {DATA}: FILE.yaml into the axis; prompts of yours are "
+            f"fitted on too with data.fit={OWN}"
         )
     own, _ = data_of({}, config_of("data", axis[DATA]))
     given = frozenset(key for key in own if content.get(key) is None)

@@ -28,7 +28,10 @@ def entries_of(content: Mapping[str, Any], key: str) -> Sequence[Any]:
     """
     entries = content.get(key) or []
     if not isinstance(entries, Sequence) or isinstance(entries, str):
-        raise UserError(f"data.{key}={entries!r}: write a list of sets")
+        raise UserError(
+            f"data.{key}={entries!r}: write a list of sets"
+            + (", or own, which fits on a part of the prompts of your file" if key == "fit" else "")
+        )
     return entries
 
 

@@ -267,10 +267,12 @@ def _places(
     beginnings = [[""]] * len(variations)
     if positions == "outputs":
         beginnings = _beginnings(model, [v.text for _, v in variations], sample.outputs)
+    people = [v.name or f"{sample.template} {i}" for i, v in variations]
+    if len(people) == len(data.groups):  # no fold may hold one side alone of what has one person
+        people = [" / ".join(dict.fromkeys(people))] * len(people)
     return [
         Place(v.text + beginning, context, f"{context} {i}", person, data.name, v, keep)
-        for (i, v), own in zip(variations, beginnings, strict=True)
-        for person in [v.name or f"{sample.template} {i}"]
+        for (i, v), own, person in zip(variations, beginnings, people, strict=True)
         for beginning in own
         for context in [f"{sample.template}{beginning}"]
     ]

@@ -49,6 +49,13 @@ def test_a_path_is_taken_literally(path: str) -> None:
     ]
 
 
+def test_what_a_file_says_may_be_said_otherwise() -> None:
+    config = composed("audit", "data.fit=own", "data=mine.yaml")
+    assert config["data"] == {"file": "mine.yaml", "fit": "own"}
+    config = composed("audit", "data=mine.jsonl", "data.fit=own")
+    assert (config["data"]["fit"], config["data"]["of_axis"]) == ("own", True)
+
+
 def test_a_list_of_templates_may_hold_what_looks_like_a_reference() -> None:
     words = r"""templates=["{name} costs ${oc.env:HOME}"]"""
     assert composed("cid", words)["templates"] == ["{name} costs ${oc.env:HOME}"]

@@ -1,0 +1,70 @@
+"""Prompts of one's own are audited without what grammar needs being lost, and the run says how."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from countergen_edit.cli.main import main
+from countergen_edit.reports.run import open_run
+from tests.data.test_own_parts import PEOPLE, WORDINGS, file_of
+
+SMALL = [
+    "eraser=preserving",
+    "metric=r",
+    "cost=agreement",
+    "edit.layers=[5]",
+    "names={fit: 12, few: 4, agreement: 4, validation: 4, test: 6}",
+]
+
+
+@pytest.fixture(scope="module")
+def prompts(tmp_path_factory: pytest.TempPathFactory) -> str:
+    texts = [text.format(name) for text, name in zip(WORDINGS, PEOPLE, strict=False)]
+    return file_of(tmp_path_factory.mktemp("own"), texts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fit", "said"),
+    [
+        ([], "The run fits on occupations_fit, traits_fit, hobbies_fit ("),
+        (["data.fit=own"], "The run fits on own_fit (8 prompts); keeps agreement_fit ("),
+    ],
+)
+def test_own_prompts_keep_grammar_and_the_run_says_what_it_is_made_of(
+    fit: list[str],
+    said: str,
+    prompts: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = tmp_path / "run"
+    assert main(["audit", f"data={prompts}", *fit, *SMALL, f"run_dir={run}"]) == 0
+    [line] = [x for x in capsys.readouterr().out.splitlines() if x.startswith("The run fits")]
+    assert line.startswith(said)
+    assert "keeps agreement_fit (" in line
+    assert "tests on own" in line
+    rows = open_run(run).results.rows
+    edit = next(row.edit for row in rows if row.eraser == "preserving")
+    agreement = {
+        row.group_a: row.value
+        for row in rows
+        if row.metric == "agreement" and row.edit == edit and row.split == "test"
+    }
+    assert agreement.keys() == {"female", "male"}
+    # An edit that is not told what grammar needs leaves 0.34 of men; random ones keep all of it.
+    assert all(value is not None and value > 0.97 for value in agreement.values()), agreement
+
+
+@pytest.mark.slow
+def test_a_run_that_fits_nothing_says_so(
+    prompts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [f"data={prompts}", "eraser=none", "metric=r", f"run_dir={tmp_path / 'run'}"]
+    assert main(["audit", *words]) == 0
+    assert "Nothing is fitted; tests on own (16 prompts)." in capsys.readouterr().out
+    config = json.dumps(open_run(tmp_path / "run").config)
+    assert "own.jsonl" in config
