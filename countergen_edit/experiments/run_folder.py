@@ -53,6 +53,8 @@ TYPES: Mapping[str, Any] = {
     "names": Mapping[str, Any],
 }
 """What a manifest holds under a key, where it has it."""
+ORIGINAL = "original"
+"""Folder of the run of the model that an audited checkpoint was made of."""
 EDITS = "edits"
 """Folder of the edits, each under its id."""
 

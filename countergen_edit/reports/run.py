@@ -21,6 +21,7 @@ from countergen_edit.experiments.run_folder import (
     CONFIG,
     EDITS,
     MANIFEST,
+    ORIGINAL,
     RESULTS,
     finished_rows,
     read_manifest,
@@ -116,6 +117,12 @@ class Run:
         """The figures by which it is told from other runs: bias, then costs, then others."""
         every = [q for metric in self.metrics for q in metric.side_by_side(self.results)]
         return sorted(every, key=lambda quantity: KINDS.index(quantity.kind))
+
+    @cached_property
+    def original(self) -> Run | None:
+        """The run of the model that an audited checkpoint was made of, where it was measured."""
+        path = self.path / ORIGINAL
+        return open_run(path) if (path / RESULTS).is_file() else None
 
     def by_task(self) -> dict[str, Run]:
         """The run task by task; of a run of one, all of it."""

@@ -30,7 +30,7 @@ GLYPHS = dict(zip(MARKERS, "●■▲◆▼✚✖★◀▶", strict=True))
 HOLLOW = dict(zip(MARKERS, "○□△◇▽✚✖☆◁▷", strict=True))
 SHORT, LONG = 30, 60
 """Characters of a name that is kept on one line, and of a text that is given room."""
-LINES = {"level": "╌", "bars": "■"}
+LINES = {"level": "╌", "bars": "■", "ticks": "❙"}
 """How it shows what is drawn without marks."""
 
 
