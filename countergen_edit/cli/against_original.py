@@ -19,7 +19,7 @@ from countergen_edit.cli import compare
 from countergen_edit.cli.models import ModelSettings, model_settings
 from countergen_edit.cli.printing import say
 from countergen_edit.errors import UserError
-from countergen_edit.experiments.run_folder import ORIGINAL
+from countergen_edit.experiments.files import ORIGINAL
 
 
 def wanted(config: Mapping[str, Any]) -> Checkpoint | None:

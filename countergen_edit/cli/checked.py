@@ -24,7 +24,7 @@ FOLDERS = ("run", "runs", "saved_edit", "checkpoint")
 """Settings that name a folder which must be there."""
 FILES_TOO = ("runs",)
 """Of these, settings that may name a file: a log of another tool."""
-MADE = ("run_dir", "save", "folder", "csv", "sheets", "directory")
+MADE = ("run_dir", "save", "folder", "csv", "sheets", "directory", "page")
 """Settings that name a file or folder which may be made."""
 WRITTEN = "written"
 """The neutral text that the model itself writes."""

@@ -62,6 +62,7 @@ TYPES: Mapping[str, Any] = {
     "names": Mapping[str, int | None] | int | None,
     "original": str | None,
     "overwrite": bool,
+    "page": str | None,
     "per_kind": Count,
     "per_place": Count,
     "private": bool,
@@ -96,6 +97,7 @@ TYPES: Mapping[str, Any] = {
     "top_p": Annotated[float, Gt(0), Le(1)],
     "train": str | None,
     "validation": str | None,
+    "within": str,
 }
 
 

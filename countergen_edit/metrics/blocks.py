@@ -108,7 +108,16 @@ class Tokens:
     note: str = ""
 
 
-Cell = str | Number | Quotes | Tokens
+@dataclass(frozen=True)
+class Link:
+    """A text that leads to another page."""
+
+    text: str
+    address: str
+    """From the page that holds it, written as a web address is."""
+
+
+Cell = str | Number | Quotes | Tokens | Link
 
 
 @dataclass(frozen=True)

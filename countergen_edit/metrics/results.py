@@ -10,9 +10,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.rows import UNEDITED, Row
+
+if TYPE_CHECKING:
+    from countergen_edit.edits import EditRecord  # torch comes with it
 
 NO_EDIT = "no edit"
 AS_IT_CAME = "as it came"

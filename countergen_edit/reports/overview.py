@@ -9,8 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from countergen_edit.edits import EditRecord
-from countergen_edit.experiments.judging import JUDGEMENT
-from countergen_edit.experiments.run_folder import ORIGINAL
+from countergen_edit.experiments.files import JUDGEMENT, ORIGINAL
 from countergen_edit.metrics.base import Metric, Quantity
 from countergen_edit.metrics.blocks import (
     Block,

@@ -19,8 +19,7 @@ from countergen_edit.reports.unedited import without_edits
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
 
-OVERVIEW = "overview"
-CHANGED = "original"
+OVERVIEW, CHANGED = "overview", "original"
 OTHERS = "…"
 """Stands for the tabs of users' metrics, in the order of their names."""
 ORDER = (

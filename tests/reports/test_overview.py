@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit.experiments.judging import JUDGEMENT, RECOMMENDED
-from countergen_edit.experiments.run_folder import ORIGINAL
+from countergen_edit.experiments.files import JUDGEMENT, ORIGINAL, RECOMMENDED
 from countergen_edit.metrics.blocks import Figure, Table, Words
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.overview import as_tested, overview
