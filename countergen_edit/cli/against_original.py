@@ -19,8 +19,7 @@ from countergen_edit.cli import compare
 from countergen_edit.cli.models import ModelSettings, model_settings
 from countergen_edit.cli.printing import say
 from countergen_edit.errors import UserError
-
-FOLDER = "original"
+from countergen_edit.experiments.files import ORIGINAL
 
 
 def wanted(config: Mapping[str, Any]) -> Checkpoint | None:
@@ -59,6 +58,7 @@ def run(config: Mapping[str, Any], checkpoint: Checkpoint, audited: Path) -> Non
         return
     as_it_came = {**config, "eraser": {}, "beside": {}}
     prepared, _ = prepare(as_it_came, lambda: model)
-    before = prepared.at(audited / FOLDER).run(model)
+    before = prepared.at(audited / ORIGINAL).run(model)
     say(["", f"Against {model.name}, the model that it was made of:", ""])
     compare.show(api.compare(before, audited, seed=config["seed"]))
+    say([f"Report, with what it changed: {api.load_run(audited).report()}"])

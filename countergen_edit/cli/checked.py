@@ -25,7 +25,7 @@ FOLDERS = ("run", "runs", "saved_edit", "checkpoint")
 """Settings that name a folder which must be there."""
 FILES_TOO = ("runs",)
 """Of these, settings that may name a file: a log of another tool."""
-MADE = ("run_dir", "save", "folder", "csv", "sheets", "directory")
+MADE = ("run_dir", "save", "folder", "csv", "sheets", "directory", "page")
 """Settings that name a file or folder which may be made."""
 COUNTS = ("num_hidden_layers", "n_layer", "num_layers")
 """What the config of a model calls the number of its blocks; of two stacks it is not one number."""

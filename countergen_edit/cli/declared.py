@@ -62,6 +62,7 @@ TYPES: Mapping[str, Any] = {
     "names": Mapping[str, int | None] | int | None,
     "original": str | None,
     "overwrite": bool,
+    "page": str | None,
     "per_kind": Count,
     "per_place": Count,
     "private": bool,
@@ -97,6 +98,7 @@ TYPES: Mapping[str, Any] = {
     "train": str | None,
     "validation": str | None,
     "what": Texts,
+    "within": str,
 }
 
 

@@ -38,6 +38,7 @@ COMMANDS = {
     "finetune": "make a classifier of an encoder and labelled texts, to be measured by classifiers",
     "sweep": "try every layer, eraser, rank and site, and show what each removes and costs",
     "report": "show a run as one page, and its figures and tables as files for papers",
+    "runs": "list the runs of a folder with their verdicts, and write an index page over them",
     "compare": "hold runs against each other, paired where they share prompts",
     "testbed": "check the shipped model against its planted truth, or train it anew",
 }

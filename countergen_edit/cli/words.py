@@ -20,6 +20,7 @@ POSITIONAL = {
     "chat": "checkpoint[]",
     "compare": "runs[]",
     "report": "run",
+    "runs": "within",
     "augment": "inputs",
     "check": "file",
     "new": "what[]",
@@ -36,7 +37,7 @@ SEVERAL = {
 PATHS = (
     "run_dir", "run", "save", "csv", "folder", "original", "template_file", "saved_edit", "sheets",
     "directory", "similarity", "masked", "candidates", "base", "train", "validation",
-    "inputs", "file", "request", "reword_request",
+    "inputs", "file", "request", "reword_request", "within", "page",
 )  # fmt: skip
 """Settings that hold a path, a name or a text, which stands for itself."""
 MODEL_NAMES = ("model.name", "model.served_name", "model.cache")

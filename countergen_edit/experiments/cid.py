@@ -15,7 +15,8 @@ from pathlib import Path
 from countergen_edit.edits import NamedEdit, load_edit
 from countergen_edit.edits.record import RECORD
 from countergen_edit.errors import UserError
-from countergen_edit.experiments.run_folder import RESULTS, RunFolder, read_rows
+from countergen_edit.experiments.files import RESULTS
+from countergen_edit.experiments.run_folder import RunFolder, read_rows
 from countergen_edit.metrics.bench import Bench, id_of
 from countergen_edit.metrics.cid.contrasts import DATASET, Continuation, read_continuations
 from countergen_edit.metrics.cid.metric import Cid

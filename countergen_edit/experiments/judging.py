@@ -13,19 +13,12 @@ from dataclasses import replace
 
 from countergen_edit.edits import NamedEdit
 from countergen_edit.experiments.choice import WRECK, choose, points, worse_by
+from countergen_edit.experiments.files import HARM, JUDGEMENT, NOTHING, RECOMMENDED, TOO_DEAR
 from countergen_edit.experiments.run_folder import read_records
 from countergen_edit.experiments.study import Study
 from countergen_edit.metrics.base import Change
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
-
-JUDGEMENT = "judgement"
-RECOMMENDED, TOO_DEAR, HARM, NOTHING = (
-    "recommended",
-    "costs too much",
-    "does harm",
-    "shows nothing",
-)
 
 
 def judgements(study: Study, edits: Sequence[NamedEdit]) -> list[Row]:

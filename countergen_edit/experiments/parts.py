@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from countergen_edit.edits import read_record
-from countergen_edit.experiments.run_folder import EDITS, MANIFEST, recorded_units
+from countergen_edit.experiments.files import EDITS, MANIFEST
+from countergen_edit.experiments.run_folder import recorded_units
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reading import json_mapping

@@ -20,18 +20,13 @@ import yaml
 
 from countergen_edit.edits import EditRecord, NamedEdit, read_record
 from countergen_edit.errors import UserError
+from countergen_edit.experiments.files import CONFIG, EDITS, MANIFEST, PROGRESS, RESULTS
 from countergen_edit.experiments.tracking.following import followers
 from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.reading import json_mapping, json_records
 from countergen_edit.typed import require
 from countergen_edit.writing import LOCK, append, hold, tidy, whole
 
-CONFIG, MANIFEST, RESULTS, PROGRESS = (
-    "config.yaml",
-    "manifest.json",
-    "results.jsonl",
-    "progress.jsonl",
-)
 TYPES: Mapping[str, Any] = {
     "fingerprint": str,
     "model": str,
@@ -53,8 +48,6 @@ TYPES: Mapping[str, Any] = {
     "names": Mapping[str, Any],
 }
 """What a manifest holds under a key, where it has it."""
-EDITS = "edits"
-"""Folder of the edits, each under its id."""
 
 
 class RunFolder:

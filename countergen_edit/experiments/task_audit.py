@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from countergen_edit.edits import NamedEdit
 from countergen_edit.experiments.cells import Cell
 from countergen_edit.experiments.choice import Point, choose, points
+from countergen_edit.experiments.files import JUDGEMENT
 from countergen_edit.experiments.forecast import announcement, try_pace
-from countergen_edit.experiments.judging import JUDGEMENT, judgements
+from countergen_edit.experiments.judging import judgements
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.screening import Screening
 from countergen_edit.experiments.study import Study

@@ -19,7 +19,8 @@ from countergen_edit.erasers import BaseEraser
 from countergen_edit.errors import NotWrittenError
 from countergen_edit.experiments.cells import Cell
 from countergen_edit.experiments.choice import Point, choose, front, is_told_apart, ordered, points
-from countergen_edit.experiments.judging import JUDGEMENT, judgements
+from countergen_edit.experiments.files import JUDGEMENT
+from countergen_edit.experiments.judging import judgements
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.screening import Screening
 from countergen_edit.experiments.search_work import CANDIDATES, SearchWork

@@ -22,7 +22,8 @@ from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Section
-from countergen_edit.metrics.results import Results, Side
+from countergen_edit.metrics.panels import Panel
+from countergen_edit.metrics.results import Results, Side, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.models import Asked, LanguageModel
 from countergen_edit.registry import Registry
@@ -168,6 +169,15 @@ class Metric(ABC):
     @classmethod
     def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
         """Its figures that stand beside those of other metrics; none where it was not measured."""
+        return []
+
+    @classmethod
+    def glance(cls, states: Sequence[State]) -> list[Panel]:
+        """What an overview draws of it: every state on all test data, on one axis.
+
+        Args:
+            states: what is told apart; the first is what the others are held against.
+        """
         return []
 
     @classmethod

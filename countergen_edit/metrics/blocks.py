@@ -7,10 +7,14 @@ them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from countergen_edit.metrics.panels import Panel
 from countergen_edit.metrics.rows import Row
+
+HUGE = 1e6
+"""What is as large is shown by its first digits and its power of ten."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,8 @@ class Number:
     def _shown(self, value: float) -> str:
         scaled, digits = (100 * value, max(0, self.digits - 3)) if self.percent else (value, 0)
         digits = digits if self.percent else self.digits
+        if abs(scaled) >= HUGE:
+            return f"{scaled:.3g}".replace("-", "−")
         rounded = round(scaled, digits) or 0.0  # never a negative zero
         return f"{rounded:{'+' if self.signed and rounded else ''}.{digits}f}".replace("-", "−")
 
@@ -102,7 +108,16 @@ class Tokens:
     note: str = ""
 
 
-Cell = str | Number | Quotes | Tokens
+@dataclass(frozen=True)
+class Link:
+    """A text that leads to another page."""
+
+    text: str
+    address: str
+    """From the page that holds it, written as a web address is."""
+
+
+Cell = str | Number | Quotes | Tokens | Link
 
 
 @dataclass(frozen=True)
@@ -140,7 +155,28 @@ class Words:
     brief: bool = False
 
 
-Block = Words | Table | Figure
+@dataclass(frozen=True)
+class Fold:
+    """Blocks that a page shows when it is asked for them, and a terminal does not."""
+
+    title: str
+    blocks: tuple[Words | Table | Figure, ...]
+
+
+Block = Words | Table | Figure | Fold
+
+
+def unfolded(blocks: Iterable[Block]) -> Iterator[Words | Table | Figure]:
+    """Blocks in order, those that are folded away among them.
+
+    >>> [*unfolded([Words(("a",)), Fold("more", (Words(("b",)),))])]
+    [Words(sentences=('a',), brief=False), Words(sentences=('b',), brief=False)]
+    """
+    for block in blocks:
+        if isinstance(block, Fold):
+            yield from block.blocks
+        else:
+            yield block
 
 
 @dataclass(frozen=True)
@@ -153,8 +189,8 @@ class Section:
 
     def tables(self) -> list[Table]:
         """Its tables, in order."""
-        return [block for block in self.blocks if isinstance(block, Table)]
+        return [block for block in unfolded(self.blocks) if isinstance(block, Table)]
 
     def figures(self) -> list[Figure]:
         """Its figures, in order."""
-        return [block for block in self.blocks if isinstance(block, Figure)]
+        return [block for block in unfolded(self.blocks) if isinstance(block, Figure)]

@@ -6,11 +6,11 @@ Comes in: rows. Goes out: series of points with their intervals, and the panels 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from countergen_edit.metrics.results import NO_EDIT, Results
+from countergen_edit.metrics.results import NO_EDIT, Results, State
 from countergen_edit.metrics.rows import Row
 
 HEIGHT = 2.9
@@ -20,7 +20,10 @@ GROUPS = "groups"
 PER_CATEGORY = 0.3
 """Inches of one line of a panel whose categories are listed downwards."""
 
-Kind = Literal["line", "level", "dots", "steps", "bars", "spread"]
+BESIDE = 2
+"""Series that share the line of a category; of more, each has room of its own."""
+
+Kind = Literal["line", "level", "dots", "ticks", "steps", "bars", "spread"]
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,8 @@ class Series:
     lo: tuple[float, ...] = ()
     hi: tuple[float, ...] = ()
     kind: Kind = "line"
-    """`level` is a line across the panel, `spread` every value with its quartiles; `bars` stand at
-    categories listed downwards, or at numbers."""
+    """`level` is a line across the panel, `ticks` are one across each category; `spread` is every
+    value with its quartiles; `bars` stand at categories listed downwards, or at numbers."""
     baseline: bool = False
     """Drawn in grey."""
     tips: tuple[str, ...] = ()
@@ -60,6 +63,9 @@ class Panel:
     wide: bool = False
     """Whether the horizontal axis is logarithmic above 1, for what spans orders of magnitude."""
 
+    joined: bool = False
+    """Whether each dot of a category is joined to that of the series which it is held against."""
+
     @property
     def categories(self) -> list[str]:
         """What is listed downwards, from the top."""
@@ -70,8 +76,14 @@ class Panel:
         """Inches."""
         count = len(self.categories) if self.downwards else 0
         spread = 1.5 * sum(s.kind == "spread" for s in self.series) if self.is_spread else 0
-        lines = count + spread + 0.6 * (len(self.heading) - 1)
+        room = 1.5 if self.joined and len(self.dots) > BESIDE else 1
+        lines = room * count + spread + 0.6 * (len(self.heading) - 1)
         return 0.9 + PER_CATEGORY * lines if count or spread else HEIGHT
+
+    @property
+    def dots(self) -> list[Series]:
+        """Its series of dots that are held against others."""
+        return [s for s in self.series if s.kind == "dots" and not s.baseline]
 
     @property
     def is_spread(self) -> bool:
@@ -157,6 +169,32 @@ def _series(
     )
     drawn = "line" if kind == "line" else "dots"
     return Series(name, tuple(at for at, _ in pairs), y, lo, hi, drawn, baseline, tips)  # type: ignore[arg-type]
+
+
+def state_dots(
+    states: Sequence[State],
+    labels: Mapping[Hashable, str],
+    of: Callable[[State], Mapping[Hashable, Row]],
+) -> list[Series]:
+    """A series for each state, with a dot at each category that it has a figure of.
+
+    Args:
+        states: of a model.
+        labels: what each category is called.
+        of: the rows of a state, by the same keys.
+    """
+    series = []
+    for state in states:
+        rows = of(state)
+        known = [(label, rows[key]) for key, label in labels.items() if key in rows]
+        own = dots(state.name, [x for x, _ in known], [row for _, row in known], state.baseline)
+        series += [own] if own.x else []
+    return series
+
+
+def ticks(name: str, values: Mapping[str, float]) -> Series:
+    """A line across each category: what its dots are held against."""
+    return Series(name, (*values,), (*values.values(),), kind="ticks", baseline=True)
 
 
 def level(row: Row, name: str = NO_EDIT) -> Series:

@@ -10,9 +10,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.rows import UNEDITED, Row
+
+if TYPE_CHECKING:
+    from countergen_edit.edits import EditRecord  # torch comes with it
 
 NO_EDIT = "no edit"
 AS_IT_CAME = "as it came"
@@ -107,12 +110,14 @@ class Results:
 
     @cached_property
     def compared(self) -> list[str]:
-        """Ids in the order in which edits are listed: none, controls, and those shown.
+        """Ids in the order in which edits are listed: none, those shown, and their controls.
 
-        What stands beside them is listed where edits are lines, after them.
+        What stands beside them is listed where edits are lines, before the controls.
         """
-        controls = [self.baseline_of(edit) for edit in self.shown if not edit.baseline]
-        ids = [UNEDITED, *(e.id for e in controls if e), *(e.id for e in self.shown)]
+        real = [edit for edit in self.shown if not edit.baseline]
+        controls = [self.baseline_of(edit) for edit in real]
+        controls += [edit for edit in self.shown if edit.baseline]
+        ids = [UNEDITED, *(e.id for e in real), *(e.id for e in controls if e)]
         return list(dict.fromkeys(ids))
 
     def is_reference(self, edit: str) -> bool:
@@ -160,6 +165,17 @@ class Results:
             for path in files:
                 if path.suffix == ".jsonl":
                     yield (folder.stem if folder.is_file() else folder.name), path
+
+
+@dataclass(frozen=True)
+class State:
+    """A model as it came or under an edit, which a figure shows beside others."""
+
+    name: str
+    results: Results
+    edit: str = UNEDITED
+    baseline: bool = False
+    """Whether others are held against it."""
 
 
 @dataclass(frozen=True)

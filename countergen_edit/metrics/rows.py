@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.statistics import Estimate
 from countergen_edit.typed import built
+
+if TYPE_CHECKING:
+    from countergen_edit.metrics.statistics import Estimate
 
 SCHEMA = 3
 """Version of the columns, facets and details of rows; a run's manifest tells it."""
@@ -84,6 +86,8 @@ class Row:
         cls, data: CounterfactualSet, metric: str, estimate: Estimate | float, **columns: Any
     ) -> Row:
         """A row about a set, with the columns of an estimate."""
+        from countergen_edit.metrics.statistics import Estimate  # late: reading rows needs none
+
         if not isinstance(estimate, Estimate):
             estimate = Estimate(estimate, math.nan, math.nan, math.nan)
         about = {

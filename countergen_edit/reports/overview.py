@@ -5,14 +5,24 @@ Comes in: the quantities of all metrics of a run. Goes out: the tabs that no met
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from countergen_edit.edits import EditRecord
-from countergen_edit.metrics.base import Quantity
-from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table, Words
+from countergen_edit.experiments.files import JUDGEMENT, ORIGINAL
+from countergen_edit.metrics.base import Metric, Quantity
+from countergen_edit.metrics.blocks import (
+    Block,
+    Cell,
+    Figure,
+    Fold,
+    Number,
+    Section,
+    Table,
+    Words,
+)
 from countergen_edit.metrics.panels import Panel, Series, dots
-from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.search import by_eraser, single
 
@@ -20,6 +30,10 @@ if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
 
 TRUTH = "planted truth"
+MOST_AT_A_GLANCE = 4
+"""Edits that one figure tells apart at a glance."""
+GLANCED = ("bias", "cost", "other")
+"""In this order metrics stand in it."""
 
 
 def number(quantity: Quantity, row: Row | None) -> Number:
@@ -28,16 +42,56 @@ def number(quantity: Quantity, row: Row | None) -> Number:
 
 
 def overview(run: Run) -> Section | None:
-    """What was found; nothing where no metric has a main quantity."""
+    """What was found: the verdict, all test sets before and after, the edits, and all in words."""
     quantities = run.quantities()
     columns = [quantity for quantity in quantities if quantity.main]
-    if run.results.is_unedited:
-        return of_unedited(run, columns)
-    if not columns:
-        return None
-    blocks: list[Block] = [side_by_side(run.results, columns)]
-    if sentences := run.verdict.sentences:
-        blocks.insert(0, Words(sentences, brief=True))
+    sentences = run.verdict.sentences
+    blocks: list[Block] = [Words(sentences[:1], brief=True)] if sentences else []
+    blocks += at_a_glance(run.metrics, states(run))
+    if columns:
+        unedited = run.results.is_unedited
+        blocks.append((measured if unedited else side_by_side)(run.results, columns))
+    blocks += [] if run.results.is_unedited else in_costs(run, quantities)
+    if sentences[1:]:
+        blocks.append(Words(sentences[1:], brief=True))
+    return Section("overview", "Overview", tuple(blocks)) if blocks else None
+
+
+def states(run: Run) -> list[State]:
+    """The model as it came, and under the edit that is named; under those shown where none is.
+
+    Of a checkpoint that was held against the model that it was made of, these two.
+    """
+    results, original = run.results, run.original
+    if original is not None and results.is_unedited:
+        own = original.by_task().get(results.task, original)
+        return [
+            State(ORIGINAL, own.results, UNEDITED, baseline=True),
+            State("this checkpoint", results),
+        ]
+    before = State(results.label(UNEDITED), results, UNEDITED, baseline=not results.is_unedited)
+    named = [row.edit for row in results.of(JUDGEMENT) if row.detail["named"]]
+    real = [edit.id for edit in results.shown if not edit.baseline]
+    after = (named or real)[:MOST_AT_A_GLANCE]
+    return [before, *(State(results.label(edit), results, edit) for edit in after)]
+
+
+def at_a_glance(metrics: Sequence[type[Metric]], told: Sequence[State]) -> list[Block]:
+    """One figure of every metric that has something to show of all test data: bias, then costs."""
+    ordered = sorted(metrics, key=lambda metric: GLANCED.index(metric.kind))
+    panels = tuple(panel for metric in ordered for panel in metric.glance(told))
+    if not panels:
+        return []
+    several = len(told) > 1
+    title = "Before and after, on all test data" if several else "On all test data"
+    note = f"Grey is {told[0].name}. " if several else ""
+    note += "Dots have 95 % intervals."
+    return [Figure("glance", title, panels, note)]
+
+
+def in_costs(run: Run, quantities: Collection[Quantity]) -> list[Block]:
+    """Bias against cost: what was tested, and, folded away, all that was tried."""
+    blocks: list[Block] = []
     every = listed(run.results)
     on_test = {run.results.label(edit): [edit] for edit in every}
     controls = {run.results.label(e) for e in every if run.results.is_reference(e)}
@@ -50,8 +104,9 @@ def overview(run: Run) -> Section | None:
     if panels := against_costs(run.results, run.quantities("validation"), groups, controls):
         words = "One point for every edit that was tried; what test data show was chosen here."
         title = "Bias against cost, on validation data"
-        blocks.append(Figure("pareto_validation", title, panels, words))
-    return Section("overview", "Overview", tuple(blocks))
+        figure = Figure("pareto_validation", title, panels, words)
+        blocks.append(Fold("Every edit that was tried, on validation data", (figure,)))
+    return blocks
 
 
 def as_tested(results: Results) -> list[EditRecord]:
@@ -65,18 +120,9 @@ def as_tested(results: Results) -> list[EditRecord]:
 
 
 def listed(results: Results) -> list[str]:
-    """Ids of the edits that are compared, then of what stands beside them."""
-    return [*results.compared, *(edit.id for edit in results.beside)]
-
-
-def of_unedited(run: Run, columns: Collection[Quantity]) -> Section | None:
-    """What was found in a model that was not edited; nothing where nothing was."""
-    blocks: list[Block] = []
-    if sentences := run.verdict.sentences:
-        blocks.append(Words(sentences, brief=True))
-    if columns:
-        blocks.append(measured(run.results, columns))
-    return Section("overview", "Overview", tuple(blocks)) if blocks else None
+    """Ids of the edits that are compared and of what stands beside them; controls come last."""
+    ids = [*results.compared, *(edit.id for edit in results.beside)]
+    return sorted(ids, key=lambda edit: edit != UNEDITED and results.is_reference(edit))
 
 
 def measured(results: Results, quantities: Collection[Quantity]) -> Table:

@@ -16,16 +16,9 @@ from typing import TYPE_CHECKING, Any
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.compare import rows_of_log
+from countergen_edit.experiments.files import CONFIG, EDITS, MANIFEST, ORIGINAL, RESULTS
 from countergen_edit.experiments.logs import LOGS, Log, read_log
-from countergen_edit.experiments.run_folder import (
-    CONFIG,
-    EDITS,
-    MANIFEST,
-    RESULTS,
-    finished_rows,
-    read_manifest,
-    read_records,
-)
+from countergen_edit.experiments.run_folder import finished_rows, read_manifest, read_records
 from countergen_edit.metrics.base import METRICS, Cost, Metric, Quantity
 from countergen_edit.metrics.results import NO_EDIT, Results
 from countergen_edit.metrics.rows import COLUMNS, UNEDITED
@@ -117,6 +110,12 @@ class Run:
         every = [q for metric in self.metrics for q in metric.side_by_side(self.results)]
         return sorted(every, key=lambda quantity: KINDS.index(quantity.kind))
 
+    @cached_property
+    def original(self) -> Run | None:
+        """The run of the model that an audited checkpoint was made of, where it was measured."""
+        path = self.path / ORIGINAL
+        return open_run(path) if (path / RESULTS).is_file() else None
+
     def by_task(self) -> dict[str, Run]:
         """The run task by task; of a run of one, all of it."""
         parts = self.results.by_task()
@@ -175,7 +174,11 @@ class Run:
         place = self.path / REPORT if path is None else Path(path)
         with only_writer(self.path) if path is None else nullcontext():
             return write_page(
-                sections(self), place, title=title(self), kind=kind(self), about=about(self)
+                sections(self),
+                place,
+                title=title(self),
+                kind=kind(self),
+                about=about(self),
             )
 
     def _repr_html_(self) -> str:

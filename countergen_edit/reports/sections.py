@@ -6,11 +6,11 @@ said of each below the other's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from countergen_edit.metrics.blocks import Block, Section, Words
+from countergen_edit.metrics.blocks import Block, Figure, Fold, Section, Table, Words
 from countergen_edit.reports.overview import costs, overview
 from countergen_edit.reports.provenance import provenance
 from countergen_edit.reports.search import search
@@ -19,11 +19,12 @@ from countergen_edit.reports.unedited import without_edits
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
 
-OVERVIEW = "overview"
+OVERVIEW, CHANGED = "overview", "original"
 OTHERS = "…"
 """Stands for the tabs of users' metrics, in the order of their names."""
 ORDER = (
     OVERVIEW,
+    CHANGED,
     "search",
     "bias",
     "layers",
@@ -45,7 +46,28 @@ def sections(run: Run) -> list[Section]:
     tasks = run.by_task()
     of_tasks = {task: merged(of_task(part)) for task, part in tasks.items()}
     parts = next(iter(of_tasks.values())) if len(tasks) == 1 else task_by_task(of_tasks)
+    if run.original is not None:
+        parts = against_original(run, run.original, parts)
     return in_order([*parts, provenance(run)])
+
+
+def against_original(run: Run, original: Run, parts: Sequence[Section]) -> list[Section]:
+    """The tabs of a checkpoint, with what it changed against the model that it was made of.
+
+    What it changed in words stands first of all, where the two share prompts.
+    """
+    from countergen_edit.reports.comparison import comparison  # late: it shows sections, too
+
+    found = comparison([original, run], int(run.manifest.get("seed", 0)))
+    tables = (found.paired, found.figures, found.side_by_side)
+    blocks: list[Block] = [table for table in tables if table is not None]
+    said = next(iter(found.sections), Section("", "")).blocks
+    words = [block for block in said if isinstance(block, Words)]
+    of_run = [
+        replace(part, blocks=(*words, *part.blocks)) if part.name == OVERVIEW else part
+        for part in parts
+    ]
+    return [*of_run, Section(CHANGED, "Against its original", tuple(blocks))]
 
 
 def in_order(parts: Iterable[Section]) -> list[Section]:
@@ -87,16 +109,24 @@ def merged(parts: Iterable[Section]) -> list[Section]:
 def task_by_task(of_tasks: Mapping[str, Iterable[Section]]) -> list[Section]:
     """Sections of several tasks as one each, under names that tell their blocks apart."""
     parts = []
-    for task, own in of_tasks.items():
-        for section in own:
+    for task, parts_of_task in of_tasks.items():
+        for section in parts_of_task:
             blocks: list[Block] = [Words((f"Task: {task}",))]
             for block in section.blocks:
-                if not isinstance(block, Words):
-                    title, name = f"{block.title}, {task}", f"{block.name}_{task}"
-                    block = replace(block, title=title, name=name)
-                blocks.append(block)
+                if isinstance(block, Fold):
+                    own = tuple(_of_task_named(part, task) for part in block.blocks)
+                    blocks.append(Fold(f"{block.title}, {task}", own))
+                else:
+                    blocks.append(_of_task_named(block, task))
             parts.append(replace(section, blocks=tuple(blocks)))
     return merged(parts)
+
+
+def _of_task_named(block: Words | Table | Figure, task: str) -> Words | Table | Figure:
+    """A block under a name that tells it from another task's."""
+    if isinstance(block, Words):
+        return block
+    return replace(block, title=f"{block.title}, {task}", name=f"{block.name}_{task}")
 
 
 def _place(section: Section) -> tuple[int, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from countergen_edit.metrics.blocks import Block, Cell, Number, Section, Table
+from countergen_edit.metrics.blocks import Block, Cell, Fold, Number, Section, Table
 
 EDIT = "edit"
 """What metrics call the column that names edits."""
@@ -19,8 +19,13 @@ def without_edits(section: Section) -> Section:
 
 
 def _block(block: Block) -> Block:
-    if not isinstance(block, Table):
-        return block
+    if isinstance(block, Fold):
+        tables = (_table(part) if isinstance(part, Table) else part for part in block.blocks)
+        return replace(block, blocks=tuple(tables))
+    return _table(block) if isinstance(block, Table) else block
+
+
+def _table(block: Table) -> Table:
     kept = [
         i
         for i, column in enumerate(block.columns)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from countergen_edit.edits import EditRecord
-from countergen_edit.experiments.judging import JUDGEMENT, RECOMMENDED
+from countergen_edit.experiments.files import JUDGEMENT, RECOMMENDED
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.results import MOST_EDITS, Results
 from countergen_edit.metrics.rows import UNEDITED, Row

@@ -20,6 +20,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.blocks import Fold
 from countergen_edit.metrics.r import (
     R,
     abs_r_reduction,
@@ -342,18 +343,24 @@ def test_sections_show_the_rows(measured: tuple[Results, NamedEdit, NamedEdit]) 
     results, edit, control = measured
     by_name = {section.name: section for section in R.sections(results)}
     assert set(by_name) == {"bias", "examples"}  # one layer alone is no figure over layers
-    effects, removed, told_apart, sizes, direction = by_name["bias"].tables()
+    tables = by_name["bias"].tables()
+    effects, removed, told_apart, sizes, direction = tables[:5]
+    fitted, _, _, fitted_sizes, _ = tables[5:]
     assert all(table.brief for table in (effects, removed, sizes, direction))
     before = ("set", "n", "planted truth")
-    after = ("no edit", control.label, edit.label)
+    after = ("no edit", edit.label, control.label)
     assert effects.columns == (*before, *after)
     assert sizes.columns == (*before, "floor", *after)
-    assert [line[0] for line in effects.rows] == ["work", "story", "work (fitted)"]
+    assert [line[0] for line in effects.rows] == ["work", "story"]
+    assert [line[0] for line in fitted.rows] == ["work (fitted)"]
+    assert [type(block) for block in by_name["bias"].blocks][-1] is Fold
     assert effects.rows[0][2].value == 0.5  # type: ignore[union-attr]
     assert sizes.rows[0][2].value == 0.25  # type: ignore[union-attr]
-    for table, metric in ((effects, "group_effect"), (sizes, "mean_abs_r")):
-        for line, dataset in zip(table.rows, ("work_test", "story_test", "work_fit"), strict=True):
-            for cell, name in zip(line[-3:], ("none", control.id, edit.id), strict=True):
+    both = (effects, fitted, "group_effect"), (sizes, fitted_sizes, "mean_abs_r")
+    for table, beside, metric in both:
+        lines = (*table.rows, *beside.rows)
+        for line, dataset in zip(lines, ("work_test", "story_test", "work_fit"), strict=True):
+            for cell, name in zip(line[-3:], ("none", edit.id, control.id), strict=True):
                 [row] = [
                     r
                     for r in results.rows
@@ -362,8 +369,9 @@ def test_sections_show_the_rows(measured: tuple[Results, NamedEdit, NamedEdit]) 
                 assert cell.value == row.value  # type: ignore[union-attr]
     assert removed.columns == ("set", edit.label)
     assert told_apart.rows[0][3] == "2"
-    [figure] = by_name["bias"].figures()
-    assert [panel.title for panel in figure.panels] == ["work", "story", "work (fitted)"]
+    figures = by_name["bias"].figures()
+    titles = [[panel.title for panel in figure.panels] for figure in figures]
+    assert titles == [["work", "story"], ["work (fitted)"]]
     [texts] = by_name["examples"].tables()
     assert texts.columns == (
         "set", "female", "male", "output", "z", "R, no edit", f"R, {edit.label}"

@@ -2,9 +2,91 @@
 
 from __future__ import annotations
 
-from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.overview import as_tested
-from tests.reports.runs import columns, in_memory
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from countergen_edit.experiments.files import JUDGEMENT, ORIGINAL, RECOMMENDED
+from countergen_edit.metrics.blocks import Figure, Table, Words
+from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.reports.overview import as_tested, overview
+from countergen_edit.reports.run import Run, open_run
+from countergen_edit.reports.sections import sections
+from tests.reports.runs import (
+    LABELS,
+    LEACE,
+    audit_rows,
+    columns,
+    in_memory,
+    make_run,
+    text_rows,
+)
+
+
+def unedited(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row.edit == UNEDITED]
+
+
+def glance(run: Run) -> Figure:
+    section = overview(run)
+    assert section is not None
+    return next(block for block in section.blocks if isinstance(block, Figure))
+
+
+def test_it_begins_with_one_sentence_and_one_figure_of_every_test_set() -> None:
+    section = overview(in_memory(audit_rows()))
+    first, figure, table, *_ = section.blocks
+    assert isinstance(first, Words)
+    assert len(first.sentences) == 1
+    assert isinstance(figure, Figure)
+    bias, agreement = figure.panels
+    assert bias.categories == ["jobs", "traits", "hobbies"]
+    before, after, floor = bias.series
+    assert (before.name, after.name) == ("no edit", LABELS["leace"])
+    assert before.y == pytest.approx((0.6, 0.61, 0.62))
+    assert after.y == pytest.approx((0.3, 0.31, 0.32))
+    assert (floor.kind, set(floor.y)) == ("ticks", {0.2})
+    assert [s.y for s in agreement.series] == [(0.9, 0.9), (0.9, 0.9)]
+    assert isinstance(table, Table)
+    assert [row[0] for row in table.rows][1:] == ["no edit", LABELS["leace"], LABELS["random"]]
+
+
+def test_of_several_edits_the_one_that_is_named_is_drawn() -> None:
+    inlp = columns("inlp", 1)
+    rows = [replace(r, **inlp) for r in audit_rows() if r.edit == LEACE["edit"]]
+    detail = {"word": RECOMMENDED, "sets": {}, "harms": {}, "budgets": {}, "over": [], "maybe": []}
+    judged = [
+        Row(JUDGEMENT, 0.1, split="test", detail=detail | {"named": edit is inlp}, **edit)
+        for edit in (LEACE, inlp)
+    ]
+    named = glance(in_memory([*audit_rows(), *rows, *judged])).panels[0]
+    assert [s.name for s in named.dots] == ["inlp-1@resid_post.1"]
+    none = glance(in_memory([*audit_rows(), *rows])).panels[0]
+    assert [s.name for s in none.dots] == [LABELS["leace"], "inlp-1@resid_post.1"]
+
+
+def test_a_run_without_an_edit_has_one_dot_for_each_set() -> None:
+    bias, *_ = glance(in_memory(unedited(audit_rows()))).panels
+    assert [s.name for s in bias.dots] == ["as it came"]
+
+
+def test_texts_alone_make_an_overview() -> None:
+    [panel] = glance(in_memory(unedited(text_rows()))).panels
+    assert panel.categories == ["sentiment"]
+    assert panel.series[0].y == (1.05,)
+
+
+def test_a_checkpoint_stands_beside_the_model_that_it_was_made_of(tmp_path: Path) -> None:
+    path = make_run(tmp_path / "audit", unedited(audit_rows()))
+    less = [replace(r, value=(r.value or 0) - 0.3) for r in unedited(audit_rows())]
+    make_run(path / ORIGINAL, less)
+    run = open_run(path)
+    bias, *_ = glance(run).panels
+    assert [s.name for s in bias.series[:2]] == ["original", "this checkpoint"]
+    assert bias.series[0].y == pytest.approx((0.3, 0.31, 0.32))
+    assert bias.series[1].y == pytest.approx((0.6, 0.61, 0.62))
+    assert [s.title for s in sections(run)][:2] == ["Overview", "Against its original"]
 
 
 def test_an_eraser_has_one_place_in_the_figures_of_both_splits() -> None:

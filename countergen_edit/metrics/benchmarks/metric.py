@@ -31,7 +31,8 @@ from countergen_edit.metrics.benchmarks.paired import COUNTED, keep
 from countergen_edit.metrics.benchmarks.show import CHANGE, ROW, SOURCE
 from countergen_edit.metrics.benchmarks.standings import standings
 from countergen_edit.metrics.blocks import Section
-from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.panels import Panel
+from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, adjusted
 from countergen_edit.models import Asked, LanguageModel, opens_texts
@@ -257,6 +258,11 @@ class Benchmarks(Metric):
     @classmethod
     def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
         return show.quantities(results, split)
+
+    @classmethod
+    def glance(cls, states: Sequence[State]) -> list[Panel]:
+        """The figures that have a fair value, beside it."""
+        return show.glance(states)
 
     @classmethod
     def side_by_side(cls, results: Results) -> list[Quantity]:

@@ -6,12 +6,13 @@ sentences whose verdicts come from intervals and from P over all that an edit wa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from countergen_edit.metrics.base import Quantity, alike
 from countergen_edit.metrics.blocks import Cell, Number, Section, Table
+from countergen_edit.metrics.panels import Panel, state_dots, ticks
 from countergen_edit.metrics.r.sentences import SIGNIFICANT
-from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import Row
 
 ROW, CHANGE, SOURCE = "benchmark", "benchmark_change", "benchmark_source"
@@ -20,6 +21,8 @@ DIGITS = 4
 """Of a share; in percent one after the point."""
 MOST = 4
 """Figures that a sentence names."""
+MOST_GLANCE = 10
+"""Figures that the overview draws."""
 
 
 def quantities(results: Results, split: str) -> list[Quantity]:
@@ -37,6 +40,28 @@ def quantities(results: Results, split: str) -> list[Quantity]:
         )
         for row in results.unedited(ROW, split)
     ]
+
+
+def glance(states: Sequence[State]) -> list[Panel]:
+    """The figures that have a fair value in every state, the least fair first."""
+
+    def of(state: State) -> dict[Hashable, Row]:
+        return {row.key[1:-2]: row for row in state.results.of(ROW, edit=state.edit)}
+
+    results = states[0].results
+    known = [
+        (key, row, float(row.detail["fair"]), abs(row.value - row.detail["fair"]))
+        for key, row in of(states[0]).items()
+        if row.value is not None and row.detail["fair"] is not None
+    ]
+    known = sorted(known, key=lambda one: -one[3])[:MOST_GLANCE]
+    labels = {key: f"{_title(results, row)}, {_about(row)}" for key, row, *_ in known}
+    series = state_dots(states, labels, of)
+    if not series:
+        return []
+    series.append(ticks("fair", {labels[key]: fair for key, _, fair, _ in known}))
+    title = "Benchmarks, the least fair figures first"
+    return [Panel(title, "share or difference", "", tuple(series), downwards=True, joined=True)]
 
 
 def sections(results: Results) -> list[Section]:

@@ -10,7 +10,7 @@ sample with other than one form for each group.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,7 +25,8 @@ from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Number, Section
 from countergen_edit.metrics.by_layer import layer_figures
 from countergen_edit.metrics.costs.people import by_prompt
-from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.panels import Panel, state_dots
+from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import estimate, weighted_mean
@@ -155,6 +156,30 @@ class Agreement(Cost):
             )
             for row in results.unedited(cls.counts, split)
         ]
+
+    @classmethod
+    def glance(cls, states: Sequence[State]) -> list[Panel]:
+        """Of each group and of both together; of several pairs of groups, of each pair."""
+        rows = states[0].results.of(cls.counts, edit=states[0].edit)
+        several = sum(bool(row.group_b) for row in rows) > 1
+        labels: dict[Hashable, str] = {
+            (row.group_a, row.group_b): f"{row.group_a} / {row.group_b}" if several else _who(row)
+            for row in rows
+            if row.group_b or not several
+        }
+        series = state_dots(
+            states,
+            labels,
+            lambda state: {
+                (row.group_a, row.group_b): row
+                for row in state.results.of(cls.counts, edit=state.edit)
+            },
+        )
+        if not series:
+            return []
+        title = "Grammar that should stay: agreement"
+        covers = (0.5, 1.0)
+        return [Panel(title, cls.title, "", tuple(series), True, covers=covers, joined=True)]
 
     @classmethod
     def leaderboard(cls, results: Results) -> list[Standing]:

@@ -5,13 +5,13 @@ Comes in: the rows of a run. Goes out: panels of series. Nothing is computed her
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from countergen_edit.metrics.blocks import Figure
 from countergen_edit.metrics.fairpair.tables import of_wordings, phi_of
-from countergen_edit.metrics.panels import Panel, Series
-from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.panels import Panel, Series, state_dots, ticks
+from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import Row
 
 Labelled = Sequence[tuple[str, Row]]
@@ -21,6 +21,21 @@ LETTERS = ((1, "B"), (2, "V_gp"), (3, "V_pg"))
 """Place in an entry of a row's detail → the paper's letter."""
 SIZES = (("by_samples", "continuations"), ("by_folds", "folds"))
 """Where a row's detail has them by size → what there are so many of."""
+
+
+def glance(states: Sequence[State]) -> list[Panel]:
+    """F by each Φ in every state, and the F of what differs by no more than sampling."""
+
+    def of(state: State) -> dict[Hashable, Row]:
+        return {phi_of(row): row for row in state.results.of("fairpair_f", edit=state.edit)}
+
+    labels = {phi: str(phi) for phi in of(states[0])}
+    series = state_dots(states, labels, of)
+    if not series:
+        return []
+    series.append(ticks("F of no bias", dict.fromkeys(labels.values(), 1.0)))
+    title = "Bias of what the model writes, by each Φ"
+    return [Panel(title, "F", "", tuple(series), downwards=True, joined=True)]
 
 
 def over_wordings(results: Results, rows: Sequence[Row]) -> Figure | None:

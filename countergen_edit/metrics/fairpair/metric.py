@@ -35,7 +35,7 @@ from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Section
-from countergen_edit.metrics.fairpair import over_runs, show
+from countergen_edit.metrics.fairpair import figures, over_runs, show
 from countergen_edit.metrics.fairpair.continuations import (
     STORE,
     Sampled,
@@ -49,7 +49,8 @@ from countergen_edit.metrics.fairpair.phi import PHIS, Phi
 from countergen_edit.metrics.fairpair.phi_result import evaluate
 from countergen_edit.metrics.fairpair.rows import FairPairRows
 from countergen_edit.metrics.fairpair.texts import perturbed_row, phrase_rows
-from countergen_edit.metrics.results import Results, Side
+from countergen_edit.metrics.panels import Panel
+from countergen_edit.metrics.results import Results, Side, State
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models import Asked, LanguageModel, encode_replies, lengths
@@ -280,6 +281,11 @@ class FairPair(Metric):
     @classmethod
     def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
         return show.quantities(results, split)
+
+    @classmethod
+    def glance(cls, states: Sequence[State]) -> list[Panel]:
+        """F by each Φ, beside the F of no bias."""
+        return figures.glance(states)
 
     @classmethod
     def side_by_side(cls, results: Results) -> list[Quantity]:

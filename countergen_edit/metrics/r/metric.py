@@ -18,7 +18,7 @@ from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.metrics.base import Change, Kind, MeasuredSplit, Metric, Quantity, alike
 from countergen_edit.metrics.bench import Bench, id_of
 from countergen_edit.metrics.blocks import Section
-from countergen_edit.metrics.panels import set_label
+from countergen_edit.metrics.panels import Panel, set_label
 from countergen_edit.metrics.r import beside, over_runs, sections, sentences
 from countergen_edit.metrics.r.effect_rows import among, effect_rows, gap_rows, r_rows
 from countergen_edit.metrics.r.formula import abs_r_reduction, r_values
@@ -27,7 +27,7 @@ from countergen_edit.metrics.r.largest_gap import effects_of
 from countergen_edit.metrics.r.published import with_published
 from countergen_edit.metrics.r.sections import main_row
 from countergen_edit.metrics.r.sentences import LARGEST, SIGNIFICANT
-from countergen_edit.metrics.results import Results, Side
+from countergen_edit.metrics.results import Results, Side, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, write
 from countergen_edit.metrics.scores import SetScores
@@ -236,6 +236,11 @@ class R(Metric):
         ]
         effects = sizes("group_effect", "group effect", None)
         return [*effects, *sizes("mean_abs_r", "mean |R|", (0.0, 1.0)), *shares]
+
+    @classmethod
+    def glance(cls, states: Sequence[State]) -> list[Panel]:
+        """Mean |R| of every set with its floor; of more than two groups the largest gaps."""
+        return sections.glance(states)
 
     @classmethod
     def over_runs(cls, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:

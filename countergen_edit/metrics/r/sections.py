@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table
+from countergen_edit.metrics.blocks import Block, Cell, Figure, Fold, Number, Section, Table
 from countergen_edit.metrics.by_layer import layer_figures
-from countergen_edit.metrics.panels import GROUPS, Panel, dataset_label, edit_dots, set_label
+from countergen_edit.metrics.panels import (
+    GROUPS,
+    Panel,
+    dataset_label,
+    edit_dots,
+    set_label,
+    state_dots,
+    ticks,
+)
 from countergen_edit.metrics.r.sentences import LARGEST, is_tested
-from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, read
 
@@ -19,12 +28,51 @@ MOST = 1200
 """Lines of a table of texts; the store holds them all."""
 
 
+def glance(states: Sequence[State]) -> list[Panel]:
+    """Every test set in every state, with what names alone show."""
+    metric = LARGEST if states[0].results.unedited(LARGEST) else "mean_abs_r"
+
+    def of(state: State) -> dict[Hashable, Row]:
+        rows = state.results.of(metric, "test", state.edit)
+        return {(row.dataset, row.group_a, row.group_b): row for row in rows}
+
+    labels = {key: set_label(row) for key, row in of(states[0]).items()}
+    series = state_dots(states, labels, of)
+    if not series:
+        return []
+    if metric == LARGEST:
+        title, unit = "Largest gap between groups", "group effect, nats"
+        return [Panel(title, unit, "", tuple(series), downwards=True, joined=True)]
+    first = states[0].results
+    floors = {
+        labels[row.dataset, row.group_a, row.group_b]: row.value
+        for row in first.of("floor_abs_r", "test", states[0].edit)
+        if row.value is not None and (row.dataset, row.group_a, row.group_b) in labels
+    }
+    if floors:
+        series.append(ticks("floor: what names alone show", floors))
+    title = "Bias of every test set"
+    shares = (0.0, 1.0)
+    return [Panel(title, "mean |R|", "", tuple(series), True, shares, joined=True)]
+
+
 def bias(results: Results) -> list[Section]:
-    """Bias, what names alone would show of it, and its direction, set by set."""
-    rows = of_both(results, "group_effect")
+    """Bias, what names alone would show of it, and its direction, set by set.
+
+    Sets that erasers were fitted on are folded away: what an edit does there proves nothing.
+    """
+    blocks: list[Block] = [*_of_sets(results, "test")]
+    if fitted := _of_sets(results, "fit"):
+        blocks.append(Fold("Sets that erasers were fitted on", tuple(fitted)))
+    return [Section("bias", "Bias", tuple(blocks))] if blocks else []
+
+
+def _of_sets(results: Results, split: str) -> list[Figure | Table]:
+    """What is shown of the sets of a split."""
+    rows = results.unedited("group_effect", split)
     if not rows:
         return []
-    gaps = of_both(results, LARGEST)
+    gaps = results.unedited(LARGEST, split)
     panels = [
         Panel(set_label(row), "group effect, nats", "", tuple(edit_dots(results, row)), True)
         for row in gaps or rows
@@ -38,20 +86,18 @@ def bias(results: Results) -> list[Section]:
         + (" Of all pairs of groups the largest is shown." if gaps else "")
         + ("" if results.is_unedited else " Grey is what an edit is held against."),
     )
-    tables = [
+    blocks = [
+        figure,
         *_largest(results, gaps),
         _effects(results, rows),
         *_removed(results, rows),
         _told_apart(results, rows),
         _sizes(results, rows),
-        *_directions(results),
+        *_directions(results, split),
     ]
-    return [Section("bias", "Bias", (figure, *tables))]
-
-
-def of_both(results: Results, metric: str) -> list[Row]:
-    """The unedited model's rows of test sets, then of sets that were fitted on."""
-    return [row for split in ("test", "fit") for row in results.unedited(metric, split)]
+    if split == "test":
+        return blocks
+    return [replace(b, name=f"{b.name}_{split}", title=f"{b.title} (fitted)") for b in blocks]
 
 
 def _effects(results: Results, rows: Sequence[Row]) -> Table:
@@ -90,7 +136,7 @@ def _sizes(results: Results, rows: Sequence[Row]) -> Table:
     )
     counts = {
         set_label(row): row.detail.get("templates", FEW + 1)
-        for row in of_both(results, "mean_abs_r")
+        for row in results.unedited("mean_abs_r", rows[0].split)
     }
     if few := [f"{label} ({count})" for label, count in counts.items() if count <= FEW]:
         note += (
@@ -166,8 +212,8 @@ def _told_apart(results: Results, rows: Sequence[Row]) -> Table:
     )
 
 
-def _directions(results: Results) -> list[Table]:
-    rows = of_both(results, "r")
+def _directions(results: Results, split: str) -> list[Table]:
+    rows = results.unedited("r", split)
     if not rows:
         return []
     known = any(row.detail.get("published") for row in rows)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.metrics.panels import Panel, Series, fitting
+from countergen_edit.metrics.panels import BESIDE, Panel, Series, fitting
 from countergen_edit.writing import whole
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -19,6 +19,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 """Shapes tell series apart without any colour."""
 BAR = 0.8
 """Share of a category's room that its bars take together."""
+LANES = 0.7
+"""Share of a category's room that series take together which have room of their own."""
 GREY = "#8c8c8c"
 WIDTH = 3.6
 """Inches of one panel."""
@@ -57,10 +59,24 @@ def draw_panel(ax: Any, panel: Panel, colour: dict[str, str], marker: dict[str, 
     for k, s in enumerate(panel.series):
         style, shape = GREY if s.baseline else colour[s.name], marker[s.name]
         x = [place[str(value)] for value in s.x] if panel.downwards else list(s.x)
+        if panel.joined and s.kind == "dots" and not s.baseline:
+            x = [at + _aside(panel, s) for at in x]
+            _join(ax, panel, s, x, style)
         across = (s.y, x) if panel.downwards else (x, s.y)
         if s.kind == "level":
             line = ax.axvline if panel.downwards else ax.axhline
             artist = line(s.y[0], color=style, linestyle="--", linewidth=1)
+        elif s.kind == "ticks":
+            shape = "|" if panel.downwards else "_"
+            [artist] = ax.plot(
+                *across,
+                color=style,
+                marker=shape,
+                markersize=13,
+                markeredgewidth=2,
+                linestyle="none",
+                gid=f"marks-{k}",
+            )
         elif s.kind == "bars":
             beside = [o for o in panel.series if o.kind == "bars" and (o is s or {*o.x} & {*s.x})]
             width = BAR / len(beside)
@@ -98,6 +114,24 @@ def draw_panel(ax: Any, panel: Panel, colour: dict[str, str], marker: dict[str, 
         artists.append(artist)
     _axes(ax, panel)
     return artists
+
+
+def _aside(panel: Panel, s: Series) -> float:
+    """How far from the middle of its categories a series stands, where several share them."""
+    others = panel.dots
+    step = LANES / max(len(others), BESIDE)
+    return (others.index(s) - (len(others) - 1) / 2) * step
+
+
+def _join(ax: Any, panel: Panel, s: Series, places: Sequence[Any], style: str) -> None:
+    """Lines from the dots of a series to what they are held against."""
+    start = next((o for o in panel.series if o.baseline and o.kind == "dots"), None)
+    if start is None:
+        return
+    before = dict(zip(start.x, start.y, strict=True))
+    lines = [(at, before[x], y) for at, x, y in zip(places, s.x, s.y, strict=True) if x in before]
+    for at, a, b in lines:
+        ax.plot([a, b], [at, at], color=style, linewidth=2.5, alpha=0.3, solid_capstyle="butt")
 
 
 def _spread(ax: Any, s: Series, height: float, style: str, shape: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from countergen_edit.metrics.blocks import Cell, Number, Quotes, Tokens
+from countergen_edit.metrics.blocks import Cell, Link, Number, Quotes, Tokens
 
 
 def plain(cell: Cell) -> str:
@@ -17,4 +17,4 @@ def plain(cell: Cell) -> str:
         return "; ".join(" ".join(filter(None, (q.text, q.note))) for q in cell.quotes)
     if isinstance(cell, Tokens):
         return " ".join(filter(None, ("".join(cell.pieces), cell.note)))
-    return cell
+    return cell.text if isinstance(cell, Link) else cell

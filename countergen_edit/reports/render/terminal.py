@@ -21,14 +21,13 @@ from rich.text import Text
 from countergen_edit.metrics.blocks import Cell, Number, Section, Table, Tokens, Words
 from countergen_edit.reports.render.drawing import FULL_SHADE
 from countergen_edit.reports.render.plain import plain
-from countergen_edit.reports.sections import OVERVIEW, sections
-from countergen_edit.reports.verdict import in_words
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
 
 WIDEST = 34
 """Cells of a column of text; what is longer goes on below."""
+OVERVIEW = "overview"
 WHOLE = (OVERVIEW, "search")
 """Tabs that are about every edit of a search."""
 BETWEEN = 2
@@ -37,6 +36,9 @@ BETWEEN = 2
 
 def print_run(run: Run, console: Console) -> None:
     """Print what is brief of a report; of a search, metrics' own tabs are about its choice."""
+    from countergen_edit.reports.sections import sections  # late: torch comes with these
+    from countergen_edit.reports.verdict import in_words
+
     parts = sections(run)
     about = in_words(run.results)
     if about is not run.results:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -18,7 +18,16 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from countergen_edit.metrics.blocks import Cell, Figure, Number, Section, Table, Tokens
+from countergen_edit.metrics.blocks import (
+    Cell,
+    Figure,
+    Number,
+    Section,
+    Table,
+    Tokens,
+    Words,
+    unfolded,
+)
 from countergen_edit.metrics.panels import Series
 from countergen_edit.reports.render.drawing import FULL_SHADE, MARKERS, colours, markers
 from countergen_edit.reports.render.svg import VARIABLES, inline_svg
@@ -30,7 +39,7 @@ GLYPHS = dict(zip(MARKERS, "●■▲◆▼✚✖★◀▶", strict=True))
 HOLLOW = dict(zip(MARKERS, "○□△◇▽✚✖☆◁▷", strict=True))
 SHORT, LONG = 30, 60
 """Characters of a name that is kept on one line, and of a text that is given room."""
-LINES = {"level": "╌", "bars": "■"}
+LINES = {"level": "╌", "bars": "■", "ticks": "❙"}
 """How it shows what is drawn without marks."""
 
 
@@ -44,7 +53,12 @@ class Entry:
 
 
 def write_page(
-    parts: Sequence[Section], path: Path, *, title: str, kind: str, about: Sequence[str]
+    parts: Sequence[Section],
+    path: Path,
+    *,
+    title: str,
+    kind: str,
+    about: Sequence[str],
 ) -> Path:
     """Write the page of some sections, whole or not at all; its path.
 
@@ -65,7 +79,7 @@ def fragment(section: Section | None) -> str:
 
 
 def render(parts: Sequence[Section], *, title: str, kind: str, about: Sequence[str]) -> str:
-    """The page of some sections."""
+    """The page of some sections; its head repeats what it says first, for whoever lists pages."""
     here = files(__package__)
     css, js = (here / "report.css").read_text("utf-8"), (here / "report.js").read_text("utf-8")
     return (
@@ -75,12 +89,18 @@ def render(parts: Sequence[Section], *, title: str, kind: str, about: Sequence[s
             title=title,
             kind=kind,
             about=about,
+            says=next(_said(parts), ""),
             sections=parts,
             css=Markup(css),
             js=Markup(js),
             policy=_policy(js),
         )
     )
+
+
+def _said(parts: Sequence[Section]) -> Iterator[str]:
+    blocks = (block for part in parts[:1] for block in unfolded(part.blocks))
+    return (said for block in blocks if isinstance(block, Words) for said in block.sentences)
 
 
 def _policy(js: str) -> str:

@@ -1,0 +1,34 @@
+"""`countergen-edit runs [FOLDER]`: runs and their verdicts, on the screen and as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from countergen_edit.cli.printing import console, say
+from countergen_edit.reports.index import (
+    INDEX,
+    check_ours,
+    in_brief,
+    list_runs,
+    section,
+    told_of,
+)
+from countergen_edit.reports.render.html import write_page
+from countergen_edit.reports.render.terminal import print_table
+
+
+def run(config: Mapping[str, Any]) -> None:
+    """Print the table and write the index page."""
+    folder = Path(config["within"]).expanduser()
+    page = folder / INDEX if config["page"] is None else Path(config["page"]).expanduser()
+    found = list_runs(folder)
+    check_ours(page)
+    for table in in_brief(found, folder):
+        print_table(table, console)
+        say([""])
+    index = section(found, folder, page.parent)
+    about = (told_of(found),)
+    write_page([index], page, title=f"Runs in {folder.resolve().name}", kind="Index", about=about)
+    say([f"{told_of(found)}.", f"Index: {page}"])
