@@ -1,9 +1,9 @@
 """Parts of the site's pages that are told elsewhere, put in where a page asks for them.
 
 Comes in: a page with comments such as `<!-- made: terms -->`, or `<!-- from: README.md » A » B -->`
-for what a file says from the text A up to B. Goes out: the page as it is shown. Refused: a part that
-nobody makes, a text that is not there. MkDocs calls `on_page_markdown`; tests call it too, and need
-no MkDocs.
+for what a file says from the text A up to B. Goes out: the page as it is shown. Refused: a part
+that nobody makes, a text that is not there. MkDocs calls `on_page_markdown`; tests call it too, and
+need no MkDocs.
 """
 
 from __future__ import annotations

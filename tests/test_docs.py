@@ -1,4 +1,4 @@
-"""What the pages print works as printed, and their links lead somewhere; none of it needs MkDocs."""
+"""What the pages print works as printed, and their links lead somewhere; all without MkDocs."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ LEAST = 0.02
 HALF = 0.5
 """Share of the group effect that must surely be gone for it to be called removed."""
 FEWEST_WORDINGS = 6
-"""Of fewer, all agreeing, the two-sided P of a sign test is above 0.05: nothing is shown by them."""
+"""Of fewer, all agreeing, the two-sided P of a sign test is above 0.05: nothing is shown."""
 MOST_SETS = 4
 """Sets that a sentence lists; the tables have them all."""
 
