@@ -20,6 +20,7 @@ from countergen_edit.checkpoints import is_checkpoint
 from countergen_edit.cli.main import main
 from countergen_edit.data.axis import SPLITS
 from countergen_edit.glossary import find, glossary
+from countergen_edit.metrics.fairpair.phi import PHIS
 from tests.models.test_gguf import script
 from tests.printed import blocks, commands, files, lines, require_composes
 
@@ -209,4 +210,14 @@ def test_every_metric_of_its_rows_is_explained(typed: tuple[Path, dict[str, str]
 
 def test_files_that_are_printed_have_names_of_their_own() -> None:
     assert set(files(PAGES["tutorial.md"])) == {"mine.jsonl"}
-    assert "my_phi.py" in files(SHOWN["own_parts.md"])
+    assert {"my_eraser.py", "my_axis.yaml", "my_phi.py"} <= set(files(SHOWN["own_parts.md"]))
+
+
+def test_a_phi_of_ones_own_tells_texts_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my_phi.py").write_text(files(SHOWN["own_parts.md"])["my_phi.py"], "utf-8")
+    phi = PHIS.get("my_phi.py:Length")()
+    apart = phi.distances(phi.represent(["a nurse", "a very good nurse", "a doctor"]))
+    assert apart.tolist() == [[0, 2, 0], [2, 0, 2], [0, 2, 0]]
