@@ -130,4 +130,34 @@ def commands() -> str:
     )
 
 
-PARTS = {"terms": terms, "columns": columns, "metrics": metrics, "commands": commands}
+def notebook() -> str:
+    """The cells of the notebook, with what they last gave."""
+    content = json.loads((ROOT / "docs/notebook.ipynb").read_text("utf-8"))
+    lines: list[str] = []
+    for cell in content["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            lines.append(source if lines else source.partition("\n")[2])  # the page has a title
+            continue
+        lines.append(f"```python\n{source}\n```")
+        lines += map(_output, cell["outputs"])
+    return "\n\n".join(lines)
+
+
+def _output(output: dict[str, Any]) -> str:
+    """A picture, or what was printed."""
+    data = output.get("data", {})
+    if "image/png" in data:
+        picture = "".join(data["image/png"]).replace("\n", "")
+        return f"![What the cell draws](data:image/png;base64,{picture})"
+    printed = "".join(output.get("text", data.get("text/plain", ""))).strip()
+    return f"```text\n{printed}\n```"
+
+
+PARTS = {
+    "notebook": notebook,
+    "terms": terms,
+    "columns": columns,
+    "metrics": metrics,
+    "commands": commands,
+}

@@ -1,7 +1,9 @@
-"""What the pages print works as printed, and their links lead somewhere; all without MkDocs."""
+"""What pages print works as printed, and their links lead somewhere; none of it needs MkDocs."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import re
 import shlex
@@ -14,7 +16,11 @@ import yaml
 from pydantic import TypeAdapter
 
 import countergen_edit
-from countergen_edit.glossary import glossary
+from countergen_edit.checkpoints import is_checkpoint
+from countergen_edit.cli.main import main
+from countergen_edit.data.axis import SPLITS
+from countergen_edit.glossary import find, glossary
+from countergen_edit.metrics.fairpair.phi import PHIS
 from tests.models.test_gguf import script
 from tests.printed import blocks, commands, files, lines, require_composes
 
@@ -28,6 +34,9 @@ WRITTEN = {name: text for name, text in PAGES.items() if name not in MADE}
 TARGETS = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
 OTHERS = {"make", "pip", "sed", "cd", ".", "python3", "python", "jupyter"}
 """What a page may ask to be typed beside this package's commands."""
+NOTEBOOK = ROOT / "docs/notebook.ipynb"
+NAMES = {"fit": 24, "few": 8, "agreement": 8, "validation": 12, "test": 6}
+"""So few people make the notebook and the tutorial quick enough for a test."""
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -75,7 +84,7 @@ def test_every_other_block_is_of_its_language(page: str) -> None:
 def test_every_link_leads_somewhere(page: str) -> None:
     for target in LINK.findall(SHOWN[page]):
         file, _, place = target.partition("#")
-        if "://" in target:
+        if "://" in target or target.startswith("data:"):
             continue
         assert not file or (ROOT / "docs" / file).is_file(), target
         if place:
@@ -111,6 +120,104 @@ def test_nothing_is_fetched_from_elsewhere() -> None:
     assert "font: false" in (ROOT / "mkdocs.yml").read_text("utf-8")
 
 
+def test_the_notebook_is_small_and_shows_what_it_gives() -> None:
+    assert NOTEBOOK.stat().st_size < 300_000
+    content = json.loads(NOTEBOOK.read_text("utf-8"))
+    assert (content["nbformat"], content["nbformat_minor"]) == (4, 5)
+    outputs = [o for cell in content["cells"] for o in cell.get("outputs", [])]
+    assert sum("image/png" in output.get("data", {}) for output in outputs) == 2
+    assert not [output for output in outputs if output["output_type"] == "error"]
+    assert SHOWN["notebook.md"].count("data:image/png") == 2
+
+
+@pytest.mark.slow
+def test_the_notebook_runs_from_its_first_cell_to_its_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As Jupyter would, in one namespace, but for fewer people and layers."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    drawn: list[Any] = []
+    for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), "notebook.ipynb", "exec"), names)
+            drawn += map(names["plt"].figure, names["plt"].get_fignums())
+            names["plt"].close("all")
+            names |= {"names": NAMES, "layers": [4]}
+    assert len(drawn) == 2
+    assert "preserving (rank 8)" in capsys.readouterr().out
+    [bars] = [panel for panel in drawn[1].axes if "grammar" in panel.get_title()]
+    heights = [bar.get_height() for bar in bars.patches]
+    by_edit = [heights[i : i + 2] for i in range(0, 8, 2)]
+    assert min(by_edit[0]) > 0.99  # as it came
+    assert min(by_edit[2]) < 0.9  # LEACE takes grammar with the stereotype
+    assert min(by_edit[3]) > 0.95  # what is to be kept is kept
+
+
+@pytest.fixture(scope="module")
+def typed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """The tutorial typed in an empty folder, once it is installed: the place, and what was said."""
+    place = tmp_path_factory.mktemp("tutorial")
+    page = PAGES["tutorial.md"].partition("## 2.")[2]
+    for name, content in files(page).items():
+        (place / name).write_text(content, "utf-8")
+    few = f"names={json.dumps(NAMES)}".replace('"', "")
+    small = [f"data.{split}=[{{source: testbed, family: traits}}]" for split in SPLITS]
+    quick = {"before": [few, *small], "debias": [few, *small, "layers=[4]"], "mine": [few]}
+    printed: dict[str, str] = {}
+    with contextlib.chdir(place):
+        for line in lines(page):
+            program, command, *words = shlex.split(line, comments=True)
+            if program != "countergen-edit":
+                subprocess.run(line, shell=True, check=True)
+            elif command != "chat":
+                said = io.StringIO()
+                name = next((w[13:] for w in words if w.startswith("run_dir=runs/")), command)
+                with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
+                    assert main([command, *words, *quick.get(name, [])]) == 0, line
+                printed[name] = printed.get(name, "") + " ".join(said.getvalue().split())
+    return place, printed
+
+
+@pytest.mark.slow
+def test_the_tutorial_ends_in_a_debiased_model_audited_on_own_prompts(
+    typed: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, printed = typed
+    assert "Biased: " in printed["before"]
+    assert "Recommended: preserving" in printed["debias"]
+    assert is_checkpoint(place / "debiased")
+    first, _, second = printed["check"].partition("want")
+    assert "! edits are fitted on 'James'" in first
+    assert "none of which wants a look" in second
+    assert "Against testbed, the model that it was made of" in printed["mine"]
+    assert "mine against original, by group effect: lower on mine" in printed["mine"]
+    monkeypatch.chdir(place)
+    [use] = blocks(PAGES["tutorial.md"], "python")
+    names: dict[str, Any] = {}
+    exec(compile(use, "tutorial.md", "exec"), names)
+    assert names["model"].num_parameters() > 1_000_000
+
+
+@pytest.mark.slow
+def test_every_metric_of_its_rows_is_explained(typed: tuple[Path, dict[str, str]]) -> None:
+    place, _ = typed
+    for run in ("before", "debias", "mine"):
+        text = (place / "runs" / run / "results.jsonl").read_text("utf-8")
+        for metric in {json.loads(line)["metric"] for line in text.splitlines()}:
+            assert find(metric) is not None, metric
+
+
 def test_files_that_are_printed_have_names_of_their_own() -> None:
     assert set(files(PAGES["tutorial.md"])) == {"mine.jsonl"}
-    assert "my_phi.py" in files(SHOWN["own_parts.md"])
+    assert {"my_eraser.py", "my_axis.yaml", "my_phi.py"} <= set(files(SHOWN["own_parts.md"]))
+
+
+def test_a_phi_of_ones_own_tells_texts_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my_phi.py").write_text(files(SHOWN["own_parts.md"])["my_phi.py"], "utf-8")
+    phi = PHIS.get("my_phi.py:Length")()
+    apart = phi.distances(phi.represent(["a nurse", "a very good nurse", "a doctor"]))
+    assert apart.tolist() == [[0, 2, 0], [2, 0, 2], [0, 2, 0]]
