@@ -6,6 +6,7 @@ there, a file that holds no mapping.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,18 @@ from countergen_edit.reading import shipped_yaml, yaml_mapping
 
 PROMPT_FILES = (".jsonl", ".csv")
 CONFIG_FILES = (".yaml", ".yml")
+PATHS = ("path", "file")
+"""Keys of a config file that hold a path."""
+MAYBE_PATHS = {
+    "data": (*CONFIG_FILES, *PROMPT_FILES),
+    "axis": CONFIG_FILES,
+    "texts": CONFIG_FILES,
+    "cross": CONFIG_FILES,
+    "neutral": (".txt", ".md"),
+}
+"""Keys that hold a path where it ends so, and a name of ours otherwise."""
+OWN_CODE = re.compile(r"(.*\.py)(:\w+)")
+"""Code of the user's own: a file, and what in it."""
 
 
 def conf_dir() -> Path:
@@ -41,7 +54,8 @@ def config_of(group: str, value: object) -> dict[str, Any]:
     """What a config of a group holds, which is named, lies in a file, or is given.
 
     A mapping with a `file` takes what that holds where it says nothing else. Data may be prompts of
-    one's own (`.jsonl`, `.csv`), which are measured.
+    one's own (`.jsonl`, `.csv`), which are measured; what is not named in a file of data is called
+    after it. Paths in a file are relative to where it lies.
 
     Raises:
         UserError: there is no such name or file, or the file holds no mapping.
@@ -55,4 +69,24 @@ def config_of(group: str, value: object) -> dict[str, Any]:
         return read_config("data", "prompts") | {"test": [prompts]}
     if path.suffix not in CONFIG_FILES:
         return read_config(group, str(value))
-    return yaml_mapping(path)
+    content: dict[str, Any] = _found_from(path.parent, yaml_mapping(path))
+    return {"name": path.stem, **content} if group == "data" else content
+
+
+def _found_from(folder: Path, content: Any, key: str = "") -> Any:
+    """What a file in a folder holds, with its relative paths as they are from here.
+
+    >>> _found_from(Path("a"), {"test": [{"source": "f.py:make", "path": "b.csv", "axis": "age"}]})
+    {'test': [{'source': 'a/f.py:make', 'path': 'a/b.csv', 'axis': 'age'}]}
+    """
+    if isinstance(content, Mapping):
+        return {own: _found_from(folder, value, str(own)) for own, value in content.items()}
+    if isinstance(content, list):
+        return [_found_from(folder, value, key) for value in content]
+    if not isinstance(content, str):
+        return content
+    if key == "source" and (code := OWN_CODE.fullmatch(content)):
+        return _found_from(folder, code[1], PATHS[0]) + code[2]
+    if key in PATHS or content.endswith(MAYBE_PATHS.get(key, ())):
+        return str(folder / Path(content).expanduser())
+    return content

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from typing import Any
 
@@ -34,6 +34,8 @@ MEASURED: tuple[Split, ...] = ("validation", "test")
 
 FORMATS = tuple(suffix[1:] for suffix in PROMPT_FILES)
 """Sources of prompts that are the user's."""
+TEMPLATES = "templates"
+"""The source of sets that have no name of their own."""
 IF_FITS = "if_fits"
 """The key of an entry that is left out where it cannot be asked of the groups."""
 
@@ -47,6 +49,12 @@ class Asking:
     people: People
     groups: tuple[str, ...] | None
     """None leaves the choice of two to each entry, which takes the axis's first unless it says."""
+    called: str = TEMPLATES
+    """What sets are called that nobody names."""
+
+    def about(self, key: str) -> Asking:
+        """The same where nobody's sets are called after the key of the data config, too."""
+        return replace(self, called=f"{self.called}_{key}")
 
     def given(self, entries: Iterable[tuple[Any, Split]]) -> list[Given]:
         """The sets of entries with their splits, without those that need not and do not fit."""
@@ -64,7 +72,11 @@ class Asking:
         may_lack = bool(mapping.pop(IF_FITS, False))
         other = mapping.pop("axis", None)
         path = mapping.get("path")
-        named_after = path if isinstance(path, str) and not mapping.get("name") else None
+        named = bool(mapping.get("name"))
+        named_after = path if isinstance(path, str) and not named else None
+        free = not named and mapping.get("source") == TEMPLATES
+        if free:
+            mapping["name"] = self.called
         try:
             if other is None or other == self.axis.name:
                 data = self._of_all(mapping, split)
@@ -75,7 +87,7 @@ class Asking:
             if may_lack:
                 return None
             raise
-        return Given(split, data, named_after)
+        return Given(split, data, named_after, free)
 
     def remarks(self, entries: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         """Of files of the user's own, how many prompts want a look, and what shows them."""
@@ -102,7 +114,7 @@ class Asking:
         """
         refusals = []
         for pair in combinations(self.groups, 2) if self.groups else [None]:
-            own = Asking(self.axis, self.substitution, self.people, pair)
+            own = replace(self, groups=pair)
             try:
                 given = own.load(entry, split)
                 assert given is not None
@@ -170,17 +182,19 @@ def sets_of(asking: Asking, content: Mapping[str, Any], own_keep: bool) -> dict[
     keep, agreement, remarks = [*fit["keep"]], dict[Split, CounterfactualSet](), []
     for entry in entries["keep"]:
         with nullcontext() if own_keep else suppress(NoFormsError):
-            keep += [data] if (data := giving_way(asking.told(entry, "fit"))) else []
+            data = giving_way(asking.about("keep").told(entry, "fit"))
+            keep += [data] if data else []
     try:
         for s in MEASURED if content.get("agreement") else ():
-            told = asking.told(content["agreement"], s)
+            told = asking.about("agreement").told(content["agreement"], s)
             data_of_split = giving_way(told) or told
             agreement[s] = in_turn(data_of_split, asking.people.agreement or data_of_split.widest)
     except NoFormsError as error:
         remarks.append(f"{error}: agreement is no cost here")
     remarks += asking.remarks([*mine, *(entry for s in MEASURED for entry in entries[s])])
+    of_facts = asking.about("facts")
     facts = {
-        s: tuple(one.data for one in told_apart(asking.given((e, s) for e in entries["facts"])))
+        s: tuple(one.data for one in told_apart(of_facts.given((e, s) for e in entries["facts"])))
         for s in MEASURED
         if entries["facts"]
     }
@@ -194,7 +208,7 @@ def sets_of(asking: Asking, content: Mapping[str, Any], own_keep: bool) -> dict[
             raise UserError(f"a set of other_axes needs its 'axis'; this one has {[*entry]}")
         require(str, entry["axis"], "axis of a set of other_axes")
         if entry["axis"] not in own_axes:
-            others += asking.given([(entry, "test")])
+            others += asking.about("other_axes").given([(entry, "test")])
     return {
         "fit": tuple(fit["erase"]),
         "validation": by_split["validation"],

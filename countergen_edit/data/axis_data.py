@@ -51,6 +51,6 @@ def data_of(
             f"data=FILE.yaml, or write {DATA}: FILE.yaml into the axis; prompts of yours are "
             f"fitted on too with data.fit={OWN}"
         )
-    own, _ = data_of({}, config_of("data", axis[DATA]))
+    own, _ = data_of({"name": axis.get("name")}, config_of("data", axis[DATA]))
     given = frozenset(key for key in own if content.get(key) is None)
     return content | {key: own[key] for key in given}, given

@@ -7,7 +7,7 @@ contents of one name that no path tells apart.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -26,6 +26,8 @@ class Given:
     data: CounterfactualSet
     path: str | None = None
     """The file it is called after; None where it has none, or its config names it."""
+    free: bool = False
+    """Whether nobody named it."""
 
 
 def told_apart(sets: Sequence[Given]) -> list[Given]:
@@ -45,10 +47,12 @@ def told_apart(sets: Sequence[Given]) -> list[Given]:
         if any(_clash(*pair) for pair in combinations(alike, 2)):
             others = {name for one in alike if one.path is None}
             renamed |= _short_names([one.path for one in alike if one.path], others)
-    renamed_sets = [
-        replace(one, data=replace(one.data, name=renamed.get(one.path or "", one.data.name)))
-        for one in sets
-    ]
+    renamed_sets = _numbered(
+        [
+            replace(one, data=replace(one.data, name=renamed.get(one.path or "", one.data.name)))
+            for one in sets
+        ]
+    )
     for pair in combinations(renamed_sets, 2):
         if _clash(*pair):
             where = " and ".join(dict.fromkeys(f"data.{one.split}" for one in pair))
@@ -57,6 +61,20 @@ def told_apart(sets: Sequence[Given]) -> list[Given]:
                 "figures are told apart: give one of them a name of its own (name: …)"
             )
     return renamed_sets
+
+
+def _numbered(sets: Sequence[Given]) -> list[Given]:
+    """The sets, those that nobody named called after their split and number where they clash."""
+    taken = Counter[str]()
+    named = []
+    for one in sets:
+        if one.free and any(_clash(one, other) for other in sets):
+            name = f"{one.data.name}_{one.split}"
+            taken[name] += 1
+            number = f"_{taken[name]}" if taken[name] > 1 else ""
+            one = replace(one, data=replace(one.data, name=name + number))
+        named.append(one)
+    return named
 
 
 def _clash(a: Given, b: Given) -> bool:

@@ -16,7 +16,7 @@ from itertools import combinations
 from typing import Any
 
 from countergen_edit.conf_path import config_of
-from countergen_edit.data.asking import Asking, sets_of
+from countergen_edit.data.asking import TEMPLATES, Asking, sets_of
 from countergen_edit.data.axis import SPLITS, Axis, Split
 from countergen_edit.data.axis_data import OF_AXIS, data_of
 from countergen_edit.data.counterfactual import CounterfactualSet
@@ -33,7 +33,7 @@ from countergen_edit.errors import UserError, unknown
 MEASURED: tuple[Split, ...] = ("validation", "test")
 TEXTS = ("agreement", "neutral", "keep", "other_axes")
 """What `texts` says unless a data config says otherwise."""
-KEYS = (*SPLITS, "facts", *TEXTS, "single_token_names")
+KEYS = (*SPLITS, "facts", *TEXTS, "single_token_names", "name")
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ class Task:
         substitution = Substitution.from_config(own, words) if words else None
 
         chosen = None if groups is None and not own.made_of else compared
-        asking = Asking(own, substitution, people, chosen)
+        asking = Asking(own, substitution, people, chosen, str(content.get("name") or TEMPLATES))
         neutral = content.get("neutral")
         return cls(
             axis=own,

@@ -94,4 +94,4 @@ def test_data_work_as_they_are(place: Path, lines: dict[str, list[str]]) -> None
     with contextlib.chdir(place):
         said = said_by("audit", *lines["data"], *SMALL, "eraser=rlace", "metric=r", "run_dir=data")
     assert "The run fits on my_data_fit (4 prompts); keeps agreement_fit (" in said
-    assert "chooses by my_data (2 prompts); tests on my_data (3 prompts)." in said
+    assert "chooses by my_data_validation (2 prompts); tests on my_data_test (3 " in said

@@ -1,0 +1,103 @@
+"""Files of one's own work from anywhere, and name their sets by themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from countergen_edit.conf_path import config_of
+from countergen_edit.data.task import Task
+from countergen_edit.errors import UserError
+
+LINE = '{"input": "%s", "outputs": [" home"]}\n'
+SOURCE = """
+from countergen_edit.data.sources.loading import templates as of_templates
+
+def sung(request, *, templates):
+    return of_templates(request, templates=templates, outputs=[" a song"])
+"""
+WORDINGS = {"fit": ["{name} sat on"], "validation": ["{name} stood by"], "test": ["{name} ran to"]}
+
+
+def unnamed(split: str, *more: str) -> dict[str, Any]:
+    return {
+        "source": "templates",
+        "templates": [*WORDINGS[split], *more],
+        "outputs": [" a chair", " a door"],
+    }
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """`mine/` with an axis, data, prompts, texts and code; the tests stand beside it."""
+    place = tmp_path / "mine"
+    (place / "deep").mkdir(parents=True)
+    (place / "deep/prompts.jsonl").write_text(LINE % "She left the")
+    (place / "sung.py").write_text(SOURCE)
+    (place / "about_nobody.txt").write_text("\n".join(f"It rained on day {i}." for i in range(20)))
+    data = {
+        **{split: [unnamed(split)] for split in ("fit", "validation")},
+        "test": [
+            unnamed("test"),
+            {"source": "jsonl", "path": "deep/prompts.jsonl"},
+            {"source": "sung.py:sung", "templates": ["{name} sings"], "name": "sung"},
+        ],
+        "neutral": "about_nobody.txt",
+    }
+    (place / "asked.yaml").write_text(yaml.safe_dump(data))
+    gender = config_of("axis", "gender") | {"name": "mine", "data": "asked.yaml"}
+    (place / "axis.yaml").write_text(yaml.safe_dump(gender))
+    monkeypatch.chdir(tmp_path)
+    return place
+
+
+def sets(task: Task) -> dict[str, list[str]]:
+    return {s: [data.name for data in task.sets(s)] for s in ("fit", "validation", "test")}
+
+
+@pytest.mark.parametrize("where", [".", "mine", "mine/deep", "/"])
+def test_paths_in_a_file_are_relative_to_it(
+    where: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = (folder.parent / where).resolve()
+    monkeypatch.chdir(start)
+    axis = Path("/".join([".."] * (len(start.parts) - 1) or ["."])) / str(folder)[1:] / "axis.yaml"
+    for path in (axis, folder / "axis.yaml"):
+        task = Task.from_config(str(path), names={"fit": 2, "validation": 2, "test": 2})
+        assert sets(task)["test"] == ["asked_test", "prompts", "sung"]
+        assert sum(map(len, task.neutral.values())) == 20
+
+
+def test_sets_that_nobody_named_are_called_after_their_file_and_told_apart(folder: Path) -> None:
+    task = Task.from_config("gender", "mine/asked.yaml", names=None)
+    assert sets(task) == {
+        "fit": ["asked_fit"],
+        "validation": ["asked_validation"],
+        "test": ["asked_test", "prompts", "sung"],
+    }
+    content = config_of("data", "mine/asked.yaml")
+    content["test"] = [unnamed("test"), unnamed("test", "{name} swam to")]
+    content["keep"] = [{**unnamed("fit"), "templates": ["{name} keeps"]}]
+    content["facts"] = [{**unnamed("fit"), "templates": ["{name} knows"]}]
+    task = Task.from_config("gender", content)
+    assert sets(task)["test"] == ["asked_test", "asked_test_2"]
+    assert [data.name for data in task.keep] == ["asked_keep"]
+    assert [data.name for data in task.facts["test"]] == ["asked_facts"]
+    alone = Task.from_config("gender", {"name": "mine", "test": [unnamed("test")]})
+    assert sets(alone)["test"] == ["mine"]
+
+
+def test_an_axis_may_bring_prompts_that_are_parted(folder: Path) -> None:
+    lines = (f"She {word * 3} the" for word in "abcdefghijklmn")
+    (folder / "many.jsonl").write_text("".join(LINE % line for line in lines))
+    axis = config_of("axis", "gender") | {"name": "mine", "data": {"file": "many.jsonl"}}
+    (folder / "axis.yaml").write_text(yaml.safe_dump(axis))
+    with pytest.raises(UserError, match=r"axis 'mine' says of no data .* with data\.fit=own"):
+        Task.from_config("mine/axis.yaml")
+    axis["data"]["fit"] = "own"
+    (folder / "axis.yaml").write_text(yaml.safe_dump(axis))
+    task = Task.from_config("mine/axis.yaml")
+    assert sets(task) == {s: [f"many_{s}"] for s in ("fit", "validation", "test")}
