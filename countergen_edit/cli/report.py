@@ -26,5 +26,6 @@ def run(config: Mapping[str, Any]) -> None:
     figures, tables = (words(key, config[key]) for key in ("figures", "tables"))
     if figures or tables or boards:
         folder = Path(config["folder"] or opened.path / "paper")
-        files = export(sections(opened), folder, figures, tables) + write(boards, folder)
+        files = export(sections(opened), folder, figures, tables, opened.erasers)
+        files += write(boards, folder)
         say([f"{len(files)} files in {folder}"])

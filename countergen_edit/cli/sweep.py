@@ -78,7 +78,7 @@ def run(config: Mapping[str, Any]) -> tuple[float, float] | None:
     if is_job:
         return _best(swept, settings)
     with only_writer(swept.path):
-        files = search_figures(sections(swept), swept.path / "figures")
+        files = search_figures(sections(swept), swept.path / "figures", swept.erasers)
     show(swept, f"Figures: {', '.join(path.name for path in files)}", *how_to_save(swept))
     failed = [row for row in swept.results.rows if row.metric == "error"]
     if failed:

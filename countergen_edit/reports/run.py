@@ -111,6 +111,14 @@ class Run:
         return sorted(every, key=lambda quantity: KINDS.index(quantity.kind))
 
     @cached_property
+    def erasers(self) -> tuple[str, ...]:
+        """Every eraser of the run but controls, those that are shown first; each has one colour."""
+        shown = [edit for edit in self.results.shown if not edit.baseline]
+        rest = [edit for edit in self.results.records.values() if not edit.baseline]
+        simple = [part for edit in (*shown, *rest) for part in (edit.parts or (edit,))]
+        return tuple(dict.fromkeys(edit.eraser for edit in simple))
+
+    @cached_property
     def original(self) -> Run | None:
         """The run of the model that an audited checkpoint was made of, where it was measured."""
         path = self.path / ORIGINAL
@@ -179,6 +187,7 @@ class Run:
                 title=title(self),
                 kind=kind(self),
                 about=about(self),
+                erasers=self.erasers,
             )
 
     def _repr_html_(self) -> str:

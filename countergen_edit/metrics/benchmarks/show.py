@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from countergen_edit.metrics.base import Quantity, alike
-from countergen_edit.metrics.blocks import Cell, Number, Section, Table
+from countergen_edit.metrics.blocks import Cell, Fold, Number, Section, Table
 from countergen_edit.metrics.panels import Panel, state_dots, ticks
 from countergen_edit.metrics.r.sentences import SIGNIFICANT
 from countergen_edit.metrics.results import Results, State
@@ -69,11 +69,13 @@ def sections(results: Results) -> list[Section]:
     rows = results.unedited(ROW)
     if not rows:
         return []
-    tables = [_figures(results, rows)]
-    tables += [table for table in [_groups(results, rows)] if table.rows]
-    tables += [table for table in [_changes(results, rows)] if table.rows]
-    tables += [table for table in [_sources(results)] if table.rows]
-    return [Section("benchmarks", "Benchmarks", tuple(tables))]
+    folds = {
+        "Differences between groups, and their tests": _groups(results, rows),
+        "What edits change, and what could be found": _changes(results, rows),
+        "What was read, how it is scored, and what is known to be wrong with it": _sources(results),
+    }
+    folded = tuple(Fold(title, (table,)) for title, table in folds.items() if table.rows)
+    return [Section("benchmarks", "Benchmarks", (_figures(results, rows), *folded))]
 
 
 def _figures(results: Results, rows: Sequence[Row]) -> Table:

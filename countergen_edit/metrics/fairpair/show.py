@@ -10,7 +10,18 @@ from collections import Counter
 from collections.abc import Sequence
 
 from countergen_edit.metrics.base import Quantity
-from countergen_edit.metrics.blocks import Block, Cell, Number, Quote, Quotes, Section, Table, Words
+from countergen_edit.metrics.blocks import (
+    Block,
+    Cell,
+    Figure,
+    Fold,
+    Number,
+    Quote,
+    Quotes,
+    Section,
+    Table,
+    Words,
+)
 from countergen_edit.metrics.fairpair import figures, perturbation_tables, tables
 from countergen_edit.metrics.fairpair.continuations import (
     PERTURBED,
@@ -71,7 +82,7 @@ def sections(results: Results) -> list[Section]:
     rows = f_rows(results)
     if not rows:
         return []
-    blocks: list[Block | None] = [
+    brief: list[Block | None] = [
         tables.table_3(results, rows),
         Words(
             (
@@ -84,20 +95,40 @@ def sections(results: Results) -> list[Section]:
             brief=True,
         ),
         tables.strongest_phrases(results),
-        tables.intervals(results, rows),
-        length_table(results),
-        tables.over_wordings(results, rows),
-        figures.over_wordings(results, rows),
-        tables.by_wording(results, rows),
-        figures.distributions(_labelled(results, rows)),
-        figures.ablations(results),
-        figures.phrases(_labelled(results, results.of("fairpair_ngrams"))),
-        tables.phrases(results),
-        tables.by_prompt(results, rows),
-        perturbation_tables.perturbed(results),
-        perturbation_tables.perturbations(results),
     ]
-    tab = Section("fairpair", "FairPair", tuple(b for b in blocks if b is not None))
+    folds: dict[str, list[Figure | Table | None]] = {
+        "Intervals and tests, and how long the texts are": [
+            tables.intervals(results, rows),
+            length_table(results),
+        ],
+        "Wording by wording": [
+            tables.over_wordings(results, rows),
+            figures.over_wordings(results, rows),
+            tables.by_wording(results, rows),
+        ],
+        "Prompt by prompt": [
+            figures.distributions(_labelled(results, rows)),
+            figures.ablations(results),
+            tables.by_prompt(results, rows),
+        ],
+        "Phrases that tell the sides apart": [
+            figures.phrases(_labelled(results, results.of("fairpair_ngrams"))),
+            tables.phrases(results),
+        ],
+        "Perturbations, and those that were left out": [
+            perturbation_tables.perturbed(results),
+            perturbation_tables.perturbations(results),
+        ],
+    }
+    shown = {title: tuple(b for b in parts if b is not None) for title, parts in folds.items()}
+    tab = Section(
+        "fairpair",
+        "FairPair",
+        (
+            *(block for block in brief if block is not None),
+            *(Fold(title, parts) for title, parts in shown.items() if parts),
+        ),
+    )
     texts = _continuations(results)
     return [tab, *([Section("examples", "Examples", (texts,))] if texts else [])]
 

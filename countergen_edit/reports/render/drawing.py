@@ -6,6 +6,7 @@ Comes in: panels. Goes out: matplotlib figures, and files of them (SVG, PDF, PNG
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,34 @@ DATELESS = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
 """Metadata by ending; without a date the same rows give the same file."""
 
 
-def colours(panels: Sequence[Panel]) -> dict[str, str]:
-    """One colour for each name over all panels."""
-    return _told_apart([s.name for p in panels for s in p.series if not s.baseline], COLOURS)
+def colours(panels: Sequence[Panel], erasers: Sequence[str] = ()) -> dict[str, str]:
+    """One colour for each name over all panels; an eraser's edits have its own everywhere.
+
+    Args:
+        panels: of a figure.
+        erasers: of the whole report, in one order.
+
+    >>> dots = [Series(name, (0,), (1.0,)) for name in ("chosen", "leace-1", "inlp-8@resid_post.4")]
+    >>> found = colours([Panel("", "", "", tuple(dots))], ["inlp", "rlace", "leace"])
+    >>> [COLOURS.index(found[s.name]) for s in dots]
+    [1, 2, 0]
+    """
+    names = [s.name for p in panels for s in p.series if not s.baseline]
+    own = {name: COLOURS[i] for name in names if (i := place_of(name, erasers)) is not None}
+    free = [colour for colour in COLOURS if colour not in own.values()] or COLOURS
+    return _told_apart([name for name in names if name not in own], free) | own
+
+
+def place_of(name: str, erasers: Sequence[str]) -> int | None:
+    """Which colour the name of an edit has by its eraser; None where it names none of them.
+
+    >>> erasers = ["rlace", "lace", "sal (own)"]
+    >>> [place_of(name, erasers) for name in ("rlace-1@mlp_out", "→ lace", "laces", "sal (own)-2")]
+    [0, 1, None, 2]
+    """
+    name = name.removeprefix("→ ")
+    known = [e for e in erasers if re.match(rf"{re.escape(e)}(?!\w)", name)]
+    return erasers.index(max(known, key=len)) % len(COLOURS) if known else None
 
 
 def markers(panels: Sequence[Panel]) -> dict[str, str]:
@@ -223,7 +249,7 @@ def styled(size: float = 8) -> Any:
     )
 
 
-def drawn(panels: Sequence[Panel], title: str) -> Any:
+def drawn(panels: Sequence[Panel], title: str, erasers: Sequence[str] = ()) -> Any:
     """All panels on one matplotlib figure with one legend; call it under `styled`."""
     from matplotlib.figure import Figure
 
@@ -232,7 +258,7 @@ def drawn(panels: Sequence[Panel], title: str) -> Any:
     height = max(panel.height for panel in panels)
     figure = Figure(figsize=(WIDTH * columns, height * rows + 0.5), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
-    colour, marker = colours(panels), markers(panels)
+    colour, marker = colours(panels, erasers), markers(panels)
     shown: dict[str, Any] = {}
     for ax, panel in zip(axes.flat, panels, strict=False):
         artists = draw_panel(ax, panel, colour, marker)
@@ -253,7 +279,13 @@ def drawn(panels: Sequence[Panel], title: str) -> Any:
     return figure
 
 
-def write(panels: Sequence[Panel], title: str, path: Path, endings: Sequence[str]) -> list[Path]:
+def write(
+    panels: Sequence[Panel],
+    title: str,
+    path: Path,
+    endings: Sequence[str],
+    erasers: Sequence[str] = (),
+) -> list[Path]:
     """Write a figure as `path` with each of the endings, each whole or not at all; the paths.
 
     Raises:
@@ -261,7 +293,7 @@ def write(panels: Sequence[Panel], title: str, path: Path, endings: Sequence[str
     """
     written = []
     with styled():
-        figure = drawn(panels, title)
+        figure = drawn(panels, title, erasers)
         for ending in endings:
             written.append(path.with_name(path.name + ending))
             form, dated = ending.removeprefix("."), DATELESS.get(ending, {})

@@ -29,7 +29,11 @@ OF_SEARCH = ("search", "layers")
 
 
 def export(
-    sections: Sequence[Section], folder: Path, figures: Sequence[str], tables: Sequence[str]
+    sections: Sequence[Section],
+    folder: Path,
+    figures: Sequence[str],
+    tables: Sequence[str],
+    erasers: Sequence[str] = (),
 ) -> list[Path]:
     """Write every figure and table of the sections; the paths, in order.
 
@@ -38,6 +42,7 @@ def export(
         folder: made if it is not there.
         figures: forms, of `svg`, `pdf`, `png`.
         tables: forms, of `csv`, `latex`.
+        erasers: each has one colour in every figure.
 
     Raises:
         UserError: a form is unknown, or the folder cannot be written.
@@ -53,7 +58,7 @@ def export(
             for figure in section.figures() if figures else ():
                 endings = [f".{form}" for form in figures]
                 place = folder / file_name(figure.name)
-                written += write(figure.panels, figure.title, place, endings)
+                written += write(figure.panels, figure.title, place, endings, erasers)
             for table in section.tables():
                 for form in tables:
                     ending, text = TABLES[form]
@@ -65,13 +70,16 @@ def export(
     return written
 
 
-def search_figures(sections: Sequence[Section], folder: Path) -> list[Path]:
+def search_figures(
+    sections: Sequence[Section], folder: Path, erasers: Sequence[str] = ()
+) -> list[Path]:
     """Write the figures of a search's tabs as SVG and PNG; the paths, in order.
 
     Raises:
         UserError: the folder cannot be written.
     """
-    return export([s for s in sections if s.name in OF_SEARCH], folder, ["svg", "png"], [])
+    searched = [section for section in sections if section.name in OF_SEARCH]
+    return export(searched, folder, ["svg", "png"], [], erasers)
 
 
 def file_name(name: str) -> str:

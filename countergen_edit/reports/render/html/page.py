@@ -29,8 +29,9 @@ from countergen_edit.metrics.blocks import (
     unfolded,
 )
 from countergen_edit.metrics.panels import Series
-from countergen_edit.reports.render.drawing import FULL_SHADE, MARKERS, colours, markers
+from countergen_edit.reports.render.drawing import FULL_SHADE, MARKERS, colours, markers, place_of
 from countergen_edit.reports.render.svg import VARIABLES, inline_svg
+from countergen_edit.reports.terms import terms_by_block
 from countergen_edit.writing import whole
 
 REPORT = "report.html"
@@ -39,6 +40,8 @@ GLYPHS = dict(zip(MARKERS, "●■▲◆▼✚✖★◀▶", strict=True))
 HOLLOW = dict(zip(MARKERS, "○□△◇▽✚✖☆◁▷", strict=True))
 SHORT, LONG = 30, 60
 """Characters of a name that is kept on one line, and of a text that is given room."""
+EDIT = re.compile(r"\S+( \+ \S+)*( \([^)]*\))*")
+"""How an edit is called, which is no sentence."""
 LINES = {"level": "╌", "bars": "■", "ticks": "❙"}
 """How it shows what is drawn without marks."""
 
@@ -59,13 +62,22 @@ def write_page(
     title: str,
     kind: str,
     about: Sequence[str],
+    erasers: Sequence[str] = (),
 ) -> Path:
     """Write the page of some sections, whole or not at all; its path.
+
+    Args:
+        parts: a tab each.
+        path: where it goes.
+        title: its heading.
+        kind: what made it, above the heading.
+        about: what tells it from others, below the heading.
+        erasers: each has one colour throughout.
 
     Raises:
         UserError: it cannot be written.
     """
-    text = render(parts, title=title, kind=kind, about=about)
+    text = render(parts, title=title, kind=kind, about=about, erasers=erasers)
     with whole(path) as temporary:
         temporary.write_text(text, "utf-8", errors="replace")
     return path
@@ -78,7 +90,14 @@ def fragment(section: Section | None) -> str:
     return _environment().get_template("fragment.html.jinja").render(section=section)
 
 
-def render(parts: Sequence[Section], *, title: str, kind: str, about: Sequence[str]) -> str:
+def render(
+    parts: Sequence[Section],
+    *,
+    title: str,
+    kind: str,
+    about: Sequence[str],
+    erasers: Sequence[str] = (),
+) -> str:
     """The page of some sections; its head repeats what it says first, for whoever lists pages."""
     here = files(__package__)
     css, js = (here / "report.css").read_text("utf-8"), (here / "report.js").read_text("utf-8")
@@ -94,6 +113,7 @@ def render(parts: Sequence[Section], *, title: str, kind: str, about: Sequence[s
             css=Markup(css),
             js=Markup(js),
             policy=_policy(js),
+            erasers=tuple(erasers),
         )
     )
 
@@ -136,6 +156,8 @@ def _environment() -> Environment:
         "legend": legend,
         "drawings": drawings,
         "in_numbers": in_numbers,
+        "swatch": swatch,
+        "terms_by_block": terms_by_block,
     }
     return environment
 
@@ -198,9 +220,20 @@ def _is_figure(cell: Cell) -> bool:
     return isinstance(cell, str) and (not cell or cell.isdecimal())
 
 
-def legend(figure: Figure) -> list[Entry]:
+def swatch(name: str, erasers: Sequence[str]) -> str:
+    """The colour of what a cell or heading names: an edit, or a figure of one; empty of others.
+
+    >>> swatch("R, inlp-8@resid_post.4", ["leace", "inlp"]), swatch("inlp is slow", ["inlp"])
+    ('var(--series-1)', '')
+    """
+    last = name.rpartition(", ")[2].removeprefix("→ ")
+    place = place_of(last, erasers) if EDIT.fullmatch(last) else None
+    return "" if place is None else f"var(--series-{place})"
+
+
+def legend(figure: Figure, erasers: Sequence[str] = ()) -> list[Entry]:
     """One line for each series that is drawn, in the order of drawing."""
-    colour, marker = colours(figure.panels), markers(figure.panels)
+    colour, marker = colours(figure.panels, erasers), markers(figure.panels)
     if all(panel.downwards and _is_labelled(panel.series) for panel in figure.panels):
         return []
     entries: dict[str, Entry] = {}
@@ -217,9 +250,9 @@ def _is_labelled(series: Sequence[Series]) -> bool:
     return all(set(s.x) == {s.name} for s in series)
 
 
-def drawings(figure: Figure, key: str) -> list[Markup]:
+def drawings(figure: Figure, key: str, erasers: Sequence[str] = ()) -> list[Markup]:
     """The panels of a figure as inline SVG."""
-    colour, marker = colours(figure.panels), markers(figure.panels)
+    colour, marker = colours(figure.panels, erasers), markers(figure.panels)
     return [
         # Safe: an XML library wrote it, with every text escaped.
         Markup(inline_svg(panel, f"{key}-{i}", colour, marker))
