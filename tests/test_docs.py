@@ -213,6 +213,25 @@ def test_files_that_are_printed_have_names_of_their_own() -> None:
     assert {"my_eraser.py", "my_axis.yaml", "my_phi.py"} <= set(files(SHOWN["own_parts.md"]))
 
 
+@pytest.mark.slow
+def test_every_file_of_own_data_is_read_and_wants_no_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written = files(PAGES["own_data.md"])
+    for name, content in written.items():
+        Path(name).write_text(content, "utf-8")
+    assert set(written) == {"pairs.jsonl", "pairs.csv", "sides.csv", "work.yaml"}
+    for name in sorted(written):
+        if not name.endswith(".yaml"):
+            assert main(["check", name]) == 0
+            assert "none of which wants a look" in capsys.readouterr().out
+            assert countergen_edit.task("gender", name).sets("test")[0].samples
+    whole = countergen_edit.task("gender", "work.yaml", names=NAMES)
+    assert [len(data.samples) for data in whole.sets("test")] == [3, 2]
+    assert len(whole.fit) == len(whole.sets("validation")) == 1
+
+
 def test_a_phi_of_ones_own_tells_texts_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
