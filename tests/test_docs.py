@@ -134,8 +134,11 @@ def test_the_notebook_is_small_and_shows_what_it_gives() -> None:
 def test_the_notebook_runs_from_its_first_cell_to_its_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As Jupyter would, in one namespace, but for fewer people and layers."""
+    """As Jupyter would, in one namespace, but for fewer people, sets and layers."""
     monkeypatch.chdir(tmp_path)
+    families = ("occupations", "traits", "hobbies")
+    sets = [{"source": "testbed", "family": family} for family in families]
+    small = countergen_edit.task("gender", dict.fromkeys(SPLITS, sets), names=NAMES)
     names: dict[str, Any] = {}
     drawn: list[Any] = []
     for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"]:
@@ -143,7 +146,7 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last(
             exec(compile("".join(cell["source"]), "notebook.ipynb", "exec"), names)
             drawn += map(names["plt"].figure, names["plt"].get_fignums())
             names["plt"].close("all")
-            names |= {"names": NAMES, "layers": [4]}
+            names |= {"layers": [4], "task": small}
     assert len(drawn) == 2
     assert "preserving (rank 8)" in capsys.readouterr().out
     [bars] = [panel for panel in drawn[1].axes if "grammar" in panel.get_title()]
