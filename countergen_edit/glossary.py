@@ -48,11 +48,12 @@ class Term:
 def glossary() -> tuple[Term, ...]:
     """Every term, in the order of the file, part by part."""
     entries: list[dict[str, Any]] = shipped_yaml(Path(__file__).with_name("glossary.yaml"))
-    several = ("aliases", "rows", "see")
-    return tuple(
-        Term(**{key: tuple(value) if key in several else value for key, value in entry.items()})
-        for entry in entries
-    )
+    return tuple(map(_term, entries))
+
+
+def _term(entry: dict[str, Any]) -> Term:
+    several = {key: tuple(entry.get(key, ())) for key in ("aliases", "rows", "see")}
+    return Term(**(entry | several))
 
 
 def find(word: str) -> Term | None:

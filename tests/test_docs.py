@@ -134,8 +134,11 @@ def test_the_notebook_is_small_and_shows_what_it_gives() -> None:
 def test_the_notebook_runs_from_its_first_cell_to_its_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As Jupyter would, in one namespace, but for fewer people and layers."""
+    """As Jupyter would, in one namespace, but for fewer people, sets and layers."""
     monkeypatch.chdir(tmp_path)
+    families = ("occupations", "traits", "hobbies")
+    sets = [{"source": "testbed", "family": family} for family in families]
+    small = countergen_edit.task("gender", dict.fromkeys(SPLITS, sets), names=NAMES)
     names: dict[str, Any] = {}
     drawn: list[Any] = []
     for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"]:
@@ -143,7 +146,7 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last(
             exec(compile("".join(cell["source"]), "notebook.ipynb", "exec"), names)
             drawn += map(names["plt"].figure, names["plt"].get_fignums())
             names["plt"].close("all")
-            names |= {"names": NAMES, "layers": [4]}
+            names |= {"layers": [4], "task": small}
     assert len(drawn) == 2
     assert "preserving (rank 8)" in capsys.readouterr().out
     [bars] = [panel for panel in drawn[1].axes if "grammar" in panel.get_title()]
@@ -211,6 +214,25 @@ def test_every_metric_of_its_rows_is_explained(typed: tuple[Path, dict[str, str]
 def test_files_that_are_printed_have_names_of_their_own() -> None:
     assert set(files(PAGES["tutorial.md"])) == {"mine.jsonl"}
     assert {"my_eraser.py", "my_axis.yaml", "my_phi.py"} <= set(files(SHOWN["own_parts.md"]))
+
+
+@pytest.mark.slow
+def test_every_file_of_own_data_is_read_and_wants_no_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written = files(PAGES["own_data.md"])
+    for name, content in written.items():
+        Path(name).write_text(content, "utf-8")
+    assert set(written) == {"pairs.jsonl", "pairs.csv", "sides.csv", "work.yaml"}
+    for name in sorted(written):
+        if not name.endswith(".yaml"):
+            assert main(["check", name]) == 0
+            assert "none of which wants a look" in capsys.readouterr().out
+            assert countergen_edit.task("gender", name).sets("test")[0].samples
+    whole = countergen_edit.task("gender", "work.yaml", names=NAMES)
+    assert [len(data.samples) for data in whole.sets("test")] == [3, 2]
+    assert len(whole.fit) == len(whole.sets("validation")) == 1
 
 
 def test_a_phi_of_ones_own_tells_texts_apart(
