@@ -20,7 +20,7 @@ from countergen_edit.cli import several, terms
 from countergen_edit.cli.declared import require_settings
 from countergen_edit.cli.help import choices_of, nearest_setting, own_settings, page, settings_of
 from countergen_edit.cli.opening import opening
-from countergen_edit.cli.words import overrides_of
+from countergen_edit.cli.words import overrides_of, settings_in
 from countergen_edit.conf_path import conf_dir
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.typed import require
@@ -135,6 +135,7 @@ def run(command: str, words: Sequence[str]) -> None:
     Raises:
         UserError: the settings do not compose, or the job found a mistake in them.
     """
+    words = settings_in(words)
     if models := several.models_of(command, words):
         run_several(command, words, models)
         return

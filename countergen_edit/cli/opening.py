@@ -33,4 +33,6 @@ def opening(command: str, config: Mapping[str, Any]) -> str:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     device = model.get("device", "auto")
     place = f"{cores} cores" if device in ("cpu", "auto") else str(device)
-    return f"{command} of {model.get('name', '')}: {tried}; on {place}. Loading …"
+    limit = config.get("limit")
+    few = f"; at most {limit} prompts of each set" if limit else ""
+    return f"{command} of {model.get('name', '')}: {tried}{few}; on {place}. Loading …"

@@ -31,6 +31,7 @@ from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.experiments.beside import BESIDE, Beside
 from countergen_edit.experiments.cells import Fitted
+from countergen_edit.experiments.files import quick_try
 from countergen_edit.experiments.fit_data import Positions, Sinks
 from countergen_edit.experiments.halving import EFFORTS, Effort
 from countergen_edit.metrics.base import METRICS, Metric
@@ -76,6 +77,8 @@ class StudySettings:
     """What is measured beside edits."""
     edit: EditSettings
     seed: int
+    limit: int | None
+    """Most prompts of each set; None takes all."""
     run_dir: str | None
     config: Content
     """All settings that rows depend on."""
@@ -106,6 +109,9 @@ class StudySettings:
         task = api.task(self.axis, self.data, self.groups, **shared)
         say(task.remarks)
         task = api.taught(model, task, self.of_axis)
+        if self.limit is not None:
+            task = task.limited(self.limit, self.seed)
+            say([quick_try(self.limit)])
         if not {"fit", "test"} <= self.of_axis:  # somebody named data
             say([account(task, fits=bool(self.eraser))])
         if self.eraser and self.data.get("single_token_names"):
@@ -165,6 +171,7 @@ def study_settings(config: Content, without: Collection[str] = ()) -> StudySetti
         beside=_by_name(config, "beside"),
         edit=make_settings(EditSettings, "edit", edit),
         seed=integer("seed", config["seed"]),
+        limit=config.get("limit"),
         run_dir=config["run_dir"],
         config=kept | contents,
     )

@@ -48,6 +48,8 @@ TEXTS = ("prompts", "templates", "runs", "raters", "what")
 """Settings that hold several such."""
 OPEN = ("beside.asking.requests", "metric.benchmarks.limit")
 """Settings whose keys are the user's: what is given stands instead of ours, not among them."""
+FLAGS = {"--limit": "20"}
+"""Flags that set the setting of their name, as other tools write them, with a usual value."""
 FILES = ("axis", "data", "perturbation")
 """Groups of which a YAML file of one's own may be chosen."""
 NONE = "none"
@@ -66,6 +68,7 @@ def overrides_of(command: str, words: Sequence[str]) -> list[str]:
     files = [word.partition("=")[0] for word in words if _is_file(*word.partition("=")[::2])]
     # What a file says may be said otherwise: its keys are not known before it is read.
     words = [f"++{w}" if w.partition(".")[0] in files and "=" in w else w for w in words]
+    words = settings_in(words)
     key = POSITIONAL.get(command)
     free = [
         word
@@ -77,6 +80,28 @@ def overrides_of(command: str, words: Sequence[str]) -> list[str]:
     if key and key.endswith("[]") and free:
         return [*overrides, f"{key.removesuffix('[]')}=[{','.join(map(literal, free))}]"]
     return [*overrides, *(f"{key}={literal(word)}" for word in free)]
+
+
+def settings_in(words: Sequence[str]) -> list[str]:
+    """The words, with flags that are settings by another name written as these.
+
+    >>> settings_in(["--limit", "4", "model=gpt2"]), settings_in(["--limit=4"])
+    (['limit=4', 'model=gpt2'], ['limit=4'])
+
+    Raises:
+        UserError: such a flag has no value.
+    """
+    plain: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        flag, sets, value = word.partition("=")
+        if flag in FLAGS:
+            value = value if sets else next(rest, "")
+            if not value:
+                raise UserError(f"{flag} needs a value, such as {flag} {FLAGS[flag]}")
+            word = f"{flag.removeprefix('--')}={value}"
+        plain.append(word)
+    return plain
 
 
 def as_overrides(command: str, word: str) -> list[str]:

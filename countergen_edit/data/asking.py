@@ -75,8 +75,6 @@ class Asking:
         named = bool(mapping.get("name"))
         named_after = path if isinstance(path, str) and not named else None
         free = not named and mapping.get("source") == TEMPLATES
-        if free:
-            mapping["name"] = self.called
         try:
             if other is None or other == self.axis.name:
                 data = self._of_all(mapping, split)
@@ -87,7 +85,7 @@ class Asking:
             if may_lack:
                 return None
             raise
-        return Given(split, data, named_after, free)
+        return Given(split, replace(data, name=self.called) if free else data, named_after, free)
 
     def remarks(self, entries: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         """Of files of the user's own, how many prompts want a look, and what shows them."""

@@ -26,7 +26,7 @@ from countergen_edit.data.people import DRAWN, People
 from countergen_edit.data.sources import fingerprint
 from countergen_edit.data.splits import check_leakage, check_texts
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.data.thinning import few_texts, few_variations
+from countergen_edit.data.thinning import few_prompts, few_texts, few_variations
 from countergen_edit.data.untaught import Untaught
 from countergen_edit.errors import UserError, unknown
 
@@ -195,6 +195,28 @@ class Task:
             agreement=agreement,
             facts=facts,
             neutral=neutral,
+        )
+
+    def limited(self, most: int, seed: int = 0) -> Task:
+        """The task with at most so many prompts of each set, and texts of each split.
+
+        A quick try of what is asked: what is measured on so little is not to be reported.
+        """
+
+        def few(sets: Sequence[CounterfactualSet]) -> tuple[CounterfactualSet, ...]:
+            return tuple(few_prompts(data, most, seed) for data in sets)
+
+        return replace(
+            self,
+            fit=few(self.fit),
+            validation=few(self.validation),
+            test=few(self.test),
+            keep=few(self.keep),
+            background=few_texts(self.background, most, seed),
+            agreement={s: few_prompts(data, most, seed) for s, data in self.agreement.items()},
+            facts={s: few(sets) for s, sets in self.facts.items()},
+            neutral={s: few_texts(texts, most, seed) for s, texts in self.neutral.items()},
+            other_axes=few(self.other_axes),
         )
 
     def within(

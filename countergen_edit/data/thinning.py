@@ -61,6 +61,12 @@ def in_turn(data: CounterfactualSet, most: int) -> CounterfactualSet:
     return replace(data, samples=tuple(few(i, sample) for i, sample in enumerate(data.samples)))
 
 
+def few_prompts(data: CounterfactualSet, most: int, seed: int) -> CounterfactualSet:
+    """The set with at most so many of its samples."""
+    kept = first_drawn(len(data.samples), most, seed, "prompts", data.name)
+    return replace(data, samples=tuple(data.samples[i] for i in kept))
+
+
 def few_texts(texts: Sequence[str], most: int, seed: int) -> tuple[str, ...]:
     """At most so many of the texts."""
     return tuple(texts[i] for i in first_drawn(len(texts), most, seed, "texts"))

@@ -20,3 +20,13 @@ RECOMMENDED, TOO_DEAR, HARM, NOTHING = (
     "does harm",
     "shows nothing",
 )
+QUICK = "A quick try"
+"""How a run of few prompts begins what it says."""
+
+
+def quick_try(most: int) -> str:
+    """That a run asked at most so many prompts of each set."""
+    return (
+        f"{QUICK}: at most {most} prompt{'' if most == 1 else 's'} of each set (limit={most}), too "
+        "few to report a figure or keep an edit by; leave limit out for a result."
+    )

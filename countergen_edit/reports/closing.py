@@ -16,6 +16,7 @@ from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.rows import UNEDITED
 from countergen_edit.reports.kept import best_record, recommended
 from countergen_edit.reports.search import harms_in_words, share, told_apart
+from countergen_edit.reports.verdict import of_quick_try
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
@@ -39,7 +40,7 @@ def about(saved: Saved) -> list[str]:
 
 def summary(run: Run, edit: EditRecord, saved: Saved) -> list[str]:
     """What is left of the bias, what that cost beside what was tolerated, and where it lies."""
-    lines = []
+    lines = of_quick_try(run)
     if left := _changes(run, edit, "bias"):
         lines.append(
             f"What is left of the bias: {left}, on names and wordings that nothing was fitted or "
@@ -68,6 +69,8 @@ def next_steps(run: Run, saved: Saved) -> list[str]:
 
 def how_to_save(run: Run) -> list[str]:
     """The line that saves the best edit of each task that has one."""
+    if run.config.get("limit"):
+        return in_whole(run)
     parts = run.by_task()
     task = {name: f" run_task={name}" if len(parts) > 1 else "" for name in parts}
     return [
@@ -79,6 +82,8 @@ def how_to_save(run: Run) -> list[str]:
 
 def after_audit(run: Run) -> list[str]:
     """The line that keeps the edit that is recommended, or else the one that searches for one."""
+    if run.config.get("limit"):
+        return in_whole(run)
     parts = run.by_task()
     named = {name: best for name, part in parts.items() if (best := recommended(part)) is not None}
     if named:
@@ -92,6 +97,13 @@ def after_audit(run: Run) -> list[str]:
         return ["Next, ask by prompts of your own: countergen-edit check FILE"]
     asked = " ".join(shlex.quote(word) for word in _asked(run.manifest.get("command", ())))
     return [f"Next, search every layer within budgets: countergen-edit debias {asked}".rstrip()]
+
+
+def in_whole(run: Run) -> list[str]:
+    """The line that runs a quick try on all prompts."""
+    first, *words = run.manifest.get("command", ("countergen-edit",))
+    kept = (word for word in words if word.partition("=")[0] not in ("limit", "run_dir", "save"))
+    return [f"Next, on every prompt: {first} {' '.join(map(shlex.quote, kept))}"]
 
 
 def _asked(command: Iterable[str]) -> list[str]:

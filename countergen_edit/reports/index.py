@@ -22,6 +22,7 @@ from countergen_edit.experiments.files import (
     JUDGEMENT,
     MANIFEST,
     PROGRESS,
+    QUICK,
     RECOMMENDED,
     RESULTS,
 )
@@ -175,6 +176,8 @@ def _with_verdict(run: Listed, rows: Sequence[Mapping[str, Any]]) -> Listed:
     if not rows:  # what is said of a model as it came begins with its verdict, as far as it has one
         first, colon, _ = run.says.partition(": ")
         verdict = first.lower() if colon and len(first.split()) <= LONGEST else ""
+    if rows and run.says.startswith(QUICK):
+        verdict = f"{QUICK.lower()}: {verdict}"
     return Listed(**vars(run) | {"verdict": verdict, "edit": ", ".join(dict.fromkeys(named))})
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from countergen_edit.edits import EditRecord
-from countergen_edit.experiments.files import JUDGEMENT, RECOMMENDED
+from countergen_edit.experiments.files import JUDGEMENT, RECOMMENDED, quick_try
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.results import MOST_EDITS, Results
 from countergen_edit.metrics.rows import UNEDITED, Row
@@ -38,11 +38,18 @@ class Verdict:
 def verdict(run: Run) -> Verdict:
     """What the metrics of a run say; what is the same of several tasks is said once."""
     sentences = [s for part in run.by_task().values() for s in _of_task(part)]
+    sentences[:0] = of_quick_try(run)
     sentences += [
         f"Not shown: {name}, as its class is not at hand: {why}"
         for name, why in run.unshown.items()
     ]
     return Verdict(tuple(dict.fromkeys(sentences)))
+
+
+def of_quick_try(run: Run) -> list[str]:
+    """That the run asked too little to be signed by anyone; nothing of a run that asked all."""
+    limit = run.config.get("limit")
+    return [quick_try(limit)] if limit else []
 
 
 def _of_task(run: Run) -> list[str]:

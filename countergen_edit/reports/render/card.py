@@ -20,7 +20,7 @@ from countergen_edit.metrics.base import METRICS, Metric, Quantity
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.provenance import in_template
-from countergen_edit.reports.verdict import advice
+from countergen_edit.reports.verdict import advice, of_quick_try
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
@@ -103,7 +103,8 @@ def model_card(
         else earlier,
         form=form,
         positions=(config.get("edit") or config).get("positions", "–"),
-        sentences=[s for part in parts.values() for s in _sentences(part, record)],
+        sentences=of_quick_try(run)
+        + [s for part in parts.values() for s in _sentences(part, record)],
         tables=[
             (f"{heading}: {axis}" if len(parts) > 1 else heading, lines)
             for axis, part in parts.items()

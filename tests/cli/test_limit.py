@@ -1,0 +1,60 @@
+"""`--limit N` tries a command on few prompts, and nobody can take that for a result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from countergen_edit.cli.main import main
+from countergen_edit.cli.opening import opening
+from countergen_edit.data.task import Task
+from countergen_edit.reports.index import in_brief, list_runs
+from countergen_edit.reports.run import open_run
+from tests.cli.test_words import composed
+
+FEW = "names={fit: 8, few: 4, agreement: 2, validation: 4, test: 6}"
+SMALL = ["eraser=rlace", "metric=r", FEW]
+
+
+@pytest.mark.parametrize("words", [["--limit", "3"], ["--limit=3"], ["limit=3"]])
+@pytest.mark.parametrize("command", ["audit", "debias", "sweep"])
+def test_the_flag_is_the_setting(command: str, words: list[str]) -> None:
+    config = composed(command, "model=gpt2", *words, "seed=1")
+    assert (config["limit"], config["seed"], config["model"]["name"]) == (3, 1, "gpt2")
+    assert "; at most 3 prompts of each set; " in opening(command, config)
+    assert composed(command)["limit"] is None
+
+
+def test_every_set_has_no_more_and_fewer_are_among_more() -> None:
+    whole = Task.from_config("gender", "many_testbed", names={"test": 4})
+    three, five = (whole.limited(most, seed=7) for most in (3, 5))
+    for few, many, every in zip(three.every_set, five.every_set, whole.every_set, strict=True):
+        assert len(few.samples) == min(3, len(every.samples))
+        assert {*few.templates} <= {*many.templates} <= {*every.templates}
+        assert few.widest == every.widest or len(few.samples) < len(every.samples)
+    assert {len(texts) for texts in three.neutral.values()} == {3}
+    assert whole.limited(10**6) == whole
+
+
+@pytest.mark.slow
+def test_a_run_on_few_prompts_says_so_wherever_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    layers = "edit.layers=[4]"
+    assert main(["audit", *SMALL, layers, "cost=agreement", "--limit", "2", "run_dir=runs/a"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("A quick try: at most 2 prompts of each set (limit=2), too few")
+    run = open_run(tmp_path / "runs/a")
+    assert run.verdict.sentences[0].startswith("A quick try: at most 2 prompts")
+    assert max(row.n for row in run.results.of("mean_abs_r")) <= 2 * 60  # of 60 occupations
+    end = out.splitlines()[-1]
+    assert end.startswith("Next, on every prompt: countergen-edit audit eraser=rlace metric=r ")
+    assert "limit" not in end
+    assert "run_dir" not in end
+    page = (tmp_path / "runs/a/report.html").read_text("utf-8")
+    assert page.count("A quick try: at most 2 prompts") >= 2  # in its head, for an index, and body
+    runs = list_runs(tmp_path / "runs")
+    [table] = in_brief(runs, tmp_path / "runs")
+    assert "a quick try" in str(table.rows[0])
