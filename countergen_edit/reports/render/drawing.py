@@ -84,7 +84,9 @@ def draw_panel(ax: Any, panel: Panel, colour: dict[str, str], marker: dict[str, 
     place = {name: i for i, name in enumerate(panel.categories)} if panel.downwards else {}
     for k, s in enumerate(panel.series):
         style, shape = GREY if s.baseline else colour[s.name], marker[s.name]
-        x = [place[str(value)] for value in s.x] if panel.downwards else list(s.x)
+        x: list[float | str] = list(s.x)
+        if panel.downwards:
+            x = [place[str(value)] for value in s.x]
         if panel.joined and s.kind == "dots" and not s.baseline:
             x = [place[str(value)] + _aside(panel, s) for value in s.x]
             _join(ax, panel, s, x, style)
