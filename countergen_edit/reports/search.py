@@ -66,7 +66,7 @@ def search(run: Run) -> Section | None:
         front = sorted((r for r in rows if r.detail["front"]), key=lambda r: -r.detail["removed"])
         title = "Front: no other edit removes more for less, on validation data"
         blocks.append(_edits(results, "front", title, front[:MOST_FRONT], brief=True))
-        every = sorted(rows, key=lambda r: -r.detail["removed"])
+        every = sorted(rows, key=lambda r: (r.baseline, -r.detail["removed"]))
         blocks.append(_edits(results, "tried", "Every edit", every, brief=False))
     return Section("search", "Search", tuple(blocks))
 
@@ -234,6 +234,7 @@ def _is_single(results: Results, row: Row) -> bool:
 def _by_layer(results: Results, cells: Sequence[Row], site: str, split: str) -> Table:
     costs = {row.edit: row for row in results.of("cost", "validation")}
     records = [results.records[row.edit] for row in cells if row.edit in results.records]
+    records.sort(key=lambda record: record.baseline)
     columns = eraser_labels(records)
     recipes = {key: recipe(e) for e in reversed(records) for key in (e.eraser, (e.eraser, e.rank))}
 

@@ -71,9 +71,9 @@ def _of_task(run: Run) -> list[str]:
             costs = [(edit.label, costs_of(others, results, edit)) for edit in named]
             each = "; ".join(f"{label}: {cost}" for label, cost in costs if cost)
             sentences.append(f"{sentence} Cost: {each}." if each else sentence)
-    sentences += choice(run)
-    for metric in others:
-        sentences += metric.sentences(results)
+    said = [sentence for metric in others for sentence in metric.sentences(results)]
+    # What was found comes before how it was chosen, whatever it was measured by.
+    sentences += [*choice(run), *said] if sentences else [*said, *choice(run)]
     for metric in (*biases, *others):
         sentences += metric.caveats(results)
     return sentences

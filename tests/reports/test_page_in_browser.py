@@ -258,7 +258,7 @@ axe.run(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_axe_finds_no_serious_fault(page: Any, width: int, scheme: str) -> None:
+def test_axe_finds_no_fault(page: Any, width: int, scheme: str) -> None:
     import axe_core_python
 
     page.set_script_timeout(120)
@@ -270,7 +270,7 @@ def test_axe_finds_no_serious_fault(page: Any, width: int, scheme: str) -> None:
     # Every section at once: axe leaves out what is hidden.
     page.execute_script("for (const s of document.querySelectorAll('section')) s.hidden = false")
     found = page.execute_async_script(AXE)
-    assert [fault for fault in found if fault[0] in ("serious", "critical")] == []
+    assert found == []
 
 
 CUT = """

@@ -148,7 +148,7 @@ def over_wordings(results: Results, rows: Sequence[Row]) -> Table | None:
         "does not."
     )
     columns = ("Φ", "edit", *titles, "conclusions that flip")
-    name, title = "fairpair_wordings", "Over wordings"
+    name, title = "fairpair_wordings", "F over wordings"
     return Table(name, title, columns, tuple(lines), note, grouped=True) if lines else None
 
 

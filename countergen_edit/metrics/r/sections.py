@@ -86,7 +86,7 @@ def _of_sets(results: Results, split: str) -> list[Figure | Table]:
         + (" Of all pairs of groups the largest is shown." if gaps else "")
         + ("" if results.is_unedited else " Grey is what an edit is held against."),
     )
-    blocks = [
+    blocks: list[Figure | Table] = [
         figure,
         *_largest(results, gaps),
         _effects(results, rows),

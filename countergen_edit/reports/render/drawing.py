@@ -55,7 +55,7 @@ def place_of(name: str, erasers: Sequence[str]) -> int | None:
     """Which colour the name of an edit has by its eraser; None where it names none of them.
 
     >>> erasers = ["rlace", "lace", "sal (own)"]
-    >>> [place_of(name, erasers) for name in ("rlace-1@mlp_out", "→ lace", "laces", "sal (own)-2")]
+    >>> [place_of(name, erasers) for name in ("rlace-1@mlp_out", "→ lace", "laces", "sal (own)")]
     [0, 1, None, 2]
     """
     name = name.removeprefix("→ ")
@@ -84,9 +84,11 @@ def draw_panel(ax: Any, panel: Panel, colour: dict[str, str], marker: dict[str, 
     place = {name: i for i, name in enumerate(panel.categories)} if panel.downwards else {}
     for k, s in enumerate(panel.series):
         style, shape = GREY if s.baseline else colour[s.name], marker[s.name]
-        x = [place[str(value)] for value in s.x] if panel.downwards else list(s.x)
+        x: list[float | str] = list(s.x)
+        if panel.downwards:
+            x = [place[str(value)] for value in s.x]
         if panel.joined and s.kind == "dots" and not s.baseline:
-            x = [at + _aside(panel, s) for at in x]
+            x = [place[str(value)] + _aside(panel, s) for value in s.x]
             _join(ax, panel, s, x, style)
         across = (s.y, x) if panel.downwards else (x, s.y)
         if s.kind == "level":
