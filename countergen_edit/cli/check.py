@@ -6,6 +6,7 @@ look, as of a linter. Refused: a file that cannot be read.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,10 @@ from countergen_edit.data.axis import Axis
 from countergen_edit.data.prompt_check import Checked, check_prompts
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.errors import UserError
+
+
+USUAL = "gender"
+"""The axis of commands that name none."""
 
 
 def run(config: Mapping[str, Any]) -> None:
@@ -37,10 +42,17 @@ def run(config: Mapping[str, Any]) -> None:
         console.print(_shown(one, substitution.groups))
     count = f"{len(checked)} prompt{'' if len(checked) == 1 else 's'}"
     if not flagged:
-        say([f"{count}, none of which wants a look.", f"Next: countergen-edit audit data={path}"])
+        own = f" axis={_written(config['axis'])}" if content["name"] != USUAL else ""
+        line = f"Next: countergen-edit audit{own} data={shlex.quote(path)}"
+        say([f"{count}, none of which wants a look.", line])
         return
     say([f"{count}, of which {len(flagged)} want{'s' if len(flagged) == 1 else ''} a look."])
     raise SystemExit(1)
+
+
+def _written(axis: Mapping[str, Any]) -> str:
+    """The axis as it is named on a command line."""
+    return shlex.quote(str(axis.get("file") or axis["name"]))
 
 
 def _shown(one: Checked, groups: Sequence[str]) -> Text:

@@ -158,3 +158,13 @@ def test_a_run_says_what_wants_a_look(tmp_path: Path) -> None:
     [remark] = Task.from_config("gender", data).remarks
     assert remark.startswith(f"1 of 2 prompts of {path} want a look, such as 'Jane told John that")
     assert remark.endswith(f"countergen-edit check {path} axis=gender")
+
+
+def test_the_next_line_names_the_axis_and_the_file_as_a_shell_takes_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "my own.jsonl"
+    path.write_text('{"input": "Old people like", "outputs": [" tea"]}\n', "utf-8")
+    assert main(["check", str(path), "axis=age"]) == 0
+    said = capsys.readouterr().out
+    assert f"Next: countergen-edit audit axis=age data='{path}'" in said
