@@ -19,7 +19,6 @@ from countergen_edit.data.prompt_check import Checked, check_prompts
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.errors import UserError
 
-
 USUAL = "gender"
 """The axis of commands that name none."""
 
