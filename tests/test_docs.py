@@ -224,13 +224,14 @@ def test_every_file_of_own_data_is_read_and_wants_no_look(
     written = files(PAGES["own_data.md"])
     for name, content in written.items():
         Path(name).write_text(content, "utf-8")
+    assert set(written) == {"pairs.jsonl", "pairs.csv", "sides.csv", "work.yaml"}
     for name in sorted(written):
         if not name.endswith(".yaml"):
             assert main(["check", name]) == 0
             assert "none of which wants a look" in capsys.readouterr().out
             assert countergen_edit.task("gender", name).sets("test")[0].samples
-    whole = countergen_edit.task("gender", "asked.yaml", names=NAMES)
-    assert [len(data.samples) for data in whole.sets("test")] == [2]
+    whole = countergen_edit.task("gender", "work.yaml", names=NAMES)
+    assert [len(data.samples) for data in whole.sets("test")] == [3, 2]
     assert len(whole.fit) == len(whole.sets("validation")) == 1
 
 
