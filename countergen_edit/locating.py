@@ -16,6 +16,8 @@ from countergen_edit.errors import UserError, unknown
 
 _PROBE_SECONDS = 5.0
 _LOCAL = "a local directory works offline: model=/path/to/directory"
+RECORD = "countergen_edit.json"
+"""The file of a checkpoint of this package that says how it was made."""
 _GGUF = b"GGUF"
 """What a GGUF file begins with."""
 

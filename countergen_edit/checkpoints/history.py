@@ -12,12 +12,12 @@ from typing import Any
 
 from countergen_edit.checkpoints.checksums import CHECKSUMS
 from countergen_edit.edits import EditRecord
+from countergen_edit.locating import RECORD
 from countergen_edit.models import LanguageModel
 from countergen_edit.reading import json_mapping
 
-RECORD, EDIT, BEFORE = "countergen_edit.json", "edit", "before"
-"""Names in a checkpoint: what is known of its making; its edit; within that, what was folded into
-the weights before it."""
+EDIT, BEFORE = "edit", "before"
+"""Names in a checkpoint: its edit; within that, what was folded into the weights before it."""
 
 
 def is_checkpoint(directory: str | Path) -> bool:

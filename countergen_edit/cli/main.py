@@ -20,6 +20,7 @@ from countergen_edit.cli import several, terms
 from countergen_edit.cli.declared import require_settings
 from countergen_edit.cli.help import choices_of, nearest_setting, own_settings, page, settings_of
 from countergen_edit.cli.opening import opening
+from countergen_edit.cli.taken_over import taken_over
 from countergen_edit.cli.words import overrides_of, settings_in
 from countergen_edit.conf_path import conf_dir
 from countergen_edit.errors import UserError, unknown
@@ -185,6 +186,7 @@ def run_in_hydra(command: str, overrides: Sequence[str]) -> None:
         sys.argv = words
         try:
             # Again: of the jobs of --multirun only some were composed before.
+            plain = taken_over(plain, overrides)
             require_settings(plain, own_settings(command))
             return run_job(command, plain)
         except UserError as error:
@@ -287,6 +289,7 @@ def check_composes(command: str, overrides: Sequence[str]) -> list[dict[str, Any
                     if key not in known:
                         raise _unknown_setting(command, _whole_key(str(key), overrides))
                 plain: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+                plain = taken_over(plain, job)
                 require_settings(plain, own_settings(command))
                 require_at_hand(plain)
                 composed.append(plain)

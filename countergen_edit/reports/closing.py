@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from countergen_edit.checkpoints import Saved
 from countergen_edit.edits import EditRecord
-from countergen_edit.experiments.judging import JUDGEMENT
+from countergen_edit.experiments.files import JUDGEMENT
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.rows import UNEDITED
 from countergen_edit.reports.kept import best_record, recommended

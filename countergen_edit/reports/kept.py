@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from countergen_edit.checkpoints import Form, Parity, Saved, folded_into, save_checkpoint, told
 from countergen_edit.edits import EditRecord, NamedEdit, applied
 from countergen_edit.errors import UserError
-from countergen_edit.experiments.judging import JUDGEMENT, RECOMMENDED
+from countergen_edit.experiments.files import JUDGEMENT, RECOMMENDED
 from countergen_edit.metrics.rows import UNEDITED
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.render.card import model_card, parameters

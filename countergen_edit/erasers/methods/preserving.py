@@ -162,7 +162,8 @@ class PreservingEraser(BaseEraser):
         if exact and self.angle_ < self.min_angle:
             raise UserError(
                 f"what must go comes within {self.angle_:.2g} rad of what must stay (min_angle = "
-                f"{self.min_angle}): keep fewer contexts, or set keep_strength, or a rank"
+                f"{self.min_angle}): keep fewer contexts, or set keep_strength, or a rank; of a "
+                "model whose bias was erased there nothing is left: eraser=none measures it alone"
             )
         left, right = frame.factors(rank, self.keep_strength_)
         if self.keep_within > 0 and frame.U.shape[1]:

@@ -108,7 +108,8 @@ class SPLINCE(BaseEraser):
         if self.angle_ < least:
             raise UserError(
                 f"what must go comes within {self.angle_:.2g} rad of what must stay (min_angle = "
-                f"{least}): the classes differ alike in both; keep other rows, or none"
+                f"{least}): the classes differ alike in both; keep other rows, or none; of a model "
+                "whose bias was erased there nothing is left: eraser=none measures it alone"
             )
         right = np.linalg.solve(gram, solved.T)
         right += (np.eye(len(gram)) - right @ both) @ right  # what rounding left of the demands
