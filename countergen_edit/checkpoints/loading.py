@@ -13,10 +13,11 @@ from typing import Any, Literal
 
 from countergen_edit.checkpoints.carrying import CODE, stock_file, write_stock_config
 from countergen_edit.checkpoints.checksums import CHECKSUMS, sha256, verify_checksums
-from countergen_edit.checkpoints.history import EDIT, RECORD, edits_of, is_checkpoint
+from countergen_edit.checkpoints.history import EDIT, edits_of, is_checkpoint
 from countergen_edit.edits import Edit, EditRecord, NamedEdit, attach, load_edit
 from countergen_edit.edits.files import TENSORS
 from countergen_edit.errors import UserError
+from countergen_edit.locating import RECORD
 from countergen_edit.models import LanguageModel, in_template, load
 from countergen_edit.reading import json_mapping
 from countergen_edit.typed import require

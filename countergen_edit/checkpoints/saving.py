@@ -24,11 +24,12 @@ from safetensors import SafetensorError
 from countergen_edit.checkpoints.carrying import write_carried
 from countergen_edit.checkpoints.checksums import CHECKSUMS, verify_checksums, write_checksums
 from countergen_edit.checkpoints.folding import fold, folds
-from countergen_edit.checkpoints.history import BEFORE, EDIT, RECORD, folded_into
+from countergen_edit.checkpoints.history import BEFORE, EDIT, folded_into
 from countergen_edit.checkpoints.parity import Parity, check_parity, read_parity
 from countergen_edit.checkpoints.sinks import require_every_position
 from countergen_edit.edits import Edit, applied, save_edit
 from countergen_edit.errors import UserError, unknown
+from countergen_edit.locating import RECORD
 from countergen_edit.models import NAMES_CODE, LanguageModel
 from countergen_edit.reading import json_mapping
 from countergen_edit.writing import as_json, hold, put_back, take_place
