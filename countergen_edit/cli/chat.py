@@ -5,6 +5,7 @@ In the chat template a line is a user's message, and what they write is the repl
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
@@ -15,7 +16,7 @@ from rich.text import Text
 
 from countergen_edit import api
 from countergen_edit.checkpoints import Checkpoint, open_checkpoint
-from countergen_edit.cli.printing import console
+from countergen_edit.cli.printing import console, say
 from countergen_edit.edits import applied
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, generate, load
@@ -53,6 +54,8 @@ def run(config: Mapping[str, Any]) -> None:
         # Shown as text, whatever markup or control codes a model makes up.
         table.add_row(*(Text("".join(c for c in t if c.isprintable() or c == "\n")) for t in texts))
         console.print(table)
+    folder = shlex.quote(str(checkpoint.folder))
+    say([f"Next, in figures: countergen-edit audit model={folder} eraser=none"])
 
 
 def _models(

@@ -172,7 +172,9 @@ def run(config: Mapping[str, Any]) -> None:
     settings = cid_settings(config)
     if settings.action in MEASURING:
         prepared, model = MEASURING[settings.action](settings)
-        show(open_run(prepared.run(model)))
+        made = open_run(prepared.run(model))
+        rate = f"countergen-edit cid action=sheet 'runs=[{made.path}]'"
+        show(made, then=[f"Next, have people rate what was written: {rate}"])
     else:
         ACTIONS[settings.action](settings)
 
@@ -217,6 +219,12 @@ def _compare(settings: CidSettings) -> None:
         console.print()
         with applied(model, edit.edit) as edited:
             compare(edited, f"{settings.model.name} under {settings.config['saved_edit']}")
+    say(
+        [
+            "Next, over templates and people, with intervals: countergen-edit cid action=audit "
+            f"model={settings.model.name}"
+        ]
+    )
 
 
 def _audit(settings: CidSettings) -> tuple[Prepared, LanguageModel]:

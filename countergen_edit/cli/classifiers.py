@@ -38,7 +38,9 @@ TOKENS: tuple[Tokens, ...] = get_args(Tokens)
 def run(config: Mapping[str, Any]) -> None:
     """Run, or finish, the task that a composed config describes; print its table."""
     prepared, model = prepare(config)
-    show(open_run(prepared.run(model)))
+    asked = f"task={config['task']['name']} model={prepared.manifest['model']}"
+    erase = f"Next, erase it: countergen-edit classifiers {asked} eraser=leace"
+    show(open_run(prepared.run(model)), then=[] if config["eraser"] else [erase])
 
 
 def prepare(config: Mapping[str, Any]) -> tuple[Prepared, Any]:

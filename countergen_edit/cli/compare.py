@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,9 @@ def run(config: Mapping[str, Any]) -> None:
         say(["", f"Table: {path}"])
     if config["folder"]:
         say(["", f"Report: {comparison.report(Path(config['folder']))}"])
+    else:
+        again = f"countergen-edit compare {' '.join(map(shlex.quote, runs))}"
+        say(["", f"Next, as a page, with every row: {again} folder=DIR"])
 
 
 def show(comparison: Comparison) -> None:

@@ -29,3 +29,6 @@ def run(config: Mapping[str, Any]) -> None:
         files = export(sections(opened), folder, figures, tables, opened.erasers)
         files += write(boards, folder)
         say([f"{len(files)} files in {folder}"])
+    else:
+        again = f"countergen-edit report {opened.path} figures=pdf tables=latex"
+        say([f"Next, as files for a paper: {again}"])

@@ -35,3 +35,4 @@ def run(config: Mapping[str, Any]) -> None:
     rows = verify_testbed(load(source), truth)
     for table in (recovery_table(rows), effect_table(rows)):
         print_table(table, console)
+    say(["Next, erase what was planted: countergen-edit audit"])
