@@ -11,9 +11,9 @@ GET_BENCHMARKS := $(GET) scripts/benchmarks.txt
 # What is told in one line of a package that is not to be had, or is not the one that is known.
 WHY := echo "$$why" | grep -m 1 ERROR
 
-# As many processes as cores. A file's tests go to one process, which makes its fixtures once; tiny models
-# gain nothing from threads.
-TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist loadfile
+# As many processes as cores. A file's tests go to one process, which makes its fixtures once; files come as
+# they are collected, since the last, doctests, are short; tiny models gain nothing from threads.
+TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 # What touches every library: NumPy, SciPy, scikit-learn, cvxpy; PyTorch, transformers, TransformerLens; pandas,
 # Matplotlib, Jinja; Hydra, pydantic.

@@ -1,8 +1,8 @@
 """What is refused before torch is imported, as all that it takes is at hand: files and folders.
 
 Comes in: a composed config. Goes out: nothing. Refused, within a second: a model's directory or a
-folder of a run, an edit or a checkpoint that is not there, a layer that the model's config does not
-count, and axes and data of which no task is made.
+folder of a run, an edit or a checkpoint that is not there, a run_dir that holds something else, a
+layer that the model's config does not count, and axes and data of which no task is made.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from countergen_edit.data.axis_data import OF_AXIS
 from countergen_edit.data.sources.inputs import read_inputs
 from countergen_edit.data.task import Task
 from countergen_edit.errors import UserError
+from countergen_edit.experiments.files import MANIFEST, require_free
 from countergen_edit.locating import located_here
 from countergen_edit.reading import json_mapping, nearest_to, yaml_mapping
 from countergen_edit.testbed.files import SHIPPED
@@ -55,6 +56,10 @@ def require_at_hand(config: Mapping[str, Any]) -> None:
                 f"{key}={value} is taken as it stands, and is hardly a name: write a path, such as "
                 f"./{''.join(c for c in value if c.isalnum()) or 'run'}"
             )
+    place = Path(config.get("run_dir") or "runs")
+    several = [*place.glob(f"*/{MANIFEST}")]  # models, each with a folder within
+    if config.get("run_dir") and not several:
+        require_free(place)
     push = config.get("push")
     if push is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", push):
         raise UserError(f"push={push!r} names no repository: write USER/NAME")

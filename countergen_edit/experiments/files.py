@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from countergen_edit.errors import UserError
+from countergen_edit.writing import LOCK
+
 CONFIG, MANIFEST, RESULTS, PROGRESS = (
     "config.yaml",
     "manifest.json",
@@ -22,6 +27,20 @@ RECOMMENDED, TOO_DEAR, HARM, NOTHING = (
 )
 QUICK = "A quick try"
 """How a run of few prompts begins what it says."""
+
+
+def require_free(path: Path) -> None:
+    """Refuse what is no folder of a run and cannot become one.
+
+    Raises:
+        UserError: it is a file, or a folder that holds something else.
+    """
+    if path.exists() and not path.is_dir():
+        raise UserError(f"cannot write the run folder {path}: File exists")
+    if not path.is_dir() or (path / MANIFEST).is_file():
+        return
+    if any(p.name.removesuffix(".tmp") not in (CONFIG, MANIFEST, LOCK) for p in path.iterdir()):
+        raise UserError(f"{path} is no run folder but is not empty: choose another run_dir")
 
 
 def quick_try(most: int) -> str:

@@ -20,7 +20,14 @@ import yaml
 
 from countergen_edit.edits import EditRecord, NamedEdit, read_record
 from countergen_edit.errors import UserError
-from countergen_edit.experiments.files import CONFIG, EDITS, MANIFEST, PROGRESS, RESULTS
+from countergen_edit.experiments.files import (
+    CONFIG,
+    EDITS,
+    MANIFEST,
+    PROGRESS,
+    RESULTS,
+    require_free,
+)
 from countergen_edit.experiments.tracking.following import followers
 from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.reading import json_mapping, json_records
@@ -194,10 +201,7 @@ def check_folder(path: Path, manifest: Mapping[str, Any]) -> None:
                 f"run folder {path} belongs to another run (fingerprint {other[:8]}, this one "
                 f"is {manifest['fingerprint'][:8]}): choose another run_dir"
             )
-    elif path.is_dir() and any(
-        p.name.removesuffix(".tmp") not in (CONFIG, MANIFEST, LOCK) for p in path.iterdir()
-    ):
-        raise UserError(f"{path} is no run folder but is not empty: choose another run_dir")
+    require_free(path)
 
 
 def read_manifest(path: Path) -> dict[str, Any]:

@@ -119,7 +119,7 @@ def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
     if said := in_words(differences, by_name):
         overview.insert(0, Words(tuple(said), brief=True))
     own = {name: run for name, run in by_name.items() if run.log is None}
-    told = [unpaired(ours, [*logs]), *unlike([*own.values()], [*own])]
+    told = [unpaired(ours, [*logs]), *(unlike([*own.values()], [*own]) if len(own) > 1 else [])]
     if said := [sentence for sentence in told if sentence]:
         overview.append(Words(tuple(said), brief=True))
     return Comparison(

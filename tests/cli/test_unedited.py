@@ -9,7 +9,7 @@ import pytest
 
 from countergen_edit import api
 from countergen_edit.cli.main import main
-from countergen_edit.metrics.blocks import Table, Words
+from countergen_edit.metrics.blocks import Table, Words, unfolded
 from countergen_edit.reports.render.plain import plain
 from countergen_edit.reports.run import Run
 from countergen_edit.reports.sections import sections
@@ -54,7 +54,7 @@ def said_of(run: Run) -> list[str]:
     """All that a report says of what was measured: not what the run depended on."""
     texts = [*run.verdict.sentences]
     for section in sections(run):
-        for block in section.blocks if section.name != "run" else ():
+        for block in unfolded(section.blocks) if section.name != "run" else ():
             if isinstance(block, Words):
                 texts += block.sentences
                 continue
