@@ -28,6 +28,8 @@ FILES_TOO = ("runs",)
 """Of these, settings that may name a file: a log of another tool."""
 MADE = ("run_dir", "save", "folder", "csv", "sheets", "directory", "page")
 """Settings that name a file or folder which may be made."""
+COMPARE = "compare"
+"""What `cid` does with two prompts."""
 COUNTS = ("num_hidden_layers", "n_layer", "num_layers")
 """What the config of a model calls the number of its blocks; of two stacks it is not one number."""
 ONCE = "embed"
@@ -66,6 +68,8 @@ def require_at_hand(config: Mapping[str, Any]) -> None:
     model = config.get("model")
     if isinstance(model, Mapping) and "served_name" not in model and model.get("name"):
         require_layers(config, str(model["name"]))
+    if config.get("action") == COMPARE:
+        require_two(config["prompts"])
     if "perturbation" in config:
         config_of("perturbation", config["perturbation"])
     if config.get("template_file"):
@@ -74,6 +78,19 @@ def require_at_hand(config: Mapping[str, Any]) -> None:
         read_inputs(config["inputs"])
     if "data" in config:
         require_task(config)
+
+
+def require_two(prompts: Any) -> None:
+    """Refuse other than two prompts to compare.
+
+    Raises:
+        UserError: saying how many there are.
+    """
+    count = len(prompts) if isinstance(prompts, list) else 1
+    if count != 2:
+        raise UserError(
+            f'cid compares two prompts, not {count}: countergen-edit cid "PROMPT" "PROMPT"'
+        )
 
 
 def require_layers(config: Mapping[str, Any], model: str) -> None:

@@ -194,11 +194,6 @@ def prepare(config: Mapping[str, Any]) -> tuple[Prepared, LanguageModel]:
 
 
 def _compare(settings: CidSettings) -> None:
-    if len(settings.prompts) != 2:
-        raise UserError(
-            f"cid compares two prompts, not {len(settings.prompts)}: "
-            'countergen-edit cid "PROMPT" "PROMPT"'
-        )
     edit = settings.edit
     model = settings.model.load()
 

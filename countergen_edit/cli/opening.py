@@ -12,6 +12,8 @@ from typing import Any
 
 LONG = ("audit", "debias", "sweep", "edit")
 """Commands that load a model and search."""
+AT_ONCE = ("check", "new", "runs")
+"""Commands that answer within a second."""
 
 
 def opening(command: str, config: Mapping[str, Any]) -> str:
@@ -20,11 +22,11 @@ def opening(command: str, config: Mapping[str, Any]) -> str:
     >>> config = {"model": {"name": "m", "device": "cpu"}, "eraser": {"rlace": {}, "leace": {}}}
     >>> opening("audit", config).partition("; on ")[0]
     'audit of m: rlace, leace'
-    >>> opening("report", config)
-    ''
+    >>> opening("report", config), opening("runs", config)
+    ('report: loading …', '')
     """
     if command not in LONG:
-        return ""
+        return "" if command in AT_ONCE else f"{command}: loading …"
     model = config.get("model") or {}
     named = [", ".join(config.get(key) or {}) for key in ("eraser", "metric", "cost")]
     costs = "costs " if named[0] else "also "

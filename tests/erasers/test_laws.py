@@ -155,4 +155,5 @@ def test_goes_into_a_pipeline(row):
 
 
 def test_every_registered_eraser_has_a_row():
-    assert {type(row.eraser) for row in TABLE.values()} == {ERASERS.get(name) for name in ERASERS}
+    ours = [name for name in ERASERS if ".py:" not in name]  # of another test's file
+    assert {type(row.eraser) for row in TABLE.values()} == {ERASERS.get(name) for name in ours}
