@@ -48,11 +48,10 @@ from countergen_edit.models import Bos, LanguageModel, Scratch
 from countergen_edit.reports.comparison import Comparison, comparison
 from countergen_edit.reports.run import Run, open_run, open_run_or_log
 from countergen_edit.testbed import directory, truth_in
+from countergen_edit.testbed.files import TESTBED
 from countergen_edit.testbed.vocabulary import untaught, vocabulary
 from countergen_edit.writing import digest
 
-TESTBED = "testbed"
-"""The name of the shipped model."""
 ON_RECORD = "auto"
 """Of a checkpoint the original that its record names."""
 METRICS_UNLESS_GIVEN = ("r", "agreement", "perplexity", "kl", "facts", "spill_over")

@@ -20,7 +20,7 @@ from countergen_edit.errors import UserError
 from countergen_edit.experiments.files import MANIFEST, require_free
 from countergen_edit.locating import located_here
 from countergen_edit.reading import json_mapping, nearest_to, yaml_mapping
-from countergen_edit.testbed.files import SHIPPED
+from countergen_edit.testbed.files import SHIPPED, TESTBED
 
 FOLDERS = ("run", "runs", "saved_edit", "checkpoint")
 """Settings that name a folder which must be there."""
@@ -99,7 +99,7 @@ def require_layers(config: Mapping[str, Any], model: str) -> None:
     Raises:
         UserError: naming the first, or that no model is there.
     """
-    here = SHIPPED if model == "testbed" else located_here(model)
+    here = SHIPPED if model == TESTBED else located_here(model)
     place = config.get("edit") or {}
     site, layers = place.get("site"), config.get("layers", place.get("layers"))
     if here is None or site == ONCE or not isinstance(layers, int | list):

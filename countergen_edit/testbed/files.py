@@ -15,6 +15,8 @@ from countergen_edit.testbed.truth import Truth
 
 TRUTH = "truth.yaml"
 """The file in a model's directory that says what was planted."""
+TESTBED = "testbed"
+"""What commands and Python call the shipped model."""
 SHIPPED = Path(__file__).parent / "model"
 """The directory of the shipped model."""
 
