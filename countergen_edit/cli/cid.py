@@ -6,6 +6,7 @@ one that names what does not exist.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -173,8 +174,9 @@ def run(config: Mapping[str, Any]) -> None:
     if settings.action in MEASURING:
         prepared, model = MEASURING[settings.action](settings)
         made = open_run(prepared.run(model))
-        rate = f"countergen-edit cid action=sheet 'runs=[{made.path}]'"
-        show(made, then=[f"Next, have people rate what was written: {rate}"])
+        rate = f"countergen-edit cid action=sheet {shlex.quote(f'runs=[{made.path}]')}"
+        written = settings.metric is not None  # continuations, which people can rate
+        show(made, then=[f"Next, have people rate what was written: {rate}"] if written else [])
     else:
         ACTIONS[settings.action](settings)
 
@@ -217,7 +219,7 @@ def _compare(settings: CidSettings) -> None:
     say(
         [
             "Next, over templates and people, with intervals: countergen-edit cid action=audit "
-            f"model={settings.model.name}"
+            f"{shlex.quote(f'model={settings.model.name}')}"
         ]
     )
 

@@ -7,6 +7,7 @@ together, an eraser or a place that a classifier has not.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -31,6 +32,8 @@ from countergen_edit.testbed.classifiers import build, plant
 TESTBED, UNBIASED = "testbed", "testbed-unbiased"
 """The constructed models, whose answers are known."""
 LAST = "last"
+ANSWERED = ("eraser", "run_dir")
+"""Settings that the same question with an eraser does not repeat."""
 SITES = ("resid_post", "embed")
 TOKENS: tuple[Tokens, ...] = get_args(Tokens)
 
@@ -38,8 +41,8 @@ TOKENS: tuple[Tokens, ...] = get_args(Tokens)
 def run(config: Mapping[str, Any]) -> None:
     """Run, or finish, the task that a composed config describes; print its table."""
     prepared, model = prepare(config)
-    asked = f"task={config['task']['name']} model={prepared.manifest['model']}"
-    erase = f"Next, erase it: countergen-edit classifiers {asked} eraser=leace"
+    words = [w for w in prepared.manifest["command"] if w.partition("=")[0] not in ANSWERED]
+    erase = f"Next, erase it: {shlex.join(words)} eraser=leace"
     show(open_run(prepared.run(model)), then=[] if config["eraser"] else [erase])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,5 +31,5 @@ def run(config: Mapping[str, Any]) -> None:
         files += write(boards, folder)
         say([f"{len(files)} files in {folder}"])
     else:
-        again = f"countergen-edit report {opened.path} figures=pdf tables=latex"
+        again = f"countergen-edit report {shlex.quote(str(opened.path))} figures=pdf tables=latex"
         say([f"Next, as files for a paper: {again}"])
