@@ -6,7 +6,7 @@ Comes in: a run, and what was saved of it. Goes out: lines for the terminal.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from countergen_edit.checkpoints import Saved
@@ -71,32 +71,31 @@ def how_to_save(run: Run) -> list[str]:
     """The line that saves the best edit of each task that has one."""
     if run.config.get("limit"):
         return in_whole(run)
-    parts = run.by_task()
-    task = {name: f" run_task={name}" if len(parts) > 1 else "" for name in parts}
-    return [
-        f"Save {best.label}: countergen-edit edit run={run.path}{task[name]} save=DIR"
-        for name, part in parts.items()
-        if (best := best_record(part)) is not None
-    ]
+    return _saving(run, best_record, "Save")
 
 
 def after_audit(run: Run) -> list[str]:
     """The line that keeps the edit that is recommended, or else the one that searches for one."""
     if run.config.get("limit"):
         return in_whole(run)
-    parts = run.by_task()
-    named = {name: best for name, part in parts.items() if (best := recommended(part)) is not None}
-    if named:
-        task = {name: f" run_task={name}" if len(parts) > 1 else "" for name in parts}
-        return [
-            f"Next, keep {best.label}: countergen-edit edit run={run.path}{task[name]} save=DIR"
-            for name, best in named.items()
-        ]
+    if lines := _saving(run, recommended, "Next, keep"):
+        return lines
     changes = [change for r in run.results.of(JUDGEMENT) for change in r.detail["sets"].values()]
     if not run.results.is_unedited and not {*changes} - {"added"}:  # there was no bias to change
         return ["Next, ask by prompts of your own: countergen-edit check FILE"]
     asked = " ".join(shlex.quote(word) for word in _asked(run.manifest.get("command", ())))
     return [f"Next, search every layer within budgets: countergen-edit debias {asked}".rstrip()]
+
+
+def _saving(run: Run, which: Callable[[Run], EditRecord | None], verb: str) -> list[str]:
+    """The line that saves an edit of each task that has one to save."""
+    parts = run.by_task()
+    task = {name: f" run_task={name}" if len(parts) > 1 else "" for name in parts}
+    return [
+        f"{verb} {edit.label}: countergen-edit edit run={run.path}{task[name]} save=DIR"
+        for name, part in parts.items()
+        if (edit := which(part)) is not None
+    ]
 
 
 def in_whole(run: Run) -> list[str]:

@@ -10,12 +10,20 @@ import yaml
 from countergen_edit.checkpoints import Parity, Saved
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.closing import about, how_to_save, next_steps, nothing_fits, summary
+from countergen_edit.reports.closing import (
+    about,
+    after_audit,
+    how_to_save,
+    next_steps,
+    nothing_fits,
+    summary,
+)
 from countergen_edit.reports.render.card import model_card
 from tests.reports.runs import (
     EDITS,
     LABELS,
     LEACE,
+    MANIFEST,
     RANDOM,
     audit_rows,
     choice_detail,
@@ -122,3 +130,29 @@ def test_a_search_ends_with_the_line_that_saves_its_choice() -> None:
     assert line == f"Save {LABELS['leace']}: countergen-edit edit run={run.path} save=DIR"
     dear = Row("cost", 50.0, split="validation", detail=choice_detail(affordable=False), **LEACE)
     assert how_to_save(in_memory([*search_rows()[:2], dear])) == []
+
+
+def judged(word: str, named: bool = False, change: str = "removed") -> Row:
+    detail = {"word": word, "sets": {"jobs": change}, "named": named, "harms": {}, "over": []}
+    return Row("judgement", 0.5, split="test", detail=detail, **LEACE)
+
+
+def test_an_audit_ends_with_the_line_that_keeps_what_is_recommended_or_searches() -> None:
+    command = ["countergen-edit", "audit", "data=my prompts.jsonl", "eraser=leace", "run_dir=x"]
+    manifest = MANIFEST | {"command": [*command, "data.fit=own"]}
+
+    def said(*rows: Row) -> list[str]:
+        return after_audit(in_memory([*audit_rows(), *rows], manifest))
+
+    keep = f"Next, keep {LABELS['leace']}: countergen-edit edit run=nowhere save=DIR"
+    search = "Next, search every layer within budgets: countergen-edit debias"
+    search += " 'data=my prompts.jsonl' data.fit=own"
+    assert said(judged("recommended", named=True)) == [keep]
+    assert said(judged("recommended")) == [search]  # of several that nothing was chosen among
+    assert said(judged("costs too much")) == [search]
+    assert said(judged("shows nothing", change="unchanged")) == [search]
+    no_bias = ["Next, ask by prompts of your own: countergen-edit check FILE"]
+    assert said() == no_bias
+    assert said(judged("does harm", change="added")) == no_bias
+    unedited = in_memory([row for row in audit_rows() if row.edit == "none"], manifest)
+    assert after_audit(unedited) == [search]

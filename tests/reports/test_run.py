@@ -212,6 +212,25 @@ def test_the_best_of_an_audit_is_its_edit_or_that_with_least_bias_within_the_bud
     assert none.best is None
 
 
+def test_the_best_of_an_audit_that_was_judged_is_the_edit_that_is_named() -> None:
+    few, many = (columns(name, 1) for name in ("few", "many"))
+    before = [*bare({}, 0.6, 1.0), *bare(few, 0.3, 1.0), *bare(many, 0.1, 1.0)]
+
+    def best(*judged: tuple[dict[str, object], str, bool]) -> object:
+        rows = [
+            Row("judgement", 0.1, split="test", detail={"word": word, "named": named}, **edit)
+            for edit, word, named in judged
+        ]
+        record = best_record(in_memory([*before, *rows]))
+        return record and record.id
+
+    named = (few, "recommended", True), (many, "recommended", False)
+    assert best(*named) == few["edit"]  # by validation data, though another leaves less on test
+    assert best((few, "recommended", True), (many, "does harm", False)) == few["edit"]
+    assert best((few, "recommended", False), (many, "recommended", False)) == many["edit"]
+    assert best((few, "shows nothing", False), (many, "costs too much", False)) is None
+
+
 @pytest.mark.parametrize("affordable", [True, False])
 def test_the_best_of_a_search_is_its_choice_if_it_keeps_within_the_budgets(
     affordable: bool, tmp_path: Path
