@@ -1,7 +1,9 @@
 """Runs of all kinds end with the verdict that is true of them; of the testbed, truth is known.
 
-The list is `verdicts.yaml`. What each edit does was reasoned from what was planted, or from what
-the eraser does by its construction, before it was run.
+The list is `verdicts.yaml`. What each must give was reasoned from what was planted, from what an
+eraser does by its construction, or from how little a claim rests on. Where that leaves it open (how
+much INLP takes at layer 3, whether eight prompts are enough there), a run's intervals were looked
+at, and the case holds the verdict that they bear out.
 """
 
 from __future__ import annotations
