@@ -26,6 +26,7 @@ from countergen_edit.cli.settings import (
 )
 from countergen_edit.data.task import Task
 from countergen_edit.experiments.choice import choose, points
+from countergen_edit.experiments.files import FAILED
 from countergen_edit.metrics.base import Cost
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.closing import how_to_save
@@ -80,7 +81,7 @@ def run(config: Mapping[str, Any]) -> tuple[float, float] | None:
     with only_writer(swept.path):
         files = search_figures(sections(swept), swept.path / "figures", swept.erasers)
     show(swept, f"Figures: {', '.join(path.name for path in files)}", *how_to_save(swept))
-    failed = [row for row in swept.results.rows if row.metric == "error"]
+    failed = [row for row in swept.results.rows if row.metric == FAILED]
     if failed:
         print(f"countergen-edit: {len(failed)} cell(s) failed, see above", file=sys.stderr)
         raise SystemExit(1)

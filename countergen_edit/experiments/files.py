@@ -17,6 +17,8 @@ ORIGINAL = "original"
 """Folder of the run of the model that an audited checkpoint was made of."""
 EDITS = "edits"
 """Folder of the edits, each under its id."""
+FAILED = "error"
+"""The row that stands for a fit that could not be made, with the reason."""
 JUDGEMENT = "judgement"
 """The row that says whether an edit is one to keep."""
 RECOMMENDED, TOO_DEAR, HARM, NOTHING = (

@@ -13,7 +13,9 @@ from typing import Any
 from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit, applied
 from countergen_edit.erasers import fitting_threads
+from countergen_edit.errors import NotWrittenError, UserError
 from countergen_edit.experiments.cells import Cell
+from countergen_edit.experiments.files import FAILED
 from countergen_edit.experiments.fits import Fits
 from countergen_edit.experiments.gates import openings
 from countergen_edit.experiments.run_folder import RunFolder
@@ -86,6 +88,45 @@ class Study(Fits):
     def own_rows(self) -> list[Row]:
         """What the run has recorded of this task so far."""
         return [row for row in self.folder.rows() if row.task == self.task.name]
+
+    def failure(self, cells: Sequence[Cell], kind: type[Exception] = Exception) -> list[Row]:
+        """The error that the first fit of cells ended with that could not be made, if any.
+
+        Args:
+            cells: in the order in which they are fitted.
+            kind: of errors that are an eraser's own; others are raised.
+
+        Raises:
+            UserError: there is no room for activations or rows, which is no eraser's fault.
+        """
+        for cell in cells:
+            if not self.folder.has_edit(self.id_of(cell)):
+                self.capture(cell)
+                try:
+                    self.fit(cell)
+                except NotWrittenError:  # a full disk is no fault of an eraser
+                    raise
+                except kind as error:
+                    return [self._error_row(cell, error)]
+        return []
+
+    def _error_row(self, cell: Cell, error: Exception) -> Row:
+        """What stands for a cell whose fit failed."""
+        wanted = cell.eraser.get_params().get("rank")
+        name = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
+        return Row(
+            FAILED,
+            None,
+            task=self.task.name,
+            axis=self.task.axis.name,
+            edit=self.id_of(cell),
+            eraser=cell.name,
+            site=cell.site,
+            layers=tuple(c.layer for c in (*cell.after, cell) if c.layer is not None),
+            rank=wanted if isinstance(wanted, int) else 0,  # it may be left to the fit
+            seed=self.seed,
+            detail={"error": f"{name}{error}"},
+        )
 
     def certificate(self, cell: Cell) -> list[Row]:
         """What is known of a fit: what probes still read, how it was refined, where a gate opened.

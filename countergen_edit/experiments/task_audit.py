@@ -12,9 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from countergen_edit.edits import NamedEdit
+from countergen_edit.errors import UserError
 from countergen_edit.experiments.cells import Cell
 from countergen_edit.experiments.choice import Point, choose, points
-from countergen_edit.experiments.files import JUDGEMENT
+from countergen_edit.experiments.files import FAILED, JUDGEMENT
 from countergen_edit.experiments.forecast import announcement, try_pace
 from countergen_edit.experiments.judging import judgements
 from countergen_edit.experiments.run_folder import RunFolder
@@ -70,12 +71,14 @@ class TaskAudit:
         if plan.layers is not None:
             self.cells = {name: study.together(cells) for name, cells in self.cells.items()}
         pools = [[cells] for cells in self.cells.values()]
-        self.screening = Screening(
-            study, halving, pools, lambda cell, figures: figures(study.edit(cell))
-        )
+        self.screening = Screening(study, halving, pools, self._attempt)
 
     def finish(self) -> list[NamedEdit]:
-        """Run what is left; the edit of each eraser that test figures are of."""
+        """Run what is left; the edit of each eraser that test figures are of.
+
+        Raises:
+            UserError: no eraser could be fitted.
+        """
         about = announcement(self.study, self.screening.total)
         pace = partial(try_pace, self.study)
         with units(self.study.folder, pace=pace, about=about) as run:
@@ -98,11 +101,13 @@ class TaskAudit:
         if self.plan.layers is None:
             run(self.unit("choice"), "choice", self._choice)
         tested = measuring(study, "test", study.model.n_layers // 2)
-        edits = []
-        for name, cells in self.cells.items():
-            edit = self._edit(cells)
-            edits.append(edit)
-            self.test(run, edit, name, cells, tested)
+        found = {name: self._edit(cells) for name, cells in self.cells.items()}
+        by_name = {name: edit for name, edit in found.items() if edit is not None}
+        if not by_name:
+            raise UserError(self._why_none())
+        for name, edit in by_name.items():
+            self.test(run, edit, name, self.cells[name], tested)
+        edits = [*by_name.values()]
         for name, way in self.plan.beside.items():
             size = way.work(study, len(edits))
             groups = way.groups(study, name, edits)
@@ -176,13 +181,25 @@ class TaskAudit:
         tested = study.measure(None, "test", study.metrics)
         return [*tested, *study.measure(None, "validation", study.quick), *study.told_apart()]
 
+    def _attempt(self, cell: Cell, figures: Callable[[NamedEdit], list[Row]]) -> list[Row]:
+        """What figures say of a cell's edit, or why its eraser refused to be fitted.
+
+        Where nothing is left to erase some erasers refuse and others do not, which go on.
+        """
+        failed = self.study.failure([*cell.after, cell], UserError)
+        return failed or figures(self.study.joined([*cell.after, cell]))
+
     def _candidate(self, cell: Cell) -> list[Row]:
+        """Validation figures of one edit, or why there is none."""
+        return self._attempt(cell, partial(self._figures, cell))
+
+    def _figures(self, cell: Cell, edit: NamedEdit) -> list[Row]:
         """Validation figures of one edit; its certificate where every candidate gets one.
 
         An edit that was fitted under others is measured with them.
         """
         rows = [] if self.screening.samples else self.study.certificate(cell)
-        return rows + self._on_validation(self.study.joined([*cell.after, cell]))
+        return rows + self._on_validation(edit)
 
     def _on_validation(self, edit: NamedEdit) -> list[Row]:
         """All that a choice goes by."""
@@ -203,18 +220,32 @@ class TaskAudit:
         }
         rows = []
         for cells in self.cells.values():
-            best = choose(self._points({self.study.id_of(cell) for cell in cells}))
+            candidates = self._points({self.study.id_of(cell) for cell in cells})
+            if not candidates:
+                continue
+            best = choose(candidates)
             row = replace(removed[best.edit], metric="choice", value=best.cost, lo=None, hi=None)
             rows.append(replace(row, detail={**best.detail, "candidates": len(cells)}))
         return rows
 
-    def _edit(self, cells: Sequence[Cell]) -> NamedEdit:
-        """All cells as one edit where layers are named, else the chosen one."""
+    def _edit(self, cells: Sequence[Cell]) -> NamedEdit | None:
+        """All cells as one edit where layers are named, else the chosen one; None without a fit."""
+        rows = self.study.own_rows()
         if self.plan.layers is not None:
-            return self.study.joined(cells)
-        chosen = {row.edit for row in self.study.own_rows() if row.metric == "choice"}
-        [cell] = [cell for cell in cells if self.study.id_of(cell) in chosen]
-        return self.study.edit(cell)
+            failed = {row.edit for row in rows if row.metric == FAILED}
+            could = not failed & {self.study.id_of(cell) for cell in cells}
+            return self.study.joined(cells) if could else None
+        chosen = {row.edit for row in rows if row.metric == "choice"}
+        of_eraser = [cell for cell in cells if self.study.id_of(cell) in chosen]
+        return self.study.edit(of_eraser[0]) if of_eraser else None
+
+    def _why_none(self) -> str:
+        """Why there is no edit at all, eraser by eraser, a reason once."""
+        by_error: dict[str, dict[str, None]] = {}
+        for row in self.study.own_rows():
+            if row.metric == FAILED:
+                by_error.setdefault(row.detail["error"], {})[row.eraser] = None
+        return "; ".join(f"{', '.join(names)}: {error}" for error, names in by_error.items())
 
     def _tested(self, edit: NamedEdit, cells: Sequence[Cell]) -> list[Row]:
         """Every test figure under an edit; a control leaves out what has no baseline."""

@@ -16,10 +16,9 @@ from sklearn.base import clone
 from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.erasers import BaseEraser
-from countergen_edit.errors import NotWrittenError
 from countergen_edit.experiments.cells import Cell
 from countergen_edit.experiments.choice import Point, choose, front, is_told_apart, ordered, points
-from countergen_edit.experiments.files import JUDGEMENT
+from countergen_edit.experiments.files import FAILED, JUDGEMENT
 from countergen_edit.experiments.judging import judgements
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.screening import Screening
@@ -126,25 +125,12 @@ class TaskSearch:
         Raises:
             UserError: there is no room for activations or rows, which is no eraser's fault.
         """
-        return self._failure([cell]) or figures(self.study.edit(cell))
+        return self.study.failure([cell]) or figures(self.study.edit(cell))
 
     def combination(self, cells: Sequence[Cell]) -> list[Row]:
         """Every figure of several cells' edits together, or the error that a fit ended with."""
         cells = self.study.together(cells)
-        return self._failure(cells) or self.figures(self.study.joined(cells))
-
-    def _failure(self, cells: Sequence[Cell]) -> list[Row]:
-        """The error that the first fit of cells ended with that could not be made, if any."""
-        for cell in cells:
-            if not self.study.folder.has_edit(self.study.id_of(cell)):
-                self.study.capture(cell)
-                try:
-                    self.study.fit(cell)
-                except NotWrittenError:  # a full disk is no fault of an eraser
-                    raise
-                except Exception as error:  # an eraser may be the user's own, and fail in its way
-                    return [self.error_row(cell, error)]
-        return []
+        return self.study.failure(cells) or self.figures(self.study.joined(cells))
 
     def figures(self, edit: NamedEdit) -> list[Row]:
         """What is measured of every edit."""
@@ -155,23 +141,6 @@ class TaskSearch:
         for split in reversed(self.work.splits):
             rows += study.removed(edit, split)
         return rows
-
-    def error_row(self, cell: Cell, error: Exception) -> Row:
-        """What stands for a cell whose fit failed."""
-        wanted = cell.eraser.get_params().get("rank")
-        return Row(
-            "error",
-            None,
-            task=self.study.task.name,
-            axis=self.study.task.axis.name,
-            edit=self.study.id_of(cell),
-            eraser=cell.name,
-            site=cell.site,
-            layers=tuple(c.layer for c in (*cell.after, cell) if c.layer is not None),
-            rank=wanted if isinstance(wanted, int) else 0,  # it may be left to the fit
-            seed=self.plan.seed,
-            detail={"error": f"{type(error).__name__}: {error}"},
-        )
 
     def points(self, split: MeasuredSplit, *, baselines: bool = False) -> list[Point]:
         """The edits of this task by their figures in a split."""
@@ -220,7 +189,7 @@ class TaskSearch:
             size = self.work.combining(cells)
             unit = self.unit(f"combined/{name}")
             run(unit, name, partial(self.combination, cells), size)
-            if any(row.metric == "error" for row in self.study.own_rows() if row.unit == unit):
+            if any(row.metric == FAILED for row in self.study.own_rows() if row.unit == unit):
                 continue
             edit = self.study.joined(self.study.together(cells))
             self._of_edit[edit.id] = cells

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.experiments.choice import TOLD_APART, WRECK, is_told_apart
+from countergen_edit.experiments.files import FAILED
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table, Words
 from countergen_edit.metrics.by_layer import Recipe, eraser_labels, of_layers, recipe
 from countergen_edit.metrics.panels import Panel, Series
@@ -53,7 +54,7 @@ def search(run: Run) -> Section | None:
     """What was tried; nothing where the run is no search."""
     results = run.results
     rows = results.of("cost", "validation")
-    errors = [row for row in results.rows if row.metric == "error"]
+    errors = [row for row in results.rows if row.metric == FAILED]
     if not rows and not errors:
         return None
     blocks: list[Block] = []
@@ -217,7 +218,7 @@ def _edits(results: Results, name: str, title: str, rows: Sequence[Row], *, brie
 
 def layer_tables(results: Results) -> list[Table]:
     """For each site what an edit at each layer removes, its cost in brackets, and what failed."""
-    errors = [row for row in results.rows if row.metric == "error"]
+    errors = [row for row in results.rows if row.metric == FAILED]
     rows, split = of_layers(results, "bias_removed")
     cells = [*(row for row in rows if _is_single(results, row)), *errors]
     sites = dict.fromkeys(row.site for row in cells)
@@ -270,7 +271,7 @@ def _by_layer(results: Results, cells: Sequence[Row], site: str, split: str) -> 
 def _cell(row: Row | None, costs: dict[str, Row], split: str) -> str:
     if row is None:
         return "–"
-    if row.metric == "error":
+    if row.metric == FAILED:
         return "failed"
     if row.split == SCREENING:
         return f"~{share(row.value)}"
@@ -284,11 +285,11 @@ def _cell(row: Row | None, costs: dict[str, Row], split: str) -> str:
 
 def failures(results: Results, errors: Collection[Row]) -> list[str]:
     """What went wrong in which cells, the same error said once."""
-    by_error: dict[str, list[str]] = {}
+    by_error: dict[str, dict[str, None]] = {}
     for row in errors:
         place = ".".join(filter(None, (row.site, "+".join(map(str, row.layers)))))
         known = row.edit in results.records or not row.eraser
         rank = f"-{row.rank}" if row.rank else ""
         label = results.label(row.edit) if known else f"{row.eraser}{rank}@{place}"
-        by_error.setdefault(str(row.detail.get("error", "")), []).append(label)
+        by_error.setdefault(str(row.detail.get("error", "")), {})[label] = None
     return [f"Failed: {', '.join(labels)}: {error}" for error, labels in by_error.items()]

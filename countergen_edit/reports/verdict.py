@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from countergen_edit.edits import EditRecord
-from countergen_edit.experiments.files import JUDGEMENT, RECOMMENDED, quick_try
+from countergen_edit.experiments.files import FAILED, JUDGEMENT, RECOMMENDED, quick_try
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.results import MOST_EDITS, Results
 from countergen_edit.metrics.rows import UNEDITED, Row
@@ -57,7 +57,7 @@ def _of_task(run: Run) -> list[str]:
     results = about.results
     biases = [metric for metric in run.metrics if metric.kind == "bias"]
     others = [metric for metric in run.metrics if metric.kind != "bias"]
-    sentences = advice(results)
+    sentences = [*advice(results), *unfitted(run.results)]
     paid: set[str] = set()
     for bias in biases:
         sentences += bias.sentences(results)
@@ -97,6 +97,20 @@ def advice(results: Results) -> list[str]:
         begin = "Within the budgets too" if named else "Recommended, and none chosen among them"
         sentences.append(f"{begin}: {', '.join(_about(results, row) for row in rest)}.")
     return [*sentences, f"Not recommended: {bad}."] if bad else sentences
+
+
+def unfitted(results: Results) -> list[str]:
+    """Which erasers gave no edit at all, with the first reason of each."""
+    failed: dict[str, str] = {}
+    for row in results.rows:
+        if row.metric == FAILED:
+            failed.setdefault(row.eraser, row.detail["error"])
+    fitted = {row.eraser for row in results.rows if row.metric != FAILED}
+    return [
+        f"Not fitted: {eraser}: {error}."
+        for eraser, error in failed.items()
+        if eraser not in fitted
+    ]
 
 
 def _about(results: Results, row: Row) -> str:
