@@ -62,8 +62,11 @@ def of_models(metrics: Sequence[Metric]) -> list[Metric]:
 
 def lacking(model: LanguageModel, metric: Metric) -> str:
     """What a metric takes that a model does not give, and why not; empty where it gives all."""
-    if model.no_likelihoods and not metric.is_generating:
-        return f"likelihoods of texts, which {model.name} does not give, {model.no_likelihoods}"
+    why, what = model.no_likelihoods, "texts"
+    if metric.is_answered:
+        why, what = model.no_replies, "replies"
+    if why and not metric.is_generating:
+        return f"likelihoods of {what}, which {model.name} does not give, {why}"
     if model.no_activations and metric.reads_logits:
         return f"whole distributions, which {model.name} does not give, {model.no_activations}"
     return ""
@@ -85,11 +88,14 @@ def check_unedited(
         raise UserError("there are no test sets: name at least one under data.test")
     for metric in metrics:
         if lack := lacking(model, metric):
+            instead = f"metric=[{','.join(generating())}]"
+            ways = filter(None, (instead, metric.narrowed(model)))
             raise UserError(
-                f"metric={_called(metric)} needs {lack}: those that can be measured on it are "
-                f"metric=[{','.join(generating())}]"
+                f"metric={_called(metric)} needs {lack}: what can be measured on it is "
+                f"{' or '.join(ways)}"
             )
-    for data in task.every_set if any(not metric.is_generating for metric in metrics) else ():
+    of_texts = [m for m in metrics if not (m.is_generating or m.is_answered)]
+    for data in task.every_set if of_texts else ():
         lengths(model, [v.text + o for s in data.samples for v in s.variations for o in s.outputs])
     own = [metric.bound(task) for metric in metrics]
     for metric in own:

@@ -94,6 +94,8 @@ class Metric(ABC):
     """Whether a search measures it for the chosen edit alone, and an audit not on validation."""
     is_generating: bool = False
     """Whether it takes nothing but what a model writes, which encoder-decoder models give too."""
+    is_answered: bool = False
+    """Whether it takes nothing but how likely replies are to questions, or what a model writes."""
     is_of_edits: ClassVar[bool] = False
     """Whether it says only what edits do: of a model that is not edited it has nothing to say."""
 
@@ -129,6 +131,10 @@ class Metric(ABC):
         Raises:
             UserError: with what to change.
         """
+
+    def narrowed(self, model: LanguageModel) -> str:
+        """The setting by which it takes nothing that a model does not give; empty without one."""
+        return ""
 
     def asks(self) -> Asked:
         """What it asks a model that is not edited, so that the price is known before: test data."""

@@ -4,7 +4,8 @@ In: a hub id, a directory, or a model object. Out: a `LanguageModel`, and from i
 (float64), activations ``[layer, row, d_model]`` (float32) and continuations. Everything runs the
 model that `LanguageModel.bridge` wraps, so a hook attached there is active in all of it.
 Refused: a model that generates no text, and text longer than the context. Of an encoder-decoder
-model there are continuations only; of one that a server runs (`connect`) no activations.
+model there are continuations, and likelihoods of replies to what it has read, alone; of one that a
+server runs (`connect`) no activations.
 """
 
 from countergen_edit.models.asked import Asked
@@ -22,9 +23,9 @@ from countergen_edit.models.distributions import (
     after_preface,
     batches,
     divergence,
-    log_likelihood,
     log_probs,
 )
+from countergen_edit.models.float64 import log_likelihood
 from countergen_edit.models.generation import generate
 from countergen_edit.models.language_model import (
     INSTRUCTION,

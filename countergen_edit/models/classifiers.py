@@ -23,10 +23,10 @@ from torch import Tensor
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.models.class_labels import LABELS, map_labels
 from countergen_edit.models.encoders import Encoder, Hooks
+from countergen_edit.models.float64 import widen
 from countergen_edit.models.language_model import weights_hash
 from countergen_edit.models.loading import Head, load_head
 from countergen_edit.models.progress import track
-from countergen_edit.models.scoring import widen
 from countergen_edit.models.tokens import excerpt
 
 HEAD = Head(

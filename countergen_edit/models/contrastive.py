@@ -29,18 +29,18 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from countergen_edit.errors import UserError
+from countergen_edit.models.float64 import widen
 from countergen_edit.models.generation import (
-    _decoder_start,
     _ends,
     _generation_config,
     _plain_defaults,
     _run,
     _text_after,
+    decoder_start,
 )
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
 from countergen_edit.models.sampling import RowSampler
-from countergen_edit.models.scoring import widen
 from countergen_edit.models.tokens import encode, excerpt
 from countergen_edit.seeds import unit_seed
 
@@ -229,7 +229,7 @@ def contrastive_generate(
         do_sample=False,
         eos_token_id=sorted(stops) or None,
         pad_token_id=ends[0] if ends else 0,
-        decoder_start_token_id=_decoder_start(lm),
+        decoder_start_token_id=decoder_start(lm),
     )
     seeds = _row_seeds(seed, prompts, contrasts, strengths)
     order = sorted(range(len(prompts)), key=lambda i: (max(len(x[i]), len(other[i])), i))

@@ -19,12 +19,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from countergen_edit.models.batching import Batch, batch_tokens, plan
+from countergen_edit.models.float64 import chunks, widen
 from countergen_edit.models.language_model import LanguageModel
-from countergen_edit.models.scoring import chunks, widen
 from countergen_edit.models.tokens import encode, first_read, opening_ids
 
 
@@ -78,14 +78,6 @@ def after_preface(lm: LanguageModel, batch: Batch, base: LanguageModel) -> Batch
 def log_probs(lm: LanguageModel, batch: Batch) -> Float64[Tensor, "token vocab"]:
     """Next-token log-probabilities at every position the batch reads, padding left out."""
     return widen(lm.logits(batch.ids, batch.mask, (batch.row, batch.position))).log_softmax(-1)
-
-
-def log_likelihood(
-    logits: Float[Tensor, "token vocab"], targets: Int[Tensor, " token"]
-) -> Float64[Tensor, " token"]:
-    """log P of one token after each position, in nats."""
-    own = widen(logits.gather(1, targets.to(logits.device)[:, None])[:, 0])
-    return own - torch.cat([widen(logits[rows]).logsumexp(-1) for rows in chunks(logits)])
 
 
 def divergence(

@@ -77,7 +77,7 @@ def generate(
         do_sample=False,  # the sampler leaves one token to choose from
         eos_token_id=ends or None,
         pad_token_id=ends[0] if ends else 0,
-        decoder_start_token_id=_decoder_start(lm),
+        decoder_start_token_id=decoder_start(lm),
     )
     seeds = _row_seeds(seed, prompts)
     order = sorted(range(len(prompts)), key=lambda i: (len(encoded[i]), i))
@@ -174,7 +174,7 @@ def _ends(lm: LanguageModel) -> list[int]:
     return valid or ([] if end is None else [end])
 
 
-def _decoder_start(lm: LanguageModel) -> int | None:
+def decoder_start(lm: LanguageModel) -> int | None:
     """The token a decoder begins with; None in a causal model."""
     model = lm.bridge.original_model
     for config in (model.generation_config, model.config):

@@ -1,8 +1,8 @@
 """The value every other file of this room works on: a model, its bridge and its tokenizer.
 
 In: a Hugging Face model and tokenizer. Out: a `LanguageModel`.
-Refused: a slow tokenizer, which knows no character offsets; likelihoods of an encoder-decoder
-model, which has no single text to score.
+Refused: a slow tokenizer, which knows no character offsets; likelihoods of whole texts of an
+encoder-decoder model, which scores replies to what it has read, and no single text.
 """
 
 from __future__ import annotations
@@ -126,6 +126,16 @@ class LanguageModel:
         return "as it is an encoder-decoder model" if self.is_encoder_decoder else ""
 
     @property
+    def no_replies(self) -> str:
+        """Why it does not say how likely a reply to a question is; empty where it does."""
+        return ""
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether what it writes is a reply: within a chat template, or by a decoder of its own."""
+        return self.chat.is_on or self.is_encoder_decoder
+
+    @property
     def no_activations(self) -> str:
         """Why nothing can be read in it, fitted on it or edited; empty where it can."""
         return self.no_likelihoods
@@ -206,6 +216,35 @@ class LanguageModel:
                 return output
             return output[0] if early else output[tuple(x.to(output.device) for x in at)]
 
+    def reply_logits(
+        self,
+        ids: Int[Tensor, "prompt time"],
+        mask: Int[Tensor, "prompt time"],
+        of: Int[Tensor, " reply"],
+        replies: Int[Tensor, "reply written"],
+    ) -> Float[Tensor, "reply written vocab"]:
+        """Next-token logits of what a decoder has written, right-padded, at every position.
+
+        Args:
+            ids: what the encoder reads, right-padded, each prompt once.
+            mask: 1 where a token of it is real.
+            of: the prompt of each reply.
+            replies: from the token that a decoder begins with.
+        """
+        from transformers.modeling_outputs import BaseModelOutput
+
+        model = self.bridge.original_model
+        mask, of = mask.to(self.device), of.to(self.device)
+        with torch.inference_mode():
+            read = model.get_encoder()(input_ids=ids.to(self.device), attention_mask=mask)
+            output: Tensor = model(
+                encoder_outputs=BaseModelOutput(read.last_hidden_state[of]),
+                attention_mask=mask[of],
+                decoder_input_ids=replies.to(self.device),
+                use_cache=False,
+            ).logits
+        return output
+
     def run_blocks(self, ids: Int[Tensor, "row time"], mask: Mask) -> None:
         """Run right-padded rows up to the output matrix, for what hooks see on the way."""
         self._require_causal()
@@ -224,8 +263,8 @@ class LanguageModel:
     def _require_causal(self) -> None:
         if self.is_encoder_decoder:
             raise UserError(
-                f"{self.name} is an encoder-decoder model: it generates continuations, but scores "
-                "and activations of a text take a causal language model"
+                f"{self.name} is an encoder-decoder model: it generates continuations and scores "
+                "replies, but scores and activations of a text take a causal language model"
             )
 
     def prefaced(self, preface: Sequence[int], request: str = "") -> LanguageModel:

@@ -7,20 +7,21 @@ Refused: an empty continuation, and a first token that nothing precedes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial, singledispatch
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int
-from torch import Tensor
+from jaxtyping import Float64, Int
 
 from countergen_edit.errors import UserError
 from countergen_edit.models.batching import Batch, batch_tokens, plan, within_memory
+from countergen_edit.models.float64 import chunks, widen
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
+from countergen_edit.models.replies import reply_log_probs
 from countergen_edit.models.tokens import (
     Encoding,
     encode,
@@ -29,9 +30,6 @@ from countergen_edit.models.tokens import (
     opens_texts,
 )
 from countergen_edit.models.trees import runs_trees
-
-_CPU_WIDE, _ACCELERATOR_WIDE = 1 << 18, 1 << 24
-"""Logits widened to float64 at once; a CPU is four times as fast while they stay in its cache."""
 
 
 @singledispatch
@@ -93,12 +91,15 @@ def text_log_probs(
         lm: The model, with whatever hooks are attached to its bridge.
         prompts: One for each text.
         texts: With their leading space, where there is one.
-        asked: A prompt is a user's message in the chat template, and the text the whole reply.
+        asked: A prompt is a user's message in the chat template, and the text the whole reply. Of
+            an encoder-decoder model the encoder reads the prompt, and the decoder writes the text.
         max_batch_tokens: Changes speed and memory, not the result; None takes `batch_tokens`.
         progress: Description of a progress bar.
     """
     check_continuations(prompts, texts)
     tokens = batch_tokens(lm, max_batch_tokens)
+    if asked and lm.is_encoder_decoder:
+        return TextScores(*reply_log_probs(lm, prompts, texts, tokens, progress))
     key = ("texts", asked, tokens, *zip(prompts, texts, strict=True))
     spans, reading = lm.memo(key, lambda: _texts(lm, prompts, texts, asked, tokens))
     values = _score(lm, reading, progress)
@@ -220,16 +221,3 @@ def _read(
     own = widen(logits[cell, targets])
     values: Float64[np.ndarray, " read"] = (own - norm[cell]).cpu().numpy()
     return values
-
-
-def widen(x: Float[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
-    """The same in float64, on the CPU where the device (Apple's) has none."""
-    return (x.cpu() if x.device.type == "mps" else x).double()
-
-
-def chunks(logits: Float[Tensor, "read vocab"]) -> Iterator[slice]:
-    """Rows to widen together."""
-    elements = _CPU_WIDE if logits.device.type == "cpu" else _ACCELERATOR_WIDE
-    step = max(1, elements // logits.shape[-1])
-    for first in range(0, len(logits), step):
-        yield slice(first, first + step)

@@ -55,7 +55,7 @@ def test_scores_equal_the_definition_whatever_the_batches(lm, plain, max_batch_t
 def test_scores_are_the_same_with_a_small_memory_for_logits(lm, monkeypatch):
     whole = continuation_log_probs(lm, PROMPTS, CONTINUATIONS)
     monkeypatch.setattr("countergen_edit.models.batching.LOGIT_BYTES", lm.vocab_size * 4 * 3)
-    monkeypatch.setattr("countergen_edit.models.scoring._CPU_WIDE", lm.vocab_size * 2)
+    monkeypatch.setattr("countergen_edit.models.float64._CPU_WIDE", lm.vocab_size * 2)
     np.testing.assert_allclose(
         continuation_log_probs(lm, PROMPTS, CONTINUATIONS), whole, atol=TOLERANCE
     )

@@ -98,6 +98,8 @@ class Benchmark(ABC):
     """Where texts that people wrote are from, of which the same figures stand beside a model's."""
     is_generating: ClassVar[bool] = False
     """Whether it takes nothing but what a model writes."""
+    is_answered: ClassVar[bool] = False
+    """Whether every item is a question, and its texts are replies to it."""
 
     def __init__(self, files: Files) -> None:
         self.files = files

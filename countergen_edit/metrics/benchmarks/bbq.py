@@ -10,7 +10,8 @@ question is answered by `unknown`, s_AMB is 0. Questions about people with prope
 (`…_names`), as in the authors' analysis. The paper asks models that were trained to answer
 questions; a model as it comes is asked in the wording of lm-evaluation-harness, and its answer is
 the likeliest of the question's own three. In a chat template a user asks, and the answer alone is
-the reply. That harness offers all ten wordings of `unknown` at once, so that its accuracies are of
+the reply; so it is of an encoder-decoder model, as the paper's UnifiedQA is: the encoder reads
+context and question, and the decoder writes the answer. That harness offers all ten wordings of `unknown` at once, so that its accuracies are of
 another choice. Clusters are templates.
 """
 
@@ -97,6 +98,7 @@ class Bbq(Benchmark):
     )
     usual = True
     clusters = "templates"
+    is_answered = True
 
     def items(self, bias_types: Sequence[str]) -> list[Item]:
         """Every question: its three answers, as they are numbered."""

@@ -26,8 +26,8 @@ class Item:
     entry: Any = None
     """What the benchmark itself needs to know of the item."""
     question: str = ""
-    """What a user asks where the model is in a conversation, and each text is a reply; empty where
-    all of an item is the reply."""
+    """What is asked where the model writes replies, as in a conversation, and each text is one;
+    empty where all of an item is the reply."""
     group: str = ""
     """Whom it is about, where groups are held against each other; a limit takes as many of each."""
 

@@ -42,8 +42,8 @@ def scored(
 
 
 def is_asked(model: LanguageModel, items: Sequence[Item]) -> bool:
-    """Whether a user asks the items: each has a question, and the model is in a conversation."""
-    return model.chat.is_on and all(item.question for item in items)
+    """Whether the items are asked: each has a question, and what the model writes is a reply."""
+    return model.is_answering and all(item.question for item in items)
 
 
 def _read(path: Path, key: str) -> TextScores | None:

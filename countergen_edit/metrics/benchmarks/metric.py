@@ -80,7 +80,9 @@ class Benchmarks(Metric):
         self.settings = settings or {}
         if not self.of:
             raise UserError("benchmarks.of is empty: name at least one benchmark")
-        self.is_generating = all(BENCHMARKS.get(name).is_generating for name in self.of)
+        kinds = [BENCHMARKS.get(name) for name in self.of]
+        self.is_generating = all(kind.is_generating for kind in kinds)
+        self.is_answered = all(kind.is_generating or kind.is_answered for kind in kinds)
         for name in self.settings:
             BENCHMARKS.get(name)
         for name, most in limit.items() if isinstance(limit, Mapping) else [("", limit)]:
@@ -137,6 +139,13 @@ class Benchmarks(Metric):
         """Find what a benchmark cannot ask of a model, such as a text longer than its context."""
         for benchmark, items in self.read.values():
             benchmark.check(model, items)
+
+    def narrowed(self, model: LanguageModel) -> str:
+        """The benchmarks that can be asked of a model that scores no texts."""
+        kinds = {name: BENCHMARKS.get(name) for name in BENCHMARKS if ".py:" not in name}
+        answered = not model.no_replies
+        names = [n for n, k in kinds.items() if k.is_generating or (k.is_answered and answered)]
+        return f"metric.benchmarks.of=[{','.join(names)}]"
 
     def asks(self) -> Asked:
         """What every benchmark asks; which items a limit leaves is known by the seed alone."""

@@ -304,6 +304,8 @@ def _figure(row: Row) -> str:
 
 def where_text_stands(source: Row) -> str:
     """Where a text stands, and whether the first token of a text alone is scored."""
+    if source.detail.get("asked") and not source.detail.get("in_template"):
+        return "the encoder reads the question, and the decoder writes nothing but the answer"
     if source.detail.get("asked"):
         return "asked by a user in the chat template, with nothing but the answer as the reply"
     if source.detail.get("in_template"):

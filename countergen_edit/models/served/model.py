@@ -105,6 +105,11 @@ class ServedModel(LanguageModel):
         return "as model.log_probs=none" if self.way == NONE else ""
 
     @property
+    def no_replies(self) -> str:
+        """As it continues texts, a reply is a text to it."""
+        return self.no_likelihoods
+
+    @property
     def directory(self) -> str:
         """Nowhere here."""
         return ""
