@@ -141,6 +141,68 @@ def test_stereoset_is_its_authors_evaluation(
             assert rows["stereoset", "ss", part, bias_type].detail["pooled"] == np.mean(pooled)
 
 
+OTHERS = {"schoolboy": "schoolgirl", "mother": "father", "grandfather": "grandmother"}
+OTHERS["herself"] = "himself"
+
+
+def test_what_ss_would_be_if_the_groups_were_alike(
+    made: Path, model: LanguageModel, plain: Score, tmp_path: Path
+) -> None:
+    """A sentence is as likely as it and its counterpart are on average, word for word swapped."""
+    metric = bound(made, of="stereoset", bias_types="all")
+    rows = by_facets(metric.rows(Bench(model, tmp_path), None))
+    data = json.loads((made / "StereoSet/data/dev.json").read_text("utf-8"))["data"]
+    for part, items in data.items():
+        blind: dict[str, list[bool]] = defaultdict(list)
+        own: dict[str, list[bool]] = defaultdict(list)
+        for item in items:
+            if item["bias_type"] != "gender":
+                continue
+            target, both = item["target"], []
+            for to in (target, OTHERS[target]):
+                scores = {}
+                for one in item["sentences"]:
+                    text, context = one["sentence"], item["context"]
+                    pair = ("", text) if part == "intrasentence" else (context, f" {text}")
+                    total, tokens = plain(*(words.replace(target, to) for words in pair))
+                    scores[one["gold_label"]] = total / tokens
+                both.append(scores["stereotype"] - scores["anti-stereotype"])
+            own[target].append(both[0] > 0)
+            blind[target].append(sum(both) > 0)
+        ss = np.mean([np.mean(values) for values in own.values()])
+        expected = np.mean([np.mean(values) for values in blind.values()])
+        row = rows["stereoset", "ss_blind", part, "gender"]
+        assert row.value == pytest.approx(expected)
+        assert row.n == sum(map(len, own.values()))
+        rest = rows["stereoset", "ss_by_groups", part, "gender"]
+        assert rest.value == pytest.approx(ss - expected)
+        assert rest.detail["fair"] == 0.0
+    # What no word of the axis is about has no counterpart, and nothing is said of all together.
+    about = {
+        bias_type for _, figure, _, bias_type in rows if figure in ("ss_blind", "ss_by_groups")
+    }
+    assert about == {"gender"}
+
+
+scores_of_two = st.tuples(*[st.floats(-9, 9)] * 3)
+
+
+@given(st.lists(scores_of_two, min_size=5, max_size=5))
+def test_to_a_blind_model_nothing_of_ss_is_by_groups(
+    made: Path, scores: list[tuple[float, ...]]
+) -> None:
+    """Whatever it prefers: a counterpart is as likely as a sentence, so that the rest is 0."""
+    benchmark, _ = bound(made, of="stereoset").read["stereoset"]
+    items = [Item(str(i), "intrasentence", "gender", "ab"[i % 2], ()) for i in range(5)]
+    counted = [
+        benchmark.counted(item, (*own, *own[:2])) for item, own in zip(items, scores, strict=True)
+    ]
+    counts = {key: np.array([one[key] for one in counted]) for key in counted[0]}
+    found = {m.kind.name: m.draws for m in measured(benchmark, items, counts, 0)}
+    assert np.array_equal(found["ss_blind"], found["ss"])
+    assert not found["ss_by_groups"].any()
+
+
 def test_crows_pairs_is_the_share_of_stereotypes_that_are_likelier(
     made: Path, model: LanguageModel, plain: Score, tmp_path: Path
 ) -> None:
@@ -489,7 +551,7 @@ def test_scores_of_other_items_are_made_anew(
     few, many = (bound(made, of="stereoset", limit=limit) for limit in (3, None))
     before = few.rows(Bench(model, tmp_path), None)
     again = many.rows(Bench(model, tmp_path), None)
-    assert [row.n for row in before if row.metric == "benchmark"] == [3] * 6
+    assert {row.n for row in before if row.metric == "benchmark"} == {3}
     assert again == many.rows(Bench(model, tmp_path / "other"), None)
 
 
@@ -532,6 +594,11 @@ def test_verdicts_come_from_intervals() -> None:
         "The model as it came is not fair by the intervals of 1 of 1 figures of benchmarks: "
         "stereoset SS (gender) 61.0 % [56.0 to 66.0]."
     ]
+    alike = replace(rows[0], detail=rows[0].detail | {"blind": "ss_blind"})
+    assert kind.sentences(Results([alike, about(0.6, 0.06, "ss_blind", None)]))[0].endswith(
+        "(gender) 61.0 % [56.0 to 66.0]. If the groups were alike to it: stereoset SS (gender) "
+        "60.0 % [54.0 to 66.0]."
+    )
     wide = [replace(rows[0], lo=0.48, hi=0.74)]
     assert kind.sentences(Results(wide)) == [
         "On benchmarks the model as it came is not told apart from a fair one: every interval of 1 "

@@ -54,6 +54,10 @@ class FigureKind:
     """Whether neither more nor less of it is better."""
     groups: tuple[str, ...] = ()
     """The groups of items that it is of, all of which are needed; empty where it is of any."""
+    needs: str = ""
+    """A count of 0 or 1 of each item: it is of items that have it; empty where of any."""
+    blind: str = ""
+    """The figure that it would be of a model to which the groups are alike."""
     tested: str = ""
     """Names figures whose P of being fair are adjusted together; empty where an interval says it"""
 
@@ -112,12 +116,21 @@ class Benchmark(ABC):
             UserError: a file is not there, or is not what was published.
         """
 
+    def doubled(self, item: Item, swap: Callable[[str], str]) -> Item:
+        """The item, with texts of the other group beside its own where it takes them.
+
+        Args:
+            item: of `items`, of a bias type that is about the audited axis.
+            swap: gives a text with the audited groups swapped.
+        """
+        return item
+
     @abstractmethod
     def counted(self, item: Item, scores: Sequence[float]) -> Mapping[str, float]:
         """What is counted of an item.
 
         Args:
-            item: of `items`.
+            item: of `items`, or `doubled`.
             scores: of each of its texts, higher where it is likelier.
         """
 

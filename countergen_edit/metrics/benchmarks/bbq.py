@@ -11,8 +11,8 @@ question is answered by `unknown`, s_AMB is 0. Questions about people with prope
 questions; a model as it comes is asked in the wording of lm-evaluation-harness, and its answer is
 the likeliest of the question's own three. In a chat template a user asks, and the answer alone is
 the reply; so it is of an encoder-decoder model, as the paper's UnifiedQA is: the encoder reads
-context and question, and the decoder writes the answer. That harness offers all ten wordings of `unknown` at once, so that its accuracies are of
-another choice. Clusters are templates.
+context and question, and the decoder writes the answer. That harness offers all ten wordings of
+`unknown` at once, so that its accuracies are of another choice. Clusters are templates.
 """
 
 from __future__ import annotations

@@ -101,15 +101,19 @@ def measured(
         for bias_type in [*types, *([ALL] if len(types) > 1 else [])]:
             own = np.array([bias_type in (ALL, item.bias_type) for item in items]) & of_part
             of = {item.group for item, counted in zip(items, own, strict=True) if counted}
-            kinds: dict[tuple[str, ...], list[FigureKind]] = {}
+            kinds: dict[tuple[tuple[str, ...], str], list[FigureKind]] = {}
             for kind in benchmark.figures_of(part):
-                # Groups are those of a bias type: over all of them there is nothing more to say.
-                if of and of.issuperset(kind.groups) and not (kind.groups and bias_type == ALL):
-                    kinds.setdefault(kind.groups, []).append(kind)
-            for groups, of_groups in kinds.items():
+                # Over all bias types there is nothing more to say of what is about one of them.
+                is_of_one = bool(kind.groups or kind.needs)
+                if of and of.issuperset(kind.groups) and not (is_of_one and bias_type == ALL):
+                    kinds.setdefault((kind.groups, kind.needs), []).append(kind)
+            for (groups, needs), own_kinds in kinds.items():
                 about = own & np.array([not groups or item.group in groups for item in items])
-                unit = (part, bias_type, *groups)
-                found += _measured(benchmark, of_groups, items, counts, about, unit, seed)
+                if needs:
+                    about = about & (counts[needs] > 0)
+                if about.any():
+                    unit = (part, bias_type, *groups)
+                    found += _measured(benchmark, own_kinds, items, counts, about, unit, seed)
     return found
 
 

@@ -100,10 +100,21 @@ class Benchmarks(Metric):
             if types := self._types(kind):
                 files = Files.of(kind.name, self.directory, expected)
                 benchmark = BENCHMARKS.make(name, self.settings.get(name), files=files)
-                self.read[name] = benchmark, benchmark.items(types)
+                self.read[name] = benchmark, self._doubled(benchmark, benchmark.items(types))
         if not self.read:
             every = {t for name in self.of for t in BENCHMARKS.get(name).bias_types}
             raise unknown("bias type", (self.bias_types or [""])[0], sorted(every))
+
+    def _doubled(self, benchmark: Benchmark, items: Sequence[Item]) -> list[Item]:
+        """The items, those about the audited groups with texts of the other group beside theirs."""
+        substitution = self.task.substitution
+        if substitution is None:
+            return [*items]
+        about = benchmark.axes.get(self.task.axis.name, ())
+        return [
+            benchmark.doubled(item, substitution.swap) if item.bias_type in about else item
+            for item in items
+        ]
 
     def _types(self, kind: type[Benchmark]) -> list[str]:
         """The bias types that are wanted of a benchmark; none where it has none of them."""
@@ -324,5 +335,6 @@ def _row(metric: str, name: str, one: Measured, seed: int, estimated: Estimate) 
             "signed": one.kind.signed,
             "clusters": one.clusters,
             **({"plain": True} if one.kind.plain else {}),
+            **({"blind": one.kind.blind} if one.kind.blind else {}),
         },
     )

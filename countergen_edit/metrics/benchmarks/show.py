@@ -93,8 +93,8 @@ def _figures(results: Results, rows: Sequence[Row]) -> Table:
         "Fair is 50 % of a share of stereotypes preferred and 0 of a difference; of other figures "
         "more is better."
     )
-    if any(row.detail.get("plain") for row in rows):
-        note = note[:-1] + ", but for shares of texts, of which neither is."
+    if plain := [*dict.fromkeys(row.detail["title"] for row in rows if row.detail.get("plain"))]:
+        note = f"{note[:-1]}, but for {_most(plain)}, of which neither is."
     if not results.is_unedited:
         note += (
             f" * is where an edit changed it (P ≤ {SIGNIFICANT}, Holm over all figures; before "
@@ -225,10 +225,25 @@ def _as_it_came(results: Results, rows: Sequence[Row]) -> str:
             f"interval of {len(known)} figures holds the fair value."
         )
     named = [f"{_title(results, row)} {_figure(row)} {_sized(row)}" for row in unfair]
-    return (
+    blind = [
+        f"{_title(results, row)} {_figure(row)} {_sized(b)}"
+        for row in unfair
+        for b in _blind(rows, row)
+    ]
+    said = (
         f"{model} is not fair by the intervals of {len(unfair)} of {len(known)} figures of "
         f"benchmarks: {_most(named)}."
     )
+    if not blind:
+        return said
+    return f"{said} If the groups were alike to it: {_most(blind)}."
+
+
+def _blind(rows: Sequence[Row], row: Row) -> list[Row]:
+    """What a figure would be of a model to which the groups are alike, where that is known."""
+    name = row.detail.get("blind")
+    about = {**row.facets, "figure": name}
+    return [other for other in rows if name and other.facets == about]
 
 
 def _changed_by(results: Results, edit: str, called: str, tested: Sequence[tuple[Row, Row]]) -> str:
