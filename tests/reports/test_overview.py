@@ -72,7 +72,8 @@ def test_a_run_without_an_edit_has_one_dot_for_each_set() -> None:
 
 
 def test_texts_alone_make_an_overview() -> None:
-    [panel] = glance(in_memory(unedited(text_rows()))).panels
+    panel, contrasts = glance(in_memory(unedited(text_rows()))).panels
+    assert contrasts.title.startswith("Contrastive decoding")
     assert panel.categories == ["sentiment"]
     assert panel.series[0].y == (1.05,)
 
@@ -98,3 +99,52 @@ def test_an_eraser_has_one_place_in_the_figures_of_both_splits() -> None:
     results = in_memory(rows).results
     listed = [record.eraser for record in as_tested(results) if record.id in ids]
     assert listed == ["rlace", "rlace", "leace", "leace"]
+
+
+def of_each(metric: str, values: dict[str, float], **more: object) -> list[Row]:
+    """A row of the model as it came and of an edit, that 0.1 less, for each value of a facet."""
+    rows = []
+    for shift, edit in ((0.0, {}), (0.1, LEACE)):
+        for name, value in values.items():
+            own = {key: of(name) if callable(of) else of for key, of in more.items()}
+            rows.append(Row(metric, value - shift, split="test", **own, **edit))  # type: ignore[arg-type]
+    return rows
+
+
+def test_hiring_contrasts_and_figures_of_one_benchmark_have_a_line_each() -> None:
+    hiring = of_each(
+        "hiring_gap", {"m": 0.3}, group_a="female", group_b="male", facets={"scale": "probability"}
+    )
+    contrasts = of_each(
+        "cid_divergence", {"0": 0.2, "50": 0.5}, facets=lambda name: {"lambda": float(name)}
+    )
+    fair = {"ss": 0.5, "ss_by_groups": 0.0}
+    about = {"benchmark": "stereoset", "part": "intrasentence", "bias_type": "gender"}
+    figures = of_each(
+        "benchmark",
+        {"ss": 0.6, "ss_by_groups": 0.2},
+        dataset="stereoset",
+        facets=lambda name: about | {"figure": name},
+        detail=lambda name: {"fair": fair[name], "title": name, "signed": False, "clusters": 4},
+    )
+    for rows, lines in (
+        (hiring, {"female less male": (0.3, 0.2)}),
+        (contrasts, {"λ = 0": (0.2, 0.1), "λ = 50": (0.5, 0.4)}),
+        (
+            figures,
+            {
+                "stereoset ss_by_groups, intrasentence, gender": (0.2, 0.1),
+                "stereoset ss, intrasentence, gender": (0.6, 0.5),
+            },
+        ),
+    ):
+        [panel] = glance(in_memory(rows)).panels
+        before, after, *beside = panel.series
+        assert {*before.x} == {*lines}
+        assert dict(zip(before.x, before.y, strict=True)) == pytest.approx(
+            {name: pair[0] for name, pair in lines.items()}
+        )
+        assert dict(zip(after.x, after.y, strict=True)) == pytest.approx(
+            {name: pair[1] for name, pair in lines.items()}
+        )
+        assert all({*series.x} == {*lines} for series in beside)

@@ -55,7 +55,10 @@ def glance(states: Sequence[State]) -> list[Panel]:
         if row.value is not None and row.detail["fair"] is not None
     ]
     known = sorted(known, key=lambda one: -one[3])[:MOST_GLANCE]
-    labels = {key: f"{_title(results, row)}, {_about(row)}" for key, row, *_ in known}
+    labels = {
+        key: f"{_title(results, row)} {row.detail['title']}, {_about(row)}"
+        for key, row, *_ in known
+    }
     series = state_dots(states, labels, of)
     if not series:
         return []

@@ -17,8 +17,8 @@ items rather than targets is `pooled` in the detail of a row.
 SS asks which of two words a model prefers after a group, and some words are likelier after any.
 Beside it stands what SS would be of a model to which the audited groups are alike, and the rest:
 
-    SS, blind = mean of pro by (log p + log p of the counterpart of the other group) / 2
-    SS, by groups = SS - SS, blind, of the same items
+    SS blind = mean of pro by (log p + log p of the counterpart of the other group) / 2
+    SS by groups = SS - SS blind, of the same items
 
 An edit that makes the groups alike, and does nothing else, takes the rest to 0 and leaves the
 blind part. Items of which the groups' words cannot be swapped are in neither.
@@ -73,7 +73,7 @@ class StereoSet(Benchmark):
         FigureKind("icat", "ICAT", "LMS · min(SS, 1 − SS) / 0.5", icat, (0.0, 1.0)),
         FigureKind(
             "ss_blind",
-            "SS, blind",
+            "SS blind",
             "what SS would be if the groups were alike to the model, as some words are likelier "
             "after any group",
             ss_blind,
@@ -83,7 +83,7 @@ class StereoSet(Benchmark):
         ),
         FigureKind(
             "ss_by_groups",
-            "SS, by groups",
+            "SS by groups",
             "what SS is more than that, which is all that making the groups alike can take",
             ss_by_groups,
             (-1.0, 1.0),

@@ -40,7 +40,8 @@ from countergen_edit.metrics.cid.contrasts import (
 )
 from countergen_edit.metrics.cid.criteria import automatic_criteria
 from countergen_edit.metrics.cid.statistics import Resampling, fraction_rows
-from countergen_edit.metrics.results import Results, Side
+from countergen_edit.metrics.panels import Panel
+from countergen_edit.metrics.results import Results, Side, State
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, estimate
 from countergen_edit.models import Asked, LanguageModel, check_contrasts
@@ -234,6 +235,11 @@ class Cid(Metric):
                 )
             )
         return rows
+
+    @classmethod
+    def glance(cls, states: Sequence[State]) -> list[Panel]:
+        """The divergence of the two sides, by λ."""
+        return sections.glance(states)
 
     @classmethod
     def side_by_side(cls, results: Results) -> list[Quantity]:

@@ -6,7 +6,7 @@ tabs `cid` and `examples`, and a sentence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TypeVar
 
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table, Words
@@ -15,8 +15,8 @@ from countergen_edit.metrics.cid.effect_blocks import effect_blocks, similarity_
 from countergen_edit.metrics.cid.rated_rows import with_ratings
 from countergen_edit.metrics.cid.scaling import scaling_blocks
 from countergen_edit.metrics.cid.text_blocks import contrasted, side_by_side, texts_in_brief
-from countergen_edit.metrics.panels import Panel, Series, line
-from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.panels import Panel, Series, line, state_dots
+from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 
 T = TypeVar("T")
@@ -53,6 +53,21 @@ def sections(results: Results) -> list[Section]:
     if any(items for _, items in texts):
         tabs.append(Section("examples", "Examples", (contrasted(results, texts),)))
     return tabs
+
+
+def glance(states: Sequence[State]) -> list[Panel]:
+    """How far contrastive decoding moves the two sides apart, by λ, in every state."""
+
+    def of(state: State) -> dict[Hashable, Row]:
+        rows = state.results.of("cid_divergence", edit=state.edit)
+        return {(row.dataset, row.facets[LAMBDA]): row for row in rows}
+
+    labels = {key: f"λ = {row.facets[LAMBDA]:g}" for key, row in of(states[0]).items()}
+    series = state_dots(states, labels, of)
+    if not series:
+        return []
+    title = "Contrastive decoding: how far apart the sides are"
+    return [Panel(title, "nats a token", "", tuple(series), downwards=True, joined=True)]
 
 
 def sentences(results: Results) -> list[str]:

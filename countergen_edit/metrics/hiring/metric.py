@@ -30,7 +30,8 @@ from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.hiring import show
 from countergen_edit.metrics.hiring.decisions import SCALES, Decisions, Figure, pairs_of
-from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.panels import Panel
+from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models import Asked, LanguageModel, encode, encode_replies
@@ -257,6 +258,11 @@ class Hiring(Metric):
     @classmethod
     def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
         return show.quantities(results, split)
+
+    @classmethod
+    def glance(cls, states: Sequence[State]) -> list[Panel]:
+        """The differences of acceptance, beside none."""
+        return show.glance(states)
 
     @classmethod
     def side_by_side(cls, results: Results) -> list[Quantity]:

@@ -7,13 +7,13 @@ said to do so before any difference is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from countergen_edit.metrics.base import Quantity, alike
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table
-from countergen_edit.metrics.panels import Panel, dots
+from countergen_edit.metrics.panels import Panel, dots, state_dots, ticks
 from countergen_edit.metrics.r.sentences import SIGNIFICANT
-from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 
 ACCEPTANCE, GAP, OF_OCCUPATION = "hiring_acceptance", "hiring_gap", "hiring_gap_of_occupation"
@@ -52,6 +52,25 @@ def quantities(results: Results, split: str) -> list[Quantity]:
         for metric, title in titles.items()
         for row in _of(results.unedited(metric, split), "probability")
     ]
+
+
+def glance(states: Sequence[State]) -> list[Panel]:
+    """The difference of acceptance between every two groups in every state, beside none."""
+
+    def of(state: State) -> dict[Hashable, Row]:
+        rows = _of(state.results.of(GAP, edit=state.edit), "probability")
+        return {(row.group_a, row.group_b): row for row in rows}
+
+    labels = {
+        key: f"{_called(row.group_a)} less {_called(row.group_b)}"
+        for key, row in of(states[0]).items()
+    }
+    series = state_dots(states, labels, of)
+    if not series:
+        return []
+    series.append(ticks("alike", dict.fromkeys(labels.values(), 0.0)))
+    title = "Hiring: difference of acceptance"
+    return [Panel(title, "probability", "", tuple(series), downwards=True, joined=True)]
 
 
 def sections(results: Results) -> list[Section]:
