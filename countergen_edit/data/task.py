@@ -82,6 +82,9 @@ class Task:
     """Every word that the model which is asked was taught, in small letters; None of one that does
     not say."""
 
+    limit: int | None = field(default=None, compare=False)
+    """Most prompts of each set in a quick try, of those too that metrics bring; None takes all."""
+
     def __post_init__(self) -> None:
         if not self.name:
             object.__setattr__(self, "name", self.axis.name)
@@ -217,6 +220,7 @@ class Task:
             facts={s: few(sets) for s, sets in self.facts.items()},
             neutral={s: few_texts(texts, most, seed) for s, texts in self.neutral.items()},
             other_axes=few(self.other_axes),
+            limit=most,
         )
 
     def within(

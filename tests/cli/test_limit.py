@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,9 +11,11 @@ import pytest
 from countergen_edit.cli.main import main
 from countergen_edit.cli.opening import opening
 from countergen_edit.data.task import Task
+from countergen_edit.metrics.base import METRICS
 from countergen_edit.reports.index import in_brief, list_runs
 from countergen_edit.reports.run import open_run
 from tests.cli.test_words import composed
+from tests.made_benchmarks import make_benchmarks, settings
 
 FEW = "names={fit: 8, few: 4, agreement: 2, validation: 4, test: 6}"
 SMALL = ["eraser=rlace", "metric=r", FEW]
@@ -58,3 +62,28 @@ def test_a_run_on_few_prompts_says_so_wherever_it_is_read(
     runs = list_runs(tmp_path / "runs")
     [table] = in_brief(runs, tmp_path / "runs")
     assert "a quick try" in str(table.rows[0])
+
+
+def test_prompts_that_metrics_bring_are_few_as_well(tmp_path: Path) -> None:
+    task = Task.from_config("gender", "testbed", names={"test": 4}).limited(2)
+    fairpair, cid = (METRICS.make(name).bound(task) for name in ("fairpair", "cid"))
+    whole = METRICS.make("cid").bound(replace(task, limit=None)).data
+    assert len(fairpair.prompts) == 2
+    assert len(cid.data.samples) == min(2, len(whole.samples))
+    made = settings(make_benchmarks(tmp_path)) | {"of": ["crows_pairs", "bbq"]}
+    for own, most in ((None, 2), ({"crows_pairs": 1}, 1), (5, 2)):
+        benchmarks = METRICS.make("benchmarks", made | {"limit": own}).bound(task)
+        items = benchmarks.items("crows_pairs", 0)
+        assert max(Counter(item.bias_type for item in items).values()) == most
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", [1, 2])
+def test_a_quick_try_of_what_a_model_writes_runs_to_its_end(limit: int, tmp_path: Path) -> None:
+    words = ["audit", "eraser=none", "metric=[fairpair,cid]", f"limit={limit}"]
+    assert main([*words, f"run_dir={tmp_path / 'run'}"]) == 0
+    results = open_run(tmp_path / "run").results
+    for row in results.of("fairpair_f"):
+        assert len(row.detail["prompts"]) == 4 * limit  # in four wordings
+    [perplexity] = results.of("perplexity")
+    assert (perplexity.n, perplexity.lo is None or perplexity.lo >= 1) == (limit, True)

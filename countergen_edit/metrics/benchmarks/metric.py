@@ -132,7 +132,9 @@ class Benchmarks(Metric):
         return [t for t in kind.bias_types if t in named]
 
     def _limit(self, name: str) -> int | None:
-        return self.limit.get(name) if isinstance(self.limit, Mapping) else self.limit
+        """The benchmark's own, or that of a quick try, where it is less."""
+        own = self.limit.get(name) if isinstance(self.limit, Mapping) else self.limit
+        return min((most for most in (own, self.task.limit) if most is not None), default=None)
 
     def items(self, name: str, seed: int) -> list[Item]:
         """The items of a benchmark that are measured."""

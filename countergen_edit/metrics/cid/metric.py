@@ -21,6 +21,7 @@ import numpy as np
 from countergen_edit.conf_path import read_config
 from countergen_edit.data.axis import SPLITS
 from countergen_edit.data.splits import check_leakage, check_texts
+from countergen_edit.data.thinning import few_prompts
 from countergen_edit.edits import NamedEdit
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
@@ -125,6 +126,8 @@ class Cid(Metric):
             splits=cast(Any, self.splits),
             names=cast(Any, self.names),
         )
+        if self.task.limit is not None:
+            self.data = few_prompts(self.data, self.task.limit, 0)
         check_leakage(self.task.fit, [self.data])
         check_texts(self.task.background, [self.data])
 

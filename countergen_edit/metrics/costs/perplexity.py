@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from countergen_edit.edits import EditRecord, NamedEdit
@@ -20,8 +22,10 @@ def perplexity_rows(cost: NeutralCost, split: str, seed: int) -> list[Row]:
     change = texts.per_token(cost.nll_edited - cost.nll_unedited)
     edited = texts.per_token(cost.nll_edited)
     return [
-        texts.row("perplexity", estimate(np.exp(edited), texts.weights)),
-        texts.row("perplexity_ratio", estimate(np.exp(change), texts.weights)),
+        texts.row("perplexity", estimate(np.exp(edited), texts.weights, within=(1, math.inf))),
+        texts.row(
+            "perplexity_ratio", estimate(np.exp(change), texts.weights, within=(0, math.inf))
+        ),
     ]
 
 

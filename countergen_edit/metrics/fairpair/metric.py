@@ -30,6 +30,7 @@ from countergen_edit.data.text.perturbation import (
     Perturber,
     source_and_target,
 )
+from countergen_edit.data.thinning import first_drawn
 from countergen_edit.edits import NamedEdit
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
@@ -179,20 +180,26 @@ class FairPair(Metric):
         people = (first, second)
         if self.own is not None:
             self.dataset = OWN
-            self.prompts = own_prompts(self.own, axis, self.groups, people, substitution)
+            self.prompts = own_prompts(self._few(self.own), axis, self.groups, people, substitution)
         elif self.wordings:
             self.dataset = REWORDED
-            self.prompts = reworded(self.wordings, a, b, people, self.occupations)
+            self.prompts = reworded(self.wordings, a, b, people, self._few(self.occupations))
         else:
             self.dataset = COMMON_SENTS
             person = ["{person}"] if "person" in a.forms else []
             descriptors = person if self.descriptors is None else self.descriptors
-            self.prompts = common_sents(a, b, people, self.occupations, descriptors)
+            occupations = self._few(self.occupations)
+            self.prompts = common_sents(a, b, people, occupations, descriptors)
         if callable(self._perturber):
             self.perturber = self._perturber
         else:
             self.perturber = make_perturber(self._perturber, self.groups, substitution)
         self.passes = Filter(substitution, self.max_dissimilarity, self.compared)
+
+    def _few(self, drawn: Sequence[str]) -> list[str]:
+        """Of what is drawn as much as a quick try takes, or all."""
+        most = len(drawn) if self.task.limit is None else self.task.limit
+        return [drawn[i] for i in first_drawn(len(drawn), most, 0, "fairpair")]
 
     def check(self, model: LanguageModel) -> None:
         """Refuse prompts that leave no room for the continuation, or that cannot be asked.
