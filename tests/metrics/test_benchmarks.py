@@ -184,6 +184,21 @@ def test_what_ss_would_be_if_the_groups_were_alike(
     assert about == {"gender"}
 
 
+@pytest.mark.parametrize(("doubled", "shown"), [(2, True), (1, False)])
+def test_a_blind_figure_of_few_of_the_items_is_left_out(
+    made: Path, doubled: int, shown: bool
+) -> None:
+    benchmark, _ = bound(made, of="stereoset").read["stereoset"]
+    items = [Item(str(i), "intrasentence", "gender", "ab"[i % 2], ()) for i in range(4)]
+    every = [(1.0, 0.0, 0.5, 0.0, 2.0)] * doubled + [(1.0, 0.0, 0.5)] * (4 - doubled)
+    counted = [benchmark.counted(item, own) for item, own in zip(items, every, strict=True)]
+    counts = {key: np.array([one[key] for one in counted]) for key in counted[0]}
+    found = {m.kind.name: m for m in measured(benchmark, items, counts, 0)}
+    assert {*found} == {"ss", "lms", "icat", *(["ss_blind", "ss_by_groups"] if shown else [])}
+    if shown:
+        assert (found["ss_blind"].draws[0], found["ss_blind"].items) == (0.0, 2)
+
+
 scores_of_two = st.tuples(*[st.floats(-9, 9)] * 3)
 
 

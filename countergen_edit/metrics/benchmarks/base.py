@@ -55,7 +55,8 @@ class FigureKind:
     groups: tuple[str, ...] = ()
     """The groups of items that it is of, all of which are needed; empty where it is of any."""
     needs: str = ""
-    """A count of 0 or 1 of each item: it is of items that have it; empty where of any."""
+    """A count of 0 or 1 of each item: it is of items that have it, if most do; empty where of
+    any."""
     blind: str = ""
     """The figure that it would be of a model to which the groups are alike."""
     tested: str = ""

@@ -24,6 +24,9 @@ from countergen_edit.metrics.benchmarks.base import ALL, Benchmark, Counts, Draw
 from countergen_edit.metrics.benchmarks.items import Item
 from countergen_edit.metrics.statistics import Estimate, Weights, estimate, resample
 
+LEAST = 0.5
+"""Share of items that need to have what a figure needs, which is of other items otherwise."""
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -108,10 +111,10 @@ def measured(
                 if of and of.issuperset(kind.groups) and not (is_of_one and bias_type == ALL):
                     kinds.setdefault((kind.groups, kind.needs), []).append(kind)
             for (groups, needs), own_kinds in kinds.items():
-                about = own & np.array([not groups or item.group in groups for item in items])
+                about = whole = own & np.array([not groups or i.group in groups for i in items])
                 if needs:
-                    about = about & (counts[needs] > 0)
-                if about.any():
+                    about = whole & (counts[needs] > 0)
+                if about.sum() >= LEAST * whole.sum():
                     unit = (part, bias_type, *groups)
                     found += _measured(benchmark, own_kinds, items, counts, about, unit, seed)
     return found

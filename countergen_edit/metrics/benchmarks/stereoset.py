@@ -21,7 +21,8 @@ Beside it stands what SS would be of a model to which the audited groups are ali
     SS by groups = SS - SS blind, of the same items
 
 An edit that makes the groups alike, and does nothing else, takes the rest to 0 and leaves the
-blind part. Items of which the groups' words cannot be swapped are in neither.
+blind part. Items of which the groups' words cannot be swapped are in neither, and where these are
+the most both are left out.
 """
 
 from __future__ import annotations
