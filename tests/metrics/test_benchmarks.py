@@ -611,8 +611,8 @@ def test_verdicts_come_from_intervals() -> None:
     ]
     alike = replace(rows[0], detail=rows[0].detail | {"blind": "ss_blind"})
     assert kind.sentences(Results([alike, about(0.6, 0.06, "ss_blind", None)]))[0].endswith(
-        "(gender) 61.0 % [56.0 to 66.0]. If the groups were alike to it: stereoset SS (gender) "
-        "60.0 % [54.0 to 66.0]."
+        "(gender) 61.0 % [56.0 to 66.0]. A model to which the groups are alike would have "
+        "stereoset SS (gender) 60.0 % [54.0 to 66.0]."
     )
     wide = [replace(rows[0], lo=0.48, hi=0.74)]
     assert kind.sentences(Results(wide)) == [

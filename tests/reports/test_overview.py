@@ -9,6 +9,7 @@ import pytest
 
 from countergen_edit.experiments.files import JUDGEMENT, ORIGINAL, RECOMMENDED
 from countergen_edit.metrics.blocks import Figure, Table, Words
+from countergen_edit.metrics.panels import Panel
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.overview import as_tested, overview
 from countergen_edit.reports.run import Run, open_run
@@ -111,40 +112,52 @@ def of_each(metric: str, values: dict[str, float], **more: object) -> list[Row]:
     return rows
 
 
-def test_hiring_contrasts_and_figures_of_one_benchmark_have_a_line_each() -> None:
+def test_hiring_and_contrasts_have_a_line_each() -> None:
     hiring = of_each(
         "hiring_gap", {"m": 0.3}, group_a="female", group_b="male", facets={"scale": "probability"}
     )
     contrasts = of_each(
         "cid_divergence", {"0": 0.2, "50": 0.5}, facets=lambda name: {"lambda": float(name)}
     )
-    fair = {"ss": 0.5, "ss_by_groups": 0.0}
-    about = {"benchmark": "stereoset", "part": "intrasentence", "bias_type": "gender"}
-    figures = of_each(
-        "benchmark",
-        {"ss": 0.6, "ss_by_groups": 0.2},
-        dataset="stereoset",
-        facets=lambda name: about | {"figure": name},
-        detail=lambda name: {"fair": fair[name], "title": name, "signed": False, "clusters": 4},
-    )
     for rows, lines in (
         (hiring, {"female less male": (0.3, 0.2)}),
         (contrasts, {"λ = 0": (0.2, 0.1), "λ = 50": (0.5, 0.4)}),
-        (
-            figures,
-            {
-                "stereoset ss_by_groups, intrasentence, gender": (0.2, 0.1),
-                "stereoset ss, intrasentence, gender": (0.6, 0.5),
-            },
-        ),
     ):
         [panel] = glance(in_memory(rows)).panels
-        before, after, *beside = panel.series
-        assert {*before.x} == {*lines}
-        assert dict(zip(before.x, before.y, strict=True)) == pytest.approx(
-            {name: pair[0] for name, pair in lines.items()}
+        assert points(panel) == lines
+
+
+def points(panel: Panel) -> dict[str, tuple[float, float]]:
+    """What a panel draws of the model as it came and of an edit, by category."""
+    before, after, *beside = panel.series
+    assert all(series.x == before.x for series in (after, *beside))
+    pairs = zip(before.y, after.y, strict=True)
+    return {str(x): (round(a, 9), round(b, 9)) for x, (a, b) in zip(before.x, pairs, strict=True)}
+
+
+def test_shares_and_differences_of_one_benchmark_have_an_axis_each() -> None:
+    about = {"benchmark": "stereoset", "part": "intrasentence"}
+    fair = {"ss": 0.5, "ss_by_groups": 0.0}
+
+    def of_type(bias_type: str) -> list[Row]:
+        return of_each(
+            "benchmark",
+            {"ss": 0.6, "ss_by_groups": 0.2},
+            dataset="stereoset",
+            facets=lambda name: about | {"bias_type": bias_type, "figure": name},
+            detail=lambda name: {
+                "fair": fair[name],
+                "title": name.replace("_", " "),
+                "signed": name != "ss",
+                "clusters": 4,
+            },
         )
-        assert dict(zip(after.x, after.y, strict=True)) == pytest.approx(
-            {name: pair[1] for name, pair in lines.items()}
-        )
-        assert all({*series.x} == {*lines} for series in beside)
+
+    shares, differences = glance(in_memory(of_type("gender"))).panels
+    assert points(shares) == {"stereoset ss, intrasentence": (0.6, 0.5)}
+    assert points(differences) == {"stereoset ss by groups, intrasentence": (0.2, 0.1)}
+    assert (shares.series[-1].y, differences.series[-1].y) == ((0.5,), (0.0,))
+    shares, _ = glance(in_memory([*of_type("gender"), *of_type("race")])).panels
+    assert {*points(shares)} == {
+        f"stereoset ss, intrasentence, {bias_type}" for bias_type in ("gender", "race")
+    }

@@ -43,28 +43,44 @@ def quantities(results: Results, split: str) -> list[Quantity]:
 
 
 def glance(states: Sequence[State]) -> list[Panel]:
-    """The figures that have a fair value in every state, the least fair first."""
+    """The figures that have a fair value in every state, the least fair first.
+
+    Shares and differences have an axis each.
+    """
 
     def of(state: State) -> dict[Hashable, Row]:
         return {row.key[1:-2]: row for row in state.results.of(ROW, edit=state.edit)}
 
-    results = states[0].results
-    known = [
-        (key, row, float(row.detail["fair"]), abs(row.value - row.detail["fair"]))
+    rows = {
+        key: (row, float(row.detail["fair"]), abs(row.value - row.detail["fair"]))
         for key, row in of(states[0]).items()
         if row.value is not None and row.detail["fair"] is not None
-    ]
-    known = sorted(known, key=lambda one: -one[3])[:MOST_GLANCE]
-    labels = {
-        key: f"{_title(results, row)} {row.detail['title']}, {_about(row)}"
-        for key, row, *_ in known
     }
-    series = state_dots(states, labels, of)
-    if not series:
-        return []
-    series.append(ticks("fair", {labels[key]: fair for key, _, fair, _ in known}))
-    title = "Benchmarks, the least fair figures first"
-    return [Panel(title, "share or difference", "", tuple(series), downwards=True, joined=True)]
+    least = sorted(rows, key=lambda key: -rows[key][2])[:MOST_GLANCE]
+    several = len({rows[key][0].facets["bias_type"] for key in least}) > 1
+    panels = []
+    for signed, unit in ((False, "share"), (True, "difference")):
+        known = [key for key in least if bool(rows[key][0].detail["signed"]) == signed]
+        labels = {key: _label(states[0].results, rows[key][0], several) for key in known}
+        if series := state_dots(states, labels, of):
+            series.append(ticks("fair", {labels[key]: rows[key][1] for key in known}))
+            title = f"Benchmarks: {unit}s"
+            panels.append(Panel(title, unit, "", tuple(series), downwards=True, joined=True))
+    return panels
+
+
+def _label(results: Results, row: Row, typed: bool) -> str:
+    """A figure on an axis, with its bias type where there are several."""
+    about = row.facets.get("part", "")
+    return ", ".join(
+        str(part).replace("_", " ")
+        for part in (
+            f"{_title(results, row)} {row.detail['title']}",
+            about,
+            row.facets["bias_type"] if typed else "",
+        )
+        if part
+    )
 
 
 def sections(results: Results) -> list[Section]:
@@ -239,7 +255,7 @@ def _as_it_came(results: Results, rows: Sequence[Row]) -> str:
     )
     if not blind:
         return said
-    return f"{said} If the groups were alike to it: {_most(blind)}."
+    return f"{said} A model to which the groups are alike would have {_most(blind)}."
 
 
 def _blind(rows: Sequence[Row], row: Row) -> list[Row]:
