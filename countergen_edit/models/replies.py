@@ -21,7 +21,7 @@ from countergen_edit.models.float64 import log_likelihood
 from countergen_edit.models.generation import decoder_start
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
-from countergen_edit.models.tokens import Encoding, encode, excerpt
+from countergen_edit.models.tokens import encode, excerpt
 
 
 def reply_log_probs(
@@ -55,11 +55,11 @@ def reply_log_probs(
         if not span:
             raise UserError(f"empty reply {reply!r} to {excerpt(prompt)}")
     sums = np.zeros(len(replies))
-    order = sorted(range(len(prompts)), key=lambda i: (-len(read[i].ids), read[i].ids, i))
+    texts = [tuple(encoding.ids) for encoding in read]
     ends = [span[-1] for span in spans]
-    for rows in track([*_batches(lm, order, read, ends, max_batch_tokens)], progress):
+    for rows in track([*_batches(texts, ends, lm.vocab_size, max_batch_tokens)], progress):
         number: dict[tuple[int, ...], int] = {}
-        of = [number.setdefault(tuple(read[i].ids), len(number)) for i in rows]
+        of = [number.setdefault(texts[i], len(number)) for i in rows]
         ids, mask = _padded([*number])
         decoded, _ = _padded([(start, *written[i].ids[: ends[i]]) for i in rows])
         logits = lm.reply_logits(ids, mask, torch.tensor(of), decoded)
@@ -71,23 +71,27 @@ def reply_log_probs(
 
 
 def _batches(
-    lm: LanguageModel,
-    order: Sequence[int],
-    read: Sequence[Encoding],
-    ends: Sequence[int],
-    most: int,
+    texts: Sequence[tuple[int, ...]], ends: Sequence[int], vocab_size: int, most: int
 ) -> Iterator[list[int]]:
-    """Replies to run together, in this order; a prompt counts once in a batch."""
+    """Replies to run together, those to the longest prompts first; a prompt counts once in a batch.
+
+    Args:
+        texts: what the encoder reads, of each reply.
+        ends: how many tokens of a reply the decoder reads after its first.
+        vocab_size: width of the logits, whose memory is bounded.
+        most: tokens in a batch, padding included; a longer reply runs alone.
+    """
     batch: list[int] = []
-    for i in order:
-        grown = [*batch, i]
-        width = 1 + max(ends[j] for j in grown)
-        prompts = len({tuple(read[j].ids) for j in grown}) * len(read[grown[0]].ids)
-        logits = len(grown) * width * lm.vocab_size * 4
-        if batch and (prompts + len(grown) * width > most or logits > LOGIT_BYTES):
+    prompts = width = 0
+    for i in sorted(range(len(texts)), key=lambda i: (-len(texts[i]), texts[i], i)):
+        is_new = not batch or texts[i] != texts[batch[-1]]  # equal ones are side by side
+        wider, rows = max(width, 1 + ends[i]), len(batch) + 1
+        tokens = (prompts + is_new) * len(texts[(batch or [i])[0]]) + rows * wider
+        if batch and (tokens > most or rows * wider * vocab_size * 4 > LOGIT_BYTES):
             yield batch
-            grown = [i]
-        batch = grown
+            batch, prompts, is_new, wider = [], 0, True, 1 + ends[i]
+        batch.append(i)
+        prompts, width = prompts + is_new, wider
     if batch:
         yield batch
 
