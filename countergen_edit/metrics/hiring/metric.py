@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from countergen_edit.data.hiring import Vacancies
+from countergen_edit.data.thinning import first_drawn
 from countergen_edit.data.untaught import unknown_words
 from countergen_edit.edits import NamedEdit
 from countergen_edit.errors import UserError
@@ -71,7 +73,7 @@ class Hiring(Metric):
         Raises:
             UserError: a group has too few names; a text asks for a word that the axis lacks.
         """
-        self.applications = tuple(self.read.applications())
+        self.applications = tuple(self._few(self.read).applications())
         self.people = {group: self._names(group) for group in self.task.groups}
         self.texts = {
             group: [
@@ -85,6 +87,13 @@ class Hiring(Metric):
         lacking = [[] if words is None else unknown_words(words, text) for text in every]
         self.taught = sum(not own for own in lacking) / len(every)
         self.unknown = tuple(dict.fromkeys(word for own in lacking for word in own))
+
+    def _few(self, read: Vacancies) -> Vacancies:
+        """Of the vacancies as many as a quick try takes, two at least, or all."""
+        every = read.vacancies
+        most = len(every) if self.task.limit is None else max(2, self.task.limit)
+        kept = first_drawn(len(every), most, 0, "hiring")
+        return replace(read, vacancies=tuple(every[i] for i in kept))
 
     def _names(self, group: str) -> tuple[str, ...]:
         if isinstance(self.names, int):
@@ -226,7 +235,8 @@ class Hiring(Metric):
     def _row(
         self, metric: str, figure: Figure, seed: int, a: str = "", b: str = "", **facets: str
     ) -> Row:
-        parts = len(self.read.vacancies) if "occupation" in facets else 1
+        own = {one.occupation for one in self.applications}
+        parts = len(own) if "occupation" in facets else 1
         asked = len(self.applications) // parts
         people = sum(len(self.people[g]) for g in ((a, b) if b else (a,) if a else self.people))
         return Row(
