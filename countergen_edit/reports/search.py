@@ -7,6 +7,7 @@ Search, and the sentences of the choice.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from countergen_edit.metrics.rows import SCREENING, Row
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
 
+NUMBER = re.compile(r"\d[\d.]*(?:e-?\d+)?")
 MOST_FRONT = 12
 """Most edits of the front that are listed."""
 
@@ -284,12 +286,13 @@ def _cell(row: Row | None, costs: dict[str, Row], split: str) -> str:
 
 
 def failures(results: Results, errors: Collection[Row]) -> list[str]:
-    """What went wrong in which cells, the same error said once."""
-    by_error: dict[str, dict[str, None]] = {}
+    """What went wrong in which cells, errors that differ in their numbers alone said once."""
+    by_error: dict[str, tuple[str, dict[str, None]]] = {}
     for row in errors:
         place = ".".join(filter(None, (row.site, "+".join(map(str, row.layers)))))
         known = row.edit in results.records or not row.eraser
         rank = f"-{row.rank}" if row.rank else ""
         label = results.label(row.edit) if known else f"{row.eraser}{rank}@{place}"
-        by_error.setdefault(str(row.detail.get("error", "")), {})[label] = None
-    return [f"Failed: {', '.join(labels)}: {error}" for error, labels in by_error.items()]
+        error = str(row.detail.get("error", ""))
+        by_error.setdefault(NUMBER.sub("#", error), (error, {}))[1][label] = None
+    return [f"Failed: {', '.join(labels)}: {error}" for error, labels in by_error.values()]

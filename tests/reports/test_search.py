@@ -107,6 +107,19 @@ def test_an_eraser_that_failed_at_every_layer_has_a_column_and_its_error_is_said
     assert "Failed: own@resid_post.0, own@resid_post.1: KeyError: 'x'" in text
 
 
+def test_errors_that_differ_in_their_numbers_alone_are_said_once() -> None:
+    bad = {"eraser": "own", "site": "resid_post"}
+    errors = ("within 0.031 rad of 4", "within 2.1e-05 rad of 4", "of another kind")
+    failed = [
+        row("error", None, **bad, layers=(i,), detail={"error": error})
+        for i, error in enumerate(errors)
+    ]
+    text = printed([*ROWS, *failed])
+    assert "Failed: own@resid_post.0, own@resid_post.1: within 0.031 rad of 4" in text
+    assert "Failed: own@resid_post.2: of another kind" in text
+    assert "2.1e-05" not in text
+
+
 def test_where_test_figures_are_of_the_chosen_edit_alone_layers_show_validation_data() -> None:
     untested = [r for r in ROWS if r.split == "validation" or r.edit == "none" or r.edit == ""]
     hidden = {"removed_test": None, "cost_test": None, "harms_test": None}
