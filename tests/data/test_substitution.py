@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -265,9 +266,10 @@ def test_a_word_of_both_groups_is_refused() -> None:
         ({"words": [["duke"]]}, "has 1 cells"),
         ({"words": [["Duke", "earl"]]}, "mixes capitalised and small"),
         ({"words": [[True, "earl"]]}, "in quotes"),
+        (True, "substitution=True: write a mapping"),
     ],
 )
-def test_a_wrong_section_is_refused(section: dict[str, object], message: str) -> None:
+def test_a_wrong_section_is_refused(section: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
         Substitution.from_config(GENDER, section)
 

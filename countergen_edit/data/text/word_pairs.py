@@ -44,6 +44,7 @@ class WordTable:
         Raises:
             UserError: an unknown key or group, or a row whose cells do not match the columns.
         """
+        require(Mapping[str, Any], config, f"axis {axis.name!r}: substitution")
         for key in config:
             if key not in _TYPES:
                 raise unknown("substitution key", key, _TYPES)

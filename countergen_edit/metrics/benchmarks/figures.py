@@ -113,7 +113,8 @@ def measured(
             for (groups, needs), own_kinds in kinds.items():
                 about = whole = own & np.array([not groups or i.group in groups for i in items])
                 if needs:
-                    about = whole & (counts[needs] > 0)
+                    # What an older run kept lacks counts that are new.
+                    about = whole & (counts.get(needs, np.zeros(len(items))) > 0)
                 if about.sum() >= LEAST * whole.sum():
                     unit = (part, bias_type, *groups)
                     found += _measured(benchmark, own_kinds, items, counts, about, unit, seed)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit.data.benchmarks import Files, sources
+from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity, Standing
@@ -107,10 +108,10 @@ class Benchmarks(Metric):
 
     def _doubled(self, benchmark: Benchmark, items: Sequence[Item]) -> list[Item]:
         """The items, those about the audited groups with texts of the other group beside theirs."""
-        substitution = self.task.substitution
-        if substitution is None:
+        task = self._bound_to
+        if task is None or (substitution := task.substitution) is None:
             return [*items]
-        about = benchmark.axes.get(self.task.axis.name, ())
+        about = benchmark.axes.get(task.axis.name, ())
         return [
             benchmark.doubled(item, substitution.swap) if item.bias_type in about else item
             for item in items
@@ -134,7 +135,13 @@ class Benchmarks(Metric):
     def _limit(self, name: str) -> int | None:
         """The benchmark's own, or that of a quick try, where it is less."""
         own = self.limit.get(name) if isinstance(self.limit, Mapping) else self.limit
-        return min((most for most in (own, self.task.limit) if most is not None), default=None)
+        quick = None if self._bound_to is None else self._bound_to.limit
+        return min((most for most in (own, quick) if most is not None), default=None)
+
+    @property
+    def _bound_to(self) -> Task | None:
+        """None where items alone are wanted, as by tasks of masked models."""
+        return vars(self).get("task")
 
     def items(self, name: str, seed: int) -> list[Item]:
         """The items of a benchmark that are measured."""
