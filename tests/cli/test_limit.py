@@ -80,8 +80,8 @@ def test_prompts_that_metrics_bring_are_few_as_well(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("limit", [1, 2])
-def test_a_quick_try_of_what_a_model_writes_runs_to_its_end(limit: int, tmp_path: Path) -> None:
+def test_a_quick_try_of_what_a_model_writes_runs_to_its_end(tmp_path: Path) -> None:
+    limit = 1
     words = ["audit", "eraser=none", "metric=[fairpair,cid]", f"limit={limit}"]
     assert main([*words, f"run_dir={tmp_path / 'run'}"]) == 0
     results = open_run(tmp_path / "run").results

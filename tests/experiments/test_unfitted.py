@@ -17,6 +17,8 @@ from countergen_edit.reports.run import open_run
 from tests.experiments.runs import IDENTITY
 from tests.experiments.test_audit import make_plan, make_task, run, thin, value
 
+pytestmark = pytest.mark.slow
+
 WHY = "nothing is left to tell the groups apart by"
 
 

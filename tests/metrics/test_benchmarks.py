@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given
+from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 
 from countergen_edit.data.benchmarks import Files, sources
@@ -202,6 +203,7 @@ def test_a_blind_figure_of_few_of_the_items_is_left_out(
 scores_of_two = st.tuples(*[st.floats(-9, 9)] * 3)
 
 
+@settings_of_hypothesis(max_examples=30)
 @given(st.lists(scores_of_two, min_size=5, max_size=5))
 def test_to_a_blind_model_nothing_of_ss_is_by_groups(
     made: Path, scores: list[tuple[float, ...]]
