@@ -192,6 +192,30 @@ def state_dots(
     return series
 
 
+def state_panels(
+    title: str,
+    unit: str,
+    states: Sequence[State],
+    labels: Mapping[Hashable, str],
+    of: Callable[[State], Mapping[Hashable, Row]],
+    beside: Sequence[Series] = (),
+) -> list[Panel]:
+    """A panel with the dots of every state; none where no state has a figure.
+
+    Args:
+        title: of the panel.
+        unit: of its values.
+        states: of a model; the first is what the others are held against.
+        labels: what each category is called.
+        of: the rows of a state, by the same keys.
+        beside: what the dots are held against besides, such as `ticks`.
+    """
+    series = state_dots(states, labels, of)
+    if not series:
+        return []
+    return [Panel(title, unit, "", (*series, *beside), downwards=True, joined=True)]
+
+
 def ticks(name: str, values: Mapping[str, float]) -> Series:
     """A line across each category: what its dots are held against."""
     return Series(name, (*values,), (*values.values(),), kind="ticks", baseline=True)

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Sequence
 
 from countergen_edit.metrics.base import Quantity, alike
 from countergen_edit.metrics.blocks import Cell, Fold, Number, Section, Table
-from countergen_edit.metrics.panels import Panel, state_dots, ticks
+from countergen_edit.metrics.panels import Panel, state_panels, ticks
 from countergen_edit.metrics.r.sentences import SIGNIFICANT
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import Row
@@ -58,14 +58,12 @@ def glance(states: Sequence[State]) -> list[Panel]:
     }
     least = sorted(rows, key=lambda key: -rows[key][2])[:MOST_GLANCE]
     several = len({rows[key][0].facets["bias_type"] for key in least}) > 1
-    panels = []
+    panels: list[Panel] = []
     for signed, unit in ((False, "share"), (True, "difference")):
         known = [key for key in least if bool(rows[key][0].detail["signed"]) == signed]
         labels = {key: _label(states[0].results, rows[key][0], several) for key in known}
-        if series := state_dots(states, labels, of):
-            series.append(ticks("fair", {labels[key]: rows[key][1] for key in known}))
-            title = f"Benchmarks: {unit}s"
-            panels.append(Panel(title, unit, "", tuple(series), downwards=True, joined=True))
+        fair = ticks("fair", {labels[key]: rows[key][1] for key in known})
+        panels += state_panels(f"Benchmarks: {unit}s", unit, states, labels, of, [fair])
     return panels
 
 

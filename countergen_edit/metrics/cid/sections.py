@@ -15,7 +15,7 @@ from countergen_edit.metrics.cid.effect_blocks import effect_blocks, similarity_
 from countergen_edit.metrics.cid.rated_rows import with_ratings
 from countergen_edit.metrics.cid.scaling import scaling_blocks
 from countergen_edit.metrics.cid.text_blocks import contrasted, side_by_side, texts_in_brief
-from countergen_edit.metrics.panels import Panel, Series, line, state_dots
+from countergen_edit.metrics.panels import Panel, Series, line, state_panels
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 
@@ -63,11 +63,8 @@ def glance(states: Sequence[State]) -> list[Panel]:
         return {(row.dataset, row.facets[LAMBDA]): row for row in rows}
 
     labels = {key: f"λ = {row.facets[LAMBDA]:g}" for key, row in of(states[0]).items()}
-    series = state_dots(states, labels, of)
-    if not series:
-        return []
     title = "Contrastive decoding: how far apart the sides are"
-    return [Panel(title, "nats a token", "", tuple(series), downwards=True, joined=True)]
+    return state_panels(title, "nats a token", states, labels, of)
 
 
 def sentences(results: Results) -> list[str]:

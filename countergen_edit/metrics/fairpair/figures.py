@@ -10,7 +10,7 @@ from typing import Any
 
 from countergen_edit.metrics.blocks import Figure
 from countergen_edit.metrics.fairpair.tables import of_wordings, phi_of
-from countergen_edit.metrics.panels import Panel, Series, state_dots, ticks
+from countergen_edit.metrics.panels import Panel, Series, state_panels, ticks
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import Row
 
@@ -30,12 +30,9 @@ def glance(states: Sequence[State]) -> list[Panel]:
         return {phi_of(row): row for row in state.results.of("fairpair_f", edit=state.edit)}
 
     labels = {phi: str(phi) for phi in of(states[0])}
-    series = state_dots(states, labels, of)
-    if not series:
-        return []
-    series.append(ticks("F of no bias", dict.fromkeys(labels.values(), 1.0)))
+    none = ticks("F of no bias", dict.fromkeys(labels.values(), 1.0))
     title = "Bias of what the model writes, by each Φ"
-    return [Panel(title, "F", "", tuple(series), downwards=True, joined=True)]
+    return state_panels(title, "F", states, labels, of, [none])
 
 
 def over_wordings(results: Results, rows: Sequence[Row]) -> Figure | None:

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 
 from countergen_edit.metrics.base import Quantity, alike
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table
-from countergen_edit.metrics.panels import Panel, dots, state_dots, ticks
+from countergen_edit.metrics.panels import Panel, dots, state_panels, ticks
 from countergen_edit.metrics.r.sentences import SIGNIFICANT
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
@@ -65,12 +65,9 @@ def glance(states: Sequence[State]) -> list[Panel]:
         key: f"{_called(row.group_a)} less {_called(row.group_b)}"
         for key, row in of(states[0]).items()
     }
-    series = state_dots(states, labels, of)
-    if not series:
-        return []
-    series.append(ticks("alike", dict.fromkeys(labels.values(), 0.0)))
+    alike = ticks("alike", dict.fromkeys(labels.values(), 0.0))
     title = "Hiring: difference of acceptance"
-    return [Panel(title, "probability", "", tuple(series), downwards=True, joined=True)]
+    return state_panels(title, "probability", states, labels, of, [alike])
 
 
 def sections(results: Results) -> list[Section]:
