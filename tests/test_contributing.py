@@ -15,7 +15,7 @@ from countergen_edit.cli.main import main
 pytestmark = pytest.mark.slow  # every test is of whole runs
 
 ROOT = Path(countergen_edit.__file__).parent.parent
-TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+TEXT = (ROOT / ".github/CONTRIBUTING.md").read_text("utf-8")
 FILES = dict(re.findall(r"```(?:python|yaml)\n# (my_\w+\.\w+)\n(.*?)```", TEXT, re.DOTALL))
 COMMANDS = [
     line

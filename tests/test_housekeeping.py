@@ -81,20 +81,6 @@ def test_every_requirement_has_a_bound_and_its_tested_version_within() -> None:
             assert version is None or requirement.specifier.contains(version), requirement
 
 
-def test_every_release_note_is_of_a_kind_that_is_rendered() -> None:
-    kinds = {kind["directory"] for kind in PROJECT["tool"]["towncrier"]["type"]}
-    notes = [path for path in (ROOT / "changes").iterdir() if path.name != "README.md"]
-    for path in notes:
-        assert re.fullmatch(rf"(\+\w+|\d+)\.({'|'.join(kinds)})(\.\d+)?\.md", path.name), path
-        text = path.read_text("utf-8")
-        assert text.strip(), path
-        assert not text.startswith(("-", "*", "#")), path
-    told = (ROOT / "changes/README.md").read_text("utf-8")
-    assert re.findall(r"^- `(\w+)`", told, re.MULTILINE) == [
-        kind["directory"] for kind in PROJECT["tool"]["towncrier"]["type"]
-    ]
-
-
 @pytest.mark.parametrize(
     "path", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*_*.yml")) or [None]
 )

@@ -36,7 +36,6 @@ COMMANDS = {
     "check": "show both sides of each of your prompts, and what wants a look",
     "new": "write a commented axis, data, eraser or metric of yours that works as it stands",
     "augment": "make counterfactual pairs of texts, by word lists or by an instruct model",
-    "finetune": "make a classifier of an encoder and labelled texts, to be measured by classifiers",
     "sweep": "try every layer, eraser, rank and site, and show what each removes and costs",
     "report": "show a run as one page, and its figures and tables as files for papers",
     "runs": "list the runs of a folder with their verdicts, and write an index page over them",

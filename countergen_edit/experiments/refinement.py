@@ -239,25 +239,6 @@ class ModelObjective:
         return ids, mask, mask.sum(1) - 1
 
 
-def step_characters(task: Task) -> float:
-    """About how many characters the texts of one step have."""
-
-    def mean(texts: Sequence[str]) -> float:
-        return float(np.mean([len(text) for text in texts])) if texts else 0.0
-
-    erased, kept = (
-        [v.text for data in sets for sample in data.samples for v in sample.variations]
-        for sets in (task.fit, task.keep)
-    )
-    rows = {"erase": 2 * PEOPLE, "keep": ROWS, "neutral": TEXTS}
-    lengths = {
-        "erase": mean(erased),
-        "keep": mean(kept),
-        "neutral": mean(task.weighed),
-    }
-    return sum(DRAWN[kind] * rows[kind] * lengths[kind] for kind in DRAWN)
-
-
 def _divergence(
     p: Float[Tensor, "read vocab"], q: Float[Tensor, "read vocab"]
 ) -> Float[Tensor, ""]:

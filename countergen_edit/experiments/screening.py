@@ -19,7 +19,6 @@ from countergen_edit.experiments.choice import DRAWS, Point, points
 from countergen_edit.experiments.halving import Halving, between, survivors
 from countergen_edit.experiments.study import Study
 from countergen_edit.experiments.units import Run
-from countergen_edit.experiments.work import Work, measuring, refining
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.rows import SCREENING, Row
 
@@ -105,7 +104,6 @@ class Screening:
             count = len(group.cells)
             group.current = halving.grid(count) if halving else list(range(count))
             group.measured = set(group.current)
-        self._narrowed = 0
         self._first = [sum(len(g.current) for g in pool) for pool in self.pools]
 
     @property
@@ -117,36 +115,31 @@ class Screening:
         """What is measured on all validation data, in the order of the pools."""
         return [group.cells[i] for group in self.groups for i in group.current]
 
-    def run(self, run: Run, unit: Callable[[str], str], later: Callable[[], Work]) -> None:
+    def run(self, run: Run, unit: Callable[[str], str]) -> None:
         """Measure rung by rung; `finalists` are then what their name says.
 
         Args:
             run: runs units.
             unit: the name of a unit in the folder.
-            later: the work that follows, given the finalists as they are now.
         """
         for number, names in enumerate(self.samples, start=1):
-            run.expect(self.work(number) + later())
             cells = self.finalists
             self.study.fit_ahead([cell.draft for cell in cells])
             screen = Screen(self.study, number, names, [cell.layer for cell in cells])
             place = f"screening/{number}"
-            about = f"rung {number}, {names} names"
-            work = measuring(self.study, "validation", None, names)
-            figures = partial(screen.figures, None)
-            run(unit(f"{place}/unedited"), f"{about}: unedited model", figures, work)
+            stage = f"screening {number} of {len(self.samples)} ({names} names per group)"
+            run.stage(stage, 1 + len(cells))
+            run(unit(f"{place}/unedited"), "unedited model", partial(screen.figures, None))
             for cell in cells:
                 name = cell.unit.removeprefix("cell/")
                 run(
                     unit(f"{place}/{name}"),
-                    f"{about}: {name}",
+                    name,
                     partial(self.attempt, cell.draft, screen.figures),
-                    measuring(self.study, "validation", cell.layer, names),
                 )
             rows = [row for row in self.study.own_rows() if row.facets.get(RUNG) == number]
             for pool, first in zip(self.pools, self._first, strict=True):
                 self._narrow(pool, rows, max(1, first // STAY**number), number)
-            self._narrowed = number
         self.study.fit_ahead(self.finalists)
 
     def _narrow(self, pool: Sequence[Group], rows: Sequence[Row], most: int, rung: int) -> None:
@@ -170,40 +163,6 @@ class Screening:
                 entering = []
             group.measured |= {*entering}
             group.current = sorted([*group.current, *entering])
-
-    def work(self, rung: int) -> Work:
-        """What the screening takes from a rung on, as far as it is known: later rungs are no larger
-        than twice what may stay."""
-        total = Work()
-        count = len(self.finalists)
-        for number, names in list(enumerate(self.samples, start=1))[rung - 1 :]:
-            mid = self.study.model.n_layers // 2
-            total += measuring(self.study, "validation", None, names)
-            total += count * measuring(self.study, "validation", mid, names)
-            count = self.expected(number)
-        return total
-
-    def expected(self, rung: int) -> int:
-        """About how many candidates are left after a rung, those that enter among them."""
-        staying = sum(max(1, first // STAY**rung) for first in self._first)
-        return min(int(2 * staying), self.total)
-
-    @property
-    def refining(self) -> Work:
-        """What it takes to refine the finalists that are refined: one of a group, after drafts."""
-        total = Work()
-        for group in self.groups:
-            cells = [group.cells[i] for i in group.current]
-            if self.samples and self._narrowed < len(self.samples):
-                cells = cells[len(cells) // 2 :][:1]
-            total += sum((refining(self.study, cell) for cell in cells), Work())
-        return total
-
-    @property
-    def expected_finalists(self) -> int:
-        """About how many candidates are measured on all validation data."""
-        left = self._narrowed < len(self.samples)
-        return self.expected(len(self.samples)) if left else len(self.finalists)
 
     @property
     def total(self) -> int:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import BaseEraser
@@ -23,13 +22,10 @@ from countergen_edit.errors import UserError
 from countergen_edit.experiments.cells import Fitted
 from countergen_edit.experiments.checking import check_study
 from countergen_edit.experiments.fit_data import Positions, Sinks
-from countergen_edit.experiments.forecast import announcement, try_pace
 from countergen_edit.experiments.halving import Halving
 from countergen_edit.experiments.run_folder import RunFolder
-from countergen_edit.experiments.search_work import Tested
-from countergen_edit.experiments.task_search import TaskSearch
+from countergen_edit.experiments.task_search import TaskSearch, Tested
 from countergen_edit.experiments.units import units
-from countergen_edit.experiments.work import Work
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, Scratch
@@ -123,12 +119,10 @@ class Search:
             finish: whether to combine, choose and measure the chosen edit; a job of many does not.
         """
         searches = [TaskSearch(self, model, task, folder) for task in self.tasks]
-        study = searches[0].study
-        about = announcement(study, sum(len(search.cells) for search in searches))
-        with units(folder, parts, pace=partial(try_pace, study), about=about) as run:
-            for i, search in enumerate(searches):
-                others = sum((other.work.whole for other in searches[i + 1 :]), Work())
-                search.run(run, others)
+        searches[0].study.announce(sum(len(search.cells) for search in searches))
+        with units(folder, parts) as run:
+            for search in searches:
+                search.run(run)
             if finish:
                 for search in searches:
                     search.finish(run)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from countergen_edit.data.axis import Split
 from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit, applied
 from countergen_edit.erasers import fitting_threads
@@ -19,7 +20,6 @@ from countergen_edit.experiments.files import FAILED
 from countergen_edit.experiments.fits import Fits
 from countergen_edit.experiments.gates import openings
 from countergen_edit.experiments.run_folder import RunFolder
-from countergen_edit.experiments.work import measured
 from countergen_edit.metrics.base import Cost, MeasuredSplit, Metric
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.chosen_by import bias_of, default_bias
@@ -29,7 +29,10 @@ from countergen_edit.metrics.refinement import refinement_rows
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
+from countergen_edit.models.progress import announce
 from countergen_edit.seeds import unit_seed
+
+MEASURED: tuple[Split, ...] = ("validation", "test")
 
 
 class Study(Fits):
@@ -66,7 +69,6 @@ class Study(Fits):
         # Where nothing is edited there is nothing to go on from.
         measured = self.resuming(intact) if self.sites else model
         self.bench = Bench(measured, self.store, self.seed)
-        self._characters: dict[str, tuple[float, float]] = {}
 
     @property
     def costs(self) -> list[Cost]:
@@ -79,11 +81,14 @@ class Study(Fits):
         others = [m for m in self.metrics if not m.is_slow and m is not self.bias]
         return [self.bias, *others]
 
-    def characters(self, split: MeasuredSplit) -> tuple[float, float]:
-        """How much is scored to measure a split, of sets and of running text."""
-        if split not in self._characters:
-            self._characters[split] = measured(self.task, split)
-        return self._characters[split]
+    def announce(self, candidates: int) -> None:
+        """One line on the size of the run: its candidates, and forward passes to measure one."""
+        passes = ", ".join(
+            f"{_passes(self.task, split):,} on {split} data"
+            for split in MEASURED
+            if self.task.sets(split)
+        )
+        announce(f"{candidates} candidates; forward passes to measure one: {passes}")
 
     def own_rows(self) -> list[Row]:
         """What the run has recorded of this task so far."""
@@ -173,3 +178,20 @@ class Study(Fits):
         return [
             replace(row, **columns, task=self.task.name, split=row.split or split) for row in rows
         ]
+
+
+def _passes(task: Task, split: Split) -> int:
+    """Texts that are scored to measure a split: each prompt with each output, and neutral texts.
+
+    Test figures are also of the sets that erasers are fitted on, and of other axes.
+    """
+    more = (*task.fit, *task.other_axes) if split == "test" else ()
+    agreement = task.agreement.get(split)
+    sets = [
+        *task.sets(split),
+        *more,
+        *([agreement] if agreement else []),
+        *task.facts.get(split, ()),
+    ]
+    scored = sum(len(s.variations) * len(s.outputs) for data in sets for s in data.samples)
+    return scored + len(task.neutral.get(split, ()))

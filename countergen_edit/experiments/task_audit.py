@@ -16,13 +16,11 @@ from countergen_edit.errors import UserError
 from countergen_edit.experiments.cells import Cell
 from countergen_edit.experiments.choice import Point, choose, points
 from countergen_edit.experiments.files import FAILED, JUDGEMENT
-from countergen_edit.experiments.forecast import announcement, try_pace
 from countergen_edit.experiments.judging import judgements
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.screening import Screening
 from countergen_edit.experiments.study import Study
 from countergen_edit.experiments.units import Run, units
-from countergen_edit.experiments.work import Work, captured, measuring, recapturing, refining
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
 
@@ -79,41 +77,40 @@ class TaskAudit:
         Raises:
             UserError: no eraser could be fitted.
         """
-        about = announcement(self.study, self.screening.total)
-        pace = partial(try_pace, self.study)
-        with units(self.study.folder, pace=pace, about=about) as run:
+        self.study.announce(self.screening.total)
+        with units(self.study.folder) as run:
             return self.run(run)
 
     def run(self, run: Run) -> list[NamedEdit]:
         """Every unit, in order."""
         study, screening = self.study, self.screening
-        unedited = measuring(study, "test", None) + measuring(study, "validation", None)
-        fits = Work(captured=captured(study.task), fits=self._fits)
-        fits += sum((recapturing(study, cell) for cell in screening.finalists), Work())
-        run.expect(unedited + fits + screening.work(1) + self._later())
-        run(self.unit("unedited"), "unedited model", self._unedited, unedited)
-        screening.run(run, self.unit, self._later)
-        run.expect(self._later())
+        run.stage("unedited model", 1)
+        run(self.unit("unedited"), "unedited model", self._unedited)
+        screening.run(run, self.unit)
+        run.stage("candidates on validation data", len(screening.finalists))
         for cell in screening.finalists:
             name = cell.unit.removeprefix("cell/")
-            candidate = partial(self._candidate, cell)
-            run(self.unit(f"layers/{name}"), name, candidate, self._measuring(cell))
+            run(self.unit(f"layers/{name}"), name, partial(self._candidate, cell))
         if self.plan.layers is None:
             run(self.unit("choice"), "choice", self._choice)
-        tested = measuring(study, "test", study.model.n_layers // 2)
         found = {name: self._edit(cells) for name, cells in self.cells.items()}
         by_name = {name: edit for name, edit in found.items() if edit is not None}
         if not by_name:
             raise UserError(self._why_none())
+        run.stage("test data", 2 * len(by_name))
         for name, edit in by_name.items():
-            self.test(run, edit, name, self.cells[name], tested)
+            self.test(run, edit, name, self.cells[name])
         edits = [*by_name.values()]
-        for name, way in self.plan.beside.items():
-            size = way.work(study, len(edits))
-            groups = way.groups(study, name, edits)
-            count = sum(len(group) + (len(group) > 1) for group in groups)
-            for group in groups:
-                self._beside(run, group, (1 / count) * size)
+        groups = [
+            group
+            for name, way in self.plan.beside.items()
+            for group in way.groups(study, name, edits)
+        ]
+        if groups:
+            tried = sum(len(group) for group in groups if len(group) > 1)
+            run.stage("baselines", tried + len(groups))
+        for group in groups:
+            self._beside(run, group)
         run(self.unit(JUDGEMENT), JUDGEMENT, partial(judgements, study, edits))
         return edits
 
@@ -123,7 +120,6 @@ class TaskAudit:
         edit: NamedEdit,
         name: str,
         cells: Sequence[Cell] = (),
-        size: Work | None = None,
     ) -> None:
         """Every test figure under an edit, and under random directions at its places.
 
@@ -132,48 +128,23 @@ class TaskAudit:
             edit: fitted here or not.
             name: what a person reads while it runs.
             cells: of an edit that is fitted here, what it is of.
-            size: of either.
         """
         work = partial(self._tested, edit, cells)
-        run(self.unit(f"test/{edit.id}"), f"test data: {name}", work, size)
+        run(self.unit(f"test/{edit.id}"), f"test data: {name}", work)
         control = self.study.control(edit)
         about = f"test data: random directions of rank {control.record.rank}"
-        run(self.unit(f"test/{control.id}"), about, partial(self._tested, control, ()), size)
+        run(self.unit(f"test/{control.id}"), about, partial(self._tested, control, ()))
 
-    def _beside(self, run: Run, group: Sequence[NamedEdit], size: Work) -> None:
+    def _beside(self, run: Run, group: Sequence[NamedEdit]) -> None:
         """Of a group of edits beside the audit's the only one, or the best, on test data."""
         for edit in group if len(group) > 1 else ():
             about = f"validation data: {edit.label}"
-            run(self.unit(f"beside/{edit.id}"), about, partial(self._on_validation, edit), size)
+            run(self.unit(f"beside/{edit.id}"), about, partial(self._on_validation, edit))
         ids = {edit.id for edit in group}
         best = choose(self._points(ids)).edit if len(group) > 1 else group[0].id
         [edit] = [edit for edit in group if edit.id == best]
         work = partial(self._tested, edit, ())
-        run(self.unit(f"test/{edit.id}"), f"test data: {edit.label}", work, size)
-
-    @property
-    def _fits(self) -> int:
-        """About how many edits are fitted."""
-        rungs = range(len(self.screening.samples))
-        return len(self.screening.finalists) + sum(self.screening.expected(r) // 2 for r in rungs)
-
-    def _later(self) -> Work:
-        """What follows the screening: finalists on validation data, the chosen on test data."""
-        screening = self.screening
-        count = screening.expected_finalists
-        middle = self.study.model.n_layers // 2
-        final = count * measuring(self.study, "validation", middle)
-        tested = 2 * len(self.cells) * measuring(self.study, "test", middle)
-        certified = count if not screening.samples else len(self.cells)
-        ways = self.plan.beside.values()
-        beside = sum((way.work(self.study, len(self.cells)) for way in ways), Work())
-        return final + tested + Work(certificates=certified) + beside + screening.refining
-
-    def _measuring(self, cell: Cell) -> Work:
-        certificates = Work(certificates=0 if self.screening.samples else 1)
-        measured = measuring(self.study, "validation", cell.lowest)
-        fitted = recapturing(self.study, cell) + refining(self.study, cell)
-        return measured + certificates + fitted
+        run(self.unit(f"test/{edit.id}"), f"test data: {edit.label}", work)
 
     def _unedited(self) -> list[Row]:
         """Every figure of the model as it came."""

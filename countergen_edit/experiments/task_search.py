@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from sklearn.base import clone
 
@@ -22,10 +22,8 @@ from countergen_edit.experiments.files import FAILED, JUDGEMENT
 from countergen_edit.experiments.judging import judgements
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.screening import Screening
-from countergen_edit.experiments.search_work import CANDIDATES, SearchWork
 from countergen_edit.experiments.study import Study
 from countergen_edit.experiments.units import Run
-from countergen_edit.experiments.work import Work, refining
 from countergen_edit.metrics.base import MeasuredSplit
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
@@ -35,6 +33,9 @@ if TYPE_CHECKING:
 
 WORTH_ADDING = 0.1
 """Share of the bias that an edit must remove by itself to be tried in a combination."""
+CANDIDATES = 4
+"""How many edits a greedy step tries to add; those of the front come first."""
+Tested = Literal["every", "chosen"]
 LEAST_GAIN = 0.002
 """A combination must remove this share of the bias more than what it is built on."""
 
@@ -75,29 +76,27 @@ class TaskSearch:
             for name, eraser in erasers
         ]
         self.screening = Screening(self.study, halving, [groups], self.attempt)
-        self.work = SearchWork(self.study, self.screening, plan.combine, plan.tested)
         self._of_edit: dict[str, tuple[Cell, ...]] = {
             self.study.id_of(cell): (cell,) for cell in self.cells
         }
 
-    def run(self, run: Run, others: Work) -> None:
-        """The unedited model, the screening, and every cell that is measured in full.
+    @property
+    def splits(self) -> tuple[MeasuredSplit, ...]:
+        """The splits that every edit is measured on."""
+        return ("test", "validation") if self.plan.tested == "every" else ("validation",)
 
-        Args:
-            run: runs units.
-            others: the work of the tasks that follow.
-        """
-        run.expect(self.work.whole + others)
-        run(self.unit("unedited"), "unedited model", self.unedited, self.work.unedited)
+    def run(self, run: Run) -> None:
+        """The unedited model, the screening, and every cell that is measured in full."""
+        run.stage("unedited model", 1)
+        run(self.unit("unedited"), "unedited model", self.unedited)
         if self.is_over:
             return
-        self.screening.run(run, self.unit, lambda: self.work.later + others)
-        run.expect(self.work.later + others)
+        self.screening.run(run, self.unit)
         finalists = {cell.unit for cell in self.screening.finalists}
+        run.stage("candidates on validation data", len(finalists))
         for cell in self.cells:
             if cell.unit in finalists:
-                size = self.work.edited(cell.layer) + Work(fits=1) + refining(self.study, cell)
-                run(self.unit(cell.unit), cell.unit, partial(self.cell, cell), size)
+                run(self.unit(cell.unit), cell.unit, partial(self.cell, cell))
 
     @property
     def is_over(self) -> bool:
@@ -110,9 +109,7 @@ class TaskSearch:
     def unedited(self) -> list[Row]:
         """Every quick figure of the model as it came."""
         study = self.study
-        rows = [
-            row for split in self.work.splits for row in study.measure(None, split, study.quick)
-        ]
+        rows = [row for split in self.splits for row in study.measure(None, split, study.quick)]
         return [*rows, *study.told_apart()]
 
     def cell(self, cell: Cell) -> list[Row]:
@@ -135,10 +132,8 @@ class TaskSearch:
     def figures(self, edit: NamedEdit) -> list[Row]:
         """What is measured of every edit."""
         study = self.study
-        rows = [
-            row for split in self.work.splits for row in study.measure(edit, split, study.quick)
-        ]
-        for split in reversed(self.work.splits):
+        rows = [row for split in self.splits for row in study.measure(edit, split, study.quick)]
+        for split in reversed(self.splits):
             rows += study.removed(edit, split)
         return rows
 
@@ -157,6 +152,7 @@ class TaskSearch:
         singles = [p for p in self.points("validation") if p.edit in self._of_edit]
         if not singles:
             return  # nothing but controls, or every cell failed, which the rows say
+        run.stage("combinations, selected edit")
         best = choose(singles)
         on_front = {p.edit for p in front(singles)}
         worthy = [p for p in ordered(singles) if p.removed >= WORTH_ADDING]
@@ -186,9 +182,8 @@ class TaskSearch:
                 continue
             cells = tuple(sorted([*base, added], key=self.cells.index))
             name = " + ".join(cell.unit.removeprefix("cell/") for cell in cells)
-            size = self.work.combining(cells)
             unit = self.unit(f"combined/{name}")
-            run(unit, name, partial(self.combination, cells), size)
+            run(unit, name, partial(self.combination, cells))
             if any(row.metric == FAILED for row in self.study.own_rows() if row.unit == unit):
                 continue
             edit = self.study.joined(self.study.together(cells))

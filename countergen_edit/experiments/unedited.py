@@ -15,11 +15,9 @@ from typing import TypeVar
 from countergen_edit.data.axis import Split
 from countergen_edit.data.task import Task
 from countergen_edit.errors import UserError
-from countergen_edit.experiments.forecast import reading, try_reading
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.experiments.study import Study
 from countergen_edit.experiments.units import units
-from countergen_edit.experiments.work import Work, measuring
 from countergen_edit.metrics.base import METRICS, Metric, generating
 from countergen_edit.models import LanguageModel, lengths
 from countergen_edit.models.progress import announce
@@ -121,17 +119,11 @@ def measure(
         seed: the run's seed.
     """
     study = Study(model, task, metrics, folder, sites=(), seed=seed)
-    quick = [metric for metric in study.metrics if not metric.is_slow]
-    whole = measuring(study, "test", None) if quick else Work()
-    # How fast a model is that runs elsewhere is not known from here.
-    pace = partial(try_reading, study) if quick and not model.no_activations else None
-    with units(folder, pace=pace, about=reading(study) if pace else "") as run:
-        run.expect(whole)
+    with units(folder) as run:
+        run.stage("unedited model", len(study.metrics))
         for metric in study.metrics:
             run(
                 f"unedited/{metric.name}",
-                f"the model as it came: {metric.name}",
+                metric.name,
                 partial(study.measure, None, "test", [metric]),
-                # Texts are scored once, whichever metric asks first.
-                Work() if metric.is_slow else (1 / len(quick)) * whole,
             )

@@ -1,9 +1,4 @@
-"""Progress bars, on standard error.
-
-In: items and a description. Out: the same items, in order, with a bar once they take over two
-seconds; no bar without a description or where standard error is no terminal. Besides, the one bar
-of a command, which says about how long the rest takes.
-"""
+"""Progress bars on standard error, where it is a terminal."""
 
 from __future__ import annotations
 
@@ -65,30 +60,46 @@ def announce(text: str) -> None:
 
 
 class Bar:
-    """The one bar of a command: what runs now, the share that is done, about how long is left."""
+    """The progress bar of a command: the stage, its units done, and the time that rich expects."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._task = progress.add_task("", total=None, left="")
+        self._task = progress.add_task("", total=None)
+        self._stage = ""
 
-    def show(self, description: str, spent: float, left: float) -> None:
-        """What runs now, and seconds spent and left; what is left is unknown where it is 0."""
-        minutes = f"about {left / 60:.0f} min left" if left >= 90 else f"about {left:.0f} s left"
-        self._progress.update(
-            self._task,
-            description=description,
-            total=(spent + left) or None,
-            completed=spent,
-            left=minutes if left else "",
-        )
+    def begin(self, stage: str, units: int | None) -> None:
+        """Count the units of a stage from 0."""
+        self._stage = stage
+        self._progress.reset(self._task, total=units, description=stage)
+
+    def show(self, unit: str) -> None:
+        """Name the unit that runs now."""
+        text = f"{self._stage}: {unit}" if self._stage not in ("", unit) else unit
+        self._progress.update(self._task, description=text)
+
+    def advance(self) -> None:
+        """One unit more is done."""
+        self._progress.advance(self._task)
 
 
 @contextmanager
 def bar() -> Iterator[Bar]:
     """The bar of a command, while the block lasts."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
-    words = TextColumn("{task.description}"), TextColumn("{task.fields[left]}")
-    columns = (words[0], BarColumn(), TimeElapsedColumn(), words[1])
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console(), transient=True) as progress:
         yield Bar(progress)

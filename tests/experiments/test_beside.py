@@ -23,8 +23,6 @@ from countergen_edit.experiments.beside.steering import Steering
 from countergen_edit.experiments.choice import choose, points
 from countergen_edit.experiments.fit_data import capture_sites
 from countergen_edit.experiments.run_folder import RESULTS, RunFolder, read_records
-from countergen_edit.experiments.study import Study
-from countergen_edit.experiments.work import measuring
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.scores import score
@@ -313,22 +311,6 @@ def test_a_steering_strength_that_is_named_is_not_chosen(
     [record] = run.results.beside
     assert record.variant == "strength 1"
     assert not [r for r in run.results.rows if r.edit == record.id and r.split == "validation"]
-
-
-def test_the_forecast_counts_what_stands_beside(
-    model: LanguageModel, task: Task, tmp_path: Path
-) -> None:
-    folder = RunFolder(tmp_path / "run", {}, IDENTITY)
-    study = Study(model, task, [METRICS.make("r")], folder, sites=("resid_post",), layers=[LAYER])
-    one, two = (Asking(dict([*REQUESTS.items()][:n])).work(study, 1) for n in (1, 2))
-    assert two.run - one.run == pytest.approx(measuring(study, "test", None).run)
-    assert two.run_texts - one.run_texts > measuring(study, "test", None).run_texts
-    middle = model.n_layers // 2
-    named, chosen = (Steering(s).work(study, 3) for s in ([1.0], [1.0, 2.0]))
-    assert named.run == pytest.approx(3 * measuring(study, "test", middle).run)
-    tried = 3 * 2 * measuring(study, "validation", middle).run
-    assert chosen.run - named.run == pytest.approx(tried)
-    assert RandomMap().work(study, 2).run == pytest.approx(2 * measuring(study, "test", middle).run)
 
 
 def test_the_same_is_meant_from_files_and_from_python() -> None:

@@ -19,7 +19,6 @@ from countergen_edit.experiments.cells import Cell, Fitted, in_turn
 from countergen_edit.experiments.fit_data import FitData, capture_sites
 from countergen_edit.experiments.run_folder import EDITS, RunFolder, read_records
 from countergen_edit.experiments.study import Study
-from countergen_edit.experiments.work import Work, recapturing, refining
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.remains import sentences
 from countergen_edit.metrics.rows import Row
@@ -260,14 +259,3 @@ def test_a_search_combines_in_turn_and_alone_as_before(
         for place, part in zip(placed, whole.parts, strict=True):
             kept = RunFolder(path, {}, IDENTITY).edit(part.id)
             assert kept.edit.digest == Edit((place,)).digest
-
-
-def test_what_fitting_in_turn_takes_is_in_the_estimate(
-    testbed: LanguageModel, tmp_path: Path
-) -> None:
-    study = study_in(tmp_path, testbed)
-    eraser = make_eraser("refined", steps=10)
-    first, second = in_turn([Cell("resid_post", layer, "refined", eraser) for layer in LAYERS])
-    assert recapturing(study, first) == Work()
-    assert recapturing(study, second).captured > 0
-    assert refining(study, first) == refining(study, second)  # both run from the first edit on

@@ -18,14 +18,10 @@ from countergen_edit.erasers import TERMS, AffineErasure, make_eraser
 from countergen_edit.erasers.whitened import WhitenedMap
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import Audit
-from countergen_edit.experiments.cells import Cell
 from countergen_edit.experiments.fit_data import capture_sites
 from countergen_edit.experiments.halving import Halving
 from countergen_edit.experiments.refinement import ModelObjective
 from countergen_edit.experiments.run_folder import RunFolder, read_records
-from countergen_edit.experiments.study import Study
-from countergen_edit.experiments.work import Work, refining
-from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.costs.agreement import agreement_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.refinement import LOSS, Refinement
@@ -259,21 +255,6 @@ def test_layers_are_screened_by_the_closed_form_and_one_is_refined(
     with pytest.raises(KilledError):
         plan.run(testbed, Dying(path, {}, IDENTITY))
     assert run(testbed, plan, path) == rows
-
-
-def test_refining_is_in_the_estimate(testbed: LanguageModel, tmp_path: Path) -> None:
-    study = Study(
-        testbed,
-        make_task(),
-        [METRICS.make("r")],
-        RunFolder(tmp_path, {}, IDENTITY),
-        sites=["resid_post"],
-    )
-    cells = [Cell("resid_post", 2, "refined", make_eraser("refined", steps=n)) for n in (10, 20)]
-    once, twice = (refining(study, cell) for cell in cells)
-    assert twice == 2 * once
-    assert once.run == pytest.approx(once.read * 3 / 6)
-    assert refining(study, Cell("resid_post", 2, "leace", make_eraser("leace"))) == Work()
 
 
 def test_settings_that_are_none_are_refused_before_a_run_begins(testbed: LanguageModel) -> None:

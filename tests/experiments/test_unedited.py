@@ -11,10 +11,7 @@ from countergen_edit.erasers import make_eraser
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import Audit
 from countergen_edit.experiments.beside import BESIDE
-from countergen_edit.experiments.forecast import try_reading
 from countergen_edit.experiments.run_folder import EDITS, RESULTS, RunFolder
-from countergen_edit.experiments.study import Study
-from countergen_edit.experiments.work import measuring
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.models import LanguageModel, load
@@ -84,27 +81,6 @@ def test_a_killed_run_continues_to_the_bytes_of_an_undisturbed_one(
         plan.run(testbed, Dying.after(units, tmp_path))
     run(testbed, plan, tmp_path)
     assert (tmp_path / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
-
-
-def test_the_estimate_counts_reading_and_no_fits(
-    testbed: LanguageModel, plan: Audit, tmp_path: Path
-) -> None:
-    folder = RunFolder(tmp_path, {}, IDENTITY)
-    study = Study(testbed, plan.task, plan.metrics, folder, sites=(), seed=3)
-    pace, work = try_reading(study), measuring(study, "test", None)
-    assert pace.read > 0
-    assert pace.read_texts > 0
-    assert pace.captured == pace.fits == pace.certificates == 0
-    assert work.captured == work.fits == work.certificates == 0
-    texts = {
-        v.text + o
-        for d in plan.task.test
-        for s in d.samples
-        for v in s.variations
-        for o in s.outputs
-    }
-    assert work.read >= len(texts)
-    assert not folder.rows()
 
 
 @pytest.mark.parametrize("family", ["t5", "bart"])

@@ -2,18 +2,15 @@
 
 Comes in: the command, and the fault. `below` is a folder; `kill_at` the number of the operation on
 files below it before which the process is killed; `count` a file that is told at the end how many
-operations there were; `longest` how many bytes a file may have; `clock` the seed of a wall clock
-that jumps by years.
+operations there were; `longest` how many bytes a file may have.
 """
 
 from __future__ import annotations
 
 import os
-import random
 import resource
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +18,6 @@ from countergen_edit.cli.main import main
 
 CHANGES = ("os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate")
 """Events of `sys.addaudithook` that change a folder; so does `open` for writing."""
-YEAR = 365 * 24 * 3600
 
 
 class Operations:
@@ -49,13 +45,6 @@ def writes(arguments: tuple[Any, ...]) -> bool:
     return bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
 
 
-def jumping_clock(seed: int) -> None:
-    """Every time the wall clock is asked, it is another year, before or after."""
-    draw, real = random.Random(seed), time.time
-    time.time = lambda: real() + draw.uniform(-40, 60) * YEAR
-    time.time_ns = lambda: int(time.time() * 1e9)
-
-
 def begin(words: list[str], fault: dict[str, Any], error: str) -> None:
     """Set the fault up and run the command; the process ends with its exit code."""
     # Who starts this in the background of a shell has interrupts ignored, which is inherited.
@@ -68,8 +57,6 @@ def begin(words: list[str], fault: dict[str, Any], error: str) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (longest, longest))
     operations = Operations(fault["below"], fault.get("kill_at"))
     sys.addaudithook(operations)
-    if "clock" in fault:
-        jumping_clock(fault["clock"])
     code = main(words)
     if "count" in fault:
         seen = operations.count

@@ -22,7 +22,6 @@ from countergen_edit.edits.record import ASKING, TEMPLATE
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.experiments.beside.base import Beside, kept
 from countergen_edit.experiments.study import Study
-from countergen_edit.experiments.work import Work, measuring
 from countergen_edit.models import LanguageModel, encode, preface_ids
 from countergen_edit.models.chat import before_reply, has_chat_template
 
@@ -80,14 +79,6 @@ class Asking(Beside):
             [self._edit(study, name, request, words)]
             for request, words in self.told(study.model, study.task).items()
         ]
-
-    def work(self, study: Study, edits: int) -> Work:
-        """The test data after every message; running text is read with it each time."""
-        once = measuring(study, "test", None)
-        count = len(study.task.neutral.get("test", ()))
-        told = self.told(study.model, study.task)
-        more = count * sum(len(self.preface(study.model, words)) for words in told.values())
-        return len(told) * once + Work(run_texts=more)
 
     def _messages(self, task: Task) -> dict[str, str]:
         """Each request with the people of the task in it."""

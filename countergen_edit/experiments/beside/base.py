@@ -15,7 +15,6 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.edits.record import edit_id
 from countergen_edit.experiments.study import Study
-from countergen_edit.experiments.work import Work
 from countergen_edit.models import LanguageModel
 from countergen_edit.registry import Registry
 
@@ -39,10 +38,6 @@ class Beside(ABC):
             name: its own name in the run.
             tested: the edits of the audit, one of each eraser.
         """
-
-    @abstractmethod
-    def work(self, study: Study, edits: int) -> Work:
-        """About how much that is to measure, beside so many edits."""
 
 
 def kept(

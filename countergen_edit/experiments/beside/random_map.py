@@ -14,7 +14,6 @@ from countergen_edit.erasers import AffineErasure
 from countergen_edit.erasers.turning import turned
 from countergen_edit.experiments.beside.base import Beside, kept
 from countergen_edit.experiments.study import Study
-from countergen_edit.experiments.work import Work, measuring
 from countergen_edit.seeds import generator
 
 RANDOM_MAP = "random_map"
@@ -26,10 +25,6 @@ class RandomMap(Beside):
     def groups(self, study: Study, name: str, tested: Sequence[NamedEdit]) -> list[list[NamedEdit]]:
         """One for each edit, drawn by the run's seed."""
         return [[_of(study, name, edit)] for edit in tested]
-
-    def work(self, study: Study, edits: int) -> Work:
-        """The test data, once for each edit."""
-        return edits * measuring(study, "test", study.model.n_layers // 2)
 
 
 def _of(study: Study, name: str, edit: NamedEdit) -> NamedEdit:

@@ -23,7 +23,6 @@ from countergen_edit.errors import UserError
 from countergen_edit.experiments.beside.base import Beside, kept
 from countergen_edit.experiments.cells import Cell
 from countergen_edit.experiments.study import Study
-from countergen_edit.experiments.work import Work, measuring
 from countergen_edit.models import LanguageModel
 
 STEERING = "steering"
@@ -71,13 +70,6 @@ class Steering(Beside):
             [self._edit(study, name, places, strength) for strength in self.strengths]
             for places in sites.values()
         ]
-
-    def work(self, study: Study, edits: int) -> Work:
-        """Each strength on validation data, if there are several, and one on test data."""
-        middle = study.model.n_layers // 2
-        tried = len(self.strengths) if len(self.strengths) > 1 else 0
-        chosen = measuring(study, "test", middle)
-        return edits * (tried * measuring(study, "validation", middle) + chosen)
 
     def _edit(self, study: Study, name: str, places: Sequence[Place], strength: float) -> NamedEdit:
         # The vector depends on what a mean difference that is fitted there depends on.

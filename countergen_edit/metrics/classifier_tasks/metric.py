@@ -18,7 +18,6 @@ from countergen_edit.metrics.classifier_tasks import over_runs
 from countergen_edit.metrics.classifier_tasks.edited import before_and_after, edit_sentences
 from countergen_edit.metrics.classifier_tasks.over_wordings import OVER_WORDINGS
 from countergen_edit.metrics.classifier_tasks.paired_tests import PUBLISHED, RECOMMENDED
-from countergen_edit.metrics.classifier_tasks.tuning import tuning_blocks, tuning_sentences
 from countergen_edit.metrics.classifier_tasks.wording_blocks import category_name, wording_blocks
 from countergen_edit.metrics.results import Results, Side
 from countergen_edit.metrics.rows import UNEDITED, Row
@@ -75,8 +74,7 @@ class ClassifierTasks(Metric):
         flips = results.of("category_flips", split="")
         measures = _measured(results)
         wordings = wording_blocks(results)
-        tuned = tuning_blocks(results)
-        if not (flips or measures or wordings or tuned):
+        if not (flips or measures or wordings):
             return []
         blocks: list[Block] = [_categories(flips), _why_people(results)] if flips else []
         for row in results.of("names_in_lexicon", split=""):
@@ -84,7 +82,7 @@ class ClassifierTasks(Metric):
             sentence = f"A confound: in VADER's lexicon by themselves, {names or 'none'}."
             blocks.append(Words((sentence,), brief=True))
         blocks += [_measures(measures)] if measures else []
-        blocks = [*tuned, *before_and_after(every), *blocks, *wordings]
+        blocks = [*before_and_after(every), *blocks, *wordings]
         return [Section("classifiers", "Classifiers", tuple(blocks))]
 
     @classmethod
@@ -97,7 +95,7 @@ class ClassifierTasks(Metric):
             if row.n and row.dataset == "all"
         }
         if not counts:
-            return [*tuning_sentences(results), *edit_sentences(results)]
+            return edit_sentences(results)
         return [
             *edit_sentences(results),
             f"Classifier: {counts[RECOMMENDED]} rewordings say something else than the template "

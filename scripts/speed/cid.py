@@ -1,6 +1,6 @@
 """Speed of contrastive input decoding, as ratios in the same run.
 
-    python benchmarks/cid.py
+    python scripts/speed/cid.py
 
 Peers: the definition as a loop of two forward passes a step without cache, which is how it is
 usually written down; and plain `generate` of the same rows, below which no contrast can go. Ratios

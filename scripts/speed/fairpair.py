@@ -1,6 +1,6 @@
 """FairPair's two costs beside their plain counterparts, as ratios in the same run.
 
-    python benchmarks/fairpair.py
+    python scripts/speed/fairpair.py
 
 Sampling: tokens a second at the size of GPT-2 (124M, random weights) against `generate` of plain
 transformers with its own sampler on the same batch, with and without an edit. On a GPU the whole

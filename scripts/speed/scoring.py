@@ -1,6 +1,6 @@
 """Scoring with rows shared between texts that begin alike, against a row for each text.
 
-    python benchmarks/scoring.py [MODEL_DIRECTORY]
+    python scripts/speed/scoring.py [MODEL_DIRECTORY]
 
 log P of sixty occupations after every name of one wording, and the cost of an edit to neutral text.
 Without a directory, the shipped model. Both sides alternate in one process, each repeated; seconds

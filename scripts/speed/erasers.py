@@ -1,7 +1,7 @@
 """Speed of the erasers against their peers from PyPI, as ratios on the same rows in the same run.
 
     pip install --no-deps --target /tmp/bench countergenedit==1.1.0 concept-erasure==0.2.4
-    PYTHONPATH=/tmp/bench python benchmarks/erasers.py
+    PYTHONPATH=/tmp/bench python scripts/speed/erasers.py
 
 Peers: `countergenedit` 1.1.0 (the implementation of the paper this package builds on) and
 `concept-erasure` 0.2.4. Both import much that a benchmark of their algorithms does not need, some
@@ -76,7 +76,7 @@ def load(package: str, module: str) -> Any:
     """One file of an installed package, without running the package's `__init__`."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
-        sys.exit(f"{package} is not installed: see the top of benchmarks/erasers.py")
+        sys.exit(f"{package} is not installed: see the top of scripts/speed/erasers.py")
     if package not in sys.modules:
         stand_in = types.ModuleType(package)
         stand_in.__path__ = list(spec.submodule_search_locations)
@@ -114,7 +114,7 @@ def published_algorithms() -> Any:
     stand_in("torchmetrics.functional")
     spec = importlib.util.find_spec("countergenedit")
     if spec is None:
-        sys.exit("countergenedit is not installed: see the top of benchmarks/erasers.py")
+        sys.exit("countergenedit is not installed: see the top of scripts/speed/erasers.py")
     root = next(iter(spec.submodule_search_locations or []))
     for name, path in (("countergenedit", root), ("countergenedit.editing", f"{root}/editing")):
         stand_in(name)

@@ -1,6 +1,6 @@
 """The clustered bootstrap against a loop that draws and measures again, on the same data.
 
-    python benchmarks/templates.py
+    python scripts/speed/templates.py
 
 2,000 resamples of mean |R| over 40 templates × 100 pairs of names × 6 outputs.
 """

@@ -1,6 +1,6 @@
 """Speed of a sweep against the naive loop, its memory, and how its time grows.
 
-    python benchmarks/sweep.py [gpt2|whole|costs|scaling|testbed]
+    python scripts/speed/sweep.py [gpt2|whole|costs|scaling|testbed]
 
 `gpt2`: a GPT-2 of 124 million random weights, 12 layers × {INLP 8, RLACE 1, LEACE, preserving},
 log P on Appendix A, CounterGen's stereotypes and its double bind (`pip install countergen==1.1.0`).
