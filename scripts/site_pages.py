@@ -125,7 +125,7 @@ def metrics() -> str:
 def commands() -> str:
     """Every command's help."""
     return "\n\n".join(
-        f"## {name}\n\n{text[0].upper()}{text[1:]}.\n\n```text\n{help_of(name)}\n```"
+        f"### {name}\n\n{text[0].upper()}{text[1:]}.\n\n```text\n{help_of(name)}\n```"
         for name, text in COMMANDS.items()
     )
 

@@ -45,7 +45,7 @@ def test_every_launcher_takes_its_settings(line: str) -> None:
 def test_every_make_target_exists() -> None:
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     named = re.findall(r"^make ([a-z]+)", "\n".join(blocks(README, "sh")), re.MULTILINE)
-    assert named == ["audit", "test", "real"]
+    assert named[:2] == ["audit", "test"]
     assert set(named) <= set(targets)
 
 
@@ -62,7 +62,7 @@ def test_the_python_example_audits_edits_and_saves_in_ten_lines(
     exec(compile(quick, "README.md", "exec"), {})
     out = capsys.readouterr().out
     assert "emoved: under preserving" in out
-    assert "mean_abs_r" in out
+    assert "occupations" in out
     assert out.splitlines()[-1].startswith("['")  # what the edited model says of Jane
     assert is_checkpoint("debiased")
 
