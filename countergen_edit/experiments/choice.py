@@ -12,7 +12,7 @@ share.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from countergen_edit.errors import UserError
@@ -74,6 +74,7 @@ class Point:
         return {
             "removed": self.removed,
             "harms": {name: harm.value for name, harm in self.harms.items()},
+            "groups": {name: harm.group for name, harm in self.harms.items() if harm.group},
             "affordable": self.is_affordable,
             "shown": self.is_shown,
             "over": self.over,
@@ -99,13 +100,12 @@ def points(
     for row in rows:
         if row.split == split and (baselines or not row.baseline):
             by_edit.setdefault(row.edit, []).append(row)
-    before = {cost.name: cost.counted(by_edit.get(UNEDITED, [])) for cost in costs}
+    needed = {cost.name for cost in costs if cost.counted(by_edit.get(UNEDITED, []))}
     apart = is_told_apart(rows)
     candidates = []
     for edit, of_edit in by_edit.items():
         removed = next((r for r in of_edit if r.metric == "bias_removed"), None)
         harms, least = worse_by(costs, by_edit.get(UNEDITED, []), of_edit)
-        needed = {name for name, row in before.items() if row is not None}
         if removed is not None and removed.value is not None and needed <= harms.keys():
             shown = (removed.value if removed.lo is None else removed.lo) > 0
             shown = shown and apart
@@ -117,21 +117,18 @@ def points(
 def worse_by(
     costs: Sequence[Cost], before: Sequence[Row], after: Sequence[Row]
 ) -> tuple[dict[str, Harm], dict[str, Harm]]:
-    """What an edit costs, and what it costs at the better ends of the intervals.
+    """The degradation by each cost, and the same at the better ends of the intervals.
 
     Args:
         costs: the metrics with budgets.
-        before: rows of the model as it came, of one split.
+        before: rows of the unedited model, of one split.
         after: rows under the edit, of the same split.
     """
     harms, at_best = dict[str, Harm](), dict[str, Harm]()
     for cost in costs:
-        was, now = cost.counted(before), cost.counted(after)
-        if was is None or now is None or (harm := cost.harm(was, now)) is None:
-            continue
-        harms[cost.name] = harm
-        end = now.lo if cost.worse == "higher" else now.hi
-        if end is not None and (best := cost.harm(was, replace(now, value=end))):
+        if harm := cost.worst(before, after):
+            harms[cost.name] = harm
+        if best := cost.worst(before, cost.at_best(after)):
             at_best[cost.name] = best
     return harms, at_best
 

@@ -67,6 +67,7 @@ def _judgement(study: Study, results: Results, edit: NamedEdit) -> Row | None:
         "sets": sets,
         "harms": {name: harm.value for name, harm in harms.items()},
         "budgets": {name: harm.budget for name, harm in harms.items()},
+        "groups": {name: harm.group for name, harm in harms.items() if harm.group},
         "over": [name for name, harm in harms.items() if harm.share > 1],
         "maybe": [
             name for name, harm in harms.items() if harm.share > 1 >= at_best.get(name, harm).share

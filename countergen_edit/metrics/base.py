@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -245,10 +245,12 @@ class Metric(ABC):
 
 @dataclass(frozen=True)
 class Harm:
-    """What an edit costs by one metric, in that metric's own unit."""
+    """Degradation by one metric, in the metric's unit."""
 
     value: float
     budget: float
+    group: str = ""
+    """The group that it was measured on, where each group has a value of its own."""
 
     @property
     def share(self) -> float:
@@ -294,9 +296,29 @@ class Cost(Metric):
         sign = 1 if self.worse == "higher" else -1
         return Harm(sign * (after.value - before.value), self.budget)
 
-    def counted(self, rows: Sequence[Row]) -> Row | None:
-        """The one row, among those of an edit and split, that counts."""
-        return next((row for row in rows if row.metric == self.counts), None)
+    def counted(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows, among those of an edit and split, that the budget holds for, each by itself."""
+        return [row for row in rows if row.metric == self.counts][:1]
+
+    def worst(self, before: Sequence[Row], after: Sequence[Row]) -> Harm | None:
+        """The largest degradation over the rows that count; None where one of them is not known.
+
+        Args:
+            before: rows of the unedited model, of one split.
+            after: rows under an edit, of the same split.
+        """
+        now = {_about(row): row for row in self.counted(after)}
+        pairs = [(row, now.get(_about(row))) for row in self.counted(before)]
+        harms = [self.harm(row, other) for row, other in pairs if other is not None]
+        known = [harm for harm in harms if harm is not None]
+        if not known or len(known) < len(pairs):
+            return None
+        return max(known, key=lambda harm: harm.share)
+
+    def at_best(self, rows: Sequence[Row]) -> list[Row]:
+        """Rows with the better end of their interval as their value."""
+        ends = [(row, row.lo if self.worse == "higher" else row.hi) for row in rows]
+        return [row if end is None else replace(row, value=end) for row, end in ends]
 
     @classmethod
     def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
@@ -317,6 +339,10 @@ class Cost(Metric):
                     f"{quantity.title} {before.value:.{cls.digits}f} → {after.value:.{cls.digits}f}"
                 )
         return ", ".join(parts)
+
+
+def _about(row: Row) -> tuple[str, str, str]:
+    return row.dataset, row.group_a, row.group_b
 
 
 def alike(results: Results, row: Row, metric: str | None = None) -> dict[str, Row]:

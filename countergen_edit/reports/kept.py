@@ -151,10 +151,10 @@ def within_budgets(run: Run, edit: EditRecord) -> bool:
         if cost is None:
             continue
         before, after = (
-            cost.counted([row for row in run.results.rows if (row.edit, row.split) == (e, "test")])
+            [row for row in run.results.rows if (row.edit, row.split) == (e, "test")]
             for e in (UNEDITED, edit.id)
         )
-        harm = cost.harm(before, after) if before and after else None
+        harm = cost.worst(before, after)
         if harm is not None and harm.share > 1:
             return False
     return True

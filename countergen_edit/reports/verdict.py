@@ -6,9 +6,9 @@ chosen edit and its control; of a run of several tasks, task by task.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.experiments.files import FAILED, JUDGEMENT, RECOMMENDED, quick_try
@@ -135,11 +135,18 @@ def _why(row: Row) -> str:
     added = [name for name, change in detail["sets"].items() if change == "added"]
     reasons = [f"adds bias on {few(added)}"] if added else []
     reasons += [
-        f"{name} worse by {detail['harms'][name]:.2g}, budget {detail['budgets'][name]:.2g}"
+        f"{_of_group(detail, name)} worse by {detail['harms'][name]:.2g}, "
+        f"budget {detail['budgets'][name]:.2g}"
         + (", which its interval reaches" if name in detail["maybe"] else "")
         for name in detail["over"]
     ]
     return f" ({'; '.join(reasons)})" if reasons else ""
+
+
+def _of_group(detail: Mapping[str, Any], name: str) -> str:
+    """A cost, with the group on which it is largest."""
+    group = detail["groups"].get(name)
+    return f"{name} of {group}" if group else name
 
 
 def few(names: Sequence[str], between: str = ", ") -> str:

@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 
 from countergen_edit.cli.words import overrides_of
 from countergen_edit.conf_path import conf_dir
+from countergen_edit.metrics.costs.agreement import Agreement
 
 
 def composed(command: str, *words: str) -> Any:
@@ -79,11 +80,12 @@ def test_one_eraser_may_stand_twice() -> None:
 
 
 def test_a_cost_that_is_not_chosen_has_no_budget() -> None:
-    assert composed("sweep")["cost"]["agreement"] == {"budget": 0.005}
-    assert composed("debias")["cost"]["agreement"] == {"budget": 0.01}
+    every = [composed(command)["cost"] for command in ("audit", "edit", "sweep", "debias")]
+    assert every[0]["agreement"] == {"budget": Agreement().budget}
+    assert all(costs == every[0] for costs in every)
     assert composed("sweep", "cost=[kl]")["cost"] == {"kl": {"budget": 0.05}}
     own = composed("sweep", "cost=[agreement,mine.py:Mine]", "+cost.Mine.budget=2")["cost"]
-    assert own == {"agreement": {"budget": 0.005}, "Mine": {"kind": "mine.py:Mine", "budget": 2}}
+    assert own == {"agreement": {"budget": 0.01}, "Mine": {"kind": "mine.py:Mine", "budget": 2}}
 
 
 def test_a_study_is_named_without_its_command() -> None:

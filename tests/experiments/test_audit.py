@@ -138,32 +138,33 @@ def test_what_it_costs_stands_in_the_rows(rows: list[Row]) -> None:
     assert value(rows, "perplexity") > 1
 
 
-def on_validation(rows: list[Row], metric: str) -> dict[tuple[int, ...], float]:
-    """A figure of the eraser at each layer; of agreement that of both groups."""
+def on_validation(rows: list[Row], metric: str, group: str = "") -> dict[tuple[int, ...], float]:
+    """A figure of the eraser at each layer; of agreement that of one group."""
     return {
         r.layers: r.value or 0.0
         for r in rows
         if (r.metric, r.split, r.eraser) == (metric, "validation", "rlace")
-        and (r.group_b or metric != "agreement")
+        and (metric != "agreement" or (r.group_a, r.group_b) == (group, ""))
     }
 
 
 def test_the_chosen_layer_is_that_of_the_rule_on_validation(rows: list[Row]) -> None:
     """Brute force: no layer is affordable, so the cheapest that removes half as much as any."""
     removed = on_validation(rows, "bias_removed")
-    [before] = [
-        r.value or 0.0
+    before = {
+        r.group_a: r.value or 0.0
         for r in rows
-        if (r.metric, r.split, r.edit) == ("agreement", "validation", "none") and r.group_b
-    ]
-    budgets = {"agreement": 0.005, "perplexity_ratio": 0.01, "kl": 0.05}
-    was = {"agreement": before, "perplexity_ratio": 1.0, "kl": 0.0}
+        if (r.metric, r.split, r.edit) == ("agreement", "validation", "none") and not r.group_b
+    }
+    limits = [("agreement", "female", before["female"], 0.01)]
+    limits += [("agreement", "male", before["male"], 0.01)]
+    limits += [("perplexity_ratio", "", 1.0, 0.01), ("kl", "", 0.0, 0.05)]
     shares = {
-        metric: {
-            layers: abs(value - was[metric]) / budgets[metric]
-            for layers, value in on_validation(rows, metric).items()
+        (metric, group): {
+            layers: abs(value - was) / budget
+            for layers, value in on_validation(rows, metric, group).items()
         }
-        for metric in budgets
+        for metric, group, was, budget in limits
     }
     cost = {layers: max(share[layers] for share in shares.values()) for layers in removed}
     worthy = [layers for layers in removed if removed[layers] >= max(removed.values()) / 2]

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
@@ -171,8 +173,8 @@ def test_harm_is_what_became_worse_in_units_of_the_budget() -> None:
         assert measured is not None
         return measured.share
 
-    assert harm(Agreement(), 0.99, 0.985) == pytest.approx(1)
-    assert harm(Agreement(0.01), 0.99, 0.985) == pytest.approx(0.5)
+    assert harm(Agreement(), 0.99, 0.985) == pytest.approx(0.5)
+    assert harm(Agreement(0.005), 0.99, 0.985) == pytest.approx(1)
     assert harm(Agreement(), 0.9, 0.95) == 0  # better than before
     assert harm(Perplexity(), 1.0, 1.005) == 0.5
     assert harm(Perplexity(), 1.0, 1 + 1e-14) == 0  # rounding is no harm
@@ -226,11 +228,30 @@ def test_agreement_is_the_share_of_the_right_form(model: LanguageModel) -> None:
     cost = Agreement().bound(task_of(agreement={"test": data}))
     rows = cost.rows(Bench(model, Path("unused")), None)
     both, female, male = rows
-    assert cost.counted(rows[::-1]) is both
+    assert cost.counted(rows[::-1]) == [male, female]
     assert female.value == pytest.approx(np.mean(shares["female"]), abs=1e-5)
     assert male.value == pytest.approx(np.mean(shares["male"]), abs=1e-5)
     assert both.value == pytest.approx(np.mean(shares["female"] + shares["male"]), abs=1e-5)
     assert (both.n, female.n) == (8, 4)
+
+
+@given(st.tuples(st.floats(0.5, 1), st.floats(0.5, 1)), st.tuples(st.floats(0, 1), st.floats(0, 1)))
+def test_the_budget_of_agreement_holds_for_each_group(
+    before: tuple[float, float], after: tuple[float, float]
+) -> None:
+    """The loss of one group counts in full, whatever the other gains."""
+
+    def rows(values: tuple[float, float]) -> list[Row]:
+        a, b = values
+        groups = (("female", "male", (a + b) / 2), ("female", "", a), ("male", "", b))
+        return [Row("agreement", value, group_a=x, group_b=y) for x, y, value in groups]
+
+    harm = Agreement().worst(rows(before), rows(after))
+    losses = {g: b - a for g, b, a in zip(("female", "male"), before, after, strict=True)}
+    assert harm is not None
+    assert max(harm.value, 0) == max(*losses.values(), 0)
+    assert harm.value == losses[harm.group]
+    assert harm.share == max(0, *(loss / 0.01 for loss in losses.values()))
 
 
 def test_people_asked_in_turn_are_drawn_as_people() -> None:

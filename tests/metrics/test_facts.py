@@ -137,7 +137,7 @@ def test_the_figure_is_its_definition_text_by_text(
         4,
     )
     assert left.metric == LEFT
-    assert Facts().counted(rows[::-1]) is together
+    assert Facts().counted(rows[::-1]) == [together]
 
 
 def test_a_single_set_has_one_row_of_change(

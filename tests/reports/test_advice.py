@@ -34,7 +34,9 @@ def judged(edit: str, word: str, **detail: Any) -> Row:
     harms = {"agreement": 0.004, "kl": 0.01}
     about = {"sets": {"jobs": "removed", "traits": "partly"}, "harms": harms, "named": False}
     budgets = {"agreement": 0.01, "kl": 0.05}
-    whole = about | {"budgets": budgets, "over": [], "maybe": [], "word": word} | detail
+    whole = (
+        about | {"budgets": budgets, "groups": {}, "over": [], "maybe": [], "word": word} | detail
+    )
     return Row("judgement", 0.4, edit=edit, split="test", detail=whole)
 
 
@@ -45,7 +47,12 @@ def said(*rows: Row) -> list[str]:
 
 def test_the_named_edit_is_told_with_every_set_and_others_with_their_reasons() -> None:
     sets = {"jobs": "removed", "traits": "partly", "sport": "unchanged"}
-    dear = {"harms": {"agreement": 0.26, "kl": 0.06}, "over": ["agreement", "kl"], "maybe": ["kl"]}
+    dear = {
+        "harms": {"agreement": 0.26, "kl": 0.06},
+        "groups": {"agreement": "female"},
+        "over": ["agreement", "kl"],
+        "maybe": ["kl"],
+    }
     assert said(
         judged("a", TOO_DEAR, **dear),
         judged("b", RECOMMENDED, sets=sets, named=True),
@@ -53,9 +60,9 @@ def test_the_named_edit_is_told_with_every_set_and_others_with_their_reasons() -
     ) == [
         "Recommended: b (rank 1). Bias is removed on jobs; lowered on traits; not shown to change "
         "on sport. Every cost is within its budget.",
-        "Not recommended: a (rank 1) costs too much (agreement worse by 0.26, budget 0.01; kl "
-        "worse by 0.06, budget 0.05, which its interval reaches); c (rank 1) does harm (adds bias "
-        "on jobs).",
+        "Not recommended: a (rank 1) costs too much (agreement of female worse by 0.26, budget "
+        "0.01; kl worse by 0.06, budget 0.05, which its interval reaches); c (rank 1) does harm "
+        "(adds bias on jobs).",
     ]
 
 

@@ -20,7 +20,7 @@ from scipy.special import expit
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.base import Cost, MeasuredSplit, Quantity, Standing, alike
+from countergen_edit.metrics.base import Cost, Harm, MeasuredSplit, Quantity, Standing, alike
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Number, Section
 from countergen_edit.metrics.by_layer import layer_figures
@@ -109,7 +109,7 @@ class Agreement(Cost):
 
     counts = "agreement"
     worse = "lower"
-    default_budget = 0.005
+    default_budget = 0.01
     title = "P(right form)"
 
     def prepare(self) -> None:
@@ -136,9 +136,14 @@ class Agreement(Cost):
         rows = agreement_rows(bench.scores(data, edit), bench.seed)
         return [replace(row, split=split) for row in rows]
 
-    def counted(self, rows: Sequence[Row]) -> Row | None:
-        """The row of both groups together."""
-        return super().counted([row for row in rows if row.group_b])
+    def counted(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows of each group: a mean over groups would hide the loss of one."""
+        return [row for row in rows if row.metric == self.counts and not row.group_b]
+
+    def harm(self, before: Row, after: Row) -> Harm | None:
+        """The fall of a group's agreement."""
+        harm = super().harm(before, after)
+        return None if harm is None else replace(harm, group=before.group_a)
 
     @classmethod
     def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
