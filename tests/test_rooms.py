@@ -33,6 +33,7 @@ SUPPORT = {
     "describing",
     "locating",
     "glossary",
+    "stages",
 }
 # The testbed stands beside data and models.
 MAY_IMPORT = {room: {*ORDER[:i], room} for i, room in enumerate(ORDER)}

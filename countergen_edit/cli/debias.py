@@ -52,7 +52,9 @@ def run(config: Mapping[str, Any]) -> None:
     )
     best = searched.best
     if best is None or not searched.results.edits:
-        say([*nothing_fits(searched), f"Run folder: {searched.path}"])
+        print_run(searched, console)
+        report = searched.report()
+        say([*nothing_fits(searched), f"Report: {report}", f"Run folder: {searched.path}"])
         print(f"countergen-edit: {why_nothing(searched)}", file=sys.stderr)
         raise SystemExit(1)
     saved = saving.save_best(searched)

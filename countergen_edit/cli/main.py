@@ -19,11 +19,12 @@ import countergen_edit
 from countergen_edit.cli import several, terms
 from countergen_edit.cli.declared import require_settings
 from countergen_edit.cli.help import choices_of, nearest_setting, own_settings, page, settings_of
-from countergen_edit.cli.opening import opening
+from countergen_edit.cli.opening import LONG, opening
 from countergen_edit.cli.taken_over import taken_over
 from countergen_edit.cli.words import overrides_of, settings_in
 from countergen_edit.conf_path import conf_dir
 from countergen_edit.errors import UserError, unknown
+from countergen_edit.stages import printed, stage
 from countergen_edit.typed import require
 
 COMMANDS = {
@@ -161,10 +162,14 @@ def run_job(command: str, config: dict[str, Any]) -> Any:
     Raises:
         UserError: the job found a mistake in them.
     """
-    if sys.stderr.isatty() and (first := opening(command, config)):
+    first = opening(command, config)
+    if first and sys.stderr.isatty():
         print(first, file=sys.stderr, flush=True)
-    job: Callable[[Mapping[str, Any]], Any] = import_module(f"countergen_edit.cli.{command}").run
-    with following(config):
+    with printed() if command in LONG else nullcontext(), following(config):
+        stage(first)
+        job: Callable[[Mapping[str, Any]], Any] = import_module(
+            f"countergen_edit.cli.{command}"
+        ).run
         return job(config)
 
 

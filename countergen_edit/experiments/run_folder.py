@@ -28,6 +28,7 @@ from countergen_edit.experiments.files import (
     RESULTS,
     require_free,
 )
+from countergen_edit.experiments.ran import now, ran
 from countergen_edit.experiments.tracking.following import followers
 from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.reading import json_mapping, json_records
@@ -53,6 +54,8 @@ TYPES: Mapping[str, Any] = {
     "before": Sequence[str],
     "texts": Sequence[str],
     "names": Mapping[str, Any],
+    "kept": Mapping[str, Sequence[str]],
+    "ran": Mapping[str, Any],
 }
 """What a manifest holds under a key, where it has it."""
 
@@ -79,7 +82,7 @@ class RunFolder:
         *,
         wait: bool = False,
     ) -> None:
-        self.path = path
+        self.path, self._begin, self._has_worked = path, now(), False
         try:
             check_folder(path, manifest)
             path.mkdir(parents=True, exist_ok=True)
@@ -96,7 +99,10 @@ class RunFolder:
         self.close()
 
     def close(self) -> None:
-        """Let other processes write to the run."""
+        """Let other processes write to the run; note its date and duration if it has new units."""
+        if self._has_worked:
+            entry = {"ran": ran(self.path / MANIFEST, self._begin)}
+            _write_manifest(self.path, json_mapping(self.path / MANIFEST) | entry)
         self._lock.release()
 
     def _open(self, config: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
@@ -104,12 +110,9 @@ class RunFolder:
         check_folder(path, manifest)  # again: another process may have had it until now
         if not known.is_file():
             text = yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
-            for file, content in (
-                (path / CONFIG, text),
-                (known, json.dumps(manifest, indent=2) + "\n"),
-            ):
-                with whole(file) as temporary:
-                    temporary.write_text(content, "utf-8")
+            with whole(path / CONFIG) as temporary:
+                temporary.write_text(text, "utf-8")
+            _write_manifest(path, manifest)
         self._results = path / RESULTS
         self._progress = path / PROGRESS
         self._units: dict[str, int] = {}
@@ -154,7 +157,7 @@ class RunFolder:
             with suppress(OSError):
                 os.truncate(self._results, before)
             raise
-        self._units[unit] = end
+        self._units[unit], self._has_worked = end, True
         for follower in self._followers:
             follower.tell(unit, rows)
 
@@ -185,6 +188,11 @@ class RunFolder:
             UserError: the run keeps none.
         """
         return NamedEdit.load(self.path / EDITS / edit)
+
+
+def _write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
+    with whole(path / MANIFEST) as temporary:
+        temporary.write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
 
 
 def check_folder(path: Path, manifest: Mapping[str, Any]) -> None:

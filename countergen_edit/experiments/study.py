@@ -88,7 +88,8 @@ class Study(Fits):
             for split in MEASURED
             if self.task.sets(split)
         )
-        announce(f"{candidates} candidates; forward passes to measure one: {passes}")
+        noun = "candidate" if candidates == 1 else "candidates"
+        announce(f"{candidates} {noun}; forward passes to measure one: {passes}")
 
     def own_rows(self) -> list[Row]:
         """What the run has recorded of this task so far."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models.progress import Bar, bar
+from countergen_edit.stages import stage
 
 
 class Run:
@@ -27,6 +28,7 @@ class Run:
     def stage(self, name: str, units: int | None = None) -> None:
         """Begin a stage of so many units, or of a number that is not known yet."""
         self._bar.begin(name, units)
+        stage(name if units is None else f"{name}: {units} {'unit' if units == 1 else 'units'}")
 
     def __call__(self, unit: str, description: str, work: Callable[[], list[Row]]) -> None:
         """Run a unit, unless the folder holds it.

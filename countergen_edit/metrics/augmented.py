@@ -74,6 +74,8 @@ def _share(
 class Augmented(Metric):
     """Shows an augmentation; there is nothing that it measures of a model."""
 
+    is_selectable = False
+
     def rows(
         self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:

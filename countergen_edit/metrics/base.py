@@ -99,6 +99,9 @@ class Metric(ABC):
     is_of_edits: ClassVar[bool] = False
     """Whether it says only what edits do: of a model that is not edited it has nothing to say."""
 
+    is_selectable: ClassVar[bool] = True
+    """Whether a user may name it in `metric=` or `cost=`; others are recorded by commands."""
+
     reads_logits: ClassVar[bool] = False
     """Whether it takes whole next-token distributions, which a model on a server does not give."""
 

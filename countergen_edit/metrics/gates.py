@@ -183,6 +183,7 @@ def _numbered(labels: Sequence[str | None]) -> tuple[Int[np.ndarray, " item"], i
 class Gates(Metric):
     """Where gates opened; an experiment that fits an eraser with a gate records their rows."""
 
+    is_selectable = False
     is_of_edits = True
 
     def rows(

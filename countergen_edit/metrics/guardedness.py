@@ -81,6 +81,7 @@ def _of(certificate: Certificate, name: str) -> Estimate:
 class Guardedness(Metric):
     """What certificates say; an experiment that fits an eraser records their rows."""
 
+    is_selectable = False
     is_of_edits = True
 
     def rows(

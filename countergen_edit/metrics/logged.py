@@ -98,6 +98,8 @@ def _told(found: Change, first: Scores, second: Scores) -> dict[str, Any]:
 class Logged(Metric):
     """Shows what logs of other tools say; there is nothing that it measures of a model."""
 
+    is_selectable = False
+
     def rows(
         self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:

@@ -56,6 +56,7 @@ def refinement_rows(curve: Sequence[Mapping[str, float]], task: Task, seed: int)
 class Refinement(Metric):
     """What refinements did; an experiment that fits a refined eraser records their rows."""
 
+    is_selectable = False
     is_of_edits = True
 
     def rows(

@@ -26,6 +26,8 @@ EXAMPLES = 6
 class Taught(Metric):
     """The share of a set's texts that are in words which the model was taught."""
 
+    is_selectable = False
+
     def asks(self) -> Asked:
         """Nothing: the corpus is known, and the model is not asked."""
         return Asked.scoring([])

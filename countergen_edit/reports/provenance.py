@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from countergen_edit.experiments.ran import in_words
 from countergen_edit.metrics.blocks import Cell, Number, Section, Table
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def kind(run: Run) -> str:
 def about(run: Run) -> list[str]:
     """What tells it from other runs, briefly."""
     versions = run.manifest.get("versions", {})
-    lines = [f"run {run.name}"]
+    lines = [f"run {run.name}", *filter(None, [in_words(run.manifest)])]
     if origin := run.manifest.get("model_origin"):
         lines.append(f"made of {origin['file']}: {origin['weights']}")
     if told := in_template(run.manifest):

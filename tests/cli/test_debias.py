@@ -98,6 +98,9 @@ def test_where_no_edit_fits_nothing_is_saved(
     assert "no edit fits the budgets; nothing was saved" in said.err
     assert said.out.count("mean_difference-1@resid_post.") >= 1
     assert not (tmp_path / "run" / "checkpoint").exists()
+    page = tmp_path / "run" / "report.html"
+    assert f"Report: {page}" in said.out
+    assert "mean_difference" in page.read_text("utf-8")
 
 
 def held_against_its_original(checkpoint: Path, folder: Path, *words: str) -> int:

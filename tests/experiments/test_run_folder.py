@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.errors import UserError
+from countergen_edit.experiments import ran, run_folder
 from countergen_edit.experiments.run_folder import (
     EDITS,
     MANIFEST,
@@ -53,6 +55,30 @@ def test_rows_come_back_as_they_were_recorded_with_their_unit(tmp_path: Path) ->
     ]
     line = json.loads((tmp_path / "run" / RESULTS).read_text().splitlines()[0])
     assert tuple(line) == COLUMNS
+
+
+def test_the_manifest_says_when_and_how_long_over_all_sessions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = datetime(2026, 11, 24, 8, tzinfo=UTC)
+
+    def later() -> datetime:
+        nonlocal clock
+        clock += timedelta(seconds=30)
+        return clock
+
+    monkeypatch.setattr(run_folder, "now", later)
+    monkeypatch.setattr(ran, "now", later)
+    path = tmp_path / "run"
+    run(path, stop_after=1).close()
+    run(path).close()
+    first = json.loads((path / MANIFEST).read_text())["ran"]
+    run(path).close()  # nothing is left to do
+    assert json.loads((path / MANIFEST).read_text())["ran"] == first
+    assert first["begin"] == "2026-11-24T08:00:30+00:00"
+    assert first["end"] == "2026-11-24T08:02:00+00:00"
+    assert first["seconds"] == 60
+    assert "cores" in first["hardware"]
 
 
 def test_killing_at_any_byte_and_starting_again_gives_the_undisturbed_rows(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_a_tracker_that_fails_is_left_out_in_one_line_and_the_run_goes_on(
     ]
     plain = RunFolder(tmp_path / "plain", SETTINGS, MANIFEST)
     units(plain, "a", "b")
-    for name in ("results.jsonl", "progress.jsonl", "manifest.json", "config.yaml"):
+    for name in ("results.jsonl", "progress.jsonl", "config.yaml"):
         assert (tmp_path / "run" / name).read_bytes() == (plain.path / name).read_bytes()
     # What it missed it hears when the run is opened again and it works.
     monkeypatch.setattr(Listening, "fails_at", "")

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from countergen_edit.checkpoints import Parity, Saved
+from countergen_edit.conf_path import conf_dir
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.closing import (
@@ -18,6 +19,7 @@ from countergen_edit.reports.closing import (
     nothing_fits,
     summary,
 )
+from countergen_edit.reports.provenance import about as about_run
 from countergen_edit.reports.render.card import model_card
 from tests.reports.runs import (
     EDITS,
@@ -71,7 +73,34 @@ def test_what_was_not_measured_is_said(card: str) -> None:
     unmeasured = card.split("## What was not measured")[1].split("##")[0]
     for name in METRICS:
         measured = name in ("r", "agreement", "perplexity", "kl", "guardedness")
-        assert (f"`{name}`" in unmeasured) != measured, name
+        wanted = METRICS.get(name).is_selectable and not measured
+        assert (f"`{name}`" in unmeasured) == wanted, name
+
+
+def test_metrics_that_a_user_may_choose_are_those_with_settings() -> None:
+    settings = {p.stem for group in ("metric", "cost") for p in (conf_dir() / group).glob("*.yaml")}
+    shipped = {name for name in METRICS if ".py:" not in name}
+    chosen = {name for name in shipped if METRICS.get(name).is_selectable}
+    assert chosen == settings & shipped
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"), [(["agreement", "voices"], "agreement, voices"), ([], "no set")]
+)
+def test_the_card_names_the_sets_that_were_kept(kept: list[str], said: str) -> None:
+    run = in_memory(audit_rows(), MANIFEST | {"kept": {"": kept}})
+    card = model_card(run, RECORD, "carried", PARITY)
+    assert f"| To be kept | {said} |" in card
+
+
+def test_the_card_says_when_how_long_and_on_which_hardware(card: str) -> None:
+    begin = "2026-11-24T08:00:00+00:00"
+    ran = {"begin": begin, "end": begin, "seconds": 61.8, "hardware": "a processor, 2 cores"}
+    run = in_memory(audit_rows(), MANIFEST | {"ran": ran})
+    line = "2026-11-24 08:00 UTC, 62 s on a processor, 2 cores"
+    assert line in model_card(run, RECORD, "carried", PARITY)
+    assert line in about_run(run)
+    assert "UTC" not in card
 
 
 def test_a_combined_edit_tells_its_parts() -> None:

@@ -29,6 +29,8 @@ TEST_TITLES = {RECOMMENDED: "over people, recommended", PUBLISHED: "over sentenc
 class ClassifierTasks(Metric):
     """What `countergen-edit classifiers` measured; shown as any metric is, and never audited."""
 
+    is_selectable = False
+
     def prepare(self) -> None:
         """Refuse, before a run begins.
 

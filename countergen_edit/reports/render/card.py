@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from countergen_edit.checkpoints import Form, Parity, told
 from countergen_edit.edits import EditRecord
+from countergen_edit.experiments.ran import in_words
 from countergen_edit.metrics.base import METRICS, Metric, Quantity
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.rows import UNEDITED, Row
@@ -113,12 +114,14 @@ def model_card(
         unmeasured=[
             _described(name)
             for name in METRICS
-            if not any(_has_rows(part, name, record) for part in parts.values())
+            if METRICS.get(name).is_selectable
+            and not any(_has_rows(part, name, record) for part in parts.values())
         ],
         parity=parity,
         versions=manifest.get("versions", {}),
         python=manifest.get("python", "–"),
         seed=manifest.get("seed", "–"),
+        ran=in_words(manifest),
         hashes={
             name: manifest[key]
             for name, key in (
@@ -158,7 +161,7 @@ def of_axes(record: EditRecord) -> dict[str, list[EditRecord]]:
 def _concept(run: Run, edits: Sequence[EditRecord]) -> Concept:
     """What is erased of the axis of a run of one task."""
     first, own = _first(run), [row for row in run.results.rows if row.split == "fit"]
-    asked = (run.config.get("tasks") or {}).get(first.task, run.config).get("data")
+    kept = run.manifest.get("kept")
     return Concept(
         first.axis,
         (first.group_a, first.group_b),
@@ -166,7 +169,7 @@ def _concept(run: Run, edits: Sequence[EditRecord]) -> Concept:
         [place for edit in edits for place in _places(edit)],
         [f"{p.limit:.4g}" for edit in edits for p in edit.places if p.limit is not None],
         sorted({row.dataset for row in own if row.dataset}),
-        _names(asked.get("keep") or ()) if asked else None,
+        None if kept is None else sorted({*kept.get(first.task, ())}),
     )
 
 
@@ -294,11 +297,4 @@ def _places(record: EditRecord) -> list[str]:
     return [
         SITES.get(p.site, p.site) + ("" if p.layer is None else f", layer {p.layer}")
         for p in record.places
-    ]
-
-
-def _names(entries: Sequence[Any]) -> list[str]:
-    return [
-        e if isinstance(e, str) else " ".join(str(v) for v in e.values()).replace("_", " ")
-        for e in entries
     ]

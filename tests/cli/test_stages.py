@@ -1,0 +1,47 @@
+"""Redirected output begins at once, and has a line for each stage."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from countergen_edit.cli.main import main
+from tests.cli.test_debias import TRAITS
+
+WORDS = ["eraser=mean_difference", "metric=[r]", "combine=1", "layers=[1]", *TRAITS]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["debias", "sweep"])
+def test_the_opening_comes_before_the_work(command: str, tmp_path: Path) -> None:
+    words = [command, *WORDS, f"run_dir={tmp_path / 'run'}"]
+    program = [sys.executable, "-m", "countergen_edit.cli.main", *words]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        assert not (tmp_path / "run" / "report.html").exists()
+        assert process.poll() is None
+        rest = process.stdout.read()
+    assert first.startswith(f"{command} of testbed: mean_difference")
+    stages = ["unedited model: 1 unit", "candidates on validation data: 1 unit"]
+    assert [line for line in rest.splitlines() if line in stages] == stages
+
+
+def test_a_function_call_prints_no_stage(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from countergen_edit.stages import printed, stage
+
+    stage("outside")
+    with printed():
+        stage("inside")
+    stage("after")
+    assert capsys.readouterr().out == "inside\n"
+
+
+def test_short_commands_print_no_opening(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "R"]) == 0
+    assert "loading" not in capsys.readouterr().out
