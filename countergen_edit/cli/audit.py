@@ -7,6 +7,7 @@ from typing import Any
 
 from countergen_edit import api
 from countergen_edit.cli import against_original
+from countergen_edit.cli.askable import askable
 from countergen_edit.cli.printing import say, show
 from countergen_edit.cli.settings import command_line, effort, study_settings
 from countergen_edit.experiments.audit import Audit
@@ -55,6 +56,7 @@ def prepare(
         metrics = {**metrics, **told} if task.test else told
     if task.untaught and not (task.fit and task.test):
         erasers, ways = {}, {}
+    metrics = askable(metrics, task)
     if not erasers:
         metrics = without_costs(metrics, model)
     edit = settings.edit

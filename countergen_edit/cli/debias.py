@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from countergen_edit import api
+from countergen_edit.cli.askable import askable
 from countergen_edit.cli.printing import console, say
 from countergen_edit.cli.saving import SAVING, save_settings
 from countergen_edit.cli.search_settings import searched_layers
@@ -32,11 +33,12 @@ def run(config: Mapping[str, Any]) -> None:
     model = settings.model.load()
     layers = searched_layers(config["layers"], model)
     saving.check(model, place.site, layers)
+    task = settings.task(model)
     searched = api.search(
         model,
-        settings.task(model),
+        task,
         erasers,
-        metrics,
+        askable(metrics, task),
         settings.run_dir,
         sites=(place.site,),
         layers=layers,

@@ -273,7 +273,7 @@ def test_check_finds_what_would_stop_it(testbed) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"templates": ["{faith} is old"]}, "can fill none of the CID templates; its slots are"),
+        ({"templates": ["{faith} is old"]}, "can fill no CID template"),
         ({"strengths": []}, "names no lambda"),
         ({"names": 0}, "metric.cid.names=0"),
         ({"splits": ["tset"]}, "did you mean 'test'"),

@@ -2,7 +2,7 @@
 
 Comes in: templates and an axis. Goes out: every pair of names of the two groups, both ways round,
 at every λ, with its continuation; kept as JSON lines, whole or not at all.
-Refused: templates of which the axis can fill none; a file of something else.
+Refused: templates of which none distinguishes the groups; a file of something else.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 
 from countergen_edit.data.axis import Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.forms import DoesNotFitError, distinguishes
 from countergen_edit.data.templates import Template, expand, slots
-from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, contrastive_generate
 from countergen_edit.reading import json_lines
 from countergen_edit.typed import built
@@ -65,14 +65,19 @@ def template_set(
     A mapping says how many of each split.
 
     Raises:
-        UserError: the axis can fill none of them.
+        DoesNotFitError: the axis can fill none of them, or none tells the groups apart.
     """
     pair = axis.pair(groups)
     fillable = {*pair[0].forms, *({"name"} if any(pair[0].names.values()) else ())}
-    usable = [t for t in templates if {slot.lower() for slot in slots(t)} <= fillable]
+    usable = [
+        t
+        for t in templates
+        if (own := {slot.lower() for slot in slots(t)}) <= fillable and distinguishes(own, *pair)
+    ]
     if not usable:
-        raise UserError(
-            f"axis {axis.name!r} can fill none of the CID templates; its slots are "
+        named = " and ".join(repr(group.name) for group in pair)
+        raise DoesNotFitError(
+            f"axis {axis.name!r} can fill no CID template that tells {named} apart; its slots are "
             f"{', '.join(sorted(fillable))}: name templates of your own under metric.cid.templates"
         )
     samples = []

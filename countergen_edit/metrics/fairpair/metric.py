@@ -24,6 +24,7 @@ from countergen_edit.data.common_sents import (
     own_prompts,
     reworded,
 )
+from countergen_edit.data.forms import DoesNotFitError
 from countergen_edit.data.text.perturbation import (
     MAX_DISSIMILARITY,
     Filter,
@@ -174,7 +175,7 @@ class FairPair(Metric):
         )
         for group, name in ((a, first), (b, second)):
             if not name:
-                raise UserError(
+                raise DoesNotFitError(
                     f"fairpair needs a name for group {group.name!r}: give fairpair.names"
                 )
         people = (first, second)

@@ -1,0 +1,54 @@
+"""Default metrics that do not fit the groups are left out; metrics that were named are refused."""
+
+from __future__ import annotations
+
+import sys
+from itertools import combinations
+
+import pytest
+
+import countergen_edit as ce
+from countergen_edit.cli.askable import askable
+from countergen_edit.conf_path import read_config
+from countergen_edit.data.forms import DoesNotFitError
+from countergen_edit.metrics.base import METRICS
+from countergen_edit.metrics.cid.contrasts import template_set
+
+FEW = {"fit": 4, "few": 4, "agreement": 1, "validation": 2, "test": 2}
+SETTINGS = read_config("metric", "cid")["cid"]["templates"]
+
+
+@pytest.mark.parametrize("axis", ["gender", "nationality", ["gender", "nationality"]])
+def test_every_pair_of_groups_that_have_names_has_cid_templates(axis: str | list[str]) -> None:
+    own = ce.task(axis, names=FEW).axis
+    templates = SETTINGS.get(own.name, SETTINGS["others"])
+    for pair in combinations(own.groups, 2):
+        data = template_set(own, templates, pair, names=2)
+        for sample in data.samples:
+            texts = [{v.text for v in sample.of(group)} for group in pair]
+            assert not texts[0] & texts[1]
+
+
+def test_a_template_that_does_not_tell_the_groups_apart_is_not_used() -> None:
+    own = ce.task("nationality", names=FEW).axis
+    pair = ("egypt_male", "usa_male")
+    same = "In this town a {person} makes a living as"
+    named = "In this town {name} makes a living as"
+    assert template_set(own, [same, named], pair, names=2).templates == (named,)
+    with pytest.raises(DoesNotFitError, match="can fill no CID template that tells 'egypt_male'"):
+        template_set(own, [same], pair, names=2)
+
+
+def test_a_default_metric_that_does_not_fit_is_left_out_with_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = ce.task("nationality", groups=["egypt_male", "usa_male"], names=FEW)
+    same = METRICS.make("cid", {"templates": ["A {person} here works as"]})
+    metrics = {"r": METRICS.make("r"), "cid": same}
+    monkeypatch.setattr(sys, "argv", ["countergen-edit", "axis=nationality"])
+    assert [*askable(metrics, task)] == ["r"]
+    assert capsys.readouterr().out.startswith("cid is left out: axis 'nationality' can fill no CID")
+    monkeypatch.setattr(sys, "argv", ["countergen-edit", "metric=[r,cid]"])
+    assert [*askable(metrics, task)] == ["r", "cid"]
+    with pytest.raises(DoesNotFitError):
+        same.bound(task)
