@@ -46,8 +46,8 @@ SERVED = ("http://", "https://")
 """How the address of a server begins that runs a model."""
 TEXTS = ("prompts", "templates", "runs", "raters", "what")
 """Settings that hold several such."""
-OPEN = ("beside.asking.requests", "metric.benchmarks.limit")
-"""Settings whose keys are the user's: what is given stands instead of ours, not among them."""
+OPEN = ("beside.asking.requests", "metric.benchmarks.limit", "metric.cid.templates")
+"""Mappings that a value replaces as a whole instead of merging with the default."""
 FLAGS = {"--limit": "20"}
 """Flags that set the setting of their name, as other tools write them, with a usual value."""
 FILES = ("axis", "data", "perturbation")
@@ -148,7 +148,7 @@ def as_overrides(command: str, word: str) -> list[str]:
         return [f"experiment={command}/{value}"]
     if key in SEVERAL:
         return _several(command, key, value)
-    if key in OPEN and value.startswith("{"):
+    if key in OPEN and value[0] in "{[":
         return [f"~{key}", f"+{key}={value}"]
     if key in TEXTS:
         return [f"{key}={_without_interpolation(value)}"]

@@ -117,3 +117,9 @@ def test_a_mapping_of_ones_own_stands_instead_of_ours() -> None:
     config = composed("audit", *words)
     assert config["beside"]["asking"]["requests"] == {"mine": "Be fair to {a} and {b}."}
     assert config["metric"]["benchmarks"]["limit"] == {"winobias": 400}
+
+
+def test_a_list_of_cid_templates_replaces_those_by_axis() -> None:
+    template = "{name} came to the hospital as"
+    config = composed("audit", f'metric.cid.templates=["{template}"]')
+    assert config["metric"]["cid"]["templates"] == [template]
