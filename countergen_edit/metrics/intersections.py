@@ -28,15 +28,19 @@ from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Cell, Number, Section, Table
 from countergen_edit.metrics.panels import dataset_label
 from countergen_edit.metrics.r.contrast import Contrast
-from countergen_edit.metrics.r.sentences import SIGNIFICANT
+from countergen_edit.metrics.r.largest_gap import permutations_for
+from countergen_edit.metrics.r.significance import SIGNIFICANT, by_class, holm_tests
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.metrics.statistics import adjusted
+from countergen_edit.metrics.scores import SetScores
 
 MARGINAL, INTERSECTION = "marginal_effect", "intersection"
 MOST = 4
 """Cells that a sentence names."""
 Weights = tuple[float, ...]
+About = tuple[str, str, str]
+"""The axis, and the one or two groups that a contrast is about."""
+Cells = tuple[SetScores, About, Weights]
 
 
 def parts_of(axis: Axis, groups: Sequence[str]) -> list[Mapping[str, str]] | None:
@@ -89,26 +93,23 @@ class Intersections(Metric):
         self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """Rows `marginal_effect` and `intersection` of every test set of a whole table."""
-        by_kind: dict[str, list[tuple[Row, float | None]]] = {MARGINAL: [], INTERSECTION: []}
+        by_kind: dict[str, list[Cells]] = {
+            MARGINAL: [],
+            INTERSECTION: [],
+        }
         for data in self.task.test if split == "test" else ():
             parts = parts_of(self.task.axis, data.groups)
             if parts is None:
                 continue
             scores = bench.scores(data, edit)
-            named = [
-                *((MARGINAL, axis, a, b, w) for (axis, a, b), w in marginals(parts).items()),
-                *(
-                    (INTERSECTION, data.axis, group, "", w)
-                    for group, w in zip(data.groups, interactions(parts), strict=True)
-                ),
-            ]
-            for kind, axis, a, b, weights in named:
-                effect = Contrast(scores, bench.seed, weights=weights)
-                row = Row.of_set(data, kind, effect.estimate, n=effect.items, seed=bench.seed)
-                about = {"people": effect.people.fewest, "squared": effect.squared}
-                row = replace(row, axis=axis, group_a=a, group_b=b, detail=about)
-                by_kind[kind].append((row, effect.p_value))
-        return [row for found in by_kind.values() for row in _with_p(found)]
+            by_kind[MARGINAL] += ((scores, key, w) for key, w in marginals(parts).items())
+            by_kind[INTERSECTION] += (
+                (scores, (data.axis, group, ""), w)
+                for group, w in zip(data.groups, interactions(parts), strict=True)
+            )
+        return [
+            row for kind, contrasts in by_kind.items() for row in _rows(kind, contrasts, bench.seed)
+        ]
 
     @classmethod
     def sections(cls, results: Results) -> list[Section]:
@@ -123,41 +124,51 @@ class Intersections(Metric):
         rows = results.unedited(INTERSECTION)
         if not rows:
             return []
-        alone = [row for row in results.unedited(MARGINAL) if is_shown(row)]
-        beyond = sorted(filter(is_shown, rows), key=lambda row: -(row.value or 0.0))
-        axes = " and ".join(dict.fromkeys(row.axis for row in results.unedited(MARGINAL)))
-        first = ", ".join(
-            _sized(row) for row in sorted(alone, key=lambda r: -(r.value or 0))[:MOST]
+        marginal = results.unedited(MARGINAL)
+        axes = " and ".join(dict.fromkeys(row.axis for row in marginal))
+        about = (
+            (marginal, "difference", f"of {axes} alone"),
+            (rows, "cell", f"beyond what {axes} add up to"),
         )
-        said = [f"Each of {axes} alone: {first or 'no difference is shown'}."]
-        if beyond:
-            cells = ", ".join(_sized(row) for row in beyond[:MOST])
-            more = f", and {len(beyond) - MOST} more" if len(beyond) > MOST else ""
-            said.append(
-                f"Beyond what {axes} add up to, {len(beyond)} of {len(rows)} cells are treated in "
-                f"a way of their own (P ≤ {SIGNIFICANT}, Holm): {cells}{more}."
-            )
-        elif tested := [row.detail["p_adjusted"] for row in rows if "p_adjusted" in row.detail]:
-            least = Number(min(tested), digits=2, bounded=True).text
-            said.append(
-                f"No cell is shown to be treated beyond what {axes} add up to (least P {least}, "
-                f"Holm over {len(tested)} cells)."
-            )
-        return said
+        return [said for some, noun, what in about for said in _said(some, noun, what)]
 
 
-def is_shown(row: Row) -> bool:
-    """Whether an effect is told apart from the noise of people."""
-    return "p_adjusted" in row.detail and bool(row.detail["p_adjusted"] <= SIGNIFICANT)
+def _rows(kind: str, contrasts: Sequence[Cells], seed: int) -> list[Row]:
+    """The rows of one kind, tested together."""
+    permutations = permutations_for(len(contrasts))
+    effects = [
+        Contrast(scores, seed, permutations=permutations, weights=weights)
+        for scores, _, weights in contrasts
+    ]
+    rows = []
+    for effect, test, (scores, (axis, a, b), _) in zip(
+        effects, holm_tests(effects), contrasts, strict=True
+    ):
+        row = Row.of_set(scores.data, kind, effect.estimate, n=effect.items, seed=seed)
+        detail = {"people": effect.people.fewest, "squared": effect.squared} | test
+        rows.append(replace(row, axis=axis, group_a=a, group_b=b, detail=detail))
+    return rows
 
 
-def _with_p(found: Sequence[tuple[Row, float | None]]) -> list[Row]:
-    corrected = iter(adjusted([p for _, p in found if p is not None]).tolist())
+def _said(rows: Sequence[Row], noun: str, what: str) -> list[str]:
+    """Which rows of one kind are significant, or that none is, or that there is no test."""
+    found = by_class(rows)
+    if len(found["not tested"]) == len(rows):
+        return [
+            f"No {noun} {what} is tested, as a within-group null needs two names per group, the "
+            "same on every prompt."
+        ]
+    if significant := sorted(found["biased"], key=lambda row: -(row.value or 0.0)):
+        each = ", ".join(map(_sized, significant[:MOST]))
+        more = f", and {len(significant) - MOST} more" if len(significant) > MOST else ""
+        return [
+            f"{len(significant)} of {len(rows)} {noun}s {what} are significant (P ≤ {SIGNIFICANT}, "
+            f"Holm): {each}{more}."
+        ]
+    p = [row.detail["p_adjusted"] for row in rows if "p_adjusted" in row.detail]
     return [
-        row
-        if p is None
-        else replace(row, detail=row.detail | {"p": p, "p_adjusted": next(corrected)})
-        for row, p in found
+        f"No {noun} {what} is significant (smallest P "
+        f"{Number(min(p), digits=2, bounded=True).text}, Holm over {len(p)} {noun}s)."
     ]
 
 

@@ -33,7 +33,8 @@ from countergen_edit.metrics.panels import set_label
 from countergen_edit.metrics.r.draws import interval, root
 from countergen_edit.metrics.r.effect_rows import effect_rows
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.metrics.r.sentences import LEAST, SIGNIFICANT
+from countergen_edit.metrics.r.sentences import LEAST
+from countergen_edit.metrics.r.significance import SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, adjusted

@@ -15,7 +15,7 @@ from countergen_edit.experiments.files import JUDGEMENT
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.rows import UNEDITED
 from countergen_edit.reports.kept import best_record, recommended
-from countergen_edit.reports.search import harms_in_words, share, told_apart
+from countergen_edit.reports.search import harms_in_words, no_bias, share
 from countergen_edit.reports.verdict import of_quick_try
 
 if TYPE_CHECKING:
@@ -112,8 +112,8 @@ def _asked(command: Iterable[str]) -> list[str]:
 
 def why_nothing(run: Run) -> str:
     """Why a search has no edit to save, in one line."""
-    if not told_apart(run.results):
-        return "no bias told apart from that of names; nothing was saved"
+    if without := no_bias(run.results):
+        return f"{without}; nothing was saved"
     chosen = [r for r in run.results.of("cost", "validation") if r.detail["chosen"]]
     if not chosen:
         return "no edit could be fitted; nothing was saved"

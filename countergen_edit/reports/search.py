@@ -106,8 +106,18 @@ def choice(run: Run) -> list[str]:
 
 
 def told_apart(results: Results) -> bool:
-    """Whether there is a bias to remove: told apart from what names do, where it can be."""
+    """Whether there is a bias to remove: a significant one, where it is tested."""
     return is_told_apart(results.unedited(TOLD_APART, "validation"))
+
+
+def no_bias(results: Results) -> str:
+    """Why there is no bias to remove by validation data; empty where there is one."""
+    row = next((r for r in results.unedited(TOLD_APART, "validation") if r.value == 0), None)
+    if row is None:
+        return ""
+    if needed := row.detail.get("names_to_test"):
+        return f"bias on validation data cannot be tested: needs {needed} names per group"
+    return "no significant bias on validation data"
 
 
 def worthwhile(row: Row) -> bool:

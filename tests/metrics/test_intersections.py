@@ -7,9 +7,16 @@ from itertools import product
 import numpy as np
 import pytest
 
-from countergen_edit.metrics.intersections import interactions, marginals, parts_of
+from countergen_edit.metrics.intersections import (
+    Intersections,
+    interactions,
+    marginals,
+    parts_of,
+)
 from countergen_edit.metrics.r.contrast import Contrast
 from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
 from tests.metrics.many_groups import planted, scores_of, table
 
 ITEMS = 40
@@ -105,3 +112,25 @@ def test_people_who_stand_in_several_cells_are_one_person_each() -> None:
         assert effect.estimate.value == pytest.approx(true, abs=0.03)
         assert effect.p_value is not None
         assert effect.p_value < 0.01
+
+
+def row_of(metric: str, group: str, p: float | None) -> Row:
+    detail = {} if p is None else {"p_adjusted": p, "least_p_adjusted": 0.002}
+    about = {"dataset": "jobs_test", "axis": "x", "group_a": group, "split": "test"}
+    return Row(metric, 1.0, lo=0.9, hi=1.1, detail=detail, **about)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("p", "said"),
+    [
+        (0.01, "2 of 2 cells beyond what x add up to are significant (P ≤ 0.05, Holm): a 1.00 "),
+        (0.6, "No cell beyond what x add up to is significant (smallest P 0.60, Holm over 2 cell"),
+        (None, "No cell beyond what x add up to is tested, as a within-group null needs two names"),
+    ],
+)
+def test_a_cell_without_a_test_is_not_called_without_effect(p: float | None, said: str) -> None:
+    cells = [row_of("intersection", group, p) for group in "ab"]
+    alone = row_of("marginal_effect", "c", 0.001)
+    sentences = Intersections.sentences(Results([alone, *cells]))
+    assert sentences[0].startswith("1 of 1 differences of x alone are significant")
+    assert sentences[1].startswith(said)

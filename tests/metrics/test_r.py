@@ -344,7 +344,7 @@ def test_sections_show_the_rows(measured: tuple[Results, NamedEdit, NamedEdit]) 
     by_name = {section.name: section for section in R.sections(results)}
     assert set(by_name) == {"bias", "examples"}  # one layer alone is no figure over layers
     tables = by_name["bias"].tables()
-    effects, removed, told_apart, sizes, direction = tables[:5]
+    effects, removed, tests, sizes, direction = tables[:5]
     fitted, _, _, fitted_sizes, _ = tables[5:]
     assert all(table.brief for table in (effects, removed, sizes, direction))
     before = ("set", "n", "planted truth")
@@ -368,7 +368,7 @@ def test_sections_show_the_rows(measured: tuple[Results, NamedEdit, NamedEdit]) 
                 ]
                 assert cell.value == row.value  # type: ignore[union-attr]
     assert removed.columns == ("set", edit.label)
-    assert told_apart.rows[0][3] == "2"
+    assert tests.rows[0][5] == "2"
     figures = by_name["bias"].figures()
     titles = [[panel.title for panel in figure.panels] for figure in figures]
     assert titles == [["work", "story"], ["work (fitted)"]]

@@ -10,7 +10,7 @@ import pytest
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import Place
 from countergen_edit.metrics.r.metric import R
-from countergen_edit.metrics.r.sentences import Changes
+from countergen_edit.metrics.r.sentences import Changes, definition
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 
@@ -63,9 +63,9 @@ def test_every_set_stands_in_the_sentence() -> None:
         "on 1 (90 % gone at most), rose on 1."
     )
     told, rest = R.sentences(results)
-    assert told.startswith("Biased: 3 of 4 sets tell female and male apart beyond what names")
+    assert told.startswith("Biased: on 3 of 4 sets female and male differ more than names within")
     assert "jobs 1.00 [0.90, 1.10] nats" in told
-    assert rest == "No bias told apart from that of names on tea."
+    assert rest == "Not significant: tea (smallest P 0.60, Holm)."
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_names_alone_are_no_bias() -> None:
     results = results_of({"a": 0.4, "b": 0.7}, {"a": FELL, "b": NOT_SHOWN})
     [sentence] = R.sentences(results)
     assert sentence == (
-        "No bias told apart from that of names: on none of 2 sets do female and male differ more "
-        "than names of one group do (least P 0.40, Holm)."
+        "No significant bias: on none of 2 sets do female and male differ more than names within a "
+        "group (smallest P 0.40, Holm)."
     )
     assert R.outcome(results, EDIT) == "Nothing to remove: leace (rank 1) added no bias."
 
@@ -118,25 +118,60 @@ def test_names_alone_are_no_bias() -> None:
 def test_an_interval_that_reaches_zero_is_said_of_a_set_that_its_names_tell_apart() -> None:
     sure, unsure = effect("a", 0.001), replace(effect("b", 0.001), lo=0.004)
     assert R.sentences(Results([sure, unsure]))[1] == (
-        "Told apart with these names and wordings, on b; with others there might be no bias: the "
-        "interval, which draws both, reaches 0."
+        "Significant with these names and templates only: b. The interval, drawn over names and "
+        "templates, reaches 0."
     )
     assert len(R.sentences(Results([sure]))) == 1
 
 
-def test_a_set_that_names_nobody_is_said_to_be_without_test() -> None:
+def test_a_set_without_two_names_per_group_is_not_tested_and_says_how_many_prompts_have_names() -> (
+    None
+):
+    own = effect("b", None, prompts=12, prompts_with_names=6)
     results = results_of({"a": 0.001, "b": None}, {"a": FELL, "b": FELL})
-    assert R.sentences(results)[1] == (
-        "Without names to be held against: b 1.00 [0.90, 1.10] nats; groups show in words."
+    assert R.sentences(Results([effect("a", 0.001), own]))[1] == (
+        "Not tested, as a within-group null needs two names per group on every prompt: b 1.00 "
+        "[0.90, 1.10] nats (6 of 12 prompts contain names, 6 group words only). Its interval is "
+        "drawn over templates only."
     )
     assert Changes.of(results, "e").verdict == "Removed"
+
+
+def test_the_effect_is_defined_once_and_as_it_was_computed() -> None:
+    """Caption, table and caveat say the same; people are subtracted only where there are some."""
+    named, alone = effect("a", 0.001), effect("b", None, prompts=2, prompts_with_names=0)
+    for rows, ends in (
+        ([named], "in nats, beyond the differences within a group."),
+        ([alone], "in nats, with the differences within a group included."),
+        ([named, alone], "beyond the differences within a group; on b with these included."),
+    ):
+        said = definition(rows)
+        assert said.endswith(ends)
+        results = Results(rows)
+        [section] = R.sections(results)
+        assert said in R.caveats(results)[0]
+        assert said in section.figures()[0].note
+        assert said in section.tables()[0].note
+
+
+def test_what_cannot_be_tested_is_never_called_no_bias() -> None:
+    little = {"least_p_adjusted": 0.857, "names_to_test": 7, "people": 4}
+    weak = [effect(name, 0.9, **little) for name in "ab"]
+    assert R.sentences(Results(weak)) == [
+        "Cannot be tested: needs 7 names per group, has 4. On 2 sets the smallest possible P is "
+        "0.86."
+    ]
+    said = R.sentences(Results([effect("c", 0.001), *weak]))
+    assert said[0].startswith("Biased: on 1 of 3 sets")
+    assert said[1].startswith("Cannot be tested on a, b: needs 7 names per group, has 4.")
+    assert len(said) == 2
 
 
 def test_too_few_names_are_said_with_how_many_it_takes() -> None:
     results = Results([effect("a", 0.001), effect("b", 0.2, people_needed=70)])
     assert R.caveats(results)[1] == (
-        "Too few names to tell: with 12 a group, an effect of the size seen would need more, b "
-        "about 70 (found 4 times in 5)."
+        "Too few names: with 12 per group, an effect of the size seen needs more to be significant "
+        "4 times in 5: b about 70."
     )
     assert len(R.caveats(Results([effect("a", 0.2, people_needed=None)]))) == 1
     assert R.sentences(Results([])) == R.caveats(Results([])) == []

@@ -251,5 +251,13 @@ def test_an_edit_that_shows_nothing_is_not_best() -> None:
 @pytest.mark.parametrize("apart", [True, False])
 def test_where_no_set_is_told_apart_from_names_nothing_is_best(apart: bool) -> None:
     rows = [*ROWS, Row("bias_told_apart", float(apart), split="validation")]
-    assert ("told apart" in why_nothing(a_run(rows))) is not apart
+    assert ("no significant bias" in why_nothing(a_run(rows))) is not apart
     assert told_apart(a_run(rows).results) is apart
+
+
+def test_a_bias_that_cannot_be_tested_is_not_called_none() -> None:
+    test = {"p_adjusted": 0.9, "least_p_adjusted": 0.86, "names_to_test": 7}
+    rows = [*ROWS, Row("bias_told_apart", 0.0, split="validation", detail=test)]
+    assert why_nothing(a_run(rows)) == (
+        "bias on validation data cannot be tested: needs 7 names per group; nothing was saved"
+    )

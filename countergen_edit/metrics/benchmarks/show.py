@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 from countergen_edit.metrics.base import Quantity, alike
 from countergen_edit.metrics.blocks import Cell, Fold, Number, Section, Table
 from countergen_edit.metrics.panels import Panel, state_panels, ticks
-from countergen_edit.metrics.r.sentences import SIGNIFICANT
+from countergen_edit.metrics.r.significance import SIGNIFICANT
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import Row
 

@@ -22,7 +22,7 @@ from countergen_edit.metrics.benchmarks.show import (
     is_changed,
     where_text_stands,
 )
-from countergen_edit.metrics.r.sentences import SIGNIFICANT
+from countergen_edit.metrics.r.significance import SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Sequence
 from countergen_edit.metrics.base import Quantity, alike
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table
 from countergen_edit.metrics.panels import Panel, dots, state_panels, ticks
-from countergen_edit.metrics.r.sentences import SIGNIFICANT
+from countergen_edit.metrics.r.significance import SIGNIFICANT
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 

@@ -68,6 +68,10 @@ class Contrast(GroupEffect):
     def people(self) -> People:
         return contrast_people(self.scores, self.weights)
 
+    def least_p(self, names: int | None = None) -> float:
+        """The smallest P that so many draws of the noise can give, with any number of people."""
+        return 1 / (1 + self.permutations)
+
     @cached_property
     def p_value(self) -> float | None:
         """P of so large a mean d² if there were nothing but the noise of people."""

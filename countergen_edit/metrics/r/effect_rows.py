@@ -15,14 +15,10 @@ import numpy as np
 from countergen_edit.metrics.panels import GROUPS
 from countergen_edit.metrics.r.formula import mean_r
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.metrics.r.largest_gap import LargestGap
-from countergen_edit.metrics.r.sentences import LARGEST
+from countergen_edit.metrics.r.largest_gap import LARGEST, LargestGap
+from countergen_edit.metrics.r.significance import holm_tests
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.metrics.statistics import adjusted
-
-FEW_DEALS = 1e-4
-"""A least P above this is told: among many tests it may be too large to find anything."""
 
 
 def r_rows(scores: SetScores, seed: int) -> list[Row]:
@@ -49,22 +45,18 @@ def r_rows(scores: SetScores, seed: int) -> list[Row]:
 def effect_rows(effects: Sequence[GroupEffect]) -> list[Row]:
     """Rows `group_effect`, `group_share` and `floor_abs_r` of pairs; P is Holm's over all of them.
 
-    A set that names nobody, or one person a group, has no test: `detail` then has no p.
+    A set with a prompt of fewer than two names per group has no test: `detail` then has no p.
     """
-    p_values = [effect.p_value for effect in effects]
-    tested = [p for p in p_values if p is not None]
-    corrected = iter(adjusted(tested).tolist())
     rows = []
-    for effect, p in zip(effects, p_values, strict=True):
+    for effect, test in zip(effects, holm_tests(effects), strict=True):
         data, columns = effect.scores.data, {"n": effect.items, "seed": effect.seed}
-        test = {} if p is None else {"p": p, "p_adjusted": next(corrected)}
-        if p is not None and effect.people.least_p > FEW_DEALS:
-            test["least_p"] = effect.people.least_p
         size = {
             "squared": effect.squared,
             "people": effect.people.fewest,
             "people_needed": effect.people_needed,
             "wordings": len(data.templates),
+            "prompts": len(data.samples),
+            "prompts_with_names": sum(any(v.name for v in s.variations) for s in data.samples),
         }
         rows.append(
             Row.of_set(data, "group_effect", effect.estimate, detail=test | size, **columns)
@@ -91,7 +83,7 @@ def gap_rows(effects: Sequence[GroupEffect], rows: Sequence[Row]) -> list[Row]:
         data = gap.widest.scores.data
         row = by_pair[data.name, data.groups[0], data.groups[1]]
         groups = dict.fromkeys(g for effect in gap.effects for g in effect.scores.data.groups)
-        told = {"p_adjusted": row.detail["p_adjusted"]} if "p_adjusted" in row.detail else {}
+        test = {key: row.detail[key] for key in ("p_adjusted",) if key in row.detail}
         about = {"pair": [*data.groups], "groups": [*groups], "pairs": len(gap.effects)}
         found.append(
             replace(
@@ -99,7 +91,7 @@ def gap_rows(effects: Sequence[GroupEffect], rows: Sequence[Row]) -> list[Row]:
                 group_a="",
                 group_b="",
                 facets={GROUPS: len(groups)},
-                detail=about | told,
+                detail=about | test,
             )
         )
     return found

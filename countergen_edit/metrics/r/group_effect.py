@@ -8,7 +8,8 @@ items, G², is the two-sample statistic of Chen and Qin (Annals of Statistics 38
 nats.
 
 The test permutes the groups among the people, each with all of their items, so that items may
-depend on each other as they like; it is exact where people of both groups have one distribution.
+depend on each other as they like; it is exact where people of both groups have one distribution. Of
+up to eight people a group all permutations are made.
 The interval inverts a test: given G, the mean of d² is (G + s)² + q, with s the noise along the
 difference between the groups and q the noise across it. Both are drawn from the people's residuals
 with Gaussian multipliers, s as Student's t, q with the degrees of freedom that the residuals show.
@@ -46,6 +47,8 @@ from countergen_edit.metrics.statistics import LEVEL, RESAMPLES, Estimate
 from countergen_edit.seeds import generator
 
 PERMUTATIONS = 2000
+EXACT = 20_000
+"""Up to so many deals all are made, else some are drawn."""
 FLOOR_DRAWS = 200
 POWER = 0.8
 MOST_PEOPLE = 10_000
@@ -133,25 +136,33 @@ class GroupEffect:
             return Estimate(value, np.nan, np.nan, np.nan)
         return interval(value, drawn)
 
+    def least_p(self, names: int | None = None) -> float:
+        """The smallest P that the test can give, with these people or with `names` a group."""
+        drawn = 0.0 if self.people.deals(names) <= EXACT else 1 / (1 + self.permutations)
+        return max(self.people.least_p(names), drawn)
+
     @cached_property
     def p_value(self) -> float | None:
         """P of so large a mean d² if the groups were dealt out among the people at random."""
         if not self.has_spread:
             return None
-        people = self.people
-        centred = np.where(np.isnan(people.log_p), 0.0, people.log_p)
-        shares = np.zeros((self.permutations + 1, len(centred)))
+        people, totals = self.people, np.zeros(1)
+        exact = people.deals() <= EXACT
         for block in np.unique(people.block):
-            own = np.flatnonzero(people.block == block)
+            own = people.log_p[people.block == block]
+            own = own[:, ~np.isnan(own[0])]
+            own = own - own.mean(axis=0)
             rng = generator(self.seed, self.scores.data.name, "permutations", int(block))
-            shares[:, own] = people.dealt(int(block), rng, self.permutations)
-            items = ~np.isnan(people.log_p[own[0]])
-            centred[np.ix_(own, items)] -= centred[np.ix_(own, items)].mean(axis=0)
-        gram = centred @ centred.T
-        values = ((shares @ gram) * shares).sum(axis=1)
+            shares = (
+                people.every_deal(int(block))
+                if exact
+                else people.dealt(int(block), rng, self.permutations)
+            )
+            values = ((shares @ (own @ own.T)) * shares).sum(axis=1)
+            totals = np.add.outer(totals, values).ravel() if exact else totals + values
         # Equal deals may differ in their last digits.
-        at_least = (values[1:] >= values[0] * (1 - 1e-12)).sum()
-        return float((1 + at_least) / (1 + self.permutations))
+        share = float((totals >= totals[0] * (1 - 1e-12)).mean())
+        return max(share, self.least_p())
 
     @cached_property
     def floor(self) -> float | None:

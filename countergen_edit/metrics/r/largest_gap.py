@@ -22,14 +22,20 @@ from countergen_edit.metrics.r.group_effect import PERMUTATIONS, GroupEffect
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import LEVEL, Estimate
 
+LARGEST = "largest_gap"
+"""The row of the largest group effect among the pairs of a set."""
 PER_TEST = 50
 """Deals for each test of a table, so that Holm's correction can still find what is there."""
 
 
+def permutations_for(count: int) -> int:
+    """How many to draw of each of so many tests of one table."""
+    return max(PERMUTATIONS, PER_TEST * count)
+
+
 def effects_of(every: Sequence[SetScores], seed: int) -> list[GroupEffect]:
     """The group effect of every pair of every set, as tests of one table."""
-    count = sum(len(scores.pairs) for scores in every)
-    permutations = max(PERMUTATIONS, PER_TEST * count)
+    permutations = permutations_for(sum(len(scores.pairs) for scores in every))
     return [
         GroupEffect(pair, seed, len(scores.pairs) > 1, permutations)
         for scores in every

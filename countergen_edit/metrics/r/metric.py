@@ -23,15 +23,15 @@ from countergen_edit.metrics.r import beside, over_runs, sections, sentences
 from countergen_edit.metrics.r.effect_rows import among, effect_rows, gap_rows, r_rows
 from countergen_edit.metrics.r.formula import abs_r_reduction, r_values
 from countergen_edit.metrics.r.group_effect import GroupEffect, removed, removed_draws
-from countergen_edit.metrics.r.largest_gap import effects_of
+from countergen_edit.metrics.r.largest_gap import LARGEST, effects_of
 from countergen_edit.metrics.r.published import with_published
 from countergen_edit.metrics.r.sections import main_row
-from countergen_edit.metrics.r.sentences import LARGEST, SIGNIFICANT
+from countergen_edit.metrics.r.significance import class_of, holm_tests
 from countergen_edit.metrics.results import Results, Side, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, write
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.metrics.statistics import Estimate, adjusted
+from countergen_edit.metrics.statistics import Estimate
 
 
 class R(Metric):
@@ -127,26 +127,24 @@ class R(Metric):
         )
 
     def told_apart(self, bench: Bench) -> Row | None:
-        """Whether the groups of any validation set are told apart from names of one group.
+        """Whether the bias of any validation set is significant; `detail` is of its smallest P.
 
-        A set that names nobody has no test and counts as one in which they are.
+        A set without a test counts as biased.
         """
         sets = self.task.validation
         if not sets:
             return None
         effects = effects_of([bench.scores(data, None) for data in sets], bench.seed)
-        p_values = [effect.p_value for effect in effects]
-        tested = [p for p in p_values if p is not None]
-        least = float(adjusted(tested).min()) if tested else None
-        apart = len(tested) < len(p_values) or (least is not None and least <= SIGNIFICANT)
+        found = holm_tests(effects)
+        is_biased = any(class_of(test) in ("biased", "not tested") for test in found)
         return Row.of_set(
             sets[0],
             "bias_told_apart",
-            float(apart),
+            float(is_biased),
             dataset="+".join(data.name for data in sets),
             split="validation",
             seed=bench.seed,
-            detail={"p_adjusted": least},
+            detail=min(filter(None, found), key=lambda test: test["p_adjusted"], default={}),
         )
 
     def removed_draws(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table
 from countergen_edit.metrics.over_runs import RUN, each
 from countergen_edit.metrics.panels import Panel, dots, set_label
+from countergen_edit.metrics.r.sentences import definition
 from countergen_edit.metrics.results import Side
 from countergen_edit.metrics.rows import UNEDITED, Row
 
@@ -68,7 +69,7 @@ def table_1(sides: Sequence[Side]) -> Table:
 def _effect_table(sides: Sequence[Side]) -> Table:
     lines = _lines(sides, "group_effect", Number.of)
     columns = (RUN, "edit", *_sets(sides, "group_effect").values())
-    note = "Nats between the groups beyond what people of one group differ by."
+    note = definition([row for s in sides for row in s.results.unedited("group_effect")])
     return Table("bias", "Group effect by model", columns, tuple(lines), note, brief=True)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import combinations, product
 
 import numpy as np
 from jaxtyping import Float64, Int
@@ -98,13 +99,35 @@ class People:
         counts = self.counts[0] if self.twins else self.counts[self.side]
         return np.asarray(np.nansum(self.residuals**2 * counts, axis=0))
 
-    @property
-    def least_p(self) -> float:
-        """The least P that deals of the groups can give: two are as they are, or turned round."""
-        blocks = [self.side[self.block == block] for block in np.unique(self.block)]
+    def deals(self, names: int | None = None) -> int:
+        """In how many ways the groups can be dealt out among these people, or `names` a group."""
         if self.twins:
-            return float(2.0 ** (1 - len(self.side) / 2))
-        return 2 / math.prod(math.comb(len(own), int((own == 0).sum())) for own in blocks)
+            return 2 ** (names or len(self.side) // 2)
+        _, sizes = np.unique(self.block, return_counts=True)
+        own = (names or size // 2 for size in sizes.tolist())
+        return math.prod(math.comb(2 * count, count) for count in own)
+
+    def least_p(self, names: int | None = None) -> float:
+        """The smallest P that all deals can give.
+
+        The statistic is a sum over blocks, and stays as it is where those of a block are turned
+        round.
+        """
+        blocks = 1 if self.twins else len(np.unique(self.block))
+        return 2**blocks / self.deals(names)
+
+    def every_deal(self, block: int) -> Float64[np.ndarray, "deal person"]:
+        """Weights of a block's people as `dealt` has them, of every deal."""
+        side = self.side[self.block == block]
+        half = len(side) // 2
+        if self.twins:
+            signs = np.array([*product([1.0, -1.0], repeat=half)])
+            return np.concatenate([signs, -signs], axis=1) / half
+        own = tuple(np.flatnonzero(side == 0).tolist())
+        chosen = [own, *(some for some in combinations(range(len(side)), half) if some != own)]
+        weights = np.full((len(chosen), len(side)), -1.0)
+        np.put_along_axis(weights, np.array(chosen), 1.0, axis=1)
+        return weights / half
 
     def dealt(self, block: int, rng: np.random.Generator, count: int) -> Float64[np.ndarray, "_ _"]:
         """Weights of a block's people in the difference of the means of two groups: first as they

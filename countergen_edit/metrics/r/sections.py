@@ -17,7 +17,9 @@ from countergen_edit.metrics.panels import (
     state_dots,
     ticks,
 )
-from countergen_edit.metrics.r.sentences import LARGEST, is_tested
+from countergen_edit.metrics.r.largest_gap import LARGEST
+from countergen_edit.metrics.r.sentences import definition
+from countergen_edit.metrics.r.significance import class_of, is_tested
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, read
@@ -81,8 +83,7 @@ def _of_sets(results: Results, split: str) -> list[Figure | Table]:
         "bias_by_set",
         f"Bias{'' if results.is_unedited else ' under every edit'}, set by set",
         tuple(panels),
-        "Dots are group effects with 95 % intervals: how far apart the groups' log-probabilities "
-        "are, beyond what people of one group differ by."
+        f"Dots are group effects with 95 % intervals. {definition(rows)}"
         + (" Of all pairs of groups the largest is shown." if gaps else "")
         + ("" if results.is_unedited else " Grey is what an edit is held against."),
     )
@@ -91,7 +92,7 @@ def _of_sets(results: Results, split: str) -> list[Figure | Table]:
         *_largest(results, gaps),
         _effects(results, rows),
         *_removed(results, rows),
-        _told_apart(results, rows),
+        _tests(results, rows),
         _sizes(results, rows),
         *_directions(results, split),
     ]
@@ -101,10 +102,7 @@ def _of_sets(results: Results, split: str) -> list[Figure | Table]:
 
 
 def _effects(results: Results, rows: Sequence[Row]) -> Table:
-    note = (
-        "Nats between the groups beyond what people of one group differ by, root mean square over "
-        "prompt-output pairs, of which n are."
-    )
+    note = f"{definition(rows)} n counts prompt-output pairs."
     return _by_edit(results, rows, "group_effect", "Group effect, set by set", (), note)
 
 
@@ -192,23 +190,35 @@ def _removed(results: Results, rows: Sequence[Row]) -> list[Table]:
     return [Table("removed", "Bias removed", titles, tuple(lines), note, brief=brief)]
 
 
-def _told_apart(results: Results, rows: Sequence[Row]) -> Table:
-    """Of the model as it came: the test of every set, and how many names it would take."""
+def _tests(results: Results, rows: Sequence[Row]) -> Table:
+    """Of the unedited model: the test of every set, and how many names it needs."""
     lines: list[tuple[Cell, ...]] = []
     for row in rows:
-        p = Number(row.detail.get("p_adjusted"), bounded=True)
+        p, least = (
+            Number(row.detail.get(key), bounded=True) for key in ("p_adjusted", "least_p_adjusted")
+        )
         share = Number.of(results.under(row, UNEDITED, "group_share"), percent=True)
         people = str(row.detail["people"]) if is_tested(row) else "–"
-        needed = row.detail.get("people_needed")
-        lines.append((set_label(row), p, share, people, "–" if needed is None else str(needed)))
+        needed = max(row.detail.get(key) or 0 for key in ("people_needed", "names_to_test"))
+        lines.append(
+            (set_label(row), class_of(row.detail), p, least, share, people, str(needed or "–"))
+        )
     return Table(
-        "told_apart",
-        f"Groups against people of one group, {results.label(UNEDITED)}",
-        ("set", "P (Holm)", "share of group", "names a group", "names needed"),
+        "tests",
+        f"Test of each set, {results.label(UNEDITED)}",
+        (
+            "set",
+            "result",
+            "P (Holm)",
+            "smallest possible P",
+            "share of group",
+            "names per group",
+            "names needed",
+        ),
         tuple(lines),
-        "P: so large an effect if groups were dealt out among the names at random. Share: of the "
-        "squared difference between two people of the two groups. Needed: names a group with which "
-        "an effect of this size is found 4 times in 5.",
+        "P: of an effect as large if groups were assigned to the names at random. Share: of the "
+        "squared difference between two people of the two groups. Needed: names per group with "
+        "which P can be 0.05, and an effect of this size is significant 4 times in 5.",
     )
 
 

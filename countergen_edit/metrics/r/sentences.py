@@ -20,12 +20,11 @@ from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.base import Change
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.panels import GROUPS, set_label
+from countergen_edit.metrics.r.largest_gap import LARGEST
+from countergen_edit.metrics.r.significance import SIGNIFICANT, by_class, is_significant, is_tested
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 
-LARGEST = "largest_gap"
-"""The row of the largest group effect among the pairs of a set."""
-SIGNIFICANT = 0.05
 LEAST = 0.02
 """Share of the group effect that must come or go to be called a change."""
 HALF = 0.5
@@ -36,19 +35,9 @@ MOST_SETS = 4
 """Sets that a sentence lists; the tables have them all."""
 
 
-def is_tested(row: Row) -> bool:
-    """Whether a `group_effect` row has people of one group to be held against."""
-    return "p_adjusted" in row.detail
-
-
 def too_few_wordings(row: Row) -> bool:
     """Whether a `group_effect` row rests on its wordings alone, and these are too few."""
     return not is_tested(row) and row.detail.get("wordings", FEWEST_WORDINGS) < FEWEST_WORDINGS
-
-
-def told_apart(row: Row) -> bool:
-    """Whether the groups of a `group_effect` row are told apart from people of one group."""
-    return is_tested(row) and row.detail["p_adjusted"] <= SIGNIFICANT
 
 
 @dataclass(frozen=True)
@@ -76,8 +65,8 @@ class Changes:
             after = results.under(before, edit)
             if gone is None or after is None:
                 continue
-            if is_tested(before) and not told_apart(before):
-                (rose if told_apart(after) else without).append(gone)
+            if is_tested(before) and not is_significant(before):
+                (rose if is_significant(after) else without).append(gone)
             elif (
                 too_few_wordings(before)
                 or abs(gone.value or 0.0) < LEAST
@@ -126,46 +115,96 @@ def _pair_on(row: Row) -> str:
     return f"{set_label(row)}{pair}"
 
 
+def definition(rows: Sequence[Row]) -> str:
+    """What the group effect of these rows is, in words."""
+    untested = [row for row in rows if not is_tested(row)]
+    text = (
+        "The group effect is the root mean square difference of the groups' log-probabilities over "
+        "prompt-output pairs, in nats"
+    )
+    if len(untested) == len(rows):
+        return f"{text}, with the differences within a group included."
+    text += ", beyond the differences within a group"
+    if untested:
+        text += f"; on {_listed(untested, set_label)} with these included"
+    return f"{text}."
+
+
 def bias(results: Results) -> list[str]:
-    """On which sets the model is biased, or that it is on none."""
+    """On which sets the model is biased, on which not, and which have no test that could say."""
     rows = results.unedited("group_effect")
     if not rows:
         return []
     tested = [row for row in rows if is_tested(row)]
-    biased = sorted(filter(told_apart, tested), key=lambda row: -(row.value or 0.0))
-    rest = [row for row in tested if not told_apart(row)]
-    nobody = [row for row in rows if not is_tested(row)]
-    several = GROUPS in rows[0].facets
-    groups = "two groups" if several else f"{rows[0].group_a} and {rows[0].group_b}"
+    found = by_class(rows)
+    biased = sorted(found["biased"], key=lambda row: -(row.value or 0.0))
+    groups = _groups(rows)
     sentences = []
     if biased:
         sentences.append(
-            f"Biased: {len(biased)} of {_compared(tested)} tell {groups} apart beyond what names "
-            f"of one group differ by (P ≤ {SIGNIFICANT}, Holm): {_listed(biased, _size(results))}."
+            f"Biased: on {len(biased)} of {_compared(tested)} {groups} differ more than names "
+            f"within a group (P ≤ {SIGNIFICANT}, Holm): {_listed(biased, _size(results))}."
         )
-        unlike = [row for row in biased if row.lo is not None and round(row.lo, 2) <= 0]
-        if unlike:
+        if unlike := [row for row in biased if row.lo is not None and round(row.lo, 2) <= 0]:
             sentences.append(
-                f"Told apart with these names and wordings, on {_listed(unlike, set_label)}; with "
-                "others there might be no bias: the interval, which draws both, reaches 0."
+                f"Significant with these names and templates only: {_listed(unlike, set_label)}. "
+                "The interval, drawn over names and templates, reaches 0."
             )
-        if rest:
-            sentences.append(
-                f"No bias told apart from that of names on {_listed(rest, set_label)}."
-            )
-    elif tested:
-        least = min(row.detail["p_adjusted"] for row in tested)
-        p = Number(least, digits=2, bounded=True).text
+    if rest := found["not significant"]:
+        least = min(row.detail["p_adjusted"] for row in rest)
+        p = f"smallest P {Number(least, digits=2, bounded=True).text}, Holm"
         sentences.append(
-            f"No bias told apart from that of names: on {'none' if len(tested) > 1 else 'no set'} "
-            f"of {_compared(tested)} do {groups} differ more than names of one group do (least "
-            f"P {p}, Holm)."
+            f"Not significant: {_listed(rest, set_label)} ({p})."
+            if biased
+            else f"No significant bias: on {'none' if len(rest) > 1 else 'no set'} of "
+            f"{_compared(rest)} do {groups} differ more than names within a group ({p})."
         )
-    if nobody:
-        sentences.append(
-            f"Without names to be held against: {_listed(nobody, _nats)}; groups show in words."
-        )
+    sentences += _cannot_be_tested(found["cannot be tested"], tested)
+    sentences += _not_tested(found["not tested"])
     return sentences + _largest(results.unedited(LARGEST))
+
+
+def _groups(rows: Sequence[Row]) -> str:
+    first = rows[0]
+    return "two groups" if GROUPS in first.facets else f"{first.group_a} and {first.group_b}"
+
+
+def _cannot_be_tested(rows: Sequence[Row], tested: Sequence[Row]) -> list[str]:
+    """Comparisons of which no P can be small enough, and how many names would do."""
+    if not rows:
+        return []
+    where = f" on {_listed(rows, set_label)}" if len(rows) < len(tested) else ""
+    least = max(row.detail["least_p_adjusted"] for row in rows)
+    return [
+        f"Cannot be tested{where}: {needs(rows)}. On {_compared(tested)} the smallest possible P "
+        f"is {Number(least, digits=2).text}."
+    ]
+
+
+def needs(rows: Sequence[Row]) -> str:
+    """The names per group that a test needs, and those that there are."""
+    needed = max(row.detail["names_to_test"] for row in rows)
+    return f"needs {needed} names per group, has {min(row.detail['people'] for row in rows)}"
+
+
+def _not_tested(rows: Sequence[Row]) -> list[str]:
+    """Sets without two names per group on every prompt."""
+    if not rows:
+        return []
+    whose = "Its interval is" if len(rows) == 1 else "Their intervals are"
+    return [
+        "Not tested, as a within-group null needs two names per group on every prompt: "
+        f"{_listed(rows, _with_names)}. {whose} drawn over templates only."
+    ]
+
+
+def _with_names(row: Row) -> str:
+    """A set's effect, and how many of its prompts contain names."""
+    prompts, named = (row.detail.get(key) for key in ("prompts", "prompts_with_names"))
+    if prompts is None or named is None:
+        return _nats(row)
+    words = f", {prompts - named} group words only" if named < prompts else ""
+    return f"{_nats(row)} ({named} of {prompts} prompts contain names{words})"
 
 
 def _largest(gaps: Sequence[Row]) -> list[str]:
@@ -215,11 +254,9 @@ def caveats(results: Results) -> list[str]:
         return []
     is_named = any(map(is_tested, rows))
     sentences = [
-        f"How sure: 95 % intervals, drawn over {'names and ' if is_named else ''}wordings"
-        f"{'' if results.is_unedited else ' that no eraser was fitted on'}. The "
-        "group effect is what the groups differ by"
-        f"{' beyond what people of one group do' if is_named else ''}. * is two standard errors "
-        "from 0."
+        f"How sure: 95 % intervals, drawn over {'names and ' if is_named else ''}templates"
+        f"{'' if results.is_unedited else ' that no eraser was fitted on'}. {definition(rows)} "
+        "* is two standard errors from 0."
     ]
     if rare := [row for row in rows if too_few_wordings(row)]:
         each = _listed(rare, lambda row: f"{set_label(row)} {row.detail['wordings']}")
@@ -227,29 +264,15 @@ def caveats(results: Results) -> list[str]:
             f"So few wordings that no change could be shown: {each}, of {FEWEST_WORDINGS} at "
             "least. Give more prompts, or prompts with names."
         )
-    sentences += _never_found([row for row in rows if is_tested(row)])
-    few = [row for row in rows if is_tested(row) and not told_apart(row)]
+    few = by_class(rows)["not significant"]
     few = [row for row in few if (row.detail["people_needed"] or 0) > row.detail["people"]]
     if few:
         needed = _listed(few, lambda row: f"{set_label(row)} about {row.detail['people_needed']}")
         sentences.append(
-            f"Too few names to tell: with {min(row.detail['people'] for row in few)} a group, an "
-            f"effect of the size seen would need more, {needed} (found 4 times in 5)."
+            f"Too few names: with {min(row.detail['people'] for row in few)} per group, an effect "
+            f"of the size seen needs more to be significant 4 times in 5: {needed}."
         )
     return sentences
-
-
-def _never_found(tested: Sequence[Row]) -> list[str]:
-    """That names are so few that their deals are, and no effect of any size could be found."""
-    least = min((row.detail.get("least_p", 0.0) for row in tested), default=0.0)
-    if len(tested) * least <= SIGNIFICANT:
-        return []
-    people = min(row.detail["people"] for row in tested)
-    return [
-        f"So few names that nothing could be found: with {people} a group, and "
-        f"{_compared(tested)}, no P (Holm) can be {SIGNIFICANT} or less, however large the effect. "
-        "Name more people, or fewer groups."
-    ]
 
 
 def _size(results: Results) -> Callable[[Row], str]:
@@ -279,7 +302,7 @@ def _added(results: Results, edit: str) -> Callable[[Row], str]:
     def added(row: Row) -> str:
         was = before[row.dataset, row.group_a, row.group_b]
         now = results.under(was, edit)
-        if now is not None and is_tested(was) and not told_apart(was):
+        if now is not None and is_tested(was) and not is_significant(was):
             ends = [Number(one.value, digits=2).text for one in (was, now)]
             return f"{set_label(row)} {' → '.join(ends)} nats"
         return f"{set_label(row)} {Number(-(row.value or 0.0), percent=True, signed=True).text}"

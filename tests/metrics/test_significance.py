@@ -1,0 +1,102 @@
+"""A permutation test has a smallest P; what cannot fall to 0.05 cannot be tested, and says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from countergen_edit.metrics.r.effect_rows import effect_rows
+from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.r.largest_gap import effects_of
+from countergen_edit.metrics.r.metric import R
+from countergen_edit.metrics.r.significance import SIGNIFICANT, class_of
+from countergen_edit.metrics.results import Results
+from tests.metrics.many_groups import planted, scores_of
+from tests.metrics.test_group_effect import scores_of as two_groups
+
+Array = np.ndarray
+
+
+def shares_of_deals(a: Array, b: Array, blocks: int) -> tuple[float, float]:
+    """P of the data and the smallest that any could have, by counting all deals of every prompt."""
+    people, per = len(a), a.shape[1] // blocks
+    both = np.concatenate([a, b])
+    by_block = []
+    for block in range(blocks):
+        items = both[:, block * per : (block + 1) * per]
+        found = []
+        for first in combinations(range(2 * people), people):
+            rest = [i for i in range(2 * people) if i not in first]
+            found.append(float(((items[[*first]].mean(0) - items[rest].mean(0)) ** 2).sum()))
+        by_block.append(found)
+    totals = np.array([sum(deal) for deal in product(*by_block)])
+    p, least = ((totals >= x * (1 - 1e-12)).mean() for x in (totals[0], totals.max()))
+    return float(p), float(least)
+
+
+@pytest.mark.parametrize(("people", "blocks"), [(2, 1), (3, 1), (4, 1), (2, 2), (2, 3), (3, 2)])
+def test_p_and_the_smallest_p_are_those_of_counting_all_deals(people: int, blocks: int) -> None:
+    a, b = np.random.default_rng(people).normal(size=(2, people, 2 * blocks))
+    effect = GroupEffect(two_groups(a, b, blocks, named=blocks == 1))
+    p, least = shares_of_deals(a, b, blocks)
+    assert effect.p_value == pytest.approx(p)
+    assert effect.least_p() == effect.least_p(people) == pytest.approx(least)
+
+
+@pytest.mark.parametrize("people", [2, 4])
+def test_people_who_are_in_both_groups_are_turned_round_one_by_one(people: int) -> None:
+    a, b = np.random.default_rng(1).normal(size=(2, people, 6))
+    names = [f"n{i}" for i in range(people)]
+    effect = GroupEffect(scores_of({"a": a, "b": b}, names={"a": names, "b": names}))
+    signs = np.array([*product([1, -1], repeat=people)])
+    totals = ((signs @ (a - b)) ** 2).sum(axis=1)
+    assert effect.p_value == pytest.approx((totals >= totals[0] * (1 - 1e-12)).mean())
+    assert effect.least_p() == effect.least_p(people) == 2 / 2**people
+
+
+@given(st.integers(0, 10**6), st.integers(2, 4), st.floats(0, 50))
+@settings(max_examples=30, deadline=None)
+def test_no_p_is_below_the_smallest_possible(seed: int, people: int, gap: float) -> None:
+    a, b = np.random.default_rng(seed).normal(size=(2, people, 6))
+    effect = GroupEffect(two_groups(a + gap, b, 2), seed)
+    assert effect.p_value is not None
+    assert effect.least_p() <= effect.p_value <= 1
+
+
+@pytest.mark.parametrize(
+    ("groups", "sets", "names", "needed", "least"),
+    [(6, 1, 4, 6, "0.43"), (6, 2, 4, 7, "0.86"), (2, 1, 2, 4, "0.33"), (2, 3, 3, 5, "0.30")],
+)
+def test_a_gap_of_any_size_cannot_be_tested_with_too_few_names(
+    groups: int, sets: int, names: int, needed: int, least: str
+) -> None:
+    """The groups are 100 nats apart; with as many names as it asks for each pair is significant."""
+
+    def rows(people: int) -> Results:
+        rng = np.random.default_rng(0)
+        means = {f"g{i}": np.full(6, 100.0 * i) for i in range(groups)}
+        every = [scores_of(planted(rng, means, people, 0.1), 2) for _ in range(sets)]
+        found = [row for row in effect_rows(effects_of(every, 0)) if row.metric == "group_effect"]
+        per = len(found) // sets
+        return Results(
+            [replace(r, split="test", dataset=f"set{i // per}_test") for i, r in enumerate(found)]
+        )
+
+    few, enough, one_less = (rows(n) for n in (names, needed, needed - 1))
+    for row in few.of("group_effect"):
+        assert class_of(row.detail) == "cannot be tested"
+        assert row.detail["names_to_test"] == needed
+        assert row.detail["p_adjusted"] >= row.detail["least_p_adjusted"] - 1e-12
+    said = R.sentences(few)[0]
+    assert said.startswith(f"Cannot be tested: needs {needed} names per group, has {names}. On ")
+    assert said.endswith(f"the smallest possible P is {least}.")
+    assert "No significant" not in " ".join(R.sentences(few))
+    for row in enough.of("group_effect"):
+        assert row.detail["least_p_adjusted"] <= SIGNIFICANT
+        assert class_of(row.detail) == "biased"
+    assert any(class_of(row.detail) != "biased" for row in one_less.of("group_effect"))
