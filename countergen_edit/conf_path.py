@@ -1,4 +1,4 @@
-"""Find and read the shipped configuration (in the wheel or the checkout) and the user's own files."""
+"""Find and read the shipped configuration (in the wheel or the checkout) and users' files."""
 
 from __future__ import annotations
 

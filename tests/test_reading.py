@@ -103,9 +103,7 @@ def test_a_row_comes_with_its_place(tmp_path: Path) -> None:
         (b"{}\n\xff", "line 2: not UTF-8 text .invalid start byte at byte 3"),
     ],
 )
-def test_a_damaged_line_is_refused(
-    content: bytes, refusal: str, tmp_path: Path
-) -> None:
+def test_a_damaged_line_is_refused(content: bytes, refusal: str, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(content)
     with pytest.raises(UserError, match=refusal):
         list(json_lines(tmp_path / "f"))
