@@ -1,8 +1,4 @@
-"""Where the shipped configuration lies, and how it and files of one's own are read.
-
-It lies inside the wheel, or beside the package in a checkout. Refused: a name or file that is not
-there, a file that holds no mapping.
-"""
+"""Find and read the shipped configuration (in the wheel or the checkout) and users' files."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ from countergen_edit.reading import shipped_yaml, yaml_mapping
 PROMPT_FILES = (".jsonl", ".csv")
 CONFIG_FILES = (".yaml", ".yml")
 PATHS = ("path", "file")
-"""Keys of a config file that hold a path."""
+"""Config keys that hold a path."""
 MAYBE_PATHS = {
     "data": (*CONFIG_FILES, *PROMPT_FILES),
     "axis": CONFIG_FILES,
@@ -25,9 +21,8 @@ MAYBE_PATHS = {
     "cross": CONFIG_FILES,
     "neutral": (".txt", ".md"),
 }
-"""Keys that hold a path where it ends so, and a name of ours otherwise."""
+"""Config keys that hold a path if the value has one of these suffixes, and a name otherwise."""
 OWN_CODE = re.compile(r"(.*\.py)(:\w+)")
-"""Code of the user's own: a file, and what in it."""
 
 
 def conf_dir() -> Path:
@@ -38,10 +33,10 @@ def conf_dir() -> Path:
 
 
 def read_config(group: str, name: str) -> dict[str, Any]:
-    """One file of a config group as a plain mapping.
+    """A file of a config group.
 
     Raises:
-        UserError: the group has no such file.
+        UserError: unknown name.
     """
     paths = {path.stem: path for path in sorted((conf_dir() / group).glob("*.yaml"))}
     if name not in paths:
@@ -51,14 +46,13 @@ def read_config(group: str, name: str) -> dict[str, Any]:
 
 
 def config_of(group: str, value: object) -> dict[str, Any]:
-    """What a config of a group holds, which is named, lies in a file, or is given.
+    """The content of a config of a group, given by name, file or mapping.
 
-    A mapping with a `file` takes what that holds where it says nothing else. Data may be prompts of
-    one's own (`.jsonl`, `.csv`), which are measured; what is not named in a file of data is called
-    after it. Paths in a file are relative to where it lies.
+    A mapping with a `file` extends that file. Data may be a file of prompts (`.jsonl`, `.csv`); the
+    default name of data is the file's. Paths in a file are relative to its folder.
 
     Raises:
-        UserError: there is no such name or file, or the file holds no mapping.
+        UserError: unknown name or file, or a file without a mapping.
     """
     if isinstance(value, Mapping):
         rest = {key: entry for key, entry in value.items() if key != "file"}
@@ -74,7 +68,7 @@ def config_of(group: str, value: object) -> dict[str, Any]:
 
 
 def _found_from(folder: Path, content: Any, key: str = "") -> Any:
-    """What a file in a folder holds, with its relative paths as they are from here.
+    """The content of a file in a folder, with its relative paths resolved.
 
     >>> _found_from(Path("a"), {"test": [{"source": "f.py:make", "path": "b.csv", "axis": "age"}]})
     {'test': [{'source': 'a/f.py:make', 'path': 'a/b.csv', 'axis': 'age'}]}

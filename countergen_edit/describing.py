@@ -1,8 +1,4 @@
-"""What objects given in Python are called in a run, and what they consist of.
-
-Comes in: erasers, metrics, plans, or their names. Goes out: names, and plain values that are the
-same in every process, by which a run knows itself again.
-"""
+"""Names and plain descriptions of objects given in Python, the same in every process."""
 
 from __future__ import annotations
 
@@ -21,14 +17,14 @@ PACKAGE = Path(__file__).parent
 
 
 def named(things: Any, registry: Registry[Any]) -> dict[str, Any]:
-    """Objects by their names in a run; the second of one name becomes `rlace_2`.
+    """Objects by their names in a run; a second `rlace` becomes `rlace_2`.
 
     Args:
-        things: objects or registered names: by names of the user's choice, in a row, or one.
+        things: one object or registered name, several, or a mapping from the user's names.
         registry: where names are looked up.
 
     Raises:
-        UserError: a name is registered nowhere.
+        UserError: unknown name.
 
     >>> [*named([4.5, "real", 2.5], Registry("number", "numbers", {"real": "builtins:float"}))]
     ['real', 'real_2', 'real_3']
@@ -47,11 +43,11 @@ def named(things: Any, registry: Registry[Any]) -> dict[str, Any]:
 
 
 def described(value: Any, without: Collection[str] = ()) -> Any:
-    """A value as JSON and YAML can hold it, the same in every process.
+    """A value as plain JSON; an object becomes its class and settings.
 
     Args:
-        value: plain, or an object, which is described by its class and its settings.
-        without: settings of the object that are left out.
+        value: a plain value or an object.
+        without: settings to leave out.
 
     >>> described({"ranks": (1, 2), "place": Path("runs")})
     {'ranks': [1, 2], 'place': 'runs'}

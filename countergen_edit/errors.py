@@ -1,7 +1,7 @@
-"""What a user can get wrong, said in one line with the remedy.
+"""User errors: one line with the offending value and the remedy.
 
-`UserError` marks a mistake in a config, a file or an argument. The command line prints it alone and
-exits with code 2; anything else that is raised is a defect of ours and keeps its traceback.
+The command line prints a `UserError` without traceback and exits with code 2; any other exception
+is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Iterable
 
 
 class UserError(ValueError):
-    """A mistake the user can mend; the message holds the offending value and what to do."""
+    """A mistake the user can fix; the message has the offending value and the remedy."""
 
 
 class NotWrittenError(UserError):
-    """A file could not be written: no fault of what was to be in it, and mended outside."""
+    """A file could not be written."""
 
 
 def unknown(kind: str, value: object, valid: Iterable[object]) -> UserError:
-    """Say that `value` is no known `kind`, and name the nearest valid one.
+    """The error for an unknown `value`, with the nearest valid one.
 
     >>> str(unknown("site", "resid_pst", ["resid_post", "attn_out"]))
     "unknown site 'resid_pst': did you mean 'resid_post'? Valid: resid_post, attn_out"

@@ -1,8 +1,4 @@
-"""The terms of the project: what each means, what it does not show, and where it is from.
-
-Comes in: `glossary.yaml`, which lies beside this file. Goes out: `Term`s, in the file's order or by
-any of their names. Refused: a word that is none of them, with the nearest one.
-"""
+"""The project's terms, read from `glossary.yaml`: meaning, limits and source of each."""
 
 from __future__ import annotations
 
@@ -19,45 +15,39 @@ from countergen_edit.reading import shipped_yaml
 
 @dataclass(frozen=True)
 class Term:
-    """A term and what is to be known of it."""
+    """An entry of the glossary."""
 
     term: str
-    """As it is written in prose."""
     of: str
-    """The part of the glossary that it stands in."""
+    """Section of the glossary."""
     says: str
-    """What it means, in one or two sentences."""
+    """Meaning, in one or two sentences."""
     limits: str = ""
-    """What it does not show; empty where nothing is easily mistaken."""
+    """What it does not show."""
     source: str = ""
-    """Where it is from: a paper, and the place in it."""
+    """Paper, and place in it."""
     aliases: tuple[str, ...] = ()
-    """What else it is called."""
     rows: tuple[str, ...] = ()
-    """Metrics in `results.jsonl` that are it, or are about it."""
+    """Metrics in `results.jsonl` that report it."""
     see: tuple[str, ...] = ()
-    """Terms that go with it."""
+    """Related terms."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All that it is found by."""
+        """Everything that `find` accepts for it."""
         return (self.term, *self.aliases, *self.rows)
 
 
 @cache
 def glossary() -> tuple[Term, ...]:
-    """Every term, in the order of the file, part by part."""
+    """Every term, in the order of the file."""
     entries: list[dict[str, Any]] = shipped_yaml(Path(__file__).with_name("glossary.yaml"))
-    return tuple(map(_term, entries))
-
-
-def _term(entry: dict[str, Any]) -> Term:
-    several = {key: tuple(entry.get(key, ())) for key in ("aliases", "rows", "see")}
-    return Term(**(entry | several))
+    lists = ("aliases", "rows", "see")
+    return tuple(Term(**e | {key: tuple(e.get(key, ())) for key in lists}) for e in entries)
 
 
 def find(word: str) -> Term | None:
-    """The term that goes by a name, however it is written; None where there is none.
+    """The term of a name, in any spelling; None if unknown.
 
     >>> find("mean_abs_r").term
     'mean |R|'
@@ -68,10 +58,10 @@ def find(word: str) -> Term | None:
 
 
 def explain(word: str) -> Term:
-    """The term that goes by a name.
+    """The term of a name.
 
     Raises:
-        UserError: none does.
+        UserError: unknown name.
 
     >>> explain("guardednes")
     Traceback (most recent call last):
@@ -92,7 +82,7 @@ def _by_name() -> dict[str, Term]:
 
 
 def _plain(word: str) -> str:
-    """A name without what people write in more ways than one: case, dashes, underscores, spaces."""
+    """A name without case, dashes, underscores and repeated spaces."""
     word = unicodedata.normalize("NFKC", word).casefold()
     dashes = dict.fromkeys(map(ord, "_-−–‐"), " ")
     return " ".join(word.translate(dashes).split())

@@ -1,9 +1,4 @@
-"""Where a model's files are: a directory, a GGUF file, the hub, or the hub's local cache.
-
-In: what the user wrote after ``model=``. Out: a `Location`.
-Refused, within seconds and in one line: a directory or file that is not there or holds no model, an
-id the hub does not know, and a hub that cannot be reached while nothing is cached.
-"""
+"""Find a model's files: a directory, a GGUF file, the Hugging Face hub, or its local cache."""
 
 from __future__ import annotations
 
@@ -17,48 +12,46 @@ from countergen_edit.errors import UserError, unknown
 _PROBE_SECONDS = 5.0
 _LOCAL = "a local directory works offline: model=/path/to/directory"
 RECORD = "countergen_edit.json"
-"""The file of a checkpoint of this package that says how it was made."""
+"""File of a checkpoint of this package that records how it was made."""
 _GGUF = b"GGUF"
-"""What a GGUF file begins with."""
 
 
 @dataclass(frozen=True)
 class Location:
-    """What to hand to `from_pretrained`: a directory or hub id, and how to read it."""
+    """The arguments of `from_pretrained`: a directory or hub id, and options."""
 
     name: str
     local_files_only: bool
     revision: str | None = None
     gguf: Path | None = None
-    """The file in that directory that holds everything, where it is a GGUF file."""
 
     def __str__(self) -> str:
         return str(self.gguf or self.name)
 
     @property
     def options(self) -> dict[str, Any]:
-        """The keywords of `from_pretrained` that say where to look."""
+        """Keyword arguments of `from_pretrained`."""
         where = {"local_files_only": self.local_files_only, "revision": self.revision}
         return where | ({"gguf_file": self.gguf.name} if self.gguf else {})
 
 
 def locate(model: str | Path, revision: str | None = None) -> Location:
-    """Find `model`, asking the hub at most one question with a short timeout.
+    """Find `model` with at most one request to the hub, with a short timeout.
 
-    Hugging Face's own loaders retry each of several files for up to a minute when there is no
-    network; one probe beforehand decides whether they may use it at all.
+    Without network, Hugging Face's loaders retry each of several files for up to a minute; this
+    one request decides whether they may use the network at all.
 
     Raises:
-        UserError: it is nowhere.
+        UserError: not found.
     """
     return located_here(model) or _locate_on_hub(str(model), revision)
 
 
 def located_here(model: str | Path) -> Location | None:
-    """A directory or file; None for what only the hub can know.
+    """The location of a directory or file; None for a hub id.
 
     Raises:
-        UserError: it is written as a path, and no model is there.
+        UserError: the path holds no model.
     """
     if not str(model).strip():
         raise UserError(f"no model given: a hub id or {_LOCAL}")

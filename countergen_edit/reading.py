@@ -1,9 +1,4 @@
-"""Files of others, read whole: what is malformed becomes one line with its place.
-
-Comes in: the path of a text, JSON, JSON-lines, YAML or CSV file. Goes out: plain values. Refused,
-as `UserError` with file and line: a file that is absent, a folder, not UTF-8, not of its format,
-nested too deeply, with a number too long to be one or half a character (a lone surrogate).
-"""
+"""Read text, JSON, JSON-lines, YAML and CSV files; errors name file and line."""
 
 from __future__ import annotations
 
@@ -21,81 +16,70 @@ import yaml
 from countergen_edit.errors import UserError
 
 Row = tuple[str, dict[str, Any]]
-"""Where a record stands, to begin a message with, and what it holds."""
+"""The place of a record, as the start of an error message, and its content."""
 SHIPPED: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Reads YAML of ours, ten times as fast where it was built; deep nesting would crash it."""
+"""Loader of shipped YAML: ten times as fast where libyaml is present; crashes on deep nesting."""
 
 
 def text_of(path: Path | str) -> str:
-    """A text file.
+    """The content of a UTF-8 text file.
 
     Raises:
-        UserError: it is absent, cannot be read, or is not UTF-8.
+        UserError: missing, unreadable, or not UTF-8.
     """
     return _text(_bytes_of(path), path)
 
 
 def text_hash(path: Path | str) -> str:
-    """SHA-256 of a text file, its line ends written as \\n: the same however it was copied.
+    """SHA-256 of a text file with line ends as \\n.
 
     Raises:
-        UserError: it is absent or cannot be read.
+        UserError: missing or unreadable.
     """
     return hashlib.sha256(_bytes_of(path).replace(b"\r\n", b"\n")).hexdigest()
 
 
 def from_json(text: str, where: str) -> Any:
-    """What a JSON text says.
+    """Parse JSON.
 
     Args:
-        text: the text.
-        where: its place, to begin a message with.
+        text: the JSON text.
+        where: its place, as the start of an error message.
 
     Raises:
-        UserError: it is not JSON, or holds what no file can be written with.
+        UserError: not JSON.
     """
     try:
-        content = json.loads(text)
-        if "\\u" in text:  # the only way in which UTF-8 can hold half a character
-            json.dumps(content, ensure_ascii=False).encode()
+        return json.loads(text)
     except RecursionError:
         raise UserError(f"{where}nested too deeply") from None
-    except UnicodeEncodeError as error:
-        raise UserError(
-            f"{where}holds half a character (lone surrogate {error.object[error.start]!a})"
-        ) from None
     except ValueError as error:
         raise UserError(f"{where}not JSON ({_short(error)})") from None
-    return content
 
 
 def json_mapping(path: Path | str) -> dict[str, Any]:
-    """A file that holds one JSON object.
+    """The one JSON object of a file.
 
     Raises:
-        UserError: it does not.
+        UserError: anything else.
     """
     return _mapping(from_json(text_of(path), f"{path} is damaged: "), path)
 
 
 def json_lines(path: Path | str) -> Iterator[Row]:
-    """The objects of a file that holds one a line; empty lines are passed over.
+    """The objects of a JSON-lines file; empty lines are skipped.
 
     Raises:
-        UserError: a line holds something else.
+        UserError: a line is no JSON object.
     """
     yield from json_records(_bytes_of(path), path)
 
 
 def json_records(content: bytes, path: Path | str) -> Iterator[Row]:
-    """The objects of what was read of such a file.
-
-    Args:
-        content: its bytes, or those of its first lines.
-        path: the file, for messages.
+    """The objects of the bytes of a JSON-lines file, `path`.
 
     Raises:
-        UserError: a line holds something else.
+        UserError: a line is no JSON object.
     """
     # Not str.splitlines: a text within an object may hold any other line break of Unicode.
     for number, line in enumerate(_text(content, path).split("\n"), start=1):
@@ -105,15 +89,15 @@ def json_records(content: bytes, path: Path | str) -> Iterator[Row]:
 
 
 def shipped_yaml(path: Path) -> Any:
-    """What a YAML file of this package holds; others' are for `yaml_mapping`."""
+    """The content of a YAML file of this package; for users' files see `yaml_mapping`."""
     return yaml.load(path.read_text("utf-8"), Loader=SHIPPED)
 
 
 def yaml_mapping(path: Path | str) -> dict[str, Any]:
-    """A YAML file that holds one mapping.
+    """The one mapping of a YAML file.
 
     Raises:
-        UserError: it does not.
+        UserError: anything else.
     """
     try:
         content = yaml.safe_load(text_of(path))
@@ -127,11 +111,10 @@ def yaml_mapping(path: Path | str) -> dict[str, Any]:
 
 
 def csv_table(path: Path | str, delimiter: str = ",") -> tuple[Sequence[str], list[Row]]:
-    """A CSV file with a header: its columns, and its rows by column.
+    """Columns and rows of a CSV file with a header.
 
     Raises:
-        UserError: the delimiter is none, a row has more cells than there are columns, or a cell is
-            longer than any that CSV readers take.
+        UserError: invalid delimiter, a row with more cells than the header, or not CSV.
     """
     if len(delimiter) != 1 or delimiter in '\r\n"':
         raise UserError(f"delimiter={delimiter!r}: write one character, such as ';'")
@@ -178,7 +161,7 @@ def _mapping(content: Any, where: Path | str) -> dict[str, Any]:
 
 
 def nearest_to(path: Path | str) -> str:
-    """The end of a message that a file or folder is not there: which one may have been meant."""
+    """The end of a "not found" message: the nearest existing name, if any is near."""
     file = Path(path).expanduser()
     try:
         names = [path.name for path in file.parent.iterdir()]

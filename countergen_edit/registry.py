@@ -1,11 +1,7 @@
-"""One registry for each kind of thing that is chosen by name, so that a user's own is one of ours.
+"""A registry for each kind of component that is chosen by name: built-in or the user's own.
 
-Comes in: a name and settings. Goes out: what is registered under the name, or an instance of it. A
-name is one of ours, one that a decorator or an installed package's entry point has entered, or
-`path/to/file.py:Name`. Refused: a name that nothing has, a setting that the signature lacks, a name
-that another class has already.
-
-Each of ours is stored as its module and attribute, and imported on first use.
+A name is built in (stored as `module:attribute`, imported on first use), registered by a decorator
+or by an installed package's entry point, or `path/to/file.py:Name`.
 """
 
 from __future__ import annotations
@@ -15,7 +11,7 @@ import importlib.util
 import inspect
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -27,17 +23,17 @@ from countergen_edit.typed import require_arguments
 T = TypeVar("T", bound=Callable[..., Any])
 Registered = TypeVar("Registered", bound=Callable[..., Any])
 KIND = "kind"
-"""The setting that says which thing is meant where it stands under a name of the user's choice."""
+"""The setting that names the component where the user chose its name in the run."""
 
 
 class Registry(Generic[T]):
-    """What is registered of one kind.
+    """The registered components of one kind.
 
     Args:
-        kind: what messages call it, such as `eraser`.
-        group: the entry-point group under which an installed package enters its own.
-        ours: name → `module:attribute`, in the order in which names are listed.
-        base: the class that classes of this kind are derived from, if they are.
+        kind: the word for it in messages, such as `eraser`.
+        group: the entry-point group of installed packages.
+        ours: built-in names → `module:attribute`, in listing order.
+        base: the required base class, if any.
     """
 
     def __init__(
@@ -56,11 +52,11 @@ class Registry(Generic[T]):
         return name in [*self]
 
     def register(self, name: str) -> Callable[[Registered], Registered]:
-        """Enter a class or function under `name`.
+        """Register a class or function under `name`.
 
         Raises:
-            UserError: another class or function has the name. The same one, defined again as a
-                notebook's cell does, takes its own place.
+            UserError: another class or function has the name. Defining the same one again, as
+                in a notebook cell, replaces it.
 
         >>> shapes = Registry("shape", "shapes", {})
         >>> @shapes.register("square")
@@ -79,11 +75,10 @@ class Registry(Generic[T]):
         return enter
 
     def get(self, name: str) -> T:
-        """What is registered under a name; ours come before those of installed packages.
+        """The component of a name; built-in ones come before those of installed packages.
 
         Raises:
-            UserError: nothing is, with the nearest name; several packages enter it; or the package
-                or file that is named cannot be loaded or lacks it.
+            UserError: unknown name, a name of several packages, or a failed import.
         """
         if name in self._entered:
             return self._entered[name]
@@ -92,7 +87,14 @@ class Registry(Generic[T]):
             thing: T = getattr(importlib.import_module(module), attribute)
             return thing
         if name in (installed := _installed(self.group)):
-            return self._load(name, _only(self.kind, installed[name]).load)
+            points = installed[name]
+            if len(points) > 1:
+                values = " and ".join(point.value for point in points)
+                raise UserError(
+                    f"{self.kind} {name!r} is entered by several packages ({values}): uninstall "
+                    "all but one of them"
+                )
+            return self._load(name, points[0].load)
         path, colon, attribute = str(name).rpartition(":")
         if colon and path.endswith(".py"):
             return self._load(name, lambda: _from_file(Path(path), attribute))
@@ -101,17 +103,15 @@ class Registry(Generic[T]):
         raise unknown(self.kind, name, self)
 
     def make(self, name: str, settings: Mapping[str, Any] | None = None, **fixed: Any) -> Any:
-        """An instance of what is registered under a name.
+        """An instance of a registered component.
 
         Args:
-            name: as it stands in a config; the setting `kind` says what is meant where the name is
-                the user's own choice.
+            name: its name, or a name of the user's choice if `settings` has `kind`.
             settings: the user's; each must be in the signature.
-            fixed: what the program adds, under names that a user cannot set.
+            fixed: arguments added by the program, which a user cannot set.
 
         Raises:
-            UserError: no such name; a setting that the signature lacks, with the nearest one; one
-                that is needed and missing; a value of another type than the signature says.
+            UserError: unknown name; an unknown, missing or ill-typed setting.
         """
         params = dict(settings or {})
         kind = str(params.pop(KIND, name))
@@ -131,9 +131,9 @@ class Registry(Generic[T]):
         return thing(**params, **fixed)
 
     def name_of(self, thing: Any) -> str:
-        """The name under which a class, or that of an instance, is registered.
+        """The name of a class or of an instance's class.
 
-        What is registered nowhere is named by its file, so that another process can load it.
+        An unregistered class is named by its file, so that another process can load it.
 
         >>> Registry("number", "numbers", {"real": "builtins:float"}).name_of(0.5)
         'real'
@@ -149,24 +149,24 @@ class Registry(Generic[T]):
         return f"{file}:{cls.__qualname__}" if file else _where(cls)
 
     def _places(self) -> Iterator[tuple[str, str]]:
-        """Every name with its `module:attribute`, as far as that is known without importing it."""
+        """Every name with its `module:attribute`, where known without an import."""
         yield from self._ours.items()
         for name, points in _installed(self.group).items():
             if name not in self._ours and len(points) == 1:
                 yield name, f"{points[0].module}:{points[0].attr}"
 
     def _is(self, name: str, place: str, cls: Any) -> bool:
-        # A package that was never imported cannot have defined the class: leave it unimported.
+        # A package that was never imported cannot have defined the class.
         return place.partition(":")[0].partition(".")[0] in sys.modules and self.get(name) is cls
 
     def _holder(self, name: str, thing: Any) -> str | None:
-        """Where another thing than this one comes from that has the name, if one has it."""
+        """The place of another component that has the name already, if any."""
         if name in self._entered:
             places = [_where(self._entered[name])]
         elif name in self._ours:
             places = [self._ours[name]]
         else:
-            # A package may enter what it defines elsewhere, so that only the last part is compared.
+            # A package may register what it defines elsewhere: only the last part is compared.
             points = _installed(self.group).get(name, ())
             places = [p.value for p in points if p.attr != thing.__qualname__]
         return next((place for place in places if place != _where(thing)), None)
@@ -198,7 +198,7 @@ def _where(thing: Any) -> str:
 
 @cache
 def _installed(group: str) -> dict[str, tuple[EntryPoint, ...]]:
-    """What installed packages enter under a group: under each name, the distinct entries."""
+    """The distinct entry points of a group, by name."""
     points: dict[str, dict[str, EntryPoint]] = {}
     for point in entry_points(group=group):
         # An installation may be listed twice, as an editable one beside its checkout is.
@@ -206,19 +206,8 @@ def _installed(group: str) -> dict[str, tuple[EntryPoint, ...]]:
     return {name: tuple(by_value.values()) for name, by_value in points.items()}
 
 
-def _only(kind: str, points: Sequence[EntryPoint]) -> EntryPoint:
-    first, *others = points
-    if others:
-        values = " and ".join(point.value for point in points)
-        raise UserError(
-            f"{kind} {first.name!r} is entered by several packages ({values}): uninstall all but "
-            "one of them"
-        )
-    return first
-
-
 def _from_file(path: Path, attribute: str) -> Any:
-    """A name of a Python file, which is run once however many of its names are used."""
+    """An attribute of a Python file, which is run once in a process."""
     where = path.expanduser().resolve()
     if not where.is_file():
         raise UserError(f"no such file: {path}")

@@ -1,7 +1,6 @@
-"""One generator per unit of work, derived from the run's seed and the unit's name.
+"""One random generator per unit of work, derived from the run's seed and the unit's name.
 
-Nothing here draws from global state, so a result depends on the seed and on what is being
-computed, never on batch size, order, resume or the number of processes.
+No global state is used: results do not depend on batch size, order, resume or process count.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import numpy as np
 
 
 def unit_seed(seed: int, *unit: object) -> int:
-    """A 63-bit seed for the unit of work named by `unit`.
+    """A 63-bit seed for the named unit of work.
 
     >>> unit_seed(0, "bootstrap", "occupations") == unit_seed(0, "bootstrap", "occupations")
     True
@@ -24,5 +23,5 @@ def unit_seed(seed: int, *unit: object) -> int:
 
 
 def generator(seed: int, *unit: object) -> np.random.Generator:
-    """A NumPy generator for the unit of work named by `unit`."""
+    """A NumPy generator for the named unit of work."""
     return np.random.default_rng(unit_seed(seed, *unit))

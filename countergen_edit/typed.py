@@ -1,11 +1,4 @@
-"""The one place in which a value from outside is held against the type that the code declares.
-
-Comes in: a type as it is annotated (of a class's field, of a parameter) and what stands in a config
-or a file. Goes out: nothing; the value is taken as it is. Refused: a value of another type, and a
-number that is none, in one line with what was expected and, of choices, the nearest one.
-
-Values are what JSON can say, and they are checked strictly: `true` is no number, `"3"` neither.
-"""
+"""Check values from configs and files against type annotations, strictly, as JSON values."""
 
 from __future__ import annotations
 
@@ -40,15 +33,15 @@ _WORDS = {
 
 
 def require(hint: Any, value: object, where: str) -> None:
-    """Refuse a value that is not of a type.
+    """Check a value against a type annotation.
 
     Args:
-        hint: the type; one that nothing outside can be checked against lets everything through.
-        value: what was given.
-        where: how the message calls it, such as `edit.layers`.
+        hint: the type; classes without a schema accept any value.
+        value: from a config or a file.
+        where: its name in the message, such as `edit.layers`.
 
     Raises:
-        UserError: it is of another type.
+        UserError: wrong type.
 
     >>> require(float, 3, "penalty")
     >>> require(int | None, True, "rank")
@@ -62,16 +55,16 @@ def require(hint: Any, value: object, where: str) -> None:
     try:
         validator.validate_json(json.dumps(value), strict=True)
     except (TypeError, RecursionError):
-        return  # an object of Python's own, made by a caller who knows what it is
+        return  # not a JSON value: given in Python
     except ValidationError as error:
         raise _refusal(hint, value, where) from error
 
 
 def require_arguments(thing: Callable[..., Any], arguments: Mapping[str, Any], where: str) -> None:
-    """Refuse arguments that are not of the types that a class or function declares.
+    """Check arguments against the annotations of a class or function.
 
     Raises:
-        UserError: one is not.
+        UserError: wrong type.
     """
     hints = hints_of(thing.__init__ if inspect.isclass(thing) else thing)
     for name, value in arguments.items():
@@ -80,15 +73,15 @@ def require_arguments(thing: Callable[..., Any], arguments: Mapping[str, Any], w
 
 
 def built(cls: Callable[..., T], content: object, where: str) -> T:
-    """An object of a dataclass, and those that are its parts, from what a file of JSON says.
+    """A dataclass instance, with nested ones, from JSON content.
 
     Args:
-        cls: the class; keys that it does not have are passed over.
-        content: what the file says.
-        where: its place, to begin a message with.
+        cls: the dataclass; unknown keys are ignored.
+        content: the JSON content.
+        where: its place, as the start of an error message.
 
     Raises:
-        UserError: a field is missing, or of another type.
+        UserError: a field is missing or has the wrong type.
     """
     validator = _validator(cls)
     assert validator is not None, cls
@@ -105,10 +98,7 @@ def built(cls: Callable[..., T], content: object, where: str) -> T:
 
 
 def hints_of(thing: Any) -> dict[str, Any]:
-    """The types that a function, or the fields of a class, declare, with the ranges they name.
-
-    None where they are unknown.
-    """
+    """The annotations of a function or class, with ranges; empty if they cannot be resolved."""
     try:
         return typing.get_type_hints(thing, include_extras=True)
     except (NameError, TypeError):  # names that are imported for the type checker alone
@@ -116,7 +106,7 @@ def hints_of(thing: Any) -> dict[str, Any]:
 
 
 def expected(hint: Any) -> str:
-    """What to write for a type.
+    """A type in words.
 
     >>> expected(int | None), expected(Sequence[float]), expected(Literal["a", "b"])
     ('a whole number or null', 'a list of numbers', 'a or b')
@@ -151,7 +141,7 @@ def _bounds(limits: Iterable[object]) -> str:
 
 
 def _several(hint: Any) -> str:
-    """More than one of a type.
+    """A type in words, plural.
 
     >>> _several(str), _several(list[str]), _several(float | None)
     ('texts', 'lists of texts', 'values')
@@ -177,7 +167,7 @@ def _validator(hint: Any) -> SchemaValidator | None:
     try:
         schema = TypeAdapter(hint).core_schema
     except PydanticUserError:
-        return None  # a class of ours, which no config can hold
+        return None
     return SchemaValidator(schema, CoreConfig(allow_inf_nan=False))
 
 
@@ -193,7 +183,7 @@ def _refusal(hint: Any, value: object, where: str) -> UserError:
 
 
 def _mapping_in(hint: Any) -> Any:
-    """The type of the values of a mapping, where the type is or allows one; None elsewhere."""
+    """The value type of the mapping that a type is or allows; None otherwise."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if inspect.isclass(origin) and issubclass(origin, Mapping):
         return inner[1]

@@ -1,9 +1,4 @@
-"""Files and folders that are written whole or not at all, and by one process at a time.
-
-Comes in: the path of a file or folder. Goes out: another to write to, which takes its place at the
-end. Refused: a disk that is full or may not be written to, in one line, and nothing half-written
-stays on it.
-"""
+"""Atomic writes of files and folders, and locks: one writer at a time."""
 
 from __future__ import annotations
 
@@ -22,19 +17,17 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 LOCK = ".lock"
-"""Empty file in a folder that one process at a time writes to; it stays there."""
-
-
+"""Lock file of a folder; it stays there."""
 NEW, OLD = ".tmp", ".old.tmp"
-"""How the names end of a folder that is being made, and of the one that it is to replace."""
+"""Suffixes of an unfinished file or folder, and of the folder it replaces."""
 
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """A path beside `path` to write to; it becomes `path` when all went well, and goes otherwise.
+    """A temporary path that replaces `path` on success and is deleted on failure.
 
     Raises:
-        UserError: the disk is full, or the folder cannot be written.
+        NotWrittenError: the disk is full, or the folder cannot be written.
     """
     temporary = path.with_name(f"{path.name}{NEW}")
     try:
@@ -51,15 +44,15 @@ def whole(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """`whole` for a folder: an empty one beside `path`, which takes its place as one rename.
+    """`whole` for a folder.
 
     Raises:
-        UserError: the disk is full, or the folder cannot be written.
+        NotWrittenError: the disk is full, or the folder cannot be written.
     """
     temporary, old = path.with_name(f"{path.name}{NEW}"), path.with_name(f"{path.name}{OLD}")
     try:
         put_back(path, old)
-        shutil.rmtree(temporary, ignore_errors=True)  # what a killed process left
+        shutil.rmtree(temporary, ignore_errors=True)  # left by a killed process
         temporary.mkdir(parents=True)
         yield temporary
         take_place(temporary, path, old)
@@ -71,7 +64,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 def take_place(new: Path, path: Path, old: Path) -> None:
-    """Rename `new` to `path`; what is there goes by way of `old`, so that no half of it is seen."""
+    """Rename `new` to `path`; an existing folder is renamed to `old` first and deleted last."""
     put_back(path, old)
     if path.exists():
         path.rename(old)
@@ -85,17 +78,14 @@ def take_place(new: Path, path: Path, old: Path) -> None:
 
 
 def put_back(path: Path, old: Path) -> None:
-    """Make good what a process left that was killed within `take_place`: `path` has its name again.
-
-    Only where it had taken the new folder's name as well is the old one of no more use.
-    """
+    """Repair a `take_place` that was killed: restore `path` from `old` if it is missing."""
     if old.exists() and not path.exists():
         old.rename(path)
     shutil.rmtree(old, ignore_errors=True)
 
 
 def tidy(folder: Path) -> None:
-    """Make good what a killed process left beside folders that `whole_folder` makes."""
+    """Repair what killed `whole_folder`s left in a folder."""
     for old in sorted(folder.glob(f"*{OLD}")):
         put_back(old.with_name(old.name.removesuffix(OLD)), old)
     for temporary in sorted(folder.glob(f"*{NEW}")):
@@ -104,10 +94,10 @@ def tidy(folder: Path) -> None:
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Wait until no other process writes to a folder, and keep others waiting meanwhile.
+    """Hold the lock of a folder; wait while another process does.
 
     Raises:
-        UserError: the folder cannot be written to.
+        NotWrittenError: the folder cannot be written to.
     """
     lock = hold(folder, folder / LOCK, wait=True)
     try:
@@ -117,21 +107,18 @@ def only_writer(folder: Path) -> Iterator[None]:
 
 
 def hold(folder: Path, file: Path, *, wait: bool) -> BaseFileLock:
-    """The lock of a folder, held by this process until it is released, or the process ends.
-
-    The system lets go of it however the process ends. A process may hold it several times.
+    """Acquire the lock of a folder; it ends with the process and can be acquired repeatedly.
 
     Args:
-        folder: what is written to.
-        file: the lock's; its own folder must be there.
-        wait: for another process that holds it, as long as that takes.
+        folder: the folder that is written to, for messages.
+        file: the lock file, in an existing folder.
+        wait: whether to wait for another process that holds it.
 
     Raises:
-        UserError: another process holds it, and is not waited for; or it cannot be written to.
+        UserError: another process holds it and `wait` is false, or it cannot be written.
     """
     from filelock import FileLock, Timeout  # late: help and mistakes answer at once
 
-    # Known by its whole path: of one name in two folders there are two.
     lock = FileLock(file.resolve(), thread_local=False, is_singleton=True)
     try:
         lock.acquire(timeout=-1 if wait else 0)
@@ -146,10 +133,10 @@ def hold(folder: Path, file: Path, *, wait: bool) -> BaseFileLock:
 
 
 def append(path: Path, text: str) -> None:
-    """Put text at the end of a file, durably; where that fails, it is as long as before.
+    """Append text to a file durably; on failure the file is truncated to its former length.
 
     Raises:
-        UserError: the disk is full, or the file cannot be written.
+        NotWrittenError: the disk is full, or the file cannot be written.
     """
     before = path.stat().st_size
     try:
@@ -158,19 +145,19 @@ def append(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        with suppress(OSError):  # what cannot be cut off now is cut off when the run is opened
+        with suppress(OSError):  # otherwise truncated when the run is opened
             os.truncate(path, before)
         raise cannot_write(path, error) from error
 
 
 def cannot_write(path: Path, error: OSError) -> NotWrittenError:
-    """What to say of a file that could not be written."""
+    """The error for a file that could not be written."""
     reason = error.strerror or str(error)
     return NotWrittenError(f"cannot write {path}: {reason}; the same command continues once it can")
 
 
 def as_json(content: object) -> Any:
-    """Content as it comes back from JSON: tuples as lists, NumPy's numbers as plain ones.
+    """Content after a round trip through JSON: tuples as lists, NumPy numbers as plain ones.
 
     >>> as_json({"layers": (1, 2), "groups": {"b", "a"}, "by": len})
     {'layers': [1, 2], 'groups': ['a', 'b'], 'by': 'builtins:len'}
@@ -179,7 +166,7 @@ def as_json(content: object) -> Any:
 
 
 def digest(content: object) -> str:
-    """SHA-256 of anything `as_json` can hold, the same in every process."""
+    """SHA-256 of content that `as_json` accepts, the same in every process."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=_plain).encode()).hexdigest()
 
 
@@ -195,9 +182,7 @@ def _plain(value: Any) -> Any:
 
 
 def spreadsheet_cell(text: str) -> str:
-    """A text for a cell of a CSV file, with an apostrophe before what a spreadsheet would run.
-
-    Texts of models and of other people's data come to stand in cells.
+    """A text for a CSV cell, with an apostrophe before anything a spreadsheet would execute.
 
     >>> spreadsheet_cell("=cmd()"), spreadsheet_cell("-0.5"), spreadsheet_cell("- no")
     ("'=cmd()", '-0.5', "'- no")

@@ -30,7 +30,6 @@ NEARLY = st.lists(
             "}",
             '"',
             ",",
-            "\\ud800",
             "1e999",
             "\n",
             "\r",
@@ -98,16 +97,13 @@ def test_a_row_comes_with_its_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "refusal"),
     [
-        (b'{"a": "\\ud800"}', r"line 1: holds half a character \(lone surrogate '\\ud800'\)"),
         (b"{}\n" + b'{"a": ' + b"9" * 5000 + b"}", "line 2: not JSON .Exceeds the limit"),
         (b'{"a": ' + b"[" * 100_000, "line 1: nested too deeply"),
         (b"{}\n\n[1]", r"line 3: a mapping of names to values is needed, not \[1\]"),
         (b"{}\n\xff", "line 2: not UTF-8 text .invalid start byte at byte 3"),
     ],
 )
-def test_what_json_allows_and_no_file_can_hold_is_refused(
-    content: bytes, refusal: str, tmp_path: Path
-) -> None:
+def test_a_damaged_line_is_refused(content: bytes, refusal: str, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(content)
     with pytest.raises(UserError, match=refusal):
         list(json_lines(tmp_path / "f"))
