@@ -6,7 +6,7 @@ that would erase everything.
 """
 
 from countergen_edit.erasers.affine import AffineErasure
-from countergen_edit.erasers.base import ERASERS, BaseEraser, make_eraser
+from countergen_edit.erasers.base import ERASERS, BaseEraser, fit_eraser, make_eraser
 from countergen_edit.erasers.certificate import Certificate, certify
 from countergen_edit.erasers.gate import Gate
 from countergen_edit.erasers.methods.gated import Gated
@@ -53,6 +53,7 @@ __all__ = [
     "certify",
     "fantope_projection",
     "fantope_projection_cvxpy",
+    "fit_eraser",
     "fit_metadata",
     "fit_probe_cvxpy",
     "fitting_threads",

@@ -6,7 +6,7 @@ import sys
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from countergen_edit.erasers.affine import AffineErasure
@@ -113,6 +113,30 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         self.erasure_ = erasure
         self.rank_ = erasure.rank
         self.classes_ = classes
+
+
+def fit_eraser(eraser: BaseEraser, X: Any, y: Any, **metadata: Any) -> BaseEraser:
+    """A clone of an eraser, fitted to rows `X` `[row, d]` and their classes `y` `[row]`.
+
+    Raises:
+        UserError: its `fit` does not return the eraser, stores no map, or stores one of another
+            width than d.
+    """
+    own: BaseEraser = clone(eraser)
+    name, fitted = type(eraser).__name__, own.fit(X, y, **metadata)
+    if fitted is not own:
+        raise UserError(f"{name}.fit returned {fitted!r:.40}: end it with `return self`")
+    erasure = getattr(own, "erasure_", None)
+    if not isinstance(erasure, AffineErasure):
+        raise UserError(
+            f"{name}.fit stored no map: call self._store(AffineErasure(left, right, mean), "
+            "np.unique(y)) before it returns"
+        )
+    if erasure.d != np.shape(X)[1]:
+        raise UserError(
+            f"{name}.fit stored a map of width {erasure.d}: the rows have width {np.shape(X)[1]}"
+        )
+    return own
 
 
 ERASERS: Registry[type[BaseEraser]] = Registry(

@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float32
-from sklearn.base import clone
 
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.edits import UNCHANGED, Edit, NamedEdit, Placement, applied
-from countergen_edit.erasers import ERASERS, BaseEraser
+from countergen_edit.erasers import ERASERS, BaseEraser, fit_eraser
 from countergen_edit.erasers.routing import fit_metadata
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.cells import changed_params
@@ -146,5 +145,4 @@ def _fitted(
         "people": np.array([one.person for one in of_row]),
         "families": np.array([one.family for one in of_row]),
     }
-    fitted: BaseEraser = clone(eraser).fit(x, group, **fit_metadata(eraser, offered))
-    return fitted
+    return fit_eraser(eraser, x, group, **fit_metadata(eraser, offered))

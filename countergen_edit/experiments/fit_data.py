@@ -23,10 +23,9 @@ from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32
-from sklearn.base import clone
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.erasers import BaseEraser, Certificate, Objective, certify
+from countergen_edit.erasers import BaseEraser, Certificate, Objective, certify, fit_eraser
 from countergen_edit.erasers.routing import fit_metadata
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, Scratch, capture, encode
@@ -105,8 +104,7 @@ class FitData:
     def fit(self, eraser: BaseEraser, layer: int | None) -> BaseEraser:
         """A clone of the eraser, fitted at a layer."""
         rows, ids = self.used(eraser, layer)
-        fitted: BaseEraser = clone(eraser).fit(self.at(layer)[rows], self.group[rows], **ids)
-        return fitted
+        return fit_eraser(eraser, self.at(layer)[rows], self.group[rows], **ids)
 
     def certify(self, fitted: BaseEraser, layer: int | None, random_state: int) -> Certificate:
         """What a fitted eraser leaves of the group in the rows that were to be erased.

@@ -48,6 +48,11 @@ class Run:
     log: Log | None = field(default=None, repr=False)
     """What another tool measured, where it is no run of ours."""
 
+    def __repr__(self) -> str:
+        rows, edits = len(self.results.rows), len(self.results.edits)
+        model = self.manifest.get("model", "")
+        return f"Run({str(self.path)!r}, model={str(model)!r}, {rows} rows, {edits} edits)"
+
     @property
     def name(self) -> str:
         """The folder's own name."""

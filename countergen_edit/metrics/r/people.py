@@ -105,7 +105,7 @@ class People:
             return 2 ** (names or len(self.side) // 2)
         _, sizes = np.unique(self.block, return_counts=True)
         own = (names or size // 2 for size in sizes.tolist())
-        return math.prod(math.comb(2 * count, count) for count in own)
+        return int(math.prod(math.comb(2 * count, count) for count in own))
 
     def least_p(self, names: int | None = None) -> float:
         """The smallest P that all deals can give.
@@ -114,7 +114,7 @@ class People:
         round.
         """
         blocks = 1 if self.twins else len(np.unique(self.block))
-        return 2**blocks / self.deals(names)
+        return float(2**blocks / self.deals(names))
 
     def every_deal(self, block: int) -> Float64[np.ndarray, "deal person"]:
         """Weights of a block's people as `dealt` has them, of every deal."""

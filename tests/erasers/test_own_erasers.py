@@ -1,0 +1,54 @@
+"""An eraser of a user's own that does not keep to the contract is refused in one line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from countergen_edit.erasers import AffineErasure, BaseEraser, MeanDifference, fit_eraser
+from countergen_edit.errors import UserError
+
+X = np.random.default_rng(0).normal(size=(20, 3))
+Y = np.repeat(["a", "b"], 10)
+
+
+class StoresNothing(BaseEraser):
+    def fit(self, X: Any, y: Any) -> BaseEraser:
+        return self
+
+
+class ReturnsNothing(BaseEraser):
+    def fit(self, X: Any, y: Any) -> Any:
+        self._store(AffineErasure(np.eye(3)[:, :1], np.eye(3)[:1], np.zeros(3)), np.unique(y))
+
+
+class StoresAnotherWidth(BaseEraser):
+    def fit(self, X: Any, y: Any) -> BaseEraser:
+        self._store(AffineErasure(np.eye(2)[:, :1], np.eye(2)[:1], np.zeros(2)), np.unique(y))
+        return self
+
+
+@pytest.mark.parametrize(
+    ("eraser", "said"),
+    [
+        (StoresNothing(), "StoresNothing.fit stored no map: call self._store"),
+        (ReturnsNothing(), "ReturnsNothing.fit returned None: end it with `return self`"),
+        (StoresAnotherWidth(), "stored a map of width 2: the rows have width 3"),
+    ],
+)
+def test_an_eraser_that_breaks_the_contract_is_refused(eraser: BaseEraser, said: str) -> None:
+    with pytest.raises(UserError) as raised:
+        fit_eraser(eraser, X, Y)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_an_eraser_is_fitted_as_a_clone() -> None:
+    eraser = MeanDifference()
+    fitted = fit_eraser(eraser, X, Y)
+    assert fitted is not eraser
+    assert not hasattr(eraser, "classes_")
+    means = [fitted.transform(X)[group == Y].mean(0) for group in "ab"]
+    np.testing.assert_allclose(*means, atol=1e-12)
