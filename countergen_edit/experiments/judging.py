@@ -1,7 +1,7 @@
 """Whether an edit is one to keep, by what test data show of every set and of every cost.
 
 Comes in: the rows of a study, and the edits that it tested. Goes out: a row `judgement` for each,
-of which one edit at most is named. An edit does harm where it adds bias on a set, or costs a
+of which one edit at most is named. An edit does harm where it increases bias on a set, or costs a
 hundred budgets; costs too much where any cost is beyond its budget; shows nothing where bias fell
 on no set. What is left is recommended, and of several the one that validation data choose is named.
 """
@@ -45,11 +45,11 @@ def word_for(changes: Sequence[Change], share: float) -> str:
         changes: of each set's bias.
         share: of its budget that the worst cost takes.
     """
-    if "added" in changes or share >= WRECK:
+    if "increased" in changes or share >= WRECK:
         return HARM
     if share > 1:
         return TOO_DEAR
-    return RECOMMENDED if {"removed", "partly"} & {*changes} else NOTHING
+    return RECOMMENDED if {"removed", "partly removed"} & {*changes} else NOTHING
 
 
 def _judgement(study: Study, results: Results, edit: NamedEdit) -> Row | None:

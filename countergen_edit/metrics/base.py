@@ -29,8 +29,8 @@ from countergen_edit.models import Asked, LanguageModel
 from countergen_edit.registry import Registry
 
 Kind = Literal["bias", "cost", "other"]
-Change = Literal["removed", "partly", "unchanged", "added"]
-"""What an edit is shown to have done to a bias."""
+Change = Literal["removed", "partly removed", "not removed", "no significant change", "increased"]
+"""What an edit did to a bias, in the order in which it is told."""
 MeasuredSplit = Literal["validation", "test"]
 Own = TypeVar("Own", bound="Metric")
 

@@ -23,21 +23,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity, alike
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Cell, Number, Section, Table
 from countergen_edit.metrics.panels import set_label
-from countergen_edit.metrics.r.draws import interval, root
+from countergen_edit.metrics.r.changes import LEAST
 from countergen_edit.metrics.r.effect_rows import effect_rows
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.metrics.r.sentences import LEAST
+from countergen_edit.metrics.r.paired import changed
 from countergen_edit.metrics.r.significance import SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import Estimate, adjusted
+from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models import Asked
 
 LEAST_NATS = 0.01
@@ -48,21 +46,6 @@ WORSE = (
     f"{100 * LEAST:.0f} % and {LEAST_NATS} nats or more, and P ≤ {SIGNIFICANT} (Holm over axes; "
     "before and after are drawn alike)"
 )
-
-
-def changed(before: GroupEffect, after: GroupEffect) -> tuple[Estimate, float | None]:
-    """How much G grew, nats, with its paired interval and P; NaN and None where nothing is drawn.
-
-    Args:
-        before: of a set, without the edit.
-        after: of the same set and seed, under it.
-    """
-    draws = root(after.squared_draws) - root(before.squared_draws)
-    value, drawn = float(draws[0]), draws[1:]
-    if np.ptp(before.squared_draws[1:]) == np.ptp(after.squared_draws[1:]) == 0:
-        return Estimate(value, *[float("nan")] * 3), None
-    beyond = min((drawn <= 0).sum(), (drawn >= 0).sum())
-    return interval(value, drawn), min(1.0, float(2 * (1 + beyond) / (1 + len(drawn))))
 
 
 def change_rows(before: Sequence[GroupEffect], after: Sequence[GroupEffect]) -> list[Row]:

@@ -81,7 +81,9 @@ def after_audit(run: Run) -> list[str]:
     if lines := _saving(run, recommended, "Next, keep"):
         return lines
     changes = [change for r in run.results.of(JUDGEMENT) for change in r.detail["sets"].values()]
-    if not run.results.is_unedited and not {*changes} - {"added"}:  # there was no bias to change
+    if not run.results.is_unedited and not {*changes} - {
+        "increased"
+    }:  # there was no bias to change
         return ["Next, ask by prompts of your own: countergen-edit check FILE"]
     asked = " ".join(shlex.quote(word) for word in _asked(run.manifest.get("command", ())))
     return [f"Next, search every layer within budgets: countergen-edit debias {asked}".rstrip()]

@@ -35,7 +35,7 @@ PAGE, INDEX = "report.html", "index.html"
 FINISHED = "Runs, the newest first"
 DEEPEST = 4
 """Levels of folders below which no run is looked for."""
-LONGEST = 2
+LONGEST = 3
 """Words of a verdict."""
 HEAD = 8192
 """Bytes at the beginning of a page that hold its head."""

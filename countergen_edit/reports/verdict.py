@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.experiments.files import FAILED, JUDGEMENT, RECOMMENDED, quick_try
-from countergen_edit.metrics.base import Metric
+from countergen_edit.metrics.base import Change, Metric
 from countergen_edit.metrics.results import MOST_EDITS, Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.search import choice
@@ -118,22 +118,20 @@ def _about(results: Results, row: Row) -> str:
 
 
 def _does(row: Row) -> str:
-    """What a recommended edit did on the sets that have a bias, and the worst that it costs."""
-    by_change = {
-        word: [name for name, change in row.detail["sets"].items() if change == word]
-        for word in ("removed", "partly", "unchanged")
-    }
-    said = {"removed": "removed on", "partly": "lowered on", "unchanged": "not shown to change on"}
-    parts = [f"{said[word]} {few(names)}" for word, names in by_change.items() if names]
+    """What a recommended edit did on the sets that have a bias, and what it costs."""
+    by_change: dict[str, list[str]] = {change: [] for change in get_args(Change)}
+    for name, change in row.detail["sets"].items():
+        by_change[change].append(name)
+    parts = [f"{change} on {few(names)}" for change, names in by_change.items() if names]
     cost = " Every cost is within its budget." if row.detail["harms"] else " No cost was measured."
-    return f"Bias is {'; '.join(parts)}.{cost}"
+    return f"Bias: {'; '.join(parts)}.{cost}"
 
 
 def _why(row: Row) -> str:
     """What is wrong with an edit that is not recommended."""
     detail = row.detail
-    added = [name for name, change in detail["sets"].items() if change == "added"]
-    reasons = [f"adds bias on {few(added)}"] if added else []
+    grown = [name for name, change in detail["sets"].items() if change == "increased"]
+    reasons = [f"bias increased on {few(grown)}"] if grown else []
     reasons += [
         f"{_of_group(detail, name)} worse by {detail['harms'][name]:.2g}, "
         f"budget {detail['budgets'][name]:.2g}"

@@ -173,6 +173,7 @@ def test_rows_carry_r_and_its_star() -> None:
 
 
 SIZES = ("r", "mean_abs_r", "group_effect", "group_share", "floor_abs_r")
+CHANGES = ("abs_r_reduction", "group_effect_removed", "group_effect_change")
 NAMES = {"female": ("Jane", "Emily"), "male": ("John", "Ahmed")}
 FITTED = {"female": ("Mary", "Anna"), "male": ("Paul", "Peter")}
 
@@ -315,7 +316,7 @@ def test_rows_of_every_split(measured: tuple[Results, NamedEdit, NamedEdit]) -> 
         *((m, "work_validation", "validation") for m in SIZES),
         *(
             (metric, dataset, split)
-            for metric in (*SIZES, "abs_r_reduction", "group_effect_removed")
+            for metric in (*SIZES, *CHANGES)
             for dataset, split in (
                 ("work_test", "test"),
                 ("story_test", "test"),
@@ -344,8 +345,8 @@ def test_sections_show_the_rows(measured: tuple[Results, NamedEdit, NamedEdit]) 
     by_name = {section.name: section for section in R.sections(results)}
     assert set(by_name) == {"bias", "examples"}  # one layer alone is no figure over layers
     tables = by_name["bias"].tables()
-    effects, removed, tests, sizes, direction = tables[:5]
-    fitted, _, _, fitted_sizes, _ = tables[5:]
+    effects, removed, changes, tests, sizes, direction = tables[:6]
+    fitted, _, _, _, fitted_sizes, _ = tables[6:]
     assert all(table.brief for table in (effects, removed, sizes, direction))
     before = ("set", "n", "planted truth")
     after = ("no edit", edit.label, control.label)
@@ -367,7 +368,7 @@ def test_sections_show_the_rows(measured: tuple[Results, NamedEdit, NamedEdit]) 
                     if (r.metric, r.dataset, r.edit) == (metric, dataset, name)
                 ]
                 assert cell.value == row.value  # type: ignore[union-attr]
-    assert removed.columns == ("set", edit.label)
+    assert removed.columns == changes.columns == ("set", edit.label)
     assert tests.rows[0][5] == "2"
     figures = by_name["bias"].figures()
     titles = [[panel.title for panel in figure.panels] for figure in figures]

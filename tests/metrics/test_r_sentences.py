@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import Place
+from countergen_edit.metrics.r.changes import by_set
 from countergen_edit.metrics.r.metric import R
-from countergen_edit.metrics.r.sentences import Changes, definition
+from countergen_edit.metrics.r.sentences import definition
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 
@@ -48,6 +52,7 @@ def results_of(
 
 FELL, ROSE, NOT_SHOWN = (0.9, 0.8, 0.95), (-0.4, -0.6, -0.2), (0.3, -0.1, 0.5)
 LOWER = (0.55, 0.45, 0.65)  # half of it may still be there
+LITTLE = (0.06, 0.02, 0.10)
 
 
 def test_every_set_stands_in_the_sentence() -> None:
@@ -55,12 +60,13 @@ def test_every_set_stands_in_the_sentence() -> None:
     results = results_of(
         before,
         {"jobs": FELL, "traits": NOT_SHOWN, "sport": ROSE, "tea": FELL},
-        by_control={"jobs": NOT_SHOWN, "traits": ROSE, "sport": FELL},
+        by_control={"jobs": NOT_SHOWN, "traits": ROSE, "sport": LOWER},
     )
     assert R.outcome(results, EDIT) == (
-        "Partly removed: under leace (rank 1) the group effect, of 3 sets, fell on 1 (jobs 90 % "
-        "gone); rose on 1 (sport +40 %); no change is shown on 1 (traits); random directions: fell "
-        "on 1 (90 % gone at most), rose on 1."
+        "Bias under leace (rank 1), 3 sets: removed on 1 (jobs 90 % [80 to 95] gone), no "
+        "significant change on 1 (traits), increased on 1 (sport +40 % [+20 to +60]); random "
+        "directions: partly removed on 1, no significant change on 1, increased on 1 (at most 55 % "
+        "gone)."
     )
     told, rest = R.sentences(results)
     assert told.startswith("Biased: on 3 of 4 sets female and male differ more than names within")
@@ -69,40 +75,86 @@ def test_every_set_stands_in_the_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shares", "verdict"),
+    ("share", "by_control", "change"),
     [
-        ({"a": FELL, "b": FELL}, "Removed"),
-        ({"a": FELL, "b": LOWER}, "Partly removed"),
-        ({"a": LOWER, "b": LOWER}, "Lowered"),
-        ({"a": LOWER, "b": NOT_SHOWN}, "Lowered"),
-        ({"a": FELL, "b": NOT_SHOWN}, "Partly removed"),
-        ({"a": FELL, "b": ROSE}, "Partly removed"),
-        ({"a": FELL, "b": (0.01, 0.005, 0.015)}, "Partly removed"),
-        ({"a": NOT_SHOWN, "b": NOT_SHOWN}, "Not removed"),
-        ({"a": ROSE, "b": NOT_SHOWN}, "Added"),
+        (FELL, None, "removed"),
+        (FELL, LOWER, "removed"),
+        (FELL, FELL, "not removed"),  # random directions take as much
+        (LOWER, None, "partly removed"),
+        (LITTLE, None, "partly removed"),
+        (LITTLE, (0.07, 0.01, 0.2), "not removed"),
+        ((0.01, 0.005, 0.015), None, "not removed"),
+        (NOT_SHOWN, None, "no significant change"),
+        (ROSE, None, "increased"),
+        ((-0.4, -0.9, 0.01), None, "no significant change"),
     ],
 )
-def test_nothing_is_called_removed_that_no_interval_shows(
-    shares: dict[str, Interval], verdict: str
+def test_the_interval_of_the_change_decides_its_class(
+    share: Interval, by_control: Interval | None, change: str
 ) -> None:
-    results = results_of(dict.fromkeys(shares, 0.01), shares)
-    assert Changes.of(results, "e").verdict == verdict
-    assert R.outcome(results, EDIT).startswith(f"{verdict}: ")
+    controls = {} if by_control is None else {"a": by_control}
+    results = results_of({"a": 0.01}, {"a": share}, by_control=controls)
+    assert by_set(results, "e") == {"a": change}
 
 
-def test_what_random_directions_take_too_is_no_work_of_the_edit() -> None:
-    removed, chance = {"a": FELL, "b": LOWER}, {"a": LOWER, "b": LOWER}
-    changes = Changes.of(results_of(dict.fromkeys(removed, 0.01), removed, by_control=chance), "e")
-    assert changes.by_set == {"a": "removed", "b": "unchanged"}
-    assert changes.verdict == "Partly removed"
+shares = st.tuples(*[st.floats(-1, 1)] * 3).map(
+    lambda ends: (sorted(ends)[1], min(ends), max(ends))
+)
 
 
-def test_a_bias_that_an_edit_brings_about_rose() -> None:
-    results = results_of({"a": 0.001, "b": 0.7}, {"a": FELL, "b": ROSE}, {"b": 0.01})
-    changes = Changes.of(results, "e")
-    assert [row.dataset for row in changes.rose] == ["b_test"]
-    assert "rose on 1 (b 1.00 → 1.00 nats)" in R.outcome(results, EDIT)
-    assert changes.verdict == "Partly removed"
+@given(
+    st.lists(st.tuples(st.sampled_from([0.001, 0.6, None]), shares, shares), min_size=1, max_size=4)
+)
+def test_a_set_has_one_class_and_the_same_in_every_place(
+    sets: list[tuple[float | None, Interval, Interval]],
+) -> None:
+    """Judgement, sentence and table; and no class but by its own interval."""
+    names = "abcd"[: len(sets)]
+    results = results_of(
+        {name: p for name, (p, *_) in zip(names, sets, strict=True)},
+        {name: share for name, (_, share, _) in zip(names, sets, strict=True)},
+        by_control={name: share for name, (*_, share) in zip(names, sets, strict=True)},
+    )
+    found = R.changes(results, EDIT)
+    sentence = R.outcome(results, EDIT).partition("; random")[0]
+    [table] = [t for s in R.sections(results) for t in s.tables() if t.name == "changes"]
+    for (name, change), (_, (_, lo, hi), _) in zip(
+        found.items(), [sets[names.index(n)] for n in found], strict=True
+    ):
+        assert [line[1] for line in table.rows if line[0] == name] == [change]
+        listed = re.findall(rf"([a-z ]+) on \d+ \(([^()]*\b{name}\b[^()]*)\)", sentence)
+        assert [word.strip() for word, _ in listed] == [change]
+        assert change != "increased" or hi < 0
+        assert change not in ("removed", "partly removed") or lo > 0
+        assert (change == "no significant change") == (lo <= 0 <= hi)
+
+
+@pytest.mark.parametrize(
+    ("p_after", "change", "is_increased"),
+    [
+        (0.01, (0.3, 0.1, 0.5), True),
+        (0.01, (0.3, -0.1, 0.5), False),  # significant now, by a hair: the change is not
+        (0.2, (0.3, 0.1, 0.5), False),
+    ],
+)
+def test_a_bias_is_increased_only_where_the_interval_of_the_change_lies_above_zero(
+    p_after: float, change: Interval, is_increased: bool
+) -> None:
+    results = results_of({"a": 0.001, "b": 0.7}, {"a": FELL, "b": ROSE}, {"b": p_after})
+    value, lo, hi = change
+    grown = replace(gone("b", change), metric="group_effect_change", value=value, lo=lo, hi=hi)
+    results = Results([*results.rows, grown], results.records)
+    assert ("b" in by_set(results, "e")) is is_increased
+    said = "increased on 1 (b +0.30 nats [+0.10 to +0.50])"
+    assert (said in R.outcome(results, EDIT)) is is_increased
+
+
+def test_what_cannot_be_tested_has_no_class() -> None:
+    weak = {"least_p_adjusted": 0.3, "names_to_test": 5}
+    rows = [effect("a", 0.3, **weak), effect("a", 0.3, "e", **weak), gone("a", FELL)]
+    results = Results(rows, {"e": EDIT})
+    assert R.changes(results, EDIT) == {}
+    assert R.outcome(results, EDIT) == ""
 
 
 def test_names_alone_are_no_bias() -> None:
@@ -112,7 +164,7 @@ def test_names_alone_are_no_bias() -> None:
         "No significant bias: on none of 2 sets do female and male differ more than names within a "
         "group (smallest P 0.40, Holm)."
     )
-    assert R.outcome(results, EDIT) == "Nothing to remove: leace (rank 1) added no bias."
+    assert R.outcome(results, EDIT) == "Nothing to remove: leace (rank 1) increased no bias."
 
 
 def test_an_interval_that_reaches_zero_is_said_of_a_set_that_its_names_tell_apart() -> None:
@@ -128,13 +180,13 @@ def test_a_set_without_two_names_per_group_is_not_tested_and_says_how_many_promp
     None
 ):
     own = effect("b", None, prompts=12, prompts_with_names=6)
-    results = results_of({"a": 0.001, "b": None}, {"a": FELL, "b": FELL})
     assert R.sentences(Results([effect("a", 0.001), own]))[1] == (
         "Not tested, as a within-group null needs two names per group on every prompt: b 1.00 "
         "[0.90, 1.10] nats (6 of 12 prompts contain names, 6 group words only). Its interval is "
         "drawn over templates only."
     )
-    assert Changes.of(results, "e").verdict == "Removed"
+    results = results_of({"a": 0.001, "b": None}, {"a": FELL, "b": FELL})
+    assert by_set(results, "e") == {"a": "removed", "b": "removed"}
 
 
 def test_the_effect_is_defined_once_and_as_it_was_computed() -> None:

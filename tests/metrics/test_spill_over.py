@@ -21,10 +21,11 @@ from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.r.effect_rows import effect_rows
 from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.r.paired import changed
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.metrics.spill_over import SpillOver, change_rows, changed
+from countergen_edit.metrics.spill_over import SpillOver, change_rows
 from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import load_axis, load_truth
 from tests.experiments.runs import IDENTITY, Dying, KilledError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -12,11 +12,12 @@ from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import Place
 from countergen_edit.experiments.choice import WRECK
 from countergen_edit.experiments.judging import HARM, NOTHING, RECOMMENDED, TOO_DEAR, word_for
+from countergen_edit.metrics.base import Change
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.verdict import advice
 
-CHANGES = ("removed", "partly", "unchanged", "added")
+CHANGES = get_args(Change)
 
 
 @given(st.lists(st.sampled_from(CHANGES), min_size=1), st.floats(0, 2 * WRECK))
@@ -24,7 +25,7 @@ def test_an_edit_is_recommended_where_bias_fell_rose_nowhere_and_no_budget_is_br
     changes: list[Any], share: float
 ) -> None:
     word = word_for(changes, share)
-    fell, rose = {"removed", "partly"} & {*changes}, "added" in changes
+    fell, rose = {"removed", "partly removed"} & {*changes}, "increased" in changes
     assert (word == RECOMMENDED) == (bool(fell) and not rose and share <= 1)
     assert (word == HARM) == (rose or share >= WRECK)
     assert (word == NOTHING) == (not fell and not rose and share <= 1)
@@ -32,7 +33,11 @@ def test_an_edit_is_recommended_where_bias_fell_rose_nowhere_and_no_budget_is_br
 
 def judged(edit: str, word: str, **detail: Any) -> Row:
     harms = {"agreement": 0.004, "kl": 0.01}
-    about = {"sets": {"jobs": "removed", "traits": "partly"}, "harms": harms, "named": False}
+    about = {
+        "sets": {"jobs": "removed", "traits": "partly removed"},
+        "harms": harms,
+        "named": False,
+    }
     budgets = {"agreement": 0.01, "kl": 0.05}
     whole = (
         about | {"budgets": budgets, "groups": {}, "over": [], "maybe": [], "word": word} | detail
@@ -46,7 +51,7 @@ def said(*rows: Row) -> list[str]:
 
 
 def test_the_named_edit_is_told_with_every_set_and_others_with_their_reasons() -> None:
-    sets = {"jobs": "removed", "traits": "partly", "sport": "unchanged"}
+    sets = {"jobs": "removed", "traits": "partly removed", "sport": "no significant change"}
     dear = {
         "harms": {"agreement": 0.26, "kl": 0.06},
         "groups": {"agreement": "female"},
@@ -56,18 +61,18 @@ def test_the_named_edit_is_told_with_every_set_and_others_with_their_reasons() -
     assert said(
         judged("a", TOO_DEAR, **dear),
         judged("b", RECOMMENDED, sets=sets, named=True),
-        judged("c", HARM, sets={"jobs": "added"}),
+        judged("c", HARM, sets={"jobs": "increased"}),
     ) == [
-        "Recommended: b (rank 1). Bias is removed on jobs; lowered on traits; not shown to change "
-        "on sport. Every cost is within its budget.",
+        "Recommended: b (rank 1). Bias: removed on jobs; partly removed on traits; no significant "
+        "change on sport. Every cost is within its budget.",
         "Not recommended: a (rank 1) costs too much (agreement of female worse by 0.26, budget "
         "0.01; kl worse by 0.06, budget 0.05, which its interval reaches); c (rank 1) does harm "
-        "(adds bias on jobs).",
+        "(bias increased on jobs).",
     ]
 
 
 def test_where_none_is_recommended_that_is_what_is_said() -> None:
-    nothing = judged("a", NOTHING, sets={"jobs": "unchanged"})
+    nothing = judged("a", NOTHING, sets={"jobs": "no significant change"})
     assert said(nothing) == ["No edit is recommended: a (rank 1) shows nothing."]
     assert said() == []
 
@@ -76,7 +81,7 @@ def test_where_none_is_recommended_that_is_what_is_said() -> None:
 def test_of_several_the_one_that_validation_data_choose_is_named(named: bool) -> None:
     sentences = said(judged("a", RECOMMENDED, named=named), judged("b", RECOMMENDED))
     if named:
-        assert sentences[0].startswith("Recommended: a (rank 1). Bias is")
+        assert sentences[0].startswith("Recommended: a (rank 1). Bias: ")
         assert sentences[1:] == ["Within the budgets too: b (rank 1)."]
     else:
         assert sentences == [
@@ -85,5 +90,9 @@ def test_of_several_the_one_that_validation_data_choose_is_named(named: bool) ->
 
 
 def test_what_no_cost_was_measured_of_says_so() -> None:
-    [sentence] = said(judged("a", RECOMMENDED, named=True, harms={}, sets={"jobs": "partly"}))
-    assert sentence == "Recommended: a (rank 1). Bias is lowered on jobs. No cost was measured."
+    [sentence] = said(
+        judged("a", RECOMMENDED, named=True, harms={}, sets={"jobs": "partly removed"})
+    )
+    assert (
+        sentence == "Recommended: a (rank 1). Bias: partly removed on jobs. No cost was measured."
+    )

@@ -55,7 +55,7 @@ def test_the_card_has_every_quantity_before_and_after_and_the_control(card: str)
     cost = line(card, "perplexity ratio")
     assert cost[1:4] == ["1.250 (1.200 to 1.300)"] * 3
     assert "mean \\|R\\|" in card
-    assert "removed: under leace (rank 1)" in card
+    assert "Bias under leace (rank 1), 3 sets: no significant change on 3" in card
 
 
 def test_the_cards_metadata_is_read_by_the_hub(card: str) -> None:
@@ -179,9 +179,9 @@ def test_an_audit_ends_with_the_line_that_keeps_what_is_recommended_or_searches(
     assert said(judged("recommended", named=True)) == [keep]
     assert said(judged("recommended")) == [search]  # of several that nothing was chosen among
     assert said(judged("costs too much")) == [search]
-    assert said(judged("shows nothing", change="unchanged")) == [search]
+    assert said(judged("shows nothing", change="no significant change")) == [search]
     no_bias = ["Next, ask by prompts of your own: countergen-edit check FILE"]
     assert said() == no_bias
-    assert said(judged("does harm", change="added")) == no_bias
+    assert said(judged("does harm", change="increased")) == no_bias
     unedited = in_memory([row for row in audit_rows() if row.edit == "none"], manifest)
     assert after_audit(unedited) == [search]

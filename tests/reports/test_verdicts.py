@@ -80,7 +80,8 @@ def test_a_run_ends_with_its_verdict(
         assert any(start in sentence for sentence in sentences), (start, sentences)
     for never in MISLED:
         assert not [s for s in sentences if re.search(never, s)]
-    if any(sentence.startswith("Removed:") for sentence in sentences):
-        assert any({*row.detail["sets"].values()} == {"removed"} for row in judged)
+    for row in judged:
+        told = " ".join(s for s in sentences if run.results.records[row.edit].called in s)
+        assert all(f"{change} on" in told for change in row.detail["sets"].values())
     if code == 0:
         assert " ".join(sentences[0].split()) in " ".join(printed.out.split())

@@ -30,8 +30,8 @@ from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.costs.people import by_prompt
 from countergen_edit.metrics.panels import set_label
-from countergen_edit.metrics.r.group_effect import removed
 from countergen_edit.metrics.r.largest_gap import effects_of
+from countergen_edit.metrics.r.paired import removed
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores

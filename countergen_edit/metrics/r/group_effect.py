@@ -30,7 +30,6 @@ to 92 % where a few are much larger than the rest: what is rare is not seen in f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -281,24 +280,3 @@ class GroupEffect:
             return np.zeros(RESAMPLES)
         x = added * heavier / scale
         return np.asarray(scale * np.where(x < 0, np.expm1(np.minimum(x, 0.0)), x + x**2 / 4))
-
-
-def removed_draws(before: Sequence[GroupEffect], after: Sequence[GroupEffect]) -> Draws:
-    """Share of G that is gone over the items of some sets together; first the value, then draws.
-
-    NaN where there was nothing to remove. Before and after are drawn alike.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = 1 - root(_pooled(after)) / root(_pooled(before))
-    return np.where(np.isfinite(share), share, np.nan)
-
-
-def removed(before: Sequence[GroupEffect], after: Sequence[GroupEffect]) -> Estimate:
-    """Share of G that is gone over the items of some sets together, with its interval."""
-    draws = removed_draws(before, after)
-    return interval(float(draws[0]), draws[1:])
-
-
-def _pooled(effects: Sequence[GroupEffect]) -> Draws:
-    items = np.array([effect.items for effect in effects])
-    return np.asarray(items @ np.stack([e.squared_draws for e in effects]) / items.sum())

@@ -19,11 +19,13 @@ from countergen_edit.metrics.base import Change, Kind, MeasuredSplit, Metric, Qu
 from countergen_edit.metrics.bench import Bench, id_of
 from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.panels import Panel, set_label
-from countergen_edit.metrics.r import beside, over_runs, sections, sentences
+from countergen_edit.metrics.r import beside, examples, over_runs, sections, sentences
+from countergen_edit.metrics.r.changes import by_set
 from countergen_edit.metrics.r.effect_rows import among, effect_rows, gap_rows, r_rows
 from countergen_edit.metrics.r.formula import abs_r_reduction, r_values
-from countergen_edit.metrics.r.group_effect import GroupEffect, removed, removed_draws
+from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.r.largest_gap import LARGEST, effects_of
+from countergen_edit.metrics.r.paired import changed, removed, removed_draws
 from countergen_edit.metrics.r.published import with_published
 from countergen_edit.metrics.r.sections import main_row
 from countergen_edit.metrics.r.significance import class_of, holm_tests
@@ -50,8 +52,9 @@ class R(Metric):
 
         Of a set of more than two groups these are of every pair, and beside them `largest_gap`. On
         test data those of the sets that were fitted on too, and of each set `abs_r_reduction` and
-        `group_effect_removed` under an edit and, where known, `planted_mean_abs_r` and
-        `planted_group_effect` without one; the scores of single texts stay in the store.
+        `group_effect_removed` (a share) and `group_effect_change` (nats) under an edit and, where
+        known, `planted_mean_abs_r` and `planted_group_effect` without one; the scores of single
+        texts stay in the store.
         """
         if split != "test":
             return self._of_sets(bench, edit, split, self.task.validation)
@@ -99,6 +102,7 @@ class R(Metric):
         shares = {
             "abs_r_reduction": abs_r_reduction(before, after, bench.seed),
             "group_effect_removed": removed(effects[:1], effects[1:]),
+            "group_effect_change": changed(*effects)[0],
         }
         n = len(after.output)
         return [Row.of_set(now.data, m, e, n=n, seed=bench.seed) for m, e in shares.items()]
@@ -251,7 +255,7 @@ class R(Metric):
         return [
             *sections.bias(results),
             *sections.layers(results),
-            *sections.examples(results),
+            *examples.examples(results),
         ]
 
     @classmethod
@@ -261,12 +265,12 @@ class R(Metric):
 
     @classmethod
     def changes(cls, results: Results, edit: EditRecord) -> Mapping[str, Change]:
-        """What the interval of each set's share that is gone shows."""
-        return sentences.Changes.of(results, edit.id).by_set
+        """The class of the change of each set's bias, by its interval."""
+        return by_set(results, edit.id)
 
     @classmethod
     def outcome(cls, results: Results, edit: EditRecord) -> str:
-        """On how many sets an edit's interval shows that the bias fell, rose, or neither."""
+        """On which sets an edit removed or increased the bias, class by class."""
         return sentences.outcome(results, edit)
 
     @classmethod

@@ -1,10 +1,9 @@
-"""R of every set under every edit (CounterGen, Figures 1 to 3 and Table 1), and of single texts."""
+"""R of every set under every edit (CounterGen, Figures 1 to 3 and Table 1)."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Fold, Number, Section, Table
 from countergen_edit.metrics.by_layer import layer_figures
@@ -17,17 +16,15 @@ from countergen_edit.metrics.panels import (
     state_dots,
     ticks,
 )
+from countergen_edit.metrics.r.changes import HALF, change_of
 from countergen_edit.metrics.r.largest_gap import LARGEST
 from countergen_edit.metrics.r.sentences import definition
 from countergen_edit.metrics.r.significance import class_of, is_tested
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.metrics.scored_texts import SCORED_BY, read
 
 FEW = 3
 """Wordings up to which a 95 % interval falls short: `statistics` says by how much."""
-MOST = 1200
-"""Lines of a table of texts; the store holds them all."""
 
 
 def glance(states: Sequence[State]) -> list[Panel]:
@@ -182,12 +179,21 @@ def _removed(results: Results, rows: Sequence[Row]) -> list[Table]:
     if not edits:
         return []
     titles = ("set", *(edit.label for edit in edits))
-    note = (
-        "Share of the group effect that is gone; below 0 bias was added. What an interval does not "
-        "hold apart from 0 is not shown to be removed."
-    )
     brief = _is_brief(rows)
-    return [Table("removed", "Bias removed", titles, tuple(lines), note, brief=brief)]
+    note = "Share of the group effect that is gone; below 0 where it grew."
+    classes = [
+        (set_label(row), *(change_of(results, row, e.id) or class_of(row.detail) for e in edits))
+        for row in rows
+    ]
+    said = (
+        f"Removed: the interval shows {HALF:.0%} or more gone. Partly removed: some, and more than "
+        "under random directions. Not removed: less. Not significant: there was no significant "
+        "bias, and the edit increased none."
+    )
+    return [
+        Table("removed", "Bias removed", titles, tuple(lines), note, brief=brief),
+        Table("changes", "What each edit did to the bias", titles, tuple(classes), said),
+    ]
 
 
 def _tests(results: Results, rows: Sequence[Row]) -> Table:
@@ -267,54 +273,6 @@ def layers(results: Results) -> list[Section]:
         )
     ]
     return [Section("layers", "Layers and erasers", tuple(blocks))] if blocks else []
-
-
-def examples(results: Results) -> list[Section]:
-    """R of every output after every wording, without and with each shown edit."""
-    edits = [UNEDITED, *(edit.id for edit in results.shown)]
-    by_edit: dict[str, dict[tuple[str, ...], float]] = {}
-    z: dict[tuple[str, ...], float] = {}
-    about: dict[tuple[str, ...], dict[str, Any]] = {}
-    for edit, path in results.stored(SCORED_BY):
-        if edit not in edits:
-            continue
-        by_text = by_edit.setdefault(edit, {})
-        for line in read(path):
-            for i, output in enumerate(line["outputs"]):
-                key = line["dataset"], line["template"], output, *line["groups"]
-                by_text[key] = line["r"][i]
-                about.setdefault(key, line)
-                if edit == UNEDITED and line["z"] is not None:
-                    z[key] = line["z"][i]
-    kept = [edit for edit in edits if edit in by_edit]
-    if not about:
-        return []
-    pairs = list(dict.fromkeys(tuple(line["groups"]) for line in about.values()))
-    groups = pairs[0] if len(pairs) == 1 else ("the first of two groups", "the second")
-    lines: list[tuple[Cell, ...]] = []
-    for key, line in list(about.items())[:MOST]:
-        dataset, _, output, *_ = key
-        label = dataset_label(dataset) + (" (fitted)" if line["split"] == "fit" else "")
-        cells = [Number(by_edit[edit].get(key), signed=True) for edit in kept]
-        own_z = Number(z.get(key), digits=1, signed=True)
-        lines.append((label, *(side[0] for side in line["texts"]), output.strip(), own_z, *cells))
-    note = (
-        f"R is above 0 where the output is likelier after the prompt about {groups[0]}. Of a "
-        "prompt's names the first is shown; R averages over all of them. z is the difference of "
-        f"the groups' mean log-probabilities, {results.label(UNEDITED)}, in standard errors over "
-        "names."
-    )
-    if len(about) > MOST:
-        note += f" The first of {len(about)}; the run's store holds all."
-    table = Table(
-        "scored_texts",
-        "Prompts and outputs",
-        ("set", *groups, "output", "z", *(f"R, {results.label(edit)}" for edit in kept)),
-        tuple(lines),
-        note,
-        searchable=True,
-    )
-    return [Section("examples", "Examples", (table,))]
 
 
 def main_row(results: Results, split: str = "test") -> Row | None:

@@ -1,118 +1,29 @@
 """What the group effects of a run say in words: over all sets, and only what intervals show.
 
-Comes in: the rows of `R`. Goes out: sentences about the model as it came, about an edit, and about
-what the claims rest on. Of more than two groups every pair on a set is a comparison of its own, and
-the largest gap of each set is told. A set or comparison counts as biased where its groups are told
-apart from names of one group (Holm's P over all at most 0.05), or, where it names nobody and cannot
-be tested, at all. Its bias fell or rose where the interval of the share that is gone says so
-and the share is 2 % or more, and, of a fall, more than random directions at the same places take
-with them; where there was none to tell apart, it rose where an edit makes it one that is. Of a set
-that names nobody and has fewer than six wordings no change is shown. Bias is called removed where
-the interval shows that more than half of it is gone, on every biased set.
+Comes in: the rows of `R`, whose classes are those of `significance` and `changes`. Goes out:
+sentences about the unedited model, about an edit, and about what the claims rest on. Of more than
+two groups every pair on a set is a comparison of its own, and the largest gap of each set is told.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
+from typing import get_args
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.base import Change
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.panels import GROUPS, set_label
+from countergen_edit.metrics.r.changes import FEWEST_TEMPLATES, classified, too_few_templates
 from countergen_edit.metrics.r.largest_gap import LARGEST
 from countergen_edit.metrics.r.significance import SIGNIFICANT, by_class, is_significant, is_tested
 from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.rows import UNEDITED, Row
 
-LEAST = 0.02
-"""Share of the group effect that must come or go to be called a change."""
-HALF = 0.5
-"""Share of the group effect that must surely be gone for it to be called removed."""
-FEWEST_WORDINGS = 6
-"""Of fewer, all agreeing, the two-sided P of a sign test is above 0.05: nothing is shown."""
 MOST_SETS = 4
 """Sets that a sentence lists; the tables have them all."""
-
-
-def too_few_wordings(row: Row) -> bool:
-    """Whether a `group_effect` row rests on its wordings alone, and these are too few."""
-    return not is_tested(row) and row.detail.get("wordings", FEWEST_WORDINGS) < FEWEST_WORDINGS
-
-
-@dataclass(frozen=True)
-class Changes:
-    """What an edit did to each set's bias; rows are `group_effect_removed`."""
-
-    fell: tuple[Row, ...]
-    rose: tuple[Row, ...]
-    unchanged: tuple[Row, ...]
-    """Biased before, and no change is shown."""
-    without: tuple[Row, ...]
-    """Not told apart from names, before or after."""
-
-    @classmethod
-    def of(cls, results: Results, edit: str) -> Changes:
-        """The changes of every test set that was measured under an edit."""
-        record = results.records.get(edit)
-        control = None if record is None or record.baseline else results.baseline_of(record)
-        fell: list[Row] = []
-        rose: list[Row] = []
-        unchanged: list[Row] = []
-        without: list[Row] = []
-        for before in results.unedited("group_effect"):
-            gone = results.under(before, edit, "group_effect_removed")
-            after = results.under(before, edit)
-            if gone is None or after is None:
-                continue
-            if is_tested(before) and not is_significant(before):
-                (rose if is_significant(after) else without).append(gone)
-            elif (
-                too_few_wordings(before)
-                or abs(gone.value or 0.0) < LEAST
-                or gone.lo is None
-                or gone.hi is None
-            ):
-                unchanged.append(gone)
-            elif gone.lo > max(0.0, _by_chance(results, before, control)):
-                fell.append(gone)
-            elif gone.hi < 0:
-                rose.append(gone)
-            else:
-                unchanged.append(gone)
-        return cls(tuple(fell), tuple(rose), tuple(unchanged), tuple(without))
-
-    @property
-    def by_set(self) -> dict[str, Change]:
-        """What is shown of each set, or of each pair of groups on it, that has a bias to change."""
-        fell: list[tuple[Row, Change]] = [
-            (row, "removed" if (row.lo or 0.0) >= HALF else "partly") for row in self.fell
-        ]
-        rose: list[tuple[Row, Change]] = [(row, "added") for row in self.rose]
-        rest: list[tuple[Row, Change]] = [(row, "unchanged") for row in self.unchanged]
-        return {_pair_on(row): change for row, change in [*fell, *rose, *rest]}
-
-    @property
-    def verdict(self) -> str:
-        """One word or two for all sets together."""
-        if not self.fell:
-            return "Added" if self.rose else "Not removed"
-        halved = [row for row in self.fell if (row.lo or 0.0) >= HALF]
-        if not halved:
-            return "Lowered"
-        of_all = len(halved) == len(self.fell) and not (self.rose or self.unchanged)
-        return "Removed" if of_all else "Partly removed"
-
-
-def _by_chance(results: Results, before: Row, control: EditRecord | None) -> float:
-    """The share that is gone under random directions."""
-    row = control and results.under(before, control.id, "group_effect_removed")
-    return row.value or 0.0 if row else 0.0
-
-
-def _pair_on(row: Row) -> str:
-    pair = f" ({row.group_a} and {row.group_b})" if GROUPS in row.facets else ""
-    return f"{set_label(row)}{pair}"
 
 
 def definition(rows: Sequence[Row]) -> str:
@@ -227,24 +138,60 @@ def _largest(gaps: Sequence[Row]) -> list[str]:
 
 
 def outcome(results: Results, edit: EditRecord) -> str:
-    """What an edit did to the bias of all sets, and what its control did."""
-    changes = Changes.of(results, edit.id)
-    if not (changes.fell or changes.rose or changes.unchanged):
-        return "" if not changes.without else f"Nothing to remove: {edit.called} added no bias."
+    """What an edit did to the bias of every set, and what its control did."""
+    found = classified(results, edit.id)
+    if not found:
+        tested = by_class(results.unedited("group_effect"))["not significant"]
+        known = any(results.under(row, edit.id) for row in tested)
+        return f"Nothing to remove: {edit.called} increased no bias." if known else ""
+    sets = _compared([row for row, _ in found])
     control = None if edit.baseline else results.baseline_of(edit)
-    held_against = f"; random directions: {_counts(results, control)}" if control else ""
-    parts = [
-        f"fell on {len(changes.fell)}" + _in_brackets(changes.fell, _gone),
-        f"rose on {len(changes.rose)}" + _in_brackets(changes.rose, _added(results, edit.id)),
-        f"no change is shown on {len(changes.unchanged)}"
-        + _in_brackets(changes.unchanged, set_label),
-    ]
-    parts = [part for part in parts if not part.endswith(" 0")]
-    of_biased = (*changes.fell, *changes.rose, *changes.unchanged)
-    return (
-        f"{changes.verdict}: under {edit.called} the group effect, of {_compared(of_biased)}, "
-        f"{'; '.join(parts)}{held_against}."
-    )
+    parts = [_classes(found, _sized(results, edit.id))]
+    parts += [f"random directions: {_of_control(results, control)}"] if control else []
+    return f"Bias under {edit.called}, {sets}: {'; '.join(parts)}."
+
+
+def _classes(found: Sequence[tuple[Row, Change]], label: Callable[[Row, Change], str]) -> str:
+    """How many sets are in each class, and which."""
+    parts = []
+    for change in get_args(Change):
+        if rows := [row for row, own in found if own == change]:
+            each = _listed(rows, partial(label, change=change))
+            parts.append(f"{change} on {len(rows)} ({each})")
+    return ", ".join(parts)
+
+
+def _sized(results: Results, edit: str) -> Callable[[Row, Change], str]:
+    """A set with how much changed: in nats where there was no bias, of which any share is large."""
+
+    def sized(row: Row, change: Change) -> str:
+        before = results.under(row, UNEDITED, "group_effect")
+        if change == "no significant change":
+            return set_label(row)
+        if before is not None and is_tested(before) and not is_significant(before):
+            nats = Number.of(results.under(row, edit, "group_effect_change"), 2, signed=True)
+            return f"{set_label(row)} {nats.text} nats{_between(nats)}"
+        if change == "increased":
+            ends = (None if end is None else -end for end in (row.value, row.hi, row.lo))
+            grown = Number(*ends, percent=True, signed=True)
+            return f"{set_label(row)} {grown.text}{_between(grown)}"
+        gone = Number.of(row, percent=True)
+        return f"{set_label(row)} {gone.text}{_between(gone)} gone"
+
+    return sized
+
+
+def _between(number: Number) -> str:
+    return f" [{number.interval}]" if number.interval else ""
+
+
+def _of_control(results: Results, control: EditRecord) -> str:
+    found = classified(results, control.id)
+    counts = Counter(change for _, change in found)
+    said = [f"{change} on {counts[change]}" for change in get_args(Change) if counts[change]]
+    most = max((row.value or 0.0 for row, _ in found), default=0.0)
+    at_most = f" (at most {Number(most, percent=True).text} gone)" if most > 0 else ""
+    return f"{', '.join(said)}{at_most}"
 
 
 def caveats(results: Results) -> list[str]:
@@ -258,11 +205,11 @@ def caveats(results: Results) -> list[str]:
         f"{'' if results.is_unedited else ' that no eraser was fitted on'}. {definition(rows)} "
         "* is two standard errors from 0."
     ]
-    if rare := [row for row in rows if too_few_wordings(row)]:
+    if rare := [row for row in rows if too_few_templates(row)]:
         each = _listed(rare, lambda row: f"{set_label(row)} {row.detail['wordings']}")
         sentences.append(
-            f"So few wordings that no change could be shown: {each}, of {FEWEST_WORDINGS} at "
-            "least. Give more prompts, or prompts with names."
+            f"Too few templates for a change to be significant: {each}; needs {FEWEST_TEMPLATES}, "
+            "or names."
         )
     few = by_class(rows)["not significant"]
     few = [row for row in few if (row.detail["people_needed"] or 0) > row.detail["people"]]
@@ -287,38 +234,6 @@ def _size(results: Results) -> Callable[[Row], str]:
 def _nats(row: Row) -> str:
     ends = "" if row.lo is None or row.hi is None else f" [{row.lo:.2f}, {row.hi:.2f}]"
     return f"{set_label(row)} {Number(row.value, digits=2).text}{ends} nats"
-
-
-def _gone(row: Row) -> str:
-    return f"{set_label(row)} {Number.of(row, percent=True).text} gone"
-
-
-def _added(results: Results, edit: str) -> Callable[[Row], str]:
-    """In nats where there was no bias, of which any share would be large."""
-    before = {
-        (row.dataset, row.group_a, row.group_b): row for row in results.unedited("group_effect")
-    }
-
-    def added(row: Row) -> str:
-        was = before[row.dataset, row.group_a, row.group_b]
-        now = results.under(was, edit)
-        if now is not None and is_tested(was) and not is_significant(was):
-            ends = [Number(one.value, digits=2).text for one in (was, now)]
-            return f"{set_label(row)} {' → '.join(ends)} nats"
-        return f"{set_label(row)} {Number(-(row.value or 0.0), percent=True, signed=True).text}"
-
-    return added
-
-
-def _counts(results: Results, control: EditRecord) -> str:
-    changes = Changes.of(results, control.id)
-    most = max((row.value or 0.0 for row in changes.fell), default=0.0)
-    at_most = f" ({Number(most, percent=True).text} gone at most)" if changes.fell else ""
-    return f"fell on {len(changes.fell)}{at_most}, rose on {len(changes.rose)}"
-
-
-def _in_brackets(rows: Sequence[Row], label: Callable[[Row], str]) -> str:
-    return f" ({_listed(rows, label)})" if rows else ""
 
 
 def _listed(rows: Sequence[Row], label: Callable[[Row], str]) -> str:

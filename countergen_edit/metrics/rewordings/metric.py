@@ -23,8 +23,8 @@ from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.r import resampled_abs_r
+from countergen_edit.metrics.r.changes import HALF, LEAST
 from countergen_edit.metrics.r.effect_rows import among
-from countergen_edit.metrics.r.sentences import HALF, LEAST
 from countergen_edit.metrics.results import Results, Side
 from countergen_edit.metrics.rewordings import sections
 from countergen_edit.metrics.rewordings.spread import reductions, spread_over_wordings
