@@ -460,6 +460,7 @@ def _prepared(
         manifest["before"] = [before.label]
     manifest["texts"] = _texts(tasks[0])
     manifest["names"] = {t.name: t.names for t in tasks}
+    manifest["compared"] = {t.name: t.axis.of_how_many(len(t.groups)) for t in tasks}
     manifest["kept"] = {t.name: [data.name for data in t.keep] for t in tasks}
     label = f"{Path(model.name).name}-{'-'.join(t.name for t in tasks)}"
     place = Path("runs") / command[1] / f"{label}-{manifest['fingerprint'][:8]}"

@@ -141,6 +141,16 @@ class Axis:
                 raise unknown(f"group of axis {self.name!r}", name, self.groups)
         return tuple(self.groups[name] for name in groups)
 
+    def of_how_many(self, compared: int) -> str:
+        """How many groups are compared, where the axis has more; empty where all are.
+
+        >>> Axis("a", {g: Group(g, {}, {}) for g in "xyz"}).of_how_many(2)
+        '2 of 3 groups; groups=all compares every pair'
+        """
+        if compared >= len(self.groups):
+            return ""
+        return f"{compared} of {len(self.groups)} groups; groups={ALL} compares every pair"
+
     def pair(self, groups: Sequence[str] | str | None = None) -> tuple[Group, Group]:
         """The two groups to compare; the first two of the axis unless named."""
         require(Sequence[str] | None, groups, "groups")

@@ -55,6 +55,7 @@ TYPES: Mapping[str, Any] = {
     "texts": Sequence[str],
     "names": Mapping[str, Any],
     "kept": Mapping[str, Sequence[str]],
+    "compared": Mapping[str, str],
     "ran": Mapping[str, Any],
 }
 """What a manifest holds under a key, where it has it."""

@@ -24,10 +24,12 @@ def title(run: Run) -> str:
     """What a report is called: its model, and who is compared in each task."""
     model = Path(str(run.manifest.get("model", run.name))).name
     about = []
-    for part in run.by_task().values():
+    for task, part in run.by_task().items():
         first = next((r for r in part.results.rows if r.group_a and r.group_b), None)
         if first is not None:
-            groups = f"{first.group_a} and {first.group_b}"
+            groups = f"{first.group_a} and {first.group_b}".replace("_", " ")
+            if of_how_many := run.manifest.get("compared", {}).get(task):
+                groups += f" ({of_how_many.partition(';')[0]})"
             about.append(f"{first.axis}, {groups}" if first.axis else groups)
     return f"{model}: {'; '.join(about)}" if about else model
 

@@ -30,6 +30,15 @@ def test_the_flag_is_the_setting(command: str, words: list[str]) -> None:
     assert composed(command)["limit"] is None
 
 
+def test_the_opening_says_which_groups_of_how_many_are_compared() -> None:
+    first = opening("audit", composed("audit", "axis=nationality"))
+    named = "egypt male / usa male (2 of 6 groups; groups=all compares every pair)"
+    assert first.startswith(f"audit of testbed: nationality: {named}; inlp, ")
+    every = opening("audit", composed("audit", "axis=nationality", "groups=all"))
+    assert " of 6 groups" not in every
+    assert opening("audit", composed("audit")).startswith("audit of testbed: gender: female / male")
+
+
 def test_every_set_has_no_more_and_fewer_are_among_more() -> None:
     whole = Task.from_config("gender", "many_testbed", names={"test": 4})
     three, five = (whole.limited(most, seed=7) for most in (3, 5))

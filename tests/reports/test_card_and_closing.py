@@ -20,6 +20,7 @@ from countergen_edit.reports.closing import (
     summary,
 )
 from countergen_edit.reports.provenance import about as about_run
+from countergen_edit.reports.provenance import title
 from countergen_edit.reports.render.card import model_card
 from tests.reports.runs import (
     EDITS,
@@ -91,6 +92,14 @@ def test_the_card_names_the_sets_that_were_kept(kept: list[str], said: str) -> N
     run = in_memory(audit_rows(), MANIFEST | {"kept": {"": kept}})
     card = model_card(run, RECORD, "carried", PARITY)
     assert f"| To be kept | {said} |" in card
+
+
+def test_title_and_card_say_of_how_many_groups_two_are_compared() -> None:
+    manifest = MANIFEST | {"compared": {"": "2 of 6 groups; groups=all compares every pair"}}
+    run = in_memory(audit_rows(), manifest)
+    assert title(run) == "testbed: gender, female and male (2 of 6 groups)"
+    card = model_card(run, RECORD, "carried", PARITY)
+    assert "| Concept | gender: female, male (2 of 6 groups) |" in card
 
 
 def test_the_card_says_when_how_long_and_on_which_hardware(card: str) -> None:

@@ -54,6 +54,8 @@ class Concept:
 
     axis: str
     groups: tuple[str, str]
+    of_how_many: str
+    """How many of the axis's groups are compared, if not all."""
     erasers: list[str]
     """An entry for each edit: the eraser, its parameters, its rank."""
     places: list[str]
@@ -165,6 +167,7 @@ def _concept(run: Run, edits: Sequence[EditRecord]) -> Concept:
     return Concept(
         first.axis,
         (first.group_a, first.group_b),
+        run.manifest.get("compared", {}).get(first.task, "").partition(";")[0],
         [_called(edit) for edit in edits],
         [place for edit in edits for place in _places(edit)],
         [f"{p.limit:.4g}" for edit in edits for p in edit.places if p.limit is not None],
