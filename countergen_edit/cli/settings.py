@@ -24,9 +24,11 @@ from countergen_edit.cli.models import (
 from countergen_edit.cli.printing import say
 from countergen_edit.conf_path import config_of
 from countergen_edit.data.account import account
+from countergen_edit.data.axis import SPLITS
 from countergen_edit.data.axis_data import OF_AXIS, data_of
 from countergen_edit.data.crossing import axis_config
 from countergen_edit.data.task import Task
+from countergen_edit.data.untaught import vocabulary_warnings
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.experiments.beside import BESIDE, Beside
@@ -109,6 +111,9 @@ class StudySettings:
         task = api.task(self.axis, self.data, self.groups, **shared)
         say(task.remarks)
         task = api.taught(model, task, self.of_axis)
+        if task.vocabulary is not None:
+            named = [data for s in SPLITS if s not in self.of_axis for data in task.sets(s)]
+            say(vocabulary_warnings(named, task.vocabulary, model.name))
         if self.limit is not None:
             task = task.limited(self.limit, self.seed)
             say([quick_try(self.limit)])

@@ -93,6 +93,7 @@ def _of_row(
     found = [] if given else [*_of_text(text, request.substitution)]
     found += _taken(every, request.substitution, used)
     found += _telling(sample.outputs, request.substitution)
+    found += _unspaced(every, sample.outputs)
     return Checked(line, text, (sides[0], sides[1]), tuple(dict.fromkeys(found)))
 
 
@@ -168,3 +169,16 @@ def _telling(outputs: Iterable[str], substitution: Substitution) -> Iterator[str
         shown = [word.text for word in substitution.words(output) if word.side is not None]
         if shown:
             yield f"output {output!r} names a group itself ({', '.join(shown)})"
+
+
+def _unspaced(texts: Iterable[str], outputs: Iterable[str]) -> Iterator[str]:
+    """Outputs that join the last word of the prompt, as "works asa nurse" does."""
+    ends = {text[-1:] for text in texts}
+    if not any(end.isalnum() or end in ",.;:!?" for end in ends if end):
+        return
+    for output in outputs:
+        if output[:1].isalnum():
+            yield (
+                f"output {output!r} has no leading space, so that it joins the last word of the "
+                f"prompt: write {' ' + output!r}"
+            )

@@ -168,3 +168,26 @@ def test_the_next_line_names_the_axis_and_the_file_as_a_shell_takes_them(
     assert main(["check", str(path), "axis=age"]) == 0
     said = capsys.readouterr().out
     assert f"Next: countergen-edit audit axis=age data='{path}'" in said
+
+
+@pytest.mark.parametrize(
+    ("prompt", "output", "is_flagged"),
+    [
+        ("Jane works as", "a nurse", True),
+        ("Jane works as", " a nurse", False),
+        ("Jane works as ", "a nurse", False),
+        ("Jane works as", ", of all things, a nurse", False),
+        ('Jane said: "', "I am a nurse", False),
+        ("Jane came late.", "She had slept", True),
+    ],
+)
+def test_an_output_that_joins_the_last_word_is_flagged(
+    prompt: str, output: str, is_flagged: bool, tmp_path: Path, substitution: Substitution
+) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_text(json.dumps({"input": prompt, "outputs": [output]}), "utf-8")
+    [checked] = check_prompts(str(path), substitution)
+    said = f"output {output!r} has no leading space"
+    assert any(f.startswith(said) for f in checked.findings) == is_flagged
+    if is_flagged:
+        assert any(f.endswith(f"write {' ' + output!r}") for f in checked.findings)
