@@ -20,6 +20,10 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate
 
 PROBES = {"linear": "linear probe", "nonlinear": "non-linear probe"}
+SIGNIFICANTLY = (
+    "A probe finds the group significantly where its interval lies above chance, the share of the "
+    "largest group."
+)
 
 
 def certificate_rows(
@@ -137,33 +141,46 @@ def _by_layer(results: Results) -> list[Figure]:
         panels.append(Panel(title, "layer", "held-out accuracy", tuple(series), limits=SHARE))
     if not panels:
         return []
-    words = "Accuracy of probes on names they were not fitted on; the majority class is chance."
-    return [Figure("probes", "Can a probe still tell the groups apart?", tuple(panels), words)]
+    words = f"Accuracy of probes on held-out names. {SIGNIFICANTLY}"
+    return [Figure("probes", "Does a probe find the group?", tuple(panels), words)]
 
 
 def _of_shown(results: Results) -> list[Table]:
     """Probe accuracy before and after each edit that is shown and was fitted as one."""
     lines: list[tuple[Cell, ...]] = [
-        (edit.label, *_accuracies(results, rows[0]))
+        (edit.label, *_accuracies(results, rows[0]), _chance(results, rows[0]))
         for edit in results.shown
         if (rows := results.of("linear_probe_accuracy", "validation", edit.id))
     ]
     if not lines:
         return []
-    columns = ("edit", "linear before", "linear after", "non-linear before", "non-linear after")
-    return [Table("probes", "Probe accuracy, held out", columns, tuple(lines), brief=True)]
+    columns = (
+        "edit",
+        "linear before",
+        "linear after",
+        "non-linear before",
+        "non-linear after",
+        "chance",
+    )
+    title = "Probe accuracy, held out"
+    return [Table("probes", title, columns, tuple(lines), SIGNIFICANTLY, brief=True)]
 
 
 def _certificates(results: Results) -> Table:
     lines: list[tuple[Cell, ...]] = []
     for row in results.of("linear_probe_accuracy", "validation"):
         guaranteed, reason = (row.detail.get(key) for key in ("guaranteed", "reason"))
-        rest = [
-            Number.of(results.under(row, row.edit, metric))
-            for metric in ("probe_majority_rate", "variance_removed")
-        ]
+        removed = Number.of(results.under(row, row.edit, "variance_removed"))
         theorem = "" if guaranteed is None else "yes" if guaranteed else f"no: {reason or ''}"
-        lines.append((results.label(row.edit), *_accuracies(results, row), *rest, theorem))
+        lines.append(
+            (
+                results.label(row.edit),
+                *_accuracies(results, row),
+                _chance(results, row),
+                removed,
+                theorem,
+            )
+        )
     return Table(
         "certificates",
         "Certificates",
@@ -173,14 +190,19 @@ def _certificates(results: Results) -> Table:
             "linear after",
             "non-linear before",
             "non-linear after",
-            "majority",
+            "chance",
             "variance removed",
             "no linear probe can do better than chance on the fitted data",
         ),
         tuple(lines),
-        "Accuracies of probes on held-out names.",
+        f"Accuracies of probes on held-out names. {SIGNIFICANTLY}",
         searchable=len(lines) > 12,
     )
+
+
+def _chance(results: Results, row: Row) -> Number:
+    """The share of the largest group."""
+    return Number.of(results.under(row, row.edit, "probe_majority_rate"))
 
 
 def _accuracies(results: Results, row: Row) -> list[Number]:

@@ -1,17 +1,17 @@
 """What probes find of the groups after an edit, in words, and what that means for whoever trains.
 
 Comes in: the rows of certificates. Goes out: a sentence for each of the cases that occur among the
-edits shown: a linear probe still finds the groups; a non-linear one alone; neither; or neither did
-before. A probe finds them where the interval of its held-out accuracy, over names, lies above the
-share of the larger group. Certificates probe the rows to erase: what is to be kept is kept on
-purpose.
+edits shown: a linear probe finds the group; a non-linear one alone; neither; or neither did before.
+A probe finds the group significantly where the interval of its held-out accuracy, over names, lies
+above the share of the larger group. Certificates probe the rows to erase: what is to be kept is
+kept on purpose.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.blocks import Number
@@ -19,44 +19,17 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 
 Case = Literal["linear", "nonlinear", "neither", "never"]
-FIRST: dict[Case, str] = {
-    "linear": (
-        "After {edit} a linear probe still tells {a} from {b} for {linear} of the activations to "
-        "erase, names held out (before: {linear_before}; chance: {chance}), a non-linear one for "
-        "{nonlinear}"
-    ),
-    "nonlinear": (
-        "After {edit} a linear probe does no better than chance on the activations to erase, names "
-        "held out ({linear}; before: {linear_before}; chance: {chance}), but a non-linear one "
-        "tells {a} from {b} for {nonlinear}"
-    ),
-    "neither": (
-        "After {edit} neither a linear probe ({linear}; before: {linear_before}) nor a non-linear "
-        "one ({nonlinear}; before: {nonlinear_before}) does better than chance ({chance}) at "
-        "telling {a} from {b} in the activations to erase, names held out"
-    ),
-    "never": (
-        "Probes could not tell {a} from {b} before {edit} either (linear {linear_before}, "
-        "non-linear {nonlinear_before}; chance: {chance})"
-    ),
-}
-MORE: dict[Case, str] = {
-    "linear": "; after {edit} for {linear} and {nonlinear}",
-    "nonlinear": "; after {edit} {linear} and {nonlinear}",
-    "neither": "; nor after {edit} ({linear} and {nonlinear})",
-    "never": "; nor before {edit} ({linear_before} and {nonlinear_before})",
-}
 MEANING: dict[Case, str] = {
     "linear": (
-        ": what the model says has changed, not what it knows, and whoever trains on these "
-        "activations can bring the difference back."
+        "The activations there still contain the group, and training on them can bring the "
+        "difference back."
     ),
     "nonlinear": (
-        ": the difference is hidden from linear readers alone, and a network trained on these "
-        "activations can bring it back."
+        "The group is hidden from linear probes alone, and a network trained on the activations "
+        "there can bring the difference back."
     ),
-    "neither": ": what these probes could bring back is gone from there.",
-    "never": ": that they find nothing after it proves nothing.",
+    "neither": "No probe shows that the activations there still contain the group.",
+    "never": "That they do not find it after the edit shows nothing.",
 }
 FIGURES = {
     "linear": "linear_probe_accuracy",
@@ -66,7 +39,7 @@ FIGURES = {
     "chance": "probe_majority_rate",
 }
 """What a sentence needs, and the row metrics that have it."""
-PLACE = " Probes read the edited place only: later layers may rebuild what is gone there."
+PLACE = " Probes read the edited place only: later layers may rebuild the group."
 SEEN = (
     " The names are held out from probes alone, not from the fit of {edits}, which takes too long."
 )
@@ -104,23 +77,39 @@ class Probed:
         return "nonlinear" if self._finds(self.nonlinear) else "neither"
 
     def _finds(self, row: Row) -> bool:
-        least = row.value if row.lo is None else row.lo
-        return (least or 0.0) > (self.chance.value or 0.0)
+        return row.lo is not None and row.lo > (self.chance.value or 0.0)
 
-    def said(self, pattern: str) -> str:
-        """The pattern with the figures of this certificate."""
+    @property
+    def said(self) -> str:
+        """What each probe finds, with its interval and chance."""
         [place] = self.edit.places
         where = f"layer {place.layer}" if place.site == "resid_post" else str(place)
-        several = "groups" in self.linear.detail
-        return pattern.format(
-            edit=f"{self.edit.called} at {where}",
-            a="each group" if several else self.linear.group_a,
-            b="the others" if several else self.linear.group_b,
-            linear=_percent(self.linear),
-            linear_before=_percent(self.linear_before),
-            nonlinear=_percent(self.nonlinear),
-            nonlinear_before=_percent(self.nonlinear_before),
-            chance=_percent(self.chance),
+        edit = f"{self.edit.called} at {where}"
+        if self.case == "never":
+            linear, nonlinear = self.linear_before, self.nonlinear_before
+            before = ["", ""]
+            when = "before"
+        else:
+            linear, nonlinear = self.linear, self.nonlinear
+            before = [
+                f", before the edit {Number(row.value, percent=True).text}"
+                for row in (self.linear_before, self.nonlinear_before)
+            ]
+            when = "after"
+        word = "and" if self._finds(linear) == self._finds(nonlinear) else "but"
+        return (
+            f"{when} {edit} a linear probe {self._found(linear, before[0])}, {word} a non-linear "
+            f"probe {self._found(nonlinear, before[1])}"
+        )
+
+    def _found(self, row: Row, before: str) -> str:
+        does = "finds" if self._finds(row) else "does not find"
+        accuracy, chance = Number.of(row, percent=True), Number.of(self.chance, percent=True)
+        if row.lo is not None and Number(row.lo, percent=True).text == chance.text:
+            accuracy = Number.of(row, 4, percent=True)  # on which side of chance it ends
+        ends = f" [{accuracy.interval.replace(' to ', ', ')}]" if accuracy.interval else ""
+        return (
+            f"{does} the group significantly ({accuracy.text}{ends}, chance {chance.text}{before})"
         )
 
 
@@ -129,12 +118,9 @@ def sentences(results: Results) -> list[str]:
     edits = [edit for edit in results.shown if not edit.baseline]
     probed = [own for edit in edits if (own := Probed.of(results, edit)) is not None]
     said = []
-    for case in FIRST:
-        some = [own for own in probed if own.case == case]
-        if some:
-            first, *rest = some
-            more = [own.said(MORE[case]) for own in rest]
-            said.append(first.said(FIRST[case]) + "".join(more) + MEANING[case])
+    for case in get_args(Case):
+        if some := [own.said for own in probed if own.case == case]:
+            said.append(f"On held-out names, {'; '.join(some)}. {MEANING[case]}")
     seen = [own.edit.called for own in probed if not own.linear.detail.get("refitted", True)]
     if said:
         said[-1] += PLACE + (SEEN.format(edits=", ".join(seen)) if seen else "")
@@ -160,7 +146,3 @@ def _of_several_parts(edits: Sequence[EditRecord]) -> list[str]:
             "leave, and read there."
         )
     return said
-
-
-def _percent(row: Row) -> str:
-    return Number(row.value, percent=True).text

@@ -144,7 +144,7 @@ def test_certificates_are_shown() -> None:
     brief, whole = section.tables()
     assert brief.brief
     assert [[getattr(c, "value", c) for c in line] for line in brief.rows] == [
-        [RECORDS[0].label, 0.9, 0.5, 0.95, 0.6]
+        [RECORDS[0].label, 0.9, 0.5, 0.95, 0.6, 0.5]
     ]
     assert len(whole.rows) == 4
     assert whole.rows[0][-1] == "yes"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import Place
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.guardedness import Guardedness
-from countergen_edit.metrics.remains import PLACE
+from countergen_edit.metrics.remains import MEANING, PLACE
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 
@@ -19,12 +20,15 @@ RLACE = EditRecord("o", "rlace", {}, (Place("mlp_out", 2, 1),))
 CONTROL = EditRecord("c", "random", {}, (Place("resid_post", 4, 1),), baseline=True)
 BOTH = EditRecord("b", "leace", {}, (*LEACE.places, Place("resid_post", 5, 1)), (LEACE, LEACE))
 RECORDS = {record.id: record for record in (LEACE, RLACE, CONTROL, BOTH)}
-Share = float | tuple[float, float]
-"""A share, with the lower end of its interval where it has one."""
+Share = tuple[float, float, float]
+"""A share with its interval."""
 
 
 def probed(
-    linear: Share, nonlinear: Share, before: tuple[Share, Share] = (0.99, 0.98), edit: str = "e"
+    linear: Share,
+    nonlinear: Share,
+    before: tuple[Share, Share] = ((0.99, 0.97, 1.0), (0.98, 0.96, 1.0)),
+    edit: str = "e",
 ) -> list[Row]:
     """The rows of a certificate; chance is a half."""
     figures: dict[str, Share] = {
@@ -32,70 +36,79 @@ def probed(
         "linear_probe_accuracy": linear,
         "nonlinear_probe_accuracy_before": before[1],
         "nonlinear_probe_accuracy": nonlinear,
-        "probe_majority_rate": 0.5,
     }
     groups = {"dataset": "jobs_fit", "group_a": "female", "group_b": "male", "edit": edit}
     rows = [Row("group_effect", 1.0, split="test", **groups)]  # type: ignore[arg-type]
-    for metric, share in figures.items():
-        value, lo = share if isinstance(share, tuple) else (share, None)
-        rows.append(Row(metric, value, lo=lo, split="validation", **groups))  # type: ignore[arg-type]
-    return rows
+    for metric, (value, lo, hi) in figures.items():
+        rows.append(Row(metric, value, lo=lo, hi=hi, split="validation", **groups))  # type: ignore[arg-type]
+    return [*rows, Row("probe_majority_rate", 0.5, split="validation", **groups)]  # type: ignore[arg-type]
+
+
+FOUND = (0.93, 0.88, 0.97)
 
 
 def said(*rows: list[Row]) -> list[str]:
     return Guardedness.sentences(Results([r for own in rows for r in own], RECORDS))
 
 
-def test_a_linear_probe_still_finds_the_groups() -> None:
-    assert said(probed((0.93, 0.88), (0.97, 0.93))) == [
-        "After leace (rank 1) at layer 4 a linear probe still tells female from male for 93 % of "
-        "the activations to erase, names held out (before: 99 %; chance: 50 %), a non-linear one "
-        "for 97 %: what the model says has changed, not what it knows, and whoever trains on these "
-        "activations can bring the difference back." + PLACE
-    ]
+def test_a_probe_near_chance_is_not_said_to_find_the_group() -> None:
+    [sentence] = said(probed((0.57, 0.52, 0.62), (0.52, 0.48, 0.56)))
+    assert sentence == (
+        "On held-out names, after leace (rank 1) at layer 4 a linear probe finds the group "
+        "significantly (57 % [52, 62], chance 50 %, before the edit 99 %), but a non-linear probe "
+        "does not find the group significantly (52 % [48, 56], chance 50 %, before the edit 98 %). "
+        + MEANING["linear"]
+        + PLACE
+    )
 
 
 def test_a_non_linear_probe_alone_finds_them() -> None:
-    assert said(probed((0.53, 0.44), (0.74, 0.66))) == [
-        "After leace (rank 1) at layer 4 a linear probe does no better than chance on the "
-        "activations to erase, names held out (53 %; before: 99 %; chance: 50 %), but a non-linear "
-        "one tells female from male for 74 %: the difference is hidden from linear readers alone, "
-        "and a network trained on these activations can bring it back." + PLACE
-    ]
+    [sentence] = said(probed((0.52, 0.48, 0.56), (0.74, 0.66, 0.80)))
+    assert "a linear probe does not find the group significantly (52 % [48, 56]" in sentence
+    assert ", but a non-linear probe finds the group significantly (74 % [66, 80]" in sentence
+    assert sentence.endswith(MEANING["nonlinear"] + PLACE)
 
 
 def test_neither_finds_them() -> None:
-    assert said(probed((0.51, 0.42), (0.49, 0.40))) == [
-        "After leace (rank 1) at layer 4 neither a linear probe (51 %; before: 99 %) nor a "
-        "non-linear one (49 %; before: 98 %) does better than chance (50 %) at telling female from "
-        "male in the activations to erase, names held out: what these probes could bring back is "
-        "gone from there." + PLACE
-    ]
+    [sentence] = said(probed((0.51, 0.42, 0.6), (0.49, 0.40, 0.58)))
+    assert sentence.count("does not find the group significantly") == 2
+    assert sentence.endswith(MEANING["neither"] + PLACE)
 
 
 def test_probes_that_found_nothing_before_prove_nothing() -> None:
-    assert said(probed((0.51, 0.42), (0.49, 0.40), ((0.54, 0.45), (0.5, 0.41)))) == [
-        "Probes could not tell female from male before leace (rank 1) at layer 4 either (linear "
-        "54 %, non-linear 50 %; chance: 50 %): that they find nothing after it proves nothing."
-        + PLACE
-    ]
+    nothing = (0.54, 0.45, 0.62), (0.5, 0.41, 0.59)
+    [sentence] = said(probed((0.51, 0.42, 0.6), (0.49, 0.40, 0.58), nothing))
+    assert sentence == (
+        "On held-out names, before leace (rank 1) at layer 4 a linear probe does not find the "
+        "group significantly (54 % [45, 62], chance 50 %), and a non-linear probe does not find "
+        "the group significantly (50 % [41, 59], chance 50 %). " + MEANING["never"] + PLACE
+    )
 
 
-@pytest.mark.parametrize(("least", "case"), [(0.501, "still tells"), (0.5, "no better than")])
-def test_the_interval_decides(least: float, case: str) -> None:
-    [sentence] = said(probed((0.6, least), (0.9, 0.8)))
-    assert case in sentence
+@given(st.tuples(*[st.tuples(*[st.floats(0, 1)] * 3).map(sorted)] * 2))
+def test_a_probe_is_said_to_find_the_group_only_where_its_interval_lies_above_chance(
+    ends: tuple[list[float], list[float]],
+) -> None:
+    linear, nonlinear = ((value, lo, hi) for lo, value, hi in ends)
+    [sentence] = said(probed(linear, nonlinear))
+    for name, (_, lo, _) in ((" a linear", linear), (" a non-linear", nonlinear)):
+        assert (f"{name} probe finds the group significantly" in sentence) == (lo > 0.5)
+        assert (f"{name} probe does not find the group" in sentence) == (lo <= 0.5)
+
+
+def test_an_interval_that_ends_just_above_chance_shows_it() -> None:
+    [sentence] = said(probed((0.52, 0.502, 0.538), (0.9, 0.8, 0.95)))
+    assert "significantly (52.0 % [50.2, 53.8], chance 50 %" in sentence
 
 
 def test_edits_of_one_case_share_a_sentence_and_controls_have_none() -> None:
+    lower, chance = (0.8, 0.7, 0.9), (0.5, 0.4, 0.6)
     [one] = said(
-        probed((0.93, 0.88), (0.97, 0.93)),
-        probed((0.8, 0.7), (0.9, 0.8), edit="o"),
-        probed((0.99, 0.95), (0.99, 0.95), edit="c"),
+        probed(FOUND, FOUND), probed(lower, lower, edit="o"), probed(FOUND, FOUND, edit="c")
     )
-    assert "a non-linear one for 97 %; after rlace (rank 1) at mlp_out.2 for 80 % and 90 %: " in one
+    assert "; after rlace (rank 1) at mlp_out.2 a linear probe finds" in one
     assert "random" not in one
-    two = said(probed((0.93, 0.88), (0.97, 0.93)), probed((0.5, 0.4), (0.9, 0.8), edit="o"))
+    two = said(probed(FOUND, FOUND), probed(chance, lower, edit="o"))
     assert [PLACE in sentence for sentence in two] == [False, True]
 
 
@@ -103,7 +116,7 @@ def test_names_that_the_fit_saw_are_not_called_held_out_from_it() -> None:
     def seen(row: Row) -> Row:
         return replace(row, detail={"refitted": False})
 
-    fair, taken = probed((0.93, 0.88), (0.97, 0.93)), probed((0.9, 0.8), (0.9, 0.8), edit="o")
+    fair, taken = probed(FOUND, FOUND), probed(FOUND, FOUND, edit="o")
     [sentence] = said(fair, [seen(row) for row in taken])
     assert sentence.endswith(
         PLACE + " The names are held out from probes alone, not from the fit of rlace (rank 1), "
@@ -122,7 +135,7 @@ def test_an_edit_of_several_parts_was_not_probed_as_one() -> None:
 
 
 def test_without_figures_nothing_is_said() -> None:
-    rows = [row for row in probed(0.9, 0.9) if row.metric != "nonlinear_probe_accuracy"]
+    rows = [row for row in probed(FOUND, FOUND) if row.metric != "nonlinear_probe_accuracy"]
     unknown = [Row(row.metric, None, split="validation", edit="e") for row in rows[1:]]
     assert said([]) == said(rows) == said(rows[:1], unknown) == []
 

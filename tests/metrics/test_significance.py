@@ -59,6 +59,13 @@ def test_people_who_are_in_both_groups_are_turned_round_one_by_one(people: int) 
     assert effect.least_p() == effect.least_p(people) == 2 / 2**people
 
 
+def test_deals_of_many_prompts_are_too_many_for_a_float_and_no_error() -> None:
+    a, b = np.random.default_rng(0).normal(size=(2, 12, 120))
+    effect = GroupEffect(two_groups(a, b, 60, named=False), permutations=50)
+    assert effect.people.least_p() == 0.0
+    assert effect.least_p() == 1 / 51
+
+
 @given(st.integers(0, 10**6), st.integers(2, 4), st.floats(0, 50))
 @settings(max_examples=30, deadline=None)
 def test_no_p_is_below_the_smallest_possible(seed: int, people: int, gap: float) -> None:
@@ -100,3 +107,22 @@ def test_a_gap_of_any_size_cannot_be_tested_with_too_few_names(
         assert row.detail["least_p_adjusted"] <= SIGNIFICANT
         assert class_of(row.detail) == "biased"
     assert any(class_of(row.detail) != "biased" for row in one_less.of("group_effect"))
+
+
+def test_a_row_counts_the_prompts_that_contain_names() -> None:
+    """One prompt in two says a name, the others group words: no prompt has a within-group null."""
+    a, b = np.random.default_rng(0).normal(size=(2, 1, 12))
+    scores = two_groups(a, b, 6, named=False)
+    samples = tuple(
+        replace(s, variations=tuple(replace(v, name=("Mary", None)[i % 2]) for v in s.variations))
+        for i, s in enumerate(scores.data.samples)
+    )
+    effect = GroupEffect(replace(scores, data=replace(scores.data, samples=samples)))
+    row = replace(effect_rows([effect])[0], split="test")
+    assert (row.detail["prompts"], row.detail["prompts_with_names"]) == (6, 3)
+    [said] = R.sentences(Results([row]))
+    assert said.startswith("Not tested, as a within-group null needs two names per group on every")
+    assert said.endswith(
+        "(3 of 6 prompts contain names, 3 group words only). Its interval is drawn over templates "
+        "only."
+    )

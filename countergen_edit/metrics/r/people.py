@@ -102,10 +102,10 @@ class People:
     def deals(self, names: int | None = None) -> int:
         """In how many ways the groups can be dealt out among these people, or `names` a group."""
         if self.twins:
-            return 2 ** (names or len(self.side) // 2)
-        _, sizes = np.unique(self.block, return_counts=True)
-        own = (names or size // 2 for size in sizes.tolist())
-        return int(math.prod(math.comb(2 * count, count) for count in own))
+            return 1 << (names or len(self.side) // 2)
+        sizes: list[int] = np.unique(self.block, return_counts=True)[1].tolist()
+        counts = (names or size // 2 for size in sizes)
+        return math.prod(math.comb(2 * count, count) for count in counts)
 
     def least_p(self, names: int | None = None) -> float:
         """The smallest P that all deals can give.
@@ -114,7 +114,8 @@ class People:
         round.
         """
         blocks = 1 if self.twins else len(np.unique(self.block))
-        return float(2**blocks / self.deals(names))
+        share: float = 2**blocks / self.deals(names)  # whole numbers, as they may be huge
+        return share
 
     def every_deal(self, block: int) -> Float64[np.ndarray, "deal person"]:
         """Weights of a block's people as `dealt` has them, of every deal."""

@@ -151,20 +151,20 @@ def outcome(results: Results, edit: EditRecord) -> str:
     return f"Bias under {edit.called}, {sets}: {'; '.join(parts)}."
 
 
-def _classes(found: Sequence[tuple[Row, Change]], label: Callable[[Row, Change], str]) -> str:
+def _classes(found: Sequence[tuple[Row, Change]], label: Callable[[Change, Row], str]) -> str:
     """How many sets are in each class, and which."""
     parts = []
     for change in get_args(Change):
         if rows := [row for row, own in found if own == change]:
-            each = _listed(rows, partial(label, change=change))
+            each = _listed(rows, partial(label, change))
             parts.append(f"{change} on {len(rows)} ({each})")
     return ", ".join(parts)
 
 
-def _sized(results: Results, edit: str) -> Callable[[Row, Change], str]:
+def _sized(results: Results, edit: str) -> Callable[[Change, Row], str]:
     """A set with how much changed: in nats where there was no bias, of which any share is large."""
 
-    def sized(row: Row, change: Change) -> str:
+    def sized(change: Change, row: Row) -> str:
         before = results.under(row, UNEDITED, "group_effect")
         if change == "no significant change":
             return set_label(row)
@@ -172,8 +172,8 @@ def _sized(results: Results, edit: str) -> Callable[[Row, Change], str]:
             nats = Number.of(results.under(row, edit, "group_effect_change"), 2, signed=True)
             return f"{set_label(row)} {nats.text} nats{_between(nats)}"
         if change == "increased":
-            ends = (None if end is None else -end for end in (row.value, row.hi, row.lo))
-            grown = Number(*ends, percent=True, signed=True)
+            value, lo, hi = (None if end is None else -end for end in (row.value, row.hi, row.lo))
+            grown = Number(value, lo, hi, percent=True, signed=True)
             return f"{set_label(row)} {grown.text}{_between(grown)}"
         gone = Number.of(row, percent=True)
         return f"{set_label(row)} {gone.text}{_between(gone)} gone"
