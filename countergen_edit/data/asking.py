@@ -176,6 +176,12 @@ def sets_of(asking: Asking, content: Mapping[str, Any], own_keep: bool) -> dict[
     for one, (_, i) in zip(sets, asked, strict=False):  # after these come parts of one's own
         if i < len(entries["fit"]):
             fit[roles[i]].append(one.data)
+    own = [
+        one.data
+        for one, (_, i) in zip(sets, asked, strict=False)
+        if one.split == "test" and every[i][0].get("source") in FORMATS
+    ]
+    own += [one.data for one in sets[len(asked) :] if one.split == "test"]
     fit["erase"] += [one.data for one in sets[len(asked) :] if one.split == "fit"]
     keep, agreement, remarks = [*fit["keep"]], dict[Split, CounterfactualSet](), []
     for entry in entries["keep"]:
@@ -198,8 +204,8 @@ def sets_of(asking: Asking, content: Mapping[str, Any], own_keep: bool) -> dict[
     }
     measured = (*by_split["validation"], *by_split["test"], *agreement.values())
     check_leakage(fit["background"], (*measured, *chain(*facts.values())))
-    own = asking.axis
-    own_axes = {own.name, *own.axes, *(data.axis for data in fit["erase"])}
+    axis = asking.axis
+    own_axes = {axis.name, *axis.axes, *(data.axis for data in fit["erase"])}
     others = []
     for entry in entries["other_axes"]:
         if entry.get("axis") is None:
@@ -211,6 +217,7 @@ def sets_of(asking: Asking, content: Mapping[str, Any], own_keep: bool) -> dict[
         "fit": tuple(fit["erase"]),
         "validation": by_split["validation"],
         "test": by_split["test"],
+        "own": tuple(own),
         "keep": tuple(keep),
         "background": prompts_of(fit["background"]),
         "agreement": agreement,

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from countergen_edit.data.axis import Axis, Group
+from countergen_edit.data.counterfactual import Sample
 from countergen_edit.data.templates import fill, slots
 from countergen_edit.data.text.grammar import vowel_sound
 from countergen_edit.data.text.substitution import Substitution
@@ -153,6 +154,17 @@ def _paired(label: str, x: str, perturbed: str, names: tuple[str, str]) -> Paire
     if x == perturbed:
         raise UserError(f"prompt {x!r} is the same for both groups: give the two people two names")
     return PairedPrompt(label, x, perturbed, *names)
+
+
+def paired_samples(samples: Sequence[Sample], groups: tuple[str, str]) -> tuple[PairedPrompt, ...]:
+    """Counterfactual samples as prompts, a pair for each variation of the two groups."""
+    prompts = {}
+    for sample in samples:
+        for x, perturbed in zip(*map(sample.of, groups), strict=True):
+            prompts[x.text, perturbed.text] = PairedPrompt(
+                x.text, x.text, perturbed.text, x.name, perturbed.name
+            )
+    return tuple(prompts.values())
 
 
 def own_prompts(

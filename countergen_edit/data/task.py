@@ -53,6 +53,8 @@ class Task:
     validation: tuple[CounterfactualSet, ...] = ()
     """On these edits are chosen."""
     test: tuple[CounterfactualSet, ...] = ()
+    own: tuple[CounterfactualSet, ...] = ()
+    """The test sets that are prompts of the user's own, on which FairPair and CID are measured."""
     keep: tuple[CounterfactualSet, ...] = ()
     """On these the model is to stay as it is; for erasers that can."""
     background: tuple[str, ...] = ()
@@ -214,6 +216,7 @@ class Task:
             fit=few(self.fit),
             validation=few(self.validation),
             test=few(self.test),
+            own=few(self.own),
             keep=few(self.keep),
             background=few_texts(self.background, most, seed),
             agreement={s: few_prompts(data, most, seed) for s, data in self.agreement.items()},

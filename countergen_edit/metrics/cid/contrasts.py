@@ -95,6 +95,26 @@ def template_set(
     return CounterfactualSet(DATASET, axis.name, (pair[0].name, pair[1].name), tuple(samples))
 
 
+def own_set(
+    sets: Sequence[CounterfactualSet],
+    axis: str,
+    pair: tuple[str, str],
+    names: int | Mapping[Split, int] | None,
+) -> CounterfactualSet:
+    """Prompts of the user's own, each with the first `names` variations of the two groups."""
+    most = names.get("test") if isinstance(names, Mapping) else names
+    samples = {
+        sample.template: replace(
+            sample,
+            outputs=(),
+            variations=tuple(v for group in pair for v in sample.of(group)[:most]),
+        )
+        for data in sets
+        for sample in data.samples
+    }
+    return CounterfactualSet(DATASET, axis, pair, tuple(samples.values()))
+
+
 def _first(
     by_split: Sequence[Sequence[Variation]],
     splits: Sequence[Split],

@@ -35,6 +35,7 @@ from countergen_edit.metrics.cid.contrasts import (
     Continuation,
     continuations,
     contrasts_of,
+    own_set,
     read_continuations,
     template_set,
     write_continuations,
@@ -66,7 +67,7 @@ class Cid(Metric):
     Args:
         templates: wordings, of which the axis takes those whose slots it can fill; or such lists by
             axis, where `others` is for the axes that are not named. None takes those of
-            `conf/metric/cid.yaml`.
+            `conf/metric/cid.yaml`. Prompts of the user's own stand for both but for such a list.
         strengths: the values of λ.
         names: how many names of each group, from the front of its lists; by split where it is a
             mapping; None takes all.
@@ -102,6 +103,7 @@ class Cid(Metric):
             if split not in SPLITS:
                 raise unknown("split of metric.cid.splits", split, SPLITS)
         self.templates = templates
+        self.is_own_list = not (templates is None or isinstance(templates, Mapping))
         self.strengths = tuple(dict.fromkeys(map(float, strengths)))
         self.names = names
         self.splits = tuple(splits)
@@ -119,13 +121,16 @@ class Cid(Metric):
             templates = read_config("metric", "cid")["cid"]["templates"]
         if isinstance(templates, Mapping):
             templates = templates.get(self.task.axis.name, templates.get("others", ()))
-        self.data = template_set(
-            self.task.axis,
-            templates,
-            self.task.pair,
-            splits=cast(Any, self.splits),
-            names=cast(Any, self.names),
-        )
+        if self.task.own and not self.is_own_list:
+            self.data = own_set(self.task.own, self.task.axis.name, self.task.pair, self.names)
+        else:
+            self.data = template_set(
+                self.task.axis,
+                templates,
+                self.task.pair,
+                splits=cast(Any, self.splits),
+                names=cast(Any, self.names),
+            )
         if self.task.limit is not None:
             self.data = few_prompts(self.data, self.task.limit, 0)
         check_leakage(self.task.fit, [self.data])

@@ -22,6 +22,7 @@ from countergen_edit.data.common_sents import (
     choose,
     common_sents,
     own_prompts,
+    paired_samples,
     reworded,
 )
 from countergen_edit.data.forms import DoesNotFitError
@@ -75,7 +76,8 @@ class FairPair(Metric):
             where the axis has that word.
         wordings: Templates with `{occupation}` instead of Common Sents; each meets every
             occupation, and their spread is reported.
-        prompts: The user's own instead of Common Sents.
+        prompts: The user's own instead of Common Sents; unless given, those of the task's own
+            files, where it has some.
         asked: Prompts are a user's messages in the chat template, and continuations the replies.
         names: Group → name of its person; the axis's first test names unless given.
         source: The group whose continuations are perturbed; the second unless given.
@@ -182,6 +184,10 @@ class FairPair(Metric):
         if self.own is not None:
             self.dataset = OWN
             self.prompts = own_prompts(self._few(self.own), axis, self.groups, people, substitution)
+        elif self.task.own:
+            self.dataset = OWN
+            every = [sample for data in self.task.own for sample in data.samples]
+            self.prompts = paired_samples(every, self.groups)
         elif self.wordings:
             self.dataset = REWORDED
             self.prompts = reworded(self.wordings, a, b, people, self._few(self.occupations))
@@ -268,7 +274,7 @@ class FairPair(Metric):
             bench.seed,
             self.dataset,
             self.groups,
-            self.wordings,
+            () if self.dataset == OWN else self.wordings,
             self.sampling.n,
             self.permutations,
             self.folds,

@@ -1,0 +1,61 @@
+"""FairPair and CID are measured on the prompts of a user's own file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import countergen_edit as ce
+from countergen_edit.data.task import Task
+from countergen_edit.metrics.base import METRICS
+
+FEW = {"fit": 4, "few": 4, "agreement": 1, "validation": 2, "test": 2}
+PROMPTS = (
+    ("Susan works as", "Richard works as"),
+    ("This woman works as", "This man works as"),
+    ("Her sister lives here.", "His brother lives here."),
+)
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Task:
+    path = tmp_path / "mine.jsonl"
+    lines = [
+        {
+            "input": a,
+            "outputs": [" a nurse", " a doctor"],
+            "variations": [
+                {"text": a, "categories": ["female"]},
+                {"text": b, "categories": ["male"]},
+            ],
+        }
+        for a, b in PROMPTS
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    return ce.task("gender", str(path), names=FEW)
+
+
+def test_fairpair_continues_the_users_prompts(task: Task) -> None:
+    metric: Any = METRICS.make("fairpair").bound(task)
+    assert {frozenset((p.source, p.target)) for p in metric.prompts} == {*map(frozenset, PROMPTS)}
+
+
+def test_cid_contrasts_the_users_prompts_both_ways(task: Task) -> None:
+    metric: Any = METRICS.make("cid").bound(task)
+    texts = [(s.of("female")[0].text, s.of("male")[0].text) for s in metric.data.samples]
+    assert texts == [*PROMPTS]
+
+
+def test_prompts_that_a_setting_names_come_first(task: Task) -> None:
+    template = "{name} came to the hospital as"
+    cid: Any = METRICS.make("cid", {"templates": [template]}).bound(task)
+    assert cid.data.templates == (template,)
+    fairpair: Any = METRICS.make("fairpair", {"prompts": ["{name} said that"]}).bound(task)
+    assert [prompt.label for prompt in fairpair.prompts] == ["{name} said that"]
+
+
+def test_a_task_of_shipped_sets_has_no_own_prompts() -> None:
+    assert ce.task("gender", "contexts", names=FEW).own == ()
