@@ -43,14 +43,42 @@ def test_it_begins_with_one_sentence_and_one_figure_of_every_test_set() -> None:
     assert isinstance(figure, Figure)
     bias, agreement = figure.panels
     assert bias.categories == ["jobs", "traits", "hobbies"]
-    before, after, floor = bias.series
+    before, after = bias.series
     assert (before.name, after.name) == ("no edit", LABELS["leace"])
     assert before.y == pytest.approx((0.6, 0.61, 0.62))
     assert after.y == pytest.approx((0.3, 0.31, 0.32))
-    assert (floor.kind, set(floor.y)) == ("ticks", {0.2})
+    assert (bias.x_label, bias.limits) == ("group effect, nats", (0.0, pytest.approx(0.7035)))
     assert [s.y for s in agreement.series] == [(0.9, 0.9), (0.9, 0.9)]
     assert isinstance(table, Table)
     assert [row[0] for row in table.rows][1:] == ["no edit", LABELS["leace"], LABELS["random"]]
+
+
+def test_it_draws_the_measure_that_the_verdict_judges_by_with_its_significance() -> None:
+    tests = {
+        "jobs": {"p_adjusted": 0.01, "least_p_adjusted": 0.001},
+        "traits": {"p_adjusted": 0.14, "least_p_adjusted": 0.001},
+        "hobbies": {"p_adjusted": 0.8, "least_p_adjusted": 0.4, "names_to_test": 7},
+    }
+    rows = [
+        replace(row, detail=tests[row.dataset.removesuffix("_test")])
+        if row.metric == "group_effect" and row.split == "test"
+        else replace(row, value=9.0)
+        if row.metric == "mean_abs_r"
+        else row
+        for row in unedited(audit_rows())
+    ]
+    bias, *_ = glance(in_memory(rows)).panels
+    assert bias.categories == ["jobs", "traits (P 0.14)", "hobbies (cannot be tested)"]
+    assert bias.series[0].y == pytest.approx((0.6, 0.61, 0.62))
+
+
+def test_panels_of_one_measure_share_an_axis_from_zero() -> None:
+    run = in_memory(audit_rows())
+    [tab] = [section for section in sections(run) if section.name == "bias"]
+    [figure] = [block for block in tab.blocks if isinstance(block, Figure)]
+    ends = [panel.limits for panel in figure.panels]
+    assert len(ends) == 3
+    assert ends == [(0.0, pytest.approx(0.7035))] * 3
 
 
 def test_of_several_edits_the_one_that_is_named_is_drawn() -> None:

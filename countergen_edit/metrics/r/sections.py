@@ -14,7 +14,6 @@ from countergen_edit.metrics.panels import (
     edit_dots,
     set_label,
     state_dots,
-    ticks,
 )
 from countergen_edit.metrics.r.changes import HALF, change_of
 from countergen_edit.metrics.r.largest_gap import LARGEST
@@ -28,31 +27,36 @@ FEW = 3
 
 
 def glance(states: Sequence[State]) -> list[Panel]:
-    """Every test set in every state, with what names alone show."""
-    metric = LARGEST if states[0].results.unedited(LARGEST) else "mean_abs_r"
+    """The group effect of every test set in every state; of several pairs the largest gap."""
+    largest = bool(states[0].results.unedited(LARGEST))
+    metric = LARGEST if largest else "group_effect"
 
     def of(state: State) -> dict[Hashable, Row]:
         rows = state.results.of(metric, "test", state.edit)
         return {(row.dataset, row.group_a, row.group_b): row for row in rows}
 
-    labels = {key: set_label(row) for key, row in of(states[0]).items()}
+    first = of(states[0])
+    labels = {key: f"{set_label(row)}{_significance(row)}" for key, row in first.items()}
     series = state_dots(states, labels, of)
     if not series:
         return []
-    if metric == LARGEST:
-        title, unit = "Largest gap between groups", "group effect, nats"
-        return [Panel(title, unit, "", tuple(series), downwards=True, joined=True)]
-    first = states[0].results
-    floors = {
-        labels[row.dataset, row.group_a, row.group_b]: row.value
-        for row in first.of("floor_abs_r", "test", states[0].edit)
-        if row.value is not None and (row.dataset, row.group_a, row.group_b) in labels
-    }
-    if floors:
-        series.append(ticks("floor: what names alone show", floors))
-    title = "Bias of every test set"
-    shares = (0.0, 1.0)
-    return [Panel(title, "mean |R|", "", tuple(series), True, shares, joined=True)]
+    title = "Largest gap between groups" if largest else "Bias of every test set"
+    limits = from_zero([row for state in states for row in of(state).values()])
+    return [Panel(title, "group effect, nats", "", tuple(series), True, limits, joined=True)]
+
+
+def _significance(row: Row) -> str:
+    """Of a difference that is not significant its P; that a set cannot be tested."""
+    status = class_of(row.detail)
+    if status == "not significant":
+        return f" (P {row.detail['p_adjusted']:.2f})"
+    return f" ({status})" if status == "cannot be tested" else ""
+
+
+def from_zero(rows: Sequence[Row]) -> tuple[float, float]:
+    """Ends of an axis that all panels of one measure share: 0 and just above every interval."""
+    ends = [end for row in rows for end in (row.value, row.hi) if end is not None]
+    return 0.0, 1.05 * max([*ends, 0.1])
 
 
 def bias(results: Results) -> list[Section]:
@@ -72,9 +76,14 @@ def _of_sets(results: Results, split: str) -> list[Figure | Table]:
     if not rows:
         return []
     gaps = results.unedited(LARGEST, split)
+    shown = gaps or rows
+    metric = shown[0].metric
+    limits = from_zero([row for row in results.rows if (row.metric, row.split) == (metric, split)])
     panels = [
-        Panel(set_label(row), "group effect, nats", "", tuple(edit_dots(results, row)), True)
-        for row in gaps or rows
+        Panel(
+            set_label(row), "group effect, nats", "", tuple(edit_dots(results, row)), True, limits
+        )
+        for row in shown
     ]
     figure = Figure(
         "bias_by_set",
