@@ -125,7 +125,9 @@ def why_nothing(run: Run) -> str:
 
 
 def nothing_fits(run: Run) -> list[str]:
-    """That no edit is worth saving, and the edits that come nearest."""
+    """That no edit is worth saving, and the edits that come nearest; none where no bias is."""
+    if no_bias(run.results):
+        return ["Nothing was saved. Give the groups more names, or ask other prompts (data=)."]
     rows = [r for r in run.results.of("cost", "validation") if r.detail["front"]]
     lines = [
         f"Budgets: {harms_in_words(run.budgets)}. No other edit removes more for less than these, "

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from countergen_edit.metrics.blocks import Figure
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.closing import why_nothing
+from countergen_edit.reports.closing import nothing_fits, why_nothing
 from countergen_edit.reports.render.export import search_figures
 from countergen_edit.reports.render.terminal import print_run
 from countergen_edit.reports.run import Run
@@ -261,3 +261,4 @@ def test_a_bias_that_cannot_be_tested_is_not_called_none() -> None:
     assert why_nothing(a_run(rows)) == (
         "bias on validation data cannot be tested: needs 7 names per group; nothing was saved"
     )
+    assert "udget" not in " ".join(nothing_fits(a_run(rows)))

@@ -77,7 +77,8 @@ def bias(results: Results) -> list[str]:
 
 def _groups(rows: Sequence[Row]) -> str:
     first = rows[0]
-    return "two groups" if GROUPS in first.facets else f"{first.group_a} and {first.group_b}"
+    pair = f"{first.group_a} and {first.group_b}".replace("_", " ")
+    return "two groups" if GROUPS in first.facets else pair
 
 
 def _cannot_be_tested(rows: Sequence[Row], tested: Sequence[Row]) -> list[str]:
