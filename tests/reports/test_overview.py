@@ -60,7 +60,7 @@ def test_it_draws_the_measure_that_the_verdict_judges_by_with_its_significance()
         "hobbies": {"p_adjusted": 0.8, "least_p_adjusted": 0.4, "names_to_test": 7},
     }
     rows = [
-        replace(row, detail=tests[row.dataset.removesuffix("_test")])
+        replace(row, detail=row.detail | tests[row.dataset.removesuffix("_test")])
         if row.metric == "group_effect" and row.split == "test"
         else replace(row, value=9.0)
         if row.metric == "mean_abs_r"
