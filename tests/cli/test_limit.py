@@ -58,7 +58,8 @@ def test_a_run_on_few_prompts_says_so_wherever_it_is_read(
     layers = "edit.layers=[4]"
     assert main(["audit", *SMALL, layers, "cost=agreement", "--limit", "2", "run_dir=runs/a"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("A quick try: at most 2 prompts of each set (limit=2), too few")
+    first = out.splitlines()[1]
+    assert first.startswith("A quick try: at most 2 prompts of each set (limit=2), too few")
     run = open_run(tmp_path / "runs/a")
     assert run.verdict.sentences[0].startswith("A quick try: at most 2 prompts")
     assert max(row.n for row in run.results.of("mean_abs_r")) <= 2 * 60  # of 60 occupations
