@@ -61,7 +61,7 @@ def test_the_python_example_audits_edits_and_saves_in_ten_lines(
     quick = example.replace(whole, f"{whole[:-1]}, names={FEW})")
     exec(compile(quick, "README.md", "exec"), {})
     out = capsys.readouterr().out
-    assert "emoved: under preserving" in out
+    assert "Recommended: preserving" in out
     assert "occupations" in out
     assert out.splitlines()[-1].startswith("['")  # what the edited model says of Jane
     assert is_checkpoint("debiased")

@@ -143,7 +143,7 @@ def _why(row: Row) -> str:
 
 def _of_group(detail: Mapping[str, Any], name: str) -> str:
     """A cost, with the group on which it is largest."""
-    group = detail["groups"].get(name)
+    group = detail.get("groups", {}).get(name)
     return f"{name} of {group}" if group else name
 
 

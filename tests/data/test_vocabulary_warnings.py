@@ -14,9 +14,8 @@ def prompt(end: str, output: str) -> Sample:
 
 
 def test_each_set_with_words_outside_has_a_line() -> None:
-    known = CounterfactualSet(
-        "known", "gender", ("female", "male"), (prompt("works as", " a nurse"),)
-    )
+    groups = ("female", "male")
+    known = CounterfactualSet("known", "gender", groups, (prompt("works as", " a nurse"),))
     samples = (*known.samples, prompt("triages as", " a nurse"), prompt("works as", " an intern"))
     mixed = CounterfactualSet("mixed", "gender", groups, samples)
     assert [*vocabulary_warnings([known, mixed], WORDS, "testbed")] == [

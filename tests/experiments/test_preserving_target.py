@@ -17,7 +17,8 @@ from countergen_edit.experiments.fit_data import FitData, capture_sites
 from countergen_edit.metrics.costs.agreement import agreement_rows
 from countergen_edit.metrics.costs.neutral import neutral_cost
 from countergen_edit.metrics.r import r_values
-from countergen_edit.metrics.r.group_effect import GroupEffect, removed
+from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.r.paired import removed
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import load_axis, load_truth

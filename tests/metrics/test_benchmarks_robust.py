@@ -15,7 +15,7 @@ import torch
 from countergen_edit.data.task import Task
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import Audit
-from countergen_edit.experiments.run_folder import RunFolder
+from countergen_edit.experiments.run_folder import MANIFEST, RunFolder
 from countergen_edit.experiments.unedited import check_unedited
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.bench import Bench
@@ -61,7 +61,9 @@ def bound(made: Path, **more: Any) -> Benchmarks:
 
 
 def files_of(path: Path) -> dict[str, bytes]:
-    return {str(f.relative_to(path)): f.read_bytes() for f in path.rglob("*") if f.is_file()}
+    """Every file but the manifest, which has the duration."""
+    files = [f for f in path.rglob("*") if f.is_file() and f.name != MANIFEST]
+    return {str(f.relative_to(path)): f.read_bytes() for f in files}
 
 
 @pytest.mark.parametrize("scored", [0, 2, 4])
