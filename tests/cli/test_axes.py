@@ -9,7 +9,7 @@ import pytest
 
 from countergen_edit import api
 from countergen_edit.cli.main import main
-from countergen_edit.metrics.intersections import is_shown
+from countergen_edit.metrics.r.significance import is_significant
 from tests.cli.test_mistakes import fails
 
 FEW = "names={fit: 4, few: 2, agreement: 2, validation: 2, test: 4}"
@@ -86,10 +86,10 @@ def test_crossed_axes_show_each_alone_and_what_was_planted_on_neither_together(
     marginal = {(r.axis, r.group_a, r.group_b): r for r in run.results.unedited("marginal_effect")}
     assert {axis for axis, *_ in marginal} == {"gender", "nationality"}
     gender = marginal["gender", "female", "male"]
-    assert is_shown(gender)
+    assert is_significant(gender)
     cells = run.results.unedited("intersection")
     assert len(cells) == 4
-    assert not any(map(is_shown, cells))
+    assert not any(map(is_significant, cells))
     assert all((cell.value or 0.0) < 0.25 * (gender.value or 0.0) for cell in cells)
     assert "add up to" in " ".join(run.verdict.sentences)
 

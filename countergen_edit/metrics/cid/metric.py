@@ -122,7 +122,8 @@ class Cid(Metric):
         if isinstance(templates, Mapping):
             templates = templates.get(self.task.axis.name, templates.get("others", ()))
         if self.task.own and not self.is_own_list:
-            self.data = own_set(self.task.own, self.task.axis.name, self.task.pair, self.names)
+            names = cast(Any, self.names)
+            self.data = own_set(self.task.own, self.task.axis.name, self.task.pair, names)
         else:
             self.data = template_set(
                 self.task.axis,
