@@ -322,7 +322,7 @@ def test_an_eraser_has_one_colour_in_figures_and_tables(page: Any) -> None:
 
 def test_terms_are_explained_where_they_stand(page: Any) -> None:
     terms = page.find_element("css selector", "#overview figure .terms")
-    assert "mean |R|" in terms.find_element("css selector", "summary").text
+    assert "group effect" in terms.find_element("css selector", "summary").text
     assert not terms.find_element("css selector", "dl").is_displayed()
     terms.find_element("css selector", "summary").click()
     assert terms.find_element("css selector", "dd").is_displayed()
