@@ -49,6 +49,17 @@ def test_cid_contrasts_the_users_prompts_both_ways(task: Task) -> None:
     assert texts == [*PROMPTS]
 
 
+def test_prompts_that_differ_in_the_name_alone_are_all_contrasted(tmp_path: Path) -> None:
+    path = tmp_path / "names.jsonl"
+    names = ("Susan", "Linda", "Helen")
+    lines = [{"input": f"{name} works as", "outputs": [" a nurse"]} for name in names]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    own = ce.task("gender", str(path), names=FEW)
+    cid: Any = METRICS.make("cid").bound(own)
+    fairpair: Any = METRICS.make("fairpair").bound(own)
+    assert len(cid.data.samples) == len(fairpair.prompts) == len(names)
+
+
 def test_prompts_that_a_setting_names_come_first(task: Task) -> None:
     template = "{name} came to the hospital as"
     cid: Any = METRICS.make("cid", {"templates": [template]}).bound(task)

@@ -104,7 +104,7 @@ def own_set(
     """Prompts of the user's own, each with the first `names` variations of the two groups."""
     most = names.get("test") if isinstance(names, Mapping) else names
     samples = {
-        sample.template: replace(
+        tuple(v.text for v in sample.variations): replace(
             sample,
             outputs=(),
             variations=tuple(v for group in pair for v in sample.of(group)[:most]),
