@@ -1,54 +1,57 @@
-"""What all erasers share: the scikit-learn surface, and the registry of their names."""
+"""The scikit-learn interface of erasers, their registry, and the routing of metadata to `fit`."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+from jaxtyping import Bool
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.certificate import Certificate, certify
-from countergen_edit.erasers.labelled import (
-    LabelledRows,
-    read_features,
-    read_rows,
-    require_classes,
-)
+from countergen_edit.erasers.labelled import LabelledRows, read_features, read_rows, require_classes
 from countergen_edit.errors import UserError
-from countergen_edit.registry import Registry
+from countergen_edit.registry import KIND, Registry
 
 
 class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A scikit-learn transformer that erases a concept from rows of activations.
 
-    A subclass gives its parameters in `__init__` and sets its result in `fit` with `_store`. What
-    its `fit` takes beside rows and classes it requests in `__metadata_request__fit` (see
-    `erasers.routing`): `contexts`, `keep`, `background`, `people`, `pairs`, `sample_weight`,
-    `objective`.
-    scikit-learn fixes the name `y` for what the papers, and this room's prose, call z.
+    Subclasses take parameters in `__init__` and call `_store` in `fit`. Metadata that `fit` takes
+    beyond `X` and `y` are requested in `__metadata_request__fit`; per row unless stated otherwise:
 
-    Attributes:
-        erasure_: the fitted `AffineErasure`.
-        classes_: the labels of z, sorted.
-        rank_: how many dimensions were erased in fact.
-        n_features_in_: d.
+    - `contexts`, `pairs`, `people`, `families`: ids of the template, the counterfactual pair, the
+      person and the family of templates;
+    - `keep`: whether the group difference is to stay;
+    - `background`: rows `[m, d]` of other text, without a class;
+    - `sample_weight`: weights; `objective`: an `Objective`, for erasers that are trained.
+
+    Attributes
+    ----------
+    erasure_ : AffineErasure
+    classes_ : array
+        Sorted labels.
+    rank_ : int
+        Number of erased dimensions.
+    n_features_in_ : int
     """
 
     row_ids_: tuple[str, ...] = ()
-    """The ids per row (pairs, contexts) that were passed to `fit`, which a refit must be given."""
+    """Metadata per row that was passed to `fit`, and that a refit needs."""
 
-    remark_: str = ""
-    """What a reader of figures should know of the fit, as the end of a sentence."""
+    note_: str = ""
+    """A remark on the fit for readers of results, as the end of a sentence."""
 
     is_baseline: ClassVar[bool] = False
-    """Whether it is a control that real erasers are held against, and no choice may fall on."""
+    """Whether it is a control, which is never selected."""
     no_guarantee_because: ClassVar[str | None] = None
-    """Why fitting well gives this eraser no guarantee, as the end of a sentence."""
-    is_refitted: ClassVar[bool] = True
-    """Whether a certificate fits it anew without each fold; what takes long is probed as it is."""
+    """Why this eraser has no guarantee, as the end of a sentence."""
+    refit_in_folds: ClassVar[bool] = True
+    """Whether a certificate refits it in each fold; False for slow erasers."""
 
     erasure_: AffineErasure
     classes_: np.ndarray
@@ -57,20 +60,16 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 
     @property
     def n_steps(self) -> int:
-        """Most steps of gradient that a fit takes through a model; 0 for closed forms."""
+        """Maximum number of gradient steps through a model; 0 for closed forms."""
         return 0
 
     @property
     def draft(self) -> BaseEraser:
-        """What stands for it where many layers are tried on few data; itself, if it is quick."""
+        """A quick substitute for screening many layers; itself if it is quick."""
         return self
 
     def check(self) -> None:
-        """Refuse settings that no data can make right, before anything is measured.
-
-        Raises:
-            UserError: with what to change.
-        """
+        """Raise a `UserError` for settings that are invalid whatever the data."""
         rank = getattr(self, "rank", None)
         if isinstance(rank, int) and rank < 1:
             raise UserError(
@@ -78,23 +77,23 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
             )
 
     def fit(self, X: Any, y: Any) -> BaseEraser:
-        """Fit to rows `X` `[row, d]` and their classes `y` `[row]`."""
+        """Fit to rows `X` `[n, d]` and their classes `y` `[n]`."""
         raise NotImplementedError
 
     def transform(self, X: Any) -> Any:
-        """Erase rows `[row, d]`; a torch tensor comes back as one, on its device.
+        """Erase rows `[n, d]`; a torch tensor stays one, on its device.
 
-        Raises:
-            UserError: NaN or infinity, or another number of features than in `fit`.
+        Raises
+        ------
+        UserError
+            For NaN or infinity, or another number of features than in `fit`.
         """
         check_is_fitted(self)
         rows = read_features(self, X)
-        torch = sys.modules.get("torch")
-        is_tensor = torch is not None and isinstance(X, torch.Tensor)
-        return self.erasure_(X if is_tensor else rows)
+        return self.erasure_(X if isinstance(X, Tensor) else rows)
 
     def certificate(self, X: Any, z: Any, **options: Any) -> Certificate:
-        """`certify(self, X, z, **options)`; the guarantee speaks of the rows it was fitted on."""
+        """`certify(self, X, z, **options)`, for the rows it was fitted on."""
         check_is_fitted(self)
         return certify(self, X, z, **options)
 
@@ -116,11 +115,12 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 
 
 def fit_eraser(eraser: BaseEraser, X: Any, y: Any, **metadata: Any) -> BaseEraser:
-    """A clone of an eraser, fitted to rows `X` `[row, d]` and their classes `y` `[row]`.
+    """Fit a clone of an eraser to rows `X` `[n, d]` and their classes `y` `[n]`.
 
-    Raises:
-        UserError: its `fit` does not return the eraser, stores no map, or stores one of another
-            width than d.
+    Raises
+    ------
+    UserError
+        If its `fit` does not return the eraser, or stores no map of width d.
     """
     own: BaseEraser = clone(eraser)
     name, fitted = type(eraser).__name__, own.fit(X, y, **metadata)
@@ -147,7 +147,7 @@ ERASERS: Registry[type[BaseEraser]] = Registry(
         "rlace": "countergen_edit.erasers.methods.rlace:RLACE",
         "leace": "countergen_edit.erasers.methods.leace:LEACE",
         "splince": "countergen_edit.erasers.methods.splince:SPLINCE",
-        "sal": "countergen_edit.erasers.methods.sal:SAL",
+        "sal": "countergen_edit.erasers.methods.leace:SAL",
         "mean_difference": "countergen_edit.erasers.methods.mean_difference:MeanDifference",
         "sentence_debias": "countergen_edit.erasers.methods.sentence_debias:SentenceDebias",
         "preserving": "countergen_edit.erasers.methods.preserving:PreservingEraser",
@@ -157,17 +157,90 @@ ERASERS: Registry[type[BaseEraser]] = Registry(
     },
     BaseEraser,
 )
-"""Every eraser by its name in config; a user's own enters with `@ERASERS.register("mine")`."""
+"""Erasers by their names in config; `@ERASERS.register("mine")` adds one."""
 
 
 def make_eraser(name: str, **params: Any) -> BaseEraser:
-    """The eraser registered under `name`, not yet fitted.
+    """Make the eraser registered under `name`, unfitted.
 
-    Raises:
-        UserError: no such eraser, or no such parameter; with the nearest valid name.
+    Raises
+    ------
+    UserError
+        For an unknown eraser or parameter; suggests the nearest name.
 
+    Examples
+    --------
     >>> make_eraser("inlp", rank=4)
     INLP(rank=4)
     """
     eraser: BaseEraser = ERASERS.make(name, params)
     return eraser
+
+
+def fit_metadata(eraser: BaseEstimator, offered: Mapping[str, Any]) -> dict[str, Any]:
+    """Select the keyword arguments of `eraser.fit` from what is offered, by metadata routing.
+
+    Requests are read from the class (`__metadata_request__fit`) or from `set_fit_request`.
+
+    Parameters
+    ----------
+    eraser : BaseEstimator
+    offered : mapping of str to values
+        Such as `contexts` and `pairs`, with an id per row.
+
+    Raises
+    ------
+    UserError
+        If `fit` takes an offered name that is neither requested nor declined.
+
+    Examples
+    --------
+    >>> from countergen_edit.erasers import SentenceDebias
+    >>> offered = {"pairs": [0, 0, 1, 1], "contexts": ["a", "a", "b", "b"]}
+    >>> fit_metadata(SentenceDebias(), offered)
+    {'pairs': [0, 0, 1, 1]}
+    """
+    routing = eraser.get_metadata_routing()
+    requests: Mapping[str, bool | str | None] = routing.fit.requests
+    for name, request in requests.items():
+        if request is None and name in offered:
+            raise UserError(
+                f"the fit of {type(eraser).__name__} takes {name!r} without a request for it: "
+                f"give the class __metadata_request__fit = {{{name!r}: True}}, or False"
+            )
+    consumed = routing.consumes("fit", offered)
+    keys = {name: name if request is True else str(request) for name, request in requests.items()}
+    return {name: offered[key] for name, key in keys.items() if key in consumed}
+
+
+REQUESTED: Mapping[str, bool] = dict.fromkeys(
+    ("contexts", "keep", "background", "pairs", "people", "families"), True
+)
+"""Requests of an eraser that passes metadata on to a closed form."""
+
+
+def make_closed_form(start: str | Mapping[str, Any], of: str) -> BaseEraser:
+    """Make the eraser that the setting `start` of eraser `of` names."""
+    content = {KIND: start} if isinstance(start, str) else dict(start)
+    if KIND not in content:
+        raise UserError(f"start={start!r} of {of} names no eraser: give its {KIND}")
+    return make_eraser(str(content.pop(KIND)), **content)
+
+
+def keep_mask(keep: Any, n: int) -> Bool[np.ndarray, " row"]:
+    """Boolean mask of the rows to keep; all False without `keep`."""
+    return np.zeros(n, bool) if keep is None else np.asarray(keep, bool)
+
+
+def fit_closed_form(
+    eraser: BaseEraser,
+    rows: LabelledRows,
+    metadata: Mapping[str, Any],
+    some: Bool[np.ndarray, " row"],
+) -> BaseEraser:
+    """Fit to some of the rows; without those of the mask `keep` if `fit` does not take it."""
+    given = fit_metadata(eraser, {k: v for k, v in metadata.items() if v is not None})
+    if "keep" not in given:
+        some = some & ~metadata["keep"]
+    given = {k: v if k == "background" else np.asarray(v)[some] for k, v in given.items()}
+    return eraser.fit(rows.X[some], rows.classes[rows.codes][some], **given)

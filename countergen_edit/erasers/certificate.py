@@ -1,9 +1,8 @@
-"""What an erasure did to the classes, with the theorem's condition checked and probes held out.
+"""Certificates: what an erasure left of the classes, by theorem and by held-out probes.
 
-The game's upper bound is the label entropy H(z). No linear probe with an intercept, of any convex
-loss, beats the constant predictor exactly where all class means coincide (Belrose et al. 2023,
-Theorem 3.1): that is checked on the rows given, and so is the loss of the best logistic probe.
-Both speak of those rows only; what a probe finds on rows it was not fitted on is measured.
+No linear probe with an intercept, of any convex loss, beats the constant predictor (whose log loss
+is the label entropy) exactly if all class means coincide (Belrose et al. 2023, Theorem 3.1). This
+is checked on the given rows only; probe accuracies are held out.
 """
 
 from __future__ import annotations
@@ -20,47 +19,84 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.svm import SVC
+from statsmodels.stats.proportion import proportion_confint
 
-from countergen_edit.erasers.accuracy import interval
 from countergen_edit.erasers.affine import AffineErasure
-from countergen_edit.erasers.labelled import LabelledRows, as_numpy, read_rows, require_classes
+from countergen_edit.erasers.labelled import (
+    LabelledRows,
+    as_numpy,
+    read_per_row,
+    read_rows,
+    require_classes,
+)
 from countergen_edit.erasers.solvers.logistic import fit_probe, label_entropy
-from countergen_edit.erasers.threads import side_by_side
-from countergen_edit.errors import UserError
+from countergen_edit.erasers.threads import run_parallel
 from countergen_edit.seeds import generator, unit_seed
 
+
+def interval(
+    hits: Bool[np.ndarray, " measured"], ids: Int[np.ndarray, " measured"]
+) -> tuple[float, float]:
+    """Wilson's 95 % interval of the share of hits, for the effective number of trials.
+
+    That is p(1 - p) over a sandwich estimate of the variance clustered by id, at most one per row
+    and at least Kish's effective sample size (Survey Sampling, 1965).
+    """
+    p, sizes = float(hits.mean()), np.bincount(ids)
+    sizes, sums = sizes[sizes > 0], np.bincount(ids, hits - p)[sizes > 0]
+    fewest = len(hits) ** 2 / float((sizes**2).sum())
+    variance = float((sums**2).sum()) / len(hits) ** 2 * len(sizes) / max(len(sizes) - 1, 1)
+    count = min(max(p * (1 - p) / variance, fewest), len(hits)) if variance else fewest
+    lo, hi = proportion_confint(p * count, count, method="wilson")
+    return float(lo), float(hi)
+
+
 COINCIDE = 1e-6
-"""Class means closer than this, in within-class standard deviations, coincide to rounding."""
+"""Class means closer than this, in within-class standard deviations, count as equal."""
 
 LOSS_GAP = 1e-3
-"""How far below the label entropy, in nats, the best probe may stay under a guarantee."""
+"""Nats by which the best probe may beat the label entropy under a guarantee."""
+
+
+FOLDS = 3
+"""Folds of the cross-validation; fewer if a class has fewer ids."""
+
+NONLINEAR_ROWS = 1000
+"""Maximum number of rows that the support vector machine is fitted on."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was erased, what a probe still finds, and whether a theorem says so.
+    """What was erased, what probes still find, and whether the theorem applies.
 
-    Accuracies are held out (cross-validated, or on the test rows); NaN where a class has a single
-    id, so that it cannot be split.
+    Accuracies are cross-validated; NaN if a class has a single id.
 
-    Args:
-        rank: dimensions erased.
-        probe_loss: loss in nats of the best logistic probe with intercept, on the erased rows.
-        label_entropy: its upper bound in nats, the loss of the best constant predictor.
-        class_mean_gap: largest distance of two class means after erasure, in units of the root mean
-            square distance of a row to its class mean before it.
-        linear_accuracy_before: of a logistic probe (L2, C = 1, after scaling to unit variance).
-        linear_accuracy_after: the same after erasure.
-        nonlinear_accuracy_before: of an RBF support vector machine.
-        nonlinear_accuracy_after: the same after erasure.
-        nonlinear_rows: rows the support vector machine saw; fewer than given where these were many.
-        majority_rate: share of the largest class in the rows the accuracies are measured on.
-        variance_removed: share of the total variance that is gone; an oblique erasure that adds
-            variance makes it negative.
-        guaranteed: whether the theorem's condition holds on these rows.
-        reason: why it does or does not, in one sentence.
-        intervals: of each accuracy that could be measured, by its name, the ends of Wilson's 95 %
-            interval, rows of one id counting for as much as they differ.
+    Attributes
+    ----------
+    rank : int
+        Dimensions erased.
+    probe_loss : float
+        Loss of the best logistic probe with intercept on the erased rows, in nats.
+    label_entropy : float
+        Loss of the best constant predictor, in nats: the upper bound of `probe_loss`.
+    class_mean_gap : float
+        Largest distance of two class means after erasure, over the within-class standard deviation
+        before it.
+    linear_accuracy_before, linear_accuracy_after : float
+        Of a logistic probe (L2, C = 1, features scaled to unit variance).
+    nonlinear_accuracy_before, nonlinear_accuracy_after : float
+        Of an RBF support vector machine.
+    nonlinear_rows : int
+        Training rows of that machine.
+    majority_rate : float
+        Share of the largest class.
+    variance_removed : float
+        Share of the total variance; negative if an oblique erasure adds variance.
+    guaranteed : bool
+    reason : str
+        Why it is guaranteed or not.
+    intervals : mapping
+        Wilson's 95 % interval of each accuracy, clustered by id.
     """
 
     rank: int
@@ -84,48 +120,42 @@ def certify(
     X: Any,
     z: Any,
     *,
-    X_test: Any = None,
-    z_test: Any = None,
     groups: Any = None,
     fit_params: Mapping[str, Any] | None = None,
     probed: Any = None,
     random_state: int = 0,
-    n_folds: int = 3,
-    max_nonlinear_rows: int = 1000,
 ) -> Certificate:
     """Measure an erasure on labelled rows.
 
-    An eraser is cross-validated together with the probe: fitted anew without the rows measured.
-    That matters, for once an erasure has made the class means of *all* rows coincide, those of any
-    part and of the rest lie on opposite sides, and a probe fitted on one does worse than chance on
-    the other. A bare `AffineErasure` cannot be fitted anew: give it `X_test`, or read an accuracy
-    below the majority rate as that artefact.
+    An eraser is refitted in each fold. A bare `AffineErasure` is not: means that coincide over all
+    rows lie on opposite sides in a fold and in the rest, and accuracies fall below chance.
 
-    Args:
-        eraser: a fitted eraser, or an `AffineErasure`.
-        X: rows `[row, d]`; for the guarantee, those it was fitted on.
-        z: their classes.
-        X_test: rows to measure the accuracies on, erasure and probes being fitted on `X`.
-        z_test: their classes, all of which must occur in `z`.
-        groups: an id per row of `X` (pair, name, template); rows of one id are never split between
-            fitting and measuring.
-        fit_params: what `fit` was given beside `X` and `z` (pairs, contexts, …), with an entry per
-            row where it had one. An eraser fitted with such ids is fitted anew only with them.
-        probed: a boolean per row: the rows everything is measured on. The others, those of contexts
-            to be kept say, serve only to fit the eraser anew. None: all.
-        random_state: seed of the folds and of the subsample.
-        n_folds: folds of the cross-validation, fewer where a class has fewer ids.
-        max_nonlinear_rows: rows the support vector machine is fitted on at most.
+    Parameters
+    ----------
+    eraser : BaseEraser or AffineErasure
+        Fitted.
+    X : array of shape (n, d)
+        For the guarantee, the rows it was fitted on.
+    z : array of shape (n,)
+        Classes.
+    groups : array of shape (n,), optional
+        Ids (pair, name, template); rows of one id are never split between folds.
+    fit_params : mapping, optional
+        Metadata of `fit`; an eraser that was fitted with ids per row is refitted only with them.
+    probed : bool array of shape (n,), optional
+        Rows to measure on; the others only serve to refit the eraser. Default: all.
+    random_state : int
+        Seed of folds and subsamples.
 
-    Raises:
-        UserError: bad rows or labels; another number of features than the erasure's; `X_test`
-            without `z_test`; `groups` of another length.
+    Raises
+    ------
+    UserError
+        For invalid rows, labels or `groups`, or another number of features than the erasure's.
     """
     erasure: AffineErasure = getattr(eraser, "erasure_", eraser)
     whole = read_rows(None, X, z)
-    mask = np.ones(len(whole.X), bool) if probed is None else np.asarray(as_numpy(probed), bool)
-    if mask.shape != whole.codes.shape:
-        raise UserError(f"probed has shape {mask.shape} for {len(whole.X)} rows: one value a row")
+    n = len(whole.X)
+    mask = np.ones(n, bool) if probed is None else read_per_row(probed, "probed", n).astype(bool)
     rows = whole if mask.all() else read_rows(None, whole.X[mask], whole.classes[whole.codes[mask]])
     require_classes(len(rows.classes), len(rows.X))
     erased = replace(rows, X=erasure(rows.X))
@@ -136,13 +166,9 @@ def certify(
     loss = min(fit_probe(erased, tol=1e-5).loss, entropy)
     guaranteed = gap <= COINCIDE and entropy - loss <= LOSS_GAP
     before, after = float(rows.X.var(axis=0).sum()), float(erased.X.var(axis=0).sum())
-    if X_test is None:
-        folds = _folds(eraser, whole, mask, groups, fit_params or {}, random_state, n_folds)
-        trials = [trial.result() for trial in side_by_side(list(folds), whole.X)]
-    else:
-        test = _read_test(rows, X_test, z_test)
-        trials = [Trial(erasure, rows, *test, np.arange(len(test[1])))]
-    thin = [trial.thinned(max_nonlinear_rows, random_state) for trial in trials]
+    folds = _folds(eraser, whole, mask, groups, fit_params or {}, random_state)
+    trials = [trial.result() for trial in run_parallel(list(folds), whole.X)]
+    thin = [trial.subsample(random_state) for trial in trials]
     measured = np.concatenate([trial.codes for trial in trials]) if trials else rows.codes
     ids = np.concatenate([trial.ids for trial in trials]) if trials else np.arange(0)
     hits = {
@@ -168,20 +194,21 @@ def certify(
 
 @dataclass(frozen=True)
 class Trial:
-    """One erasure, the rows a probe is fitted on, and the rows it is measured on."""
+    """An erasure, the rows a probe is fitted on, and the rows it is measured on, with their ids."""
 
     erasure: AffineErasure
     fit: LabelledRows
     X: Float[np.ndarray, "test d"]
     codes: Int[np.ndarray, " test"]
     ids: Int[np.ndarray, " test"]
-    """Rows of one id depend on each other."""
 
-    def thinned(self, most: int, seed: int) -> Trial:
-        """The same with at most `most` rows to fit on."""
-        if len(self.fit.X) <= most:
+    def subsample(self, seed: int) -> Trial:
+        """The same with at most `NONLINEAR_ROWS` rows to fit on."""
+        if len(self.fit.X) <= NONLINEAR_ROWS:
             return self
-        some = generator(seed, "rows for rbf").choice(len(self.fit.X), most, replace=False)
+        some = generator(seed, "rows for rbf").choice(
+            len(self.fit.X), NONLINEAR_ROWS, replace=False
+        )
         return replace(self, fit=self.fit[np.sort(some)])
 
 
@@ -192,23 +219,20 @@ def _folds(
     groups: Any,
     fit_params: Mapping[str, Any],
     seed: int,
-    n_folds: int,
 ) -> Iterator[Callable[[], Trial]]:
-    """What fits the eraser without a fold, for each."""
+    """A call for each fold that refits the eraser without it."""
     n = len(rows.X)
-    ids = np.arange(n) if groups is None else np.asarray(as_numpy(groups))
-    if len(ids) != n:
-        raise UserError(f"groups has {len(ids)} ids for {n} rows: give one id to each row")
+    ids = np.arange(n) if groups is None else read_per_row(groups, "groups", n)
     _, ids = np.unique(ids, return_inverse=True)
     smallest = min(len(np.unique(ids[rows.codes == code])) for code in range(len(rows.classes)))
-    if min(n_folds, smallest) < 2:
+    if smallest < 2:
         return
     folds = StratifiedGroupKFold(
-        min(n_folds, smallest), shuffle=True, random_state=unit_seed(seed, "folds") % 2**32
+        min(FOLDS, smallest), shuffle=True, random_state=unit_seed(seed, "folds") % 2**32
     )
     anew = (
         isinstance(eraser, BaseEstimator)
-        and getattr(eraser, "is_refitted", True)
+        and getattr(eraser, "refit_in_folds", True)
         and set(eraser.row_ids_) <= set(fit_params)
     )
 
@@ -230,23 +254,11 @@ def _of_rows(value: Any, train: Int[np.ndarray, " train"], n: int) -> Any:
     return np.asarray(as_numpy(value))[train] if per_row else value
 
 
-def _read_test(
-    rows: LabelledRows, X_test: Any, z_test: Any
-) -> tuple[Float[np.ndarray, "test d"], Int[np.ndarray, " test"]]:
-    if z_test is None:
-        raise UserError("X_test is given without z_test: give the classes of the test rows too")
-    test = read_rows(None, X_test, z_test)
-    strange = np.setdiff1d(test.classes, rows.classes)
-    if len(strange):
-        raise UserError(f"z_test holds {str(strange[0])!r}, z does not: test on classes of the fit")
-    return test.X, np.searchsorted(rows.classes, test.classes)[test.codes]
-
-
 Guess = Callable[[LabelledRows, Float[np.ndarray, "test d"]], Int[np.ndarray, " test"]]
 
 
 def _hits(trials: list[Trial], guess: Guess, *, erase: bool) -> Bool[np.ndarray, " measured"]:
-    """Which of all measured rows a probe gets right, of one trial after the other."""
+    """Whether a probe classifies each measured row correctly, trial by trial."""
 
     def hits(trial: Trial) -> Bool[np.ndarray, " test"]:
         fit, X = trial.fit, trial.X
@@ -260,7 +272,7 @@ def _hits(trials: list[Trial], guess: Guess, *, erase: bool) -> Bool[np.ndarray,
 
     if not trials:
         return np.zeros(0, dtype=bool)
-    of_trials = side_by_side([partial(hits, trial) for trial in trials], trials[0].fit.X)
+    of_trials = run_parallel([partial(hits, trial) for trial in trials], trials[0].fit.X)
     return np.concatenate([hit.result() for hit in of_trials])
 
 

@@ -1,14 +1,18 @@
-"""The constraints of a preserving erasure: which vectors go to zero, and which stay.
+"""Constraints of a preserving erasure, and its closed form where Σ is diagonal.
 
-Comes in: rows with a context (a template, say) each, and which contexts are to be kept. Goes out:
-vectors. For each context with group means μ_cg and their mean μ_c, of rows centred on the mean of
-all groups:
+For each context with group means μ_cg and their mean μ_c, of rows centred on the balanced mean:
 
     erase c:  A gets  μ_cg - μ_c    for every group g
     keep c:   B gets  μ_cg - μ_c,   and  μ_c
 
-A vector of B weighs as much as its rows are of all rows to be kept. So Σ_b w_b ‖M b‖² is what the
-map changes in the mean square of these rows, but for what people of one group differ by.
+A column of B has the weight of its share of all rows to keep. The problem is
+
+    min over M of  E‖M x‖² + λ Σ_b w_b ‖M b‖²   subject to   M A = A
+
+where λ = None stands for infinity, M B = 0. With a tilde for whitening by Σ^(-1/2), B̃ W^(1/2) =
+U s Vᵀ and D = (I + λ B̃ W B̃ᵀ)^(-1/2) = I - U f Uᵀ for f = 1 - (1 + λ s²)^(-1/2):
+
+    M = Σ^(1/2) Ã (D Ã)⁺ D Σ^(-1/2)
 """
 
 from __future__ import annotations
@@ -19,13 +23,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from countergen_edit.erasers.labelled import LabelledRows, as_numpy
+from countergen_edit.erasers.labelled import LabelledRows, as_numpy, read_per_row
+from countergen_edit.erasers.solvers.spectral import thin_svd
 from countergen_edit.errors import UserError, unknown
 
 
 @dataclass(frozen=True)
 class Demands:
-    """Vectors as columns."""
+    """Columns to erase, columns to keep and the weights of the latter."""
 
     erase: Float[np.ndarray, "d a"]
     keep: Float[np.ndarray, "d b"]
@@ -34,24 +39,22 @@ class Demands:
 
 @dataclass(frozen=True)
 class Contexts:
-    """Rows by context, centred on the mean of all groups, in any coordinates."""
+    """Rows by context, centred on the balanced mean, with the group code of each row."""
 
     X: Float[np.ndarray, "row d"]
     codes: Int[np.ndarray, " row"]
-    """The group of each row."""
     context: Int[np.ndarray, " row"]
     is_kept: Bool[np.ndarray, " context"]
 
     def __getitem__(self, some: Bool[np.ndarray, " row"]) -> Contexts:
-        """Some of the rows."""
         return replace(self, X=self.X[some], codes=self.codes[some], context=self.context[some])
 
     def numbers(self, *, kept: bool) -> Int[np.ndarray, " some"]:
-        """Of the contexts that are to be kept, or of the others."""
+        """Numbers of the contexts to keep, or of those to erase."""
         return np.flatnonzero(self.is_kept == kept)
 
     def cells(self) -> list[tuple[int, list[Float[np.ndarray, "some d"]]]]:
-        """Of each context the rows of each group it has."""
+        """The rows of each group, by context."""
         order = np.lexsort((self.codes, self.context))
         cell = np.stack([self.context, self.codes])[:, order]
         starts = np.flatnonzero((np.diff(cell, axis=1) != 0).any(axis=0)) + 1
@@ -61,7 +64,7 @@ class Contexts:
         return list(by_context.items())
 
     def demands(self) -> Demands:
-        """What the rows demand; a context to erase with rows of one group demands nothing."""
+        """The demands of the rows; a context to erase with rows of one group demands nothing."""
         erase: list[np.ndarray] = []
         keep: list[np.ndarray] = []
         weight: list[int] = []
@@ -82,8 +85,7 @@ class Contexts:
     def differences(self, *, kept: bool, unbiased: bool) -> Float[np.ndarray, "d d"]:
         """Σ (μ_cg - μ_c)(μ_cg - μ_c)ᵀ over the contexts to keep, or over those to erase.
 
-        Unbiased, what the few people of each mean add to it is taken off, and contexts in which a
-        group has one row are left out.
+        `unbiased` subtracts what sampling of people adds, and skips groups of one row.
         """
         d = self.X.shape[1]
         columns, noise = [np.zeros((1, d))], [np.zeros((1, d))]
@@ -104,21 +106,13 @@ class Contexts:
 
 
 def read_contexts(rows: LabelledRows, contexts: Any, keep: Any) -> Contexts:
-    """Rows by context.
+    """Group rows by context; `keep` holds ids, or a boolean per row.
 
-    Args:
-        rows: the data.
-        contexts: an id per row; None for one context that is to be erased.
-        keep: the ids to be kept, or a boolean per row.
-
-    Raises:
-        UserError: an unknown id, a context that is both, one that is to be erased but has rows of
-            one group only, or nothing to erase.
+    Raises a `UserError` for an unknown id, a context both kept and erased or with rows of one
+    group, or nothing to erase.
     """
     n = len(rows.codes)
-    ids = np.zeros(n, dtype=int) if contexts is None else np.asarray(as_numpy(contexts))
-    if ids.shape != (n,):
-        raise UserError(f"contexts has shape {ids.shape} for {n} rows: give one id to each row")
+    ids = np.zeros(n, int) if contexts is None else read_per_row(contexts, "contexts", n)
     names, context = np.unique(ids, return_inverse=True)
     is_kept = _kept(names, context, keep)
     if is_kept.all():
@@ -141,14 +135,87 @@ def _kept(names: np.ndarray, context: np.ndarray, keep: Any) -> Bool[np.ndarray,
             if name not in names:
                 raise unknown("context to keep", name, names)
         return np.isin(names, keep)
-    if keep.shape != context.shape:
-        raise UserError(
-            f"keep has {keep.size} booleans for {len(context)} rows: give one to each row"
-        )
-    share = np.bincount(context, keep) / np.bincount(context)
+    share = np.bincount(context, read_per_row(keep, "keep", len(context))) / np.bincount(context)
     torn = np.flatnonzero((share > 0) & (share < 1))
     if len(torn):
         raise UserError(
             f"context {str(names[torn[0]])!r} is both to be kept and erased: split it in two"
         )
     return np.asarray(share == 1)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Demands whitened by Σ at one amount of shrinkage.
+
+    Attributes
+    ----------
+    sigma, whiten : arrays of shape (r,)
+        Standard deviations and their inverses, 0 where nothing varies.
+    A : array of shape (r, a)
+        Orthonormal basis of what is to be erased, strongest first.
+    U, size : arrays of shape (r, u) and (u,)
+        The same of what is to be kept, with singular values s.
+    """
+
+    sigma: Float[np.ndarray, " r"]
+    whiten: Float[np.ndarray, " r"]
+    A: Float[np.ndarray, "r a"]
+    U: Float[np.ndarray, "r u"]
+    size: Float[np.ndarray, " u"]
+
+    def gain(self, strength: float | None) -> Float[np.ndarray, " u"]:
+        """f: the share of each direction to keep that is removed from what M reads."""
+        if strength is None:
+            return np.ones(len(self.size))
+        return np.asarray(1.0 - 1.0 / np.sqrt(1.0 + strength * self.size**2))
+
+    def factors(
+        self, rank: int | None, strength: float | None
+    ) -> tuple[Float[np.ndarray, "r k"], Float[np.ndarray, "k r"]]:
+        """Factors L and R of M = L R, with at most `rank` directions."""
+        A, U, f = self.A[:, :rank], self.U, self.gain(strength)[:, None]
+        rest = A - U @ (f * (U.T @ A))
+        if strength is None:  # once more, so that what is kept is kept to rounding
+            rest -= U @ (U.T @ rest)
+        axes, size, turned = thin_svd(rest)
+        sure = size > 1e-15 * size.max(initial=0.0)
+        inverse = (turned[sure].T / size[sure]) @ axes[:, sure].T
+        inverse -= ((inverse @ U) * f.T) @ U.T
+        return self.sigma[:, None] * A, inverse * self.whiten
+
+    def angle(self, rank: int | None) -> float:
+        """Smallest angle between what is to be erased and what is to be kept, in radians."""
+        rest = self.A[:, :rank] - self.U @ (self.U.T @ self.A[:, :rank])
+        rest -= self.U @ (self.U.T @ rest)
+        return float(np.arcsin(np.clip(thin_svd(rest)[1].min(initial=1.0), 0.0, 1.0)))
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Variances of Σ over `d` dimensions, and tolerances of singular values."""
+
+    variances: Float[np.ndarray, " r"]
+    d: int
+    tolerance: float
+    keep_tolerance: float
+
+    def frame(self, demands: Demands, amount: float) -> Frame:
+        """The demands under Σ shrunk by `amount`, from 0 to 1, towards a sphere."""
+        sphere = float(self.variances.sum()) / self.d
+        sigma = np.sqrt((1.0 - amount) * self.variances + amount * sphere)
+        # A direction without variance cannot carry a demand: rounding must not whiten it to one.
+        varies = self.variances > self.variances.max(initial=0.0) * 1e-13
+        whiten = np.where(varies, 1.0 / np.where(varies, sigma, 1.0), 0.0)
+        A, _ = _span(whiten[:, None] * demands.erase, self.tolerance)
+        kept = whiten[:, None] * demands.keep * np.sqrt(demands.keep_weight)
+        return Frame(sigma, whiten, A, *_span(kept, self.keep_tolerance))
+
+
+def _span(
+    vectors: Float[np.ndarray, "r a"], tolerance: float
+) -> tuple[Float[np.ndarray, "r k"], Float[np.ndarray, " k"]]:
+    """Orthonormal basis of the columns of `vectors` without noise, and its singular values."""
+    left, size, _ = thin_svd(vectors)
+    signal = size > max(tolerance, 1e-12) * size.max(initial=0.0)
+    return np.asarray(left[:, signal]), size[signal]

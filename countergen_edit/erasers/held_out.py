@@ -1,18 +1,14 @@
-"""How a preserving erasure does on contexts, and people, that it was not fitted on.
+"""Held-out scores by which a preserving eraser selects rank, shrinkage and strength.
 
-Comes in: rows by context. Goes out: of every choice of rank, shrinkage and strength, for each fold,
-a sum of three shares, each of a sum of squares:
+The score of a fold is a sum of three shares of sums of squares:
 
-    of the group differences that are to go, what is left
-  + of the group differences that are to stay, what is changed
-  + of the variance of all else (the background, or without one all rows), what is changed
+    remaining group difference in held-out contexts to erase
+  + change of group differences in held-out contexts to keep
+  + change of the background (of all rows without one)
 
-Without the third nothing speaks for what the map does to everything else, and a rank that rewrites
-half of the space wins by what it erases. On a real model (SmolLM2, layer 20) a map that changes a
-share s of the background costs natural text about s nats a token, from s = 0.007 to 0.1, in plain
-Euclidean squares. Where the people of rows are known, a fold has other people too: what is only
-these people's is no group difference, and would be erased as if it were. All ranks come of one
-factorisation: the leading blocks of a Cholesky factor are the factors of the leading blocks.
+On SmolLM2, layer 20, a map that changes a share s of the background costs about s nats per token
+of natural text. All ranks follow from one Cholesky factorisation, whose leading blocks factorise
+the leading blocks.
 """
 
 from __future__ import annotations
@@ -25,24 +21,21 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.linalg import solve_triangular
 
-from countergen_edit.erasers.demands import Contexts, Demands
-from countergen_edit.erasers.labelled import as_numpy
-from countergen_edit.erasers.solvers.oblique import Frame, Metric
-from countergen_edit.errors import UserError
+from countergen_edit.erasers.demands import Contexts, Demands, Frame, Metric
+from countergen_edit.erasers.labelled import read_per_row
 from countergen_edit.seeds import generator
 
 Choice = tuple[int | None, float, float | None]
 """Rank (None for all), shrinkage and strength (None for infinity)."""
 FAMILIES = 5
-"""From so many on, families are left out whole. On the testbed, fitted on five and asked about
-others, that takes more directions and leaves less; with three, two are too few to fit on."""
+"""Minimum number of families to erase from which folds leave out whole families."""
 ALMOST = 1e-12
-"""Where what must go is what must stay, a score is to be huge, not infinite."""
+"""Keeps scores finite where demands conflict."""
 
 
 @dataclass(frozen=True)
 class Fold:
-    """What is fitted on, and Σ v vᵀ over the group differences held out."""
+    """Demands of the training rows, and Σ v vᵀ over held-out differences to erase and to keep."""
 
     demands: Demands
     erase: Float[np.ndarray, "d d"]
@@ -52,20 +45,14 @@ class Fold:
 def folds(
     contexts: Contexts, people: Any, n_folds: int, seed: int, families: Any = None
 ) -> list[Fold]:
-    """Folds of contexts, and of people where every group has two in each; [] below 3 contexts.
-
-    Where `FAMILIES` or more are to be erased, a fold leaves out whole families.
-
-    Raises:
-        UserError: `people` or `families` is not one id a row.
-    """
+    """Folds over contexts, and over people if every group has two per fold; [] below 3 contexts."""
     rng = generator(seed, "folds of contexts")
     sets = [rng.permutation(contexts.numbers(kept=kept)) for kept in (False, True)]
     if len(sets[0]) < 3:
         return []
     by_family = _families(contexts, families, sets[0])
     n_folds = min(n_folds, len(by_family))
-    erased = [np.concatenate(some) for some in _dealt(by_family, n_folds)]
+    erased = [np.concatenate(some) for some in _split(by_family, n_folds)]
     parts = [erased, np.array_split(sets[1], n_folds)]
     who = _folds_of_people(contexts, people, n_folds, seed)
     made = []
@@ -80,43 +67,29 @@ def folds(
 
 def _families(
     contexts: Contexts, families: Any, numbers: Int[np.ndarray, " context"]
-) -> list[Int[np.ndarray, " some"]]:
-    """Contexts that are left out together: a family, or each by itself where these are few."""
+) -> list[Int[np.ndarray, " _"]]:
+    """Contexts that are left out together."""
     alone = list(numbers[:, None])
     if families is None:
         return alone
-    ids = _ids(families, contexts, "families")
+    ids = read_per_row(families, "families", len(contexts.codes))
     _, first = np.unique(contexts.context, return_index=True)
     own = ids[first[numbers]]
     together = [numbers[own == family] for family in np.unique(own)]
     return together if len(together) >= FAMILIES else alone
 
 
-def _dealt(
-    parts: Sequence[Int[np.ndarray, " some"]], n_folds: int
-) -> list[list[Int[np.ndarray, " some"]]]:
-    """Parts in as many folds, in their order."""
+def _split(
+    parts: Sequence[Int[np.ndarray, " _"]], n_folds: int
+) -> list[list[Int[np.ndarray, " _"]]]:
+    """Divide parts into `n_folds` folds, in order."""
     return [[parts[i] for i in some] for some in np.array_split(np.arange(len(parts)), n_folds)]
-
-
-def _ids(values: Any, contexts: Contexts, name: str) -> np.ndarray:
-    """One id a row.
-
-    Raises:
-        UserError: there are more or fewer.
-    """
-    ids = np.asarray(as_numpy(values))
-    if ids.shape != contexts.codes.shape:
-        raise UserError(
-            f"{name} has shape {ids.shape} for {len(contexts.codes)} rows: give one id to each row"
-        )
-    return ids
 
 
 def _folds_of_people(contexts: Contexts, people: Any, n_folds: int, seed: int) -> np.ndarray | None:
     if people is None:
         return None
-    ids = _ids(people, contexts, "people")
+    ids = read_per_row(people, "people", len(contexts.codes))
     names, first, person = np.unique(ids, return_index=True, return_inverse=True)
     group, rng = contexts.codes[first], generator(seed, "folds of people")
     fold = np.zeros(len(names), dtype=int)
@@ -136,10 +109,9 @@ def scores(
     amounts: Iterable[float],
     strengths: Sequence[float | None],
 ) -> dict[Choice, Float[np.ndarray, " fold"]]:
-    """The sum of the three shares, of each choice in each fold.
+    """The score of each choice in each fold; `others` is the covariance of all else.
 
-    `others` is the covariance of all else. Shares are of the mean over folds, of which one with few
-    people may hold next to nothing.
+    Sums are normalised by their means over folds, as one with few people may hold next to nothing.
     """
     differ = [[fold.erase for fold in parts], [fold.keep for fold in parts]]
     whole = [max(float(np.mean([np.trace(m) for m in of_fold])), 1e-300) for of_fold in differ]
@@ -165,8 +137,7 @@ def _squares(
 ) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """tr (I-M) C (I-M)ᵀ of what is erased, and tr M C Mᵀ of the rest, for ranks 0, 1, …
 
-    With M = L G⁻¹ K R, L = Σ^(1/2) A and R = [A U]ᵀ Σ^(-1/2), all is said by matrices no larger
-    than the demands are many.
+    With M = L G⁻¹ K R, L = Σ^(1/2) A and R = [A U]ᵀ Σ^(-1/2).
     """
     A, U = frame.A, frame.U
     left = frame.sigma[:, None] * A
@@ -194,5 +165,5 @@ def _between(
 
 
 def _leading_sums(matrix: Float[np.ndarray, "a a"]) -> Float[np.ndarray, " ranks"]:
-    """The sum over each leading block, the empty one first."""
+    """Sums over the leading blocks, from the empty one on."""
     return np.append(0.0, np.diag(matrix.cumsum(axis=0).cumsum(axis=1)))

@@ -1,12 +1,12 @@
-"""What every eraser is fitted on: finite rows, a class for each, a weight for each."""
+"""Validated training data of an eraser: finite rows, classes and weights."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_X_y, validate_data
@@ -16,7 +16,7 @@ from countergen_edit.errors import UserError
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Rows with class codes; rows of weight 0 are left out, as if they had never been passed."""
+    """Rows `[row, d]` with class codes and weights above 0."""
 
     X: Float[np.ndarray, "row d"]
     codes: Int[np.ndarray, " row"]
@@ -25,46 +25,40 @@ class LabelledRows:
 
     @property
     def mass(self) -> Float[np.ndarray, " c"]:
-        """The total weight of each class."""
+        """Total weight of each class."""
         return np.bincount(self.codes, self.weight, minlength=len(self.classes))
 
     @property
     def class_means(self) -> Float[np.ndarray, "c d"]:
-        """The weighted mean of each class."""
+        """Weighted mean of each class."""
         member = np.zeros((len(self.classes), len(self.codes)))
         member[self.codes, np.arange(len(self.codes))] = self.weight
         return np.asarray(member @ self.X / self.mass[:, None])
 
     @property
     def mean(self) -> Float[np.ndarray, " d"]:
-        """The mean over all rows, as they are distributed."""
+        """Weighted mean of all rows."""
         return np.asarray(self.weight @ self.X / self.weight.sum())
 
     @property
     def balanced_mean(self) -> Float[np.ndarray, " d"]:
-        """The mean of the class means: no group pulls it because it has more rows."""
+        """Unweighted mean of the class means."""
         return np.asarray(self.class_means.mean(axis=0))
 
     def __getitem__(self, some: Int[np.ndarray, " some"]) -> LabelledRows:
-        """The rows of these numbers, under the codes they have."""
         return replace(self, X=self.X[some], codes=self.codes[some], weight=self.weight[some])
 
 
 def as_numpy(values: Any) -> Any:
-    """A torch tensor as a NumPy array (bfloat16 through float32); anything else as it is."""
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(values, torch.Tensor):
+    """Convert a torch tensor to NumPy (bfloat16 through float32); leave other values."""
+    if not isinstance(values, torch.Tensor):
         return values
     tensor = values.detach().cpu()
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def require_finite(X: np.ndarray, name: str) -> None:
-    """Refuse NaN and infinity, with the first row that holds one.
-
-    Raises:
-        UserError: naming which of the two, the row and the column.
-    """
+    """Raise a `UserError` that names the first NaN or infinity."""
     if np.isfinite(X).all():
         return
     row, column = np.argwhere(~np.isfinite(X))[0]
@@ -76,11 +70,7 @@ def require_finite(X: np.ndarray, name: str) -> None:
 
 
 def read_features(estimator: Any, X: Any) -> np.ndarray:
-    """Check `X` against the number of features `estimator` was fitted on.
-
-    Raises:
-        UserError: no two-dimensional array, NaN or infinity, or another number of features.
-    """
+    """Validate `X` against the number of features that `estimator` was fitted on."""
     X = _in_one_line(
         validate_data,
         estimator,
@@ -93,15 +83,11 @@ def read_features(estimator: Any, X: Any) -> np.ndarray:
     return np.asarray(X)
 
 
-def read_rows(
-    estimator: Any, X: Any, z: Any, sample_weight: Any = None, *, reset: bool = True
-) -> LabelledRows:
-    """Check `X` and `z` in the way of scikit-learn, and code the classes in sorted order.
+def read_rows(estimator: Any, X: Any, z: Any, sample_weight: Any = None) -> LabelledRows:
+    """Validate `X` and `z` as scikit-learn does, code the classes, and drop rows of weight 0.
 
-    Where `estimator` is None nothing is remembered, and nothing compared with an earlier fit.
-
-    Raises:
-        UserError: NaN or infinity, labels that are no classes, or lengths that differ.
+    `estimator` remembers the number of features, unless it is None. Raises a `UserError` for NaN or
+    infinity, labels that are not classes, or lengths that differ.
     """
     X, z = as_numpy(X), as_numpy(z)
     options = {"dtype": np.float64, "ensure_all_finite": False}
@@ -113,7 +99,7 @@ def read_rows(
     if estimator is None:
         X, z = _in_one_line(check_X_y, X, z, **options)
     else:
-        X, z = _in_one_line(validate_data, estimator, X, z, reset=reset, **options)
+        X, z = _in_one_line(validate_data, estimator, X, z, **options)
     require_finite(X, "certify" if estimator is None else type(estimator).__name__)
     _in_one_line(check_classification_targets, z)
     weight = np.ones(len(X))
@@ -130,6 +116,14 @@ def read_rows(
     return LabelledRows(X, codes, weight, classes)
 
 
+def read_per_row(values: Any, name: str, n: int) -> np.ndarray:
+    """Values as an array of shape `(n,)`; raises a `UserError` for another shape."""
+    array = np.asarray(as_numpy(values))
+    if array.shape != (n,):
+        raise UserError(f"{name} has shape {array.shape} for {n} rows: give one value to each row")
+    return array
+
+
 def _length(values: Any) -> int | None:
     if isinstance(values, list | tuple):
         return len(values)
@@ -138,11 +132,7 @@ def _length(values: Any) -> int | None:
 
 
 def require_classes(n_classes: int, n_samples: int) -> None:
-    """Refuse data in which nothing can be erased.
-
-    Raises:
-        UserError: fewer than two classes, or no more samples than that.
-    """
+    """Raise a `UserError` unless there are at least two classes."""
     if n_classes < 2:
         raise UserError(
             f"z holds only one class (n_samples = {n_samples}): "
@@ -151,11 +141,7 @@ def require_classes(n_classes: int, n_samples: int) -> None:
 
 
 def require_rank(rank: int, d: int) -> None:
-    """Refuse to erase everything, or a part of a dimension.
-
-    Raises:
-        UserError: `rank` is no whole number from 1 to d - 1.
-    """
+    """Raise a `UserError` unless `rank` is a whole number from 1 to d - 1."""
     if not isinstance(rank, (int, np.integer)) or rank < 1:
         raise UserError(
             f"rank = {rank!r} is no number of dimensions: use a whole number from 1 to d - 1"

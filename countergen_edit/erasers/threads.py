@@ -1,4 +1,4 @@
-"""How many threads small matrices are worth, and what the others do meanwhile."""
+"""Number of threads for the small matrices of a fit."""
 
 from __future__ import annotations
 
@@ -14,28 +14,22 @@ from threadpoolctl import threadpool_limits
 
 T = TypeVar("T")
 SMALL = 2**24
-"""Entries of a matrix of rows up to which one thread a fit is best: at 10,000 rows of 576, two take
-as long or longer than one."""
+"""Number of matrix entries up to which one BLAS thread per fit is fastest."""
 
 
 @contextmanager
 def fitting_threads(rows: Float[ndarray, "row d"]) -> Iterator[None]:
-    """One BLAS thread where the matrices are small.
-
-    A fit of some hundred or thousand rows makes many products of microseconds each; threads that
-    meet after every one of them make it slower, on a busy machine twenty times.
-    """
+    """Limit BLAS to one thread if the matrix is small: thousands of short products gain nothing."""
     with threadpool_limits(1 if rows.size < SMALL else None, user_api="blas"):
         yield
 
 
-def side_by_side(
+def run_parallel(
     calls: Sequence[Callable[[], T]], rows: Float[ndarray, "row d"]
 ) -> Iterator[Future[T]]:
-    """Run calls that fit rows of this size: as many at once as there are threads, if small.
+    """Run fits on rows of this size in a thread pool; one by one if the matrix is large.
 
-    Futures come in the order of the calls, each when it is done, so that what is done can be kept
-    while the rest runs. What a call raises is raised by its future's `result`.
+    Futures come in the order of `calls`, each when done; `result()` raises what the call raised.
     """
     workers = torch.get_num_threads() if rows.size < SMALL else 1
     with fitting_threads(rows):

@@ -215,21 +215,6 @@ def bench_leace(peer: Any) -> None:
         print(f"  concept-erasure: {theirs:.3f} s, ratio {theirs / ours:.1f}, apart {apart:.1e}")
 
 
-def bench_stream(total: int = 1_000_000, batch: int = 10_000) -> None:
-    X, z = rows(batch, D)
-    stream = LEACE().partial_fit(X, z)
-    before = peak_gb()
-
-    def run() -> None:
-        for _ in range(total // batch - 1):
-            stream.partial_fit(X, z)
-        _ = stream.erasure_
-
-    wall, _ = seconds(run)
-    print(f"LEACE stream, {total:,} x {D}: {wall:.1f} s")
-    print(f"  peak memory of the process {before:.2f} GB before, {peak_gb():.2f} GB after")
-
-
 def peak_gb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
@@ -242,4 +227,3 @@ if __name__ == "__main__":
     bench_rlace(algorithms)
     bench_inlp(algorithms)
     bench_leace(load("concept_erasure", "leace"))
-    bench_stream()

@@ -1,4 +1,4 @@
-"""The certificate says what is so, and is honest about what was held out."""
+"""Certificates and their intervals are right, and say what is held out."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from statsmodels.stats.proportion import proportion_confint
 
 from countergen_edit.erasers import (
     INLP,
@@ -16,6 +17,7 @@ from countergen_edit.erasers import (
     PreservingEraser,
     certify,
 )
+from countergen_edit.erasers.certificate import interval
 from tests.erasers.conftest import concept, identity
 
 
@@ -71,15 +73,6 @@ def test_held_out_accuracy_is_at_chance_not_below_it_when_the_eraser_is_fitted_a
     assert frozen.linear_accuracy_after < 0.35  # the artefact that the docstring warns of
 
 
-def test_test_rows_are_measured_and_named_when_wrong():
-    X, z = concept(n=600)
-    eraser = MeanDifference().fit(X[:300], z[:300])
-    certificate = certify(eraser, X[:300], z[:300], X_test=X[300:], z_test=z[300:])
-    assert certificate.majority_rate == np.bincount(z[300:]).max() / 300
-    assert certificate.linear_accuracy_before > 0.85
-    assert certificate.linear_accuracy_after == pytest.approx(certificate.majority_rate, abs=0.02)
-
-
 def test_ids_are_never_split_between_fit_and_measurement():
     """Each id is a cluster with a random class: only a probe that saw the id can know it."""
     rng = np.random.default_rng(0)
@@ -91,13 +84,13 @@ def test_ids_are_never_split_between_fit_and_measurement():
     assert certify(unchanged, X, z, groups=ids).nonlinear_accuracy_before < 0.75
 
 
-def test_a_class_with_one_row_gives_nan_and_many_rows_are_thinned():
+def test_a_class_with_one_row_gives_nan_and_many_rows_are_subsampled(monkeypatch):
     X, z = concept()
     lonely = certify(identity(12), X[:30], np.arange(30) == 0)
     assert np.isnan(lonely.linear_accuracy_after)
-    thin = certify(identity(12), X, z, max_nonlinear_rows=50)
-    assert thin.nonlinear_rows == 50
     assert certify(identity(12), X, z).nonlinear_rows == 160
+    monkeypatch.setattr("countergen_edit.erasers.certificate.NONLINEAR_ROWS", 50)
+    assert certify(identity(12), X, z).nonlinear_rows == 50
 
 
 def test_fit_parameters_per_row_follow_their_rows():
@@ -132,3 +125,35 @@ def test_certificate_of_one_layer_is_quick():
     began = time.process_time()
     eraser.certificate(X, z)
     assert time.process_time() - began < 3  # 0.2 s of processor time when written
+
+
+def wilson(hits: int, count: int) -> tuple[float, float]:
+    lo, hi = proportion_confint(hits, count, method="wilson")
+    return float(lo), float(hi)
+
+
+def test_rows_of_one_id_that_are_all_alike_count_once() -> None:
+    hits = np.arange(40) % 4 > 0
+    expected = wilson(30, 40)
+    assert interval(hits, np.arange(40)) == pytest.approx(expected, rel=0.03)
+    assert interval(np.repeat(hits, 10), np.repeat(np.arange(40), 10)) == pytest.approx(
+        expected, rel=0.03
+    )
+
+
+def test_an_accuracy_of_one_is_as_sure_as_there_are_people() -> None:
+    for rows in (1, 25):
+        ends = interval(np.ones(20 * rows, dtype=bool), np.repeat(np.arange(20), rows))
+        assert ends == pytest.approx(wilson(20, 20))
+
+
+def test_95_of_100_intervals_cover_where_people_differ() -> None:
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(400):
+        of_person = rng.beta(1.4, 0.6, size=40)  # mean 0.7
+        rows = rng.integers(2, 30, size=40)
+        ids = np.repeat(np.arange(40), rows)
+        lo, hi = interval(rng.random(len(ids)) < of_person[ids], ids)
+        covered += lo <= 0.7 <= hi
+    assert 0.92 <= covered / 400 <= 0.98

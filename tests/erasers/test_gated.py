@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from countergen_edit.erasers import AffineErasure, Gate, Gated, PreservingEraser, Refined, certify
-from countergen_edit.erasers.gate import fit_gate
-from countergen_edit.erasers.turning import turned
+from countergen_edit.erasers.affine import randomly_rotated
+from countergen_edit.erasers.methods.gated import fit_gate
 from countergen_edit.errors import UserError
 
 D = 10
@@ -67,7 +67,7 @@ def test_the_gate_closes_at_rows_to_be_kept_unless_told_otherwise() -> None:
     X, z, keep = planted()
     nobody = X[keep] - 40.0 * np.eye(D)[2]
     sparing, other = (
-        Gated("leace", spares_kept=spares).fit(X, z, keep=keep, background=nobody)
+        Gated("leace", close_at_kept=spares).fit(X, z, keep=keep, background=nobody)
         for spares in (True, False)
     )
     assert sparing.gate_ is not None
@@ -135,7 +135,7 @@ def test_refinement_keeps_the_gate_of_the_closed_form_it_starts_from() -> None:
 def test_a_random_map_of_the_same_size_stands_behind_the_same_gate() -> None:
     X, z, keep = planted()
     erasure = Gated("leace").fit(X, z, keep=keep).erasure_
-    other = turned(erasure, np.random.default_rng(0))
+    other = randomly_rotated(erasure, np.random.default_rng(0))
     assert other.gate is erasure.gate
     assert np.array_equal(other(X[keep]), X[keep])
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from countergen_edit.erasers import TERMS, AffineErasure, Change, make_eraser
-from countergen_edit.erasers.whitened import WhitenedMap
+from countergen_edit.erasers.methods.refined import WhitenedMap
 from countergen_edit.errors import UserError
 
 D = 6

@@ -16,9 +16,9 @@ from countergen_edit.erasers import (
     MeanDifference,
     PreservingEraser,
     SentenceDebias,
-    fit_metadata,
     make_eraser,
 )
+from countergen_edit.erasers.base import fit_metadata
 from countergen_edit.errors import UserError
 from tests.erasers.conftest import concept
 

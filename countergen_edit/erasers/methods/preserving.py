@@ -1,17 +1,13 @@
-"""Erase the group difference in some contexts, and leave others as they are.
+"""Erase the group difference in some contexts, and preserve others.
 
     min over M of  E‖M (x - m)‖²   subject to   M A = A,  M B = 0;      x ↦ x - M (x - m)
 
-so that P = I - M has P a = 0 for what must go and P b = b for what must stay. Row by row this is a
-least-norm problem in the metric of Σ = cov(x), and its solution does not depend on how the change
-is measured, only on Σ. With Ã = Σ^(-1/2) A, B̃ likewise, and R = I - B̃ B̃⁺:
+With Ã = Σ^(-1/2) A, B̃ likewise, and R = I - B̃ B̃⁺, the solution is
 
     M = Σ^(1/2) Ã (R Ã)⁺ Σ^(-1/2)
 
-With B empty this is LEACE of the group differences; SPLINCE (2025, https://arxiv.org/abs/2506.10703)
-keeps a covariance in the same way. Where Ã comes close to the span of B̃ the two demands conflict:
-M grows like 1/sin of the angle between them, which is therefore reported, and refused when small.
-Instead of a demand, what is to be kept can have a price: `keep_strength`, `solvers.oblique`.
+Without B this is LEACE of the group differences; SPLINCE (2025, https://arxiv.org/abs/2506.10703)
+keeps a covariance in the same way. M grows like 1/sin of the angle between Ã and B̃.
 """
 
 from __future__ import annotations
@@ -26,57 +22,58 @@ from sklearn.covariance import ledoit_wolf_shrinkage
 
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser
-from countergen_edit.erasers.demands import Contexts, read_contexts
+from countergen_edit.erasers.demands import Contexts, Frame, Metric, read_contexts
 from countergen_edit.erasers.held_out import Choice, folds, scores
 from countergen_edit.erasers.labelled import read_features, require_rank
-from countergen_edit.erasers.solvers.cvxpy_reference import keeping_within_cvxpy
+from countergen_edit.erasers.solvers.convex import keeping_within_cvxpy
 from countergen_edit.erasers.solvers.logistic import span_coordinates
-from countergen_edit.erasers.solvers.oblique import Frame, Metric
 from countergen_edit.errors import UserError
 
 GRID = (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 0.6, 1.0)
-"""Amounts of shrinkage to choose from."""
+"""Candidate amounts of shrinkage."""
 RANKS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-"""Ranks to choose from, besides all."""
+"""Candidate ranks, besides all."""
 STRENGTHS = (0.0, 1.0, 10.0, 100.0, None)
-"""Strengths to choose from; None keeps exactly."""
+"""Candidate strengths; None keeps exactly."""
 
 
 class PreservingEraser(BaseEraser):
     """Erase group differences context by context; mean: balanced over the groups.
 
-    Args:
-        rank: directions to erase at most, those first in which contexts agree. None takes all above
-            `tolerance`, which makes the groups equal in every context that was given; "cv" takes
-            from `RANKS`, for contexts that were not, in which the last directions are noise.
-        tolerance: directions of A with a singular value below this share of the largest (whitened)
-            are noise and left alone. What they hold of a group difference stays.
-        keep_tolerance: the same for B; 0 but for rounding keeps every demand exactly.
-        shrinkage: of Σ towards a sphere: "ledoit_wolf", a number from 0 to 1, or "cv", which takes
-            from `GRID`. What "cv" chooses between, here and for `rank` and `keep_strength`, is
-            scored on contexts, and where `fit` is told of them people, that it was not fitted on
-            (`held_out`): what is left of differences, what is changed of those to be kept, and what
-            is changed of all else. It takes the best of those that
-            demands allow. With fewer than three contexts to erase there are no folds: "cv" is
-            "ledoit_wolf", every rank, and exact.
-        min_angle: smallest angle, in radians and in the metric of Σ, between what must go and what
-            must stay, where that is to stay exactly.
-        keep_strength: None keeps exactly. A number λ from 0 makes it a price: E‖M (x - m)‖² plus
-            λ Σ_b w_b ‖M b‖² is least, with contexts weighed by their rows, so that what is to be
-            kept is 1 + λ times as dear to change as anything else. "cv" takes from `STRENGTHS`. On
-            a real model what is kept exactly here is not kept better elsewhere: 10 does as well,
-            and changes less of everything else.
-        keep_within: 0 leaves that as it is. Above 0, ‖M b‖ ≤ keep_within ‖b‖ in the metric of Σ for
-            every b, which has no closed form and is solved by cvxpy: in 0.15 s for 8 directions to
-            erase and 40 to keep, 1 s for 16 and 60, 5 s for 24 and 100.
-        n_folds: folds of contexts for "cv".
-        random_state: seed of these folds.
+    "cv" selects from `RANKS`, `GRID` or `STRENGTHS` by the scores of `held_out`; with fewer than
+    three contexts to erase it means every rank, "ledoit_wolf", and exact.
 
-    Attributes:
-        angle_: smallest principal angle in radians; π/2 where nothing is to be kept.
-        shrinkage_: the amount used.
-        keep_strength_: the strength used; None for exactly.
-        cv_scores_: for "cv", of each (rank, shrinkage, strength) the score of each fold.
+    Parameters
+    ----------
+    rank : int, "cv" or None
+        Maximum number of directions to erase, those first in which contexts agree. None takes all
+        above `tolerance`.
+    tolerance : float
+        Directions of A below this share of the largest whitened singular value are noise.
+    keep_tolerance : float
+        The same for B.
+    shrinkage : float, "ledoit_wolf" or "cv"
+        Of Σ towards a sphere, from 0 to 1.
+    min_angle : float
+        Smallest angle in radians, in the metric of Σ, between A and B that are kept exactly.
+    keep_strength : float, "cv" or None
+        None keeps exactly. λ ≥ 0 adds λ Σ_b w_b ‖M b‖² to the objective instead, w_b being the
+        share of the context's rows.
+    keep_within : float
+        If above 0, ‖M b‖ ≤ keep_within ‖b‖ in the metric of Σ for every b, solved by cvxpy.
+    n_folds : int
+        Folds of contexts for "cv".
+    random_state : int
+        Seed of the folds.
+
+    Attributes
+    ----------
+    angle_ : float
+        Smallest principal angle in radians; π/2 if nothing is to be kept.
+    shrinkage_ : float
+    keep_strength_ : float or None
+    cv_scores_ : dict
+        For "cv", the score of each fold by (rank, shrinkage, strength).
     """
 
     __metadata_request__fit: ClassVar[Mapping[str, bool]] = {
@@ -122,22 +119,15 @@ class PreservingEraser(BaseEraser):
         people: Any = None,
         families: Any = None,
     ) -> PreservingEraser:
-        """Fit to rows `X` `[row, d]`, classes `y` and the context of each row.
+        """Fit to rows `X` `[n, d]`, classes `y` and the context of each row.
 
-        Args:
-            X: rows.
-            y: their classes.
-            contexts: an id per row (template, prompt); None for one context, to be erased.
-            keep: the ids to be kept, or a boolean per row. All other contexts are erased.
-            background: rows `[other, d]` without a class, of whatever else the map will meet. They
-                enter Σ only: directions in which they vary become dear to change.
-            people: an id per row of who is spoken of (a name), for "cv".
-            families: an id per row of what is spoken of (a family of wordings), for "cv": with
-                five or more to erase, it chooses what serves families held out.
+        `keep` holds ids of contexts to keep, or a boolean per row; `background` enters Σ;
+        `people` and `families` define the folds of "cv".
 
-        Raises:
-            UserError: bad rows, labels, background or ids of rows, a `rank`, `shrinkage` or
-                `keep_strength` that is none, or a conflict: an angle below `min_angle`.
+        Raises
+        ------
+        UserError
+            For invalid input or settings, or an angle below `min_angle`.
         """
         rows = self._read(X, y)
         self.row_ids_ = () if contexts is None else ("contexts", "keep")
@@ -167,7 +157,7 @@ class PreservingEraser(BaseEraser):
             )
         left, right = frame.factors(rank, self.keep_strength_)
         if self.keep_within > 0 and frame.U.shape[1]:
-            right = self._reading(frame, found, rank)
+            right = self._right_within(frame, found, rank)
         to_rows = axes if basis is None else basis @ axes
         self._store(AffineErasure(to_rows @ left, right @ to_rows.T, mean), rows.classes)
         return self
@@ -218,10 +208,10 @@ class PreservingEraser(BaseEraser):
             parts, metric, others.T @ others / len(others), ranks, amounts, strengths
         )
         choices.sort(key=lambda choice: float(self.cv_scores_[choice].mean()))
-        return next((c for c in choices if self._is_possible(c, found, metric)), choices[0])
+        return next((c for c in choices if self._is_feasible(c, found, metric)), choices[0])
 
-    def _is_possible(self, choice: Choice, found: Contexts, metric: Metric) -> bool:
-        """Whether demands that are to be met exactly do not conflict on all rows."""
+    def _is_feasible(self, choice: Choice, found: Contexts, metric: Metric) -> bool:
+        """Whether demands that are to be met exactly are compatible on all rows."""
         rank, amount, strength = choice
         if strength is not None or self.keep_within > 0:
             return True
@@ -232,6 +222,8 @@ class PreservingEraser(BaseEraser):
             return float(ledoit_wolf_shrinkage(every)) if every.shape[1] > 1 else 0.0
         return float(self.shrinkage)
 
-    def _reading(self, frame: Frame, found: Contexts, rank: int | None) -> Float[np.ndarray, "k r"]:
+    def _right_within(
+        self, frame: Frame, found: Contexts, rank: int | None
+    ) -> Float[np.ndarray, "k r"]:
         A, keep = frame.A[:, :rank], frame.whiten[:, None] * found.demands().keep
         return np.asarray(keeping_within_cvxpy(A, keep, self.keep_within) * frame.whiten)

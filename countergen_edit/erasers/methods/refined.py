@@ -1,74 +1,197 @@
-"""A closed form refined by gradient through the model above it.
-
-    π(x) = x - L R (x - m):   L, R, m start at a closed form and follow
+"""A closed form refined by gradient descent through the model above it.
 
     bias + people + keep + neutral, weighted  +  trust E‖Σ^(-1/2) (π(x) - π₀(x))‖²
 
-A closed form makes activations equal; what a model says depends on them through all of its upper
-blocks. The first four terms (`erasers.objective`) are read off its output, the last is a trust
-region about the closed form, in the metric of Σ = cov(x). The parameters are whitened by Σ, so that
-a step of Adam (Kingma and Ba 2015, https://arxiv.org/abs/1412.6980) is as large in every direction
-in which activations vary. Of all maps that were checked, the one with the least held-out loss is
-taken; the closed form is among them.
+is minimised over L, R and m of π(x) = x - L R (x - m) from a closed form π₀ on, by Adam (Kingma
+and Ba 2015, https://arxiv.org/abs/1412.6980) in coordinates whitened by Σ = cov(x). The first four
+terms are read off the model's output (`Objective`). The map of the least held-out loss is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from torch import Tensor
 
-from countergen_edit.erasers.affine import AffineErasure
-from countergen_edit.erasers.base import BaseEraser
+from countergen_edit.erasers.affine import AffineErasure, Gate
+from countergen_edit.erasers.base import (
+    REQUESTED,
+    BaseEraser,
+    fit_closed_form,
+    keep_mask,
+    make_closed_form,
+)
 from countergen_edit.erasers.labelled import read_features
-from countergen_edit.erasers.objective import TERMS, Objective
-from countergen_edit.erasers.starting import REQUESTED, closed_form, fit_start, kept
-from countergen_edit.erasers.whitened import WhitenedMap
+from countergen_edit.erasers.solvers.spectral import thin_svd
 from countergen_edit.errors import UserError
 from countergen_edit.registry import KIND
+from countergen_edit.seeds import generator
+
+Change = Callable[[Float[Tensor, "*batch d"]], Float[Tensor, "*batch d"]]
+"""The change of activations by a map, differentiable in its parameters."""
+TERMS = ("bias", "people", "keep", "neutral")
+"""Terms of the loss, in nats or nats²; 0 at the optimum:
+
+- `bias`: squared difference of the groups' mean log-probabilities in contexts to erase;
+- `people`: KL(target ‖ edited) there; the target is each person's unedited distribution less
+  the group's contribution;
+- `keep`: KL(unedited ‖ edited) in contexts to keep;
+- `neutral`: the same at every token of neutral text.
+"""
+
+
+@runtime_checkable
+class Objective(Protocol):
+    """Losses of a model under a change of its activations at one site."""
+
+    def losses(self, change: Change, seed: int, step: int) -> Mapping[str, Tensor]:
+        """The `TERMS` on texts drawn by seed and step, with gradients."""
+
+    def held_out(self, change: Change) -> Mapping[str, float] | None:
+        """The `TERMS` on held-out texts; None without any. An unbiased square may be below 0."""
+
+
+RIDGE = 0.1
+"""Added to Σ, in units of the mean variance."""
+
+
+@dataclass(frozen=True, eq=False)
+class WhitenedMap:
+    """A trainable map x ↦ x - g(x) S l (r S⁻¹ (x - m) - c) for S² = Σ; g is fixed."""
+
+    left: Float[Tensor, "d k"]
+    right: Float[Tensor, "k d"]
+    offset: Float[Tensor, " k"]
+    start: tuple[Float[Tensor, "d k"], Float[Tensor, "k d"]]
+    mean: Float[Tensor, " d"]
+    whiten: tuple[Float[Tensor, "d d"], Float[Tensor, "d d"]]
+    gate: Gate | None = None
+
+    @classmethod
+    def of(
+        cls, erasure: AffineErasure, X: Float[np.ndarray, "row d"], extra: int, seed: int
+    ) -> WhitenedMap:
+        """The map of an erasure, with `extra` random directions that it only reads."""
+        if erasure.gate is not None:
+            acted_on = X[erasure.gate(X) > 0]
+            X = acted_on if len(acted_on) > 1 else X
+        variances, axes = np.linalg.eigh(np.cov(X.T))
+        scale = np.sqrt(np.clip(variances, 0.0, None) + RIDGE * max(variances.mean(), 1e-300))
+        S, inverse = (axes * scale) @ axes.T, (axes / scale) @ axes.T
+        left, right = _balanced(inverse @ erasure.left, erasure.right @ S)
+        drawn = generator(seed, "refined", "extra").normal(size=(extra, erasure.d))
+        left = np.hstack([left, np.zeros((erasure.d, extra))])
+        right = np.vstack([right, drawn / np.sqrt(erasure.d)])
+
+        def tensor(values: np.ndarray) -> Tensor:
+            return torch.tensor(values, dtype=torch.float32)
+
+        offset = np.zeros(len(right))
+        parts = [tensor(values).requires_grad_() for values in (left, right, offset)]
+        start, whiten = (tensor(left), tensor(right)), (tensor(S), tensor(inverse))
+        mean, gate = tensor(erasure.mean), erasure.gate
+        return cls(parts[0], parts[1], parts[2], start, mean, whiten, gate)
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        return [self.left, self.right, self.offset]
+
+    def __call__(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
+        S, inverse = self.whiten
+        # Only the thin products go to the activations' device.
+        left, right, offset, mean = (
+            part.to(x.device)
+            for part in (S @ self.left, self.right @ inverse, self.offset, self.mean)
+        )
+        change = ((x - mean) @ right.T - offset) @ left.T
+        return x - (change if self.gate is None else self.gate(x)[..., None] * change)
+
+    @property
+    def distance(self) -> Float[Tensor, ""]:
+        """E‖change - first change‖² for whitened x: ‖l r - l₀ r₀‖² + ‖l c‖²."""
+        left = torch.hstack([self.left - self.start[0], self.start[0]])
+        right = torch.vstack([self.right, self.right - self.start[1]])
+        moved = ((left.T @ left) * (right @ right.T)).sum()
+        return moved + ((self.left @ self.offset) ** 2).sum()
+
+    @property
+    def erasure(self) -> AffineErasure:
+        """The map as an erasure, without directions that it does not write."""
+        parts = (*self.parameters, self.mean, *self.whiten)
+        own_left, own_right, offset, mean, S, inverse = (p.detach().double().numpy() for p in parts)
+        left, right = S @ own_left, own_right @ inverse
+        wanted = right @ mean + offset  # what the erasure's mean is read as
+        keep_left, keep_right = _balanced(left, right)
+        turned = np.linalg.lstsq(keep_left, left @ wanted, rcond=None)[0]
+        moved = np.linalg.lstsq(keep_right, turned - keep_right @ mean, rcond=None)[0]
+        return AffineErasure(keep_left, keep_right, mean + moved, self.gate)
+
+
+def _balanced(
+    left: Float[np.ndarray, "d k"], right: Float[np.ndarray, "k d"]
+) -> tuple[Float[np.ndarray, "d r"], Float[np.ndarray, "r d"]]:
+    """Factors of the same product, of equal size, without directions that it does not write."""
+    q, upper = np.linalg.qr(left)
+    p, lower = np.linalg.qr(right.T)
+    a, size, b = thin_svd(upper @ lower.T)
+    signal = size > 1e-9 * size.max(initial=0.0)
+    signal[:1] = True  # a map that does nothing has a direction too
+    root = np.sqrt(size[signal])
+    return q @ a[:, signal] * root, root[:, None] * (b[signal] @ p.T)
+
 
 START: Mapping[str, Any] = {KIND: "preserving", "rank": "cv", "keep_strength": 10.0}
-"""The closed form unless given; a soft one, since demands that conflict have no exact map."""
+"""Closed form by default; a soft one, as conflicting demands have no exact map."""
 WARM_UP = 10
 """Steps over which the learning rate rises."""
 LAST = 0.1
-"""Share of the learning rate that is left at the last step."""
+"""Share of the learning rate at the last step."""
 
 
 class Refined(BaseEraser):
-    """Refine a closed form by gradient, on what a model says; mean: refined too.
+    """Refine a closed form by gradient descent; without an objective, the closed form itself.
 
-    Without an objective, on plain rows, it is the closed form that it starts from.
+    Parameters
+    ----------
+    start : str or mapping, optional
+        The closed form: a name, or a mapping with its `kind` and parameters.
+    extra : int
+        Directions beyond those of the closed form.
+    steps : int
+        Of Adam.
+    learning_rate : float
+        Of whitened parameters, after warm-up; decays as a cosine.
+    bias, people, keep, neutral : float
+        Weights of the terms.
+    trust : float
+        Weight of the squared distance to the closed form.
+    check_every : int
+        Steps between two evaluations of held-out losses.
+    patience : int
+        Evaluations without improvement after which it stops.
+    seeds : int
+        Number of runs; the best is taken.
+    random_state : int
+        First seed.
 
-    Args:
-        start: the eraser whose map it starts from: its name, or a mapping with its `kind` and
-            parameters. None takes `preserving` of the rank that serves contexts held out.
-        extra: directions beyond those of the closed form; nothing is written along them at first.
-        steps: of Adam.
-        learning_rate: of whitened parameters, after the first ten steps; it falls as a cosine.
-        bias: weight of the squared group difference, nats².
-        people: weight of what the groups' people say otherwise.
-        keep: weight of what is to be kept.
-        neutral: weight of text about nobody.
-        trust: weight of the squared distance to the closed form.
-        check_every: steps between two looks at held-out losses.
-        patience: looks without a better one after which it stops.
-        seeds: runs with other extra directions and other draws of texts; the best is taken.
-        random_state: of these.
-
-    Attributes:
-        start_: the closed form.
-        curve_: one mapping for each look: `seed`, `step`, the terms, and `loss`, their weighted sum
-            on held-out texts (on drawn ones, averaged since the last look, where there are none).
-        spread_: standard deviation over seeds of the least loss of each; NaN with one.
+    Attributes
+    ----------
+    start_ : AffineErasure
+        The closed form.
+    curve_ : list of dict
+        `seed`, `step`, the terms and `loss` of each evaluation.
+    spread_ : float
+        Standard deviation over seeds of the least loss; NaN for one seed.
     """
 
     __metadata_request__fit: ClassVar[Mapping[str, bool]] = {**REQUESTED, "objective": True}
     no_guarantee_because = "what the model says is made equal, not its activations"
-    is_refitted = False
+    refit_in_folds = False
 
     def __init__(
         self,
@@ -108,14 +231,10 @@ class Refined(BaseEraser):
     @property
     def draft(self) -> BaseEraser:
         """The closed form that it starts from, not yet fitted."""
-        return closed_form(START if self.start is None else self.start, "refined")
+        return make_closed_form(START if self.start is None else self.start, "refined")
 
     def check(self) -> None:
-        """Refuse counts, weights and rates that are none, and a start that names no eraser.
-
-        Raises:
-            UserError: naming the setting.
-        """
+        """Raise a `UserError` for invalid settings."""
         super().check()
         for name in ("steps", "check_every", "patience", "seeds", "extra"):
             count, least = getattr(self, name), 0 if name == "extra" else 1
@@ -142,29 +261,19 @@ class Refined(BaseEraser):
         families: Any = None,
         objective: Objective | None = None,
     ) -> Refined:
-        """Fit the closed form to rows `X` `[row, d]` of classes `y`, then refine it.
+        """Fit the closed form to rows `X` `[n, d]` of classes `y`, then refine it on `objective`.
 
-        Args:
-            X: rows.
-            y: their classes.
-            contexts: an id per row, for closed forms that take it.
-            keep: a boolean per row: those to be kept. A closed form that cannot keep does not see
-                them; Σ is of all rows.
-            background: rows `[other, d]` of whatever else the map meets.
-            pairs: an id per row, for closed forms that take it.
-            people: the same.
-            families: the same.
-            objective: what the map is refined on.
-
-        Raises:
-            UserError: what the closed form or `check` refuses; or losses that are not finite, with
-                what to change.
+        Raises
+        ------
+        UserError
+            For what the closed form or `check` refuses, or losses that are not finite.
         """
         self.check()
         rows = self._read(X, y)
-        every, is_kept = rows.X, kept(rows, keep)
-        of_row = {"contexts": contexts, "pairs": pairs, "people": people, "families": families}
-        start = fit_start(self.draft, rows, is_kept, of_row, background)
+        every, is_kept = rows.X, keep_mask(keep, len(rows.X))
+        metadata = {"contexts": contexts, "keep": is_kept, "background": background}
+        metadata |= {"pairs": pairs, "people": people, "families": families}
+        start = fit_closed_form(self.draft, rows, metadata, np.ones(len(rows.X), bool))
         self.row_ids_ = start.row_ids_
         self.start_ = start.erasure_
         self.curve_: list[dict[str, float]] = []
@@ -173,11 +282,11 @@ class Refined(BaseEraser):
         if objective is not None:
             if background is not None:
                 every = np.vstack([every, read_features(self, background).astype(np.float64)])
-            erasure = self._refined(every, objective)
+            erasure = self._refine(every, objective)
         self._store(erasure, rows.classes)
         return self
 
-    def _refined(self, X: Float[np.ndarray, "row d"], objective: Objective) -> AffineErasure:
+    def _refine(self, X: Float[np.ndarray, "row d"], objective: Objective) -> AffineErasure:
         """The best map of all seeds."""
         best: list[tuple[float, AffineErasure]] = []
         for seed in range(self.random_state, self.random_state + self.seeds):
@@ -190,7 +299,7 @@ class Refined(BaseEraser):
     def _run(
         self, X: Float[np.ndarray, "row d"], objective: Objective, seed: int
     ) -> Iterator[tuple[float, AffineErasure]]:
-        """Maps that were checked, each with its loss; the closed form first where it can be."""
+        """Evaluated maps with their losses, the closed form first if there are held-out losses."""
         thin = WhitenedMap.of(self.start_, X, self.extra, seed)
         adam = torch.optim.Adam(thin.parameters, betas=(0.9, 0.98))
         least, since = np.inf, 0

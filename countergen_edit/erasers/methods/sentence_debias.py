@@ -1,10 +1,9 @@
-"""Principal directions of counterfactual pairs (Bolukbasi et al. 2016, https://arxiv.org/abs/1607.06520;
-for sentences, Liang et al. 2020, https://aclanthology.org/2020.acl-main.488).
+"""Principal directions of counterfactual pairs.
 
     C = Σ over pairs p, groups g of (x_pg - x̄_p)(x_pg - x̄_p)ᵀ,   D = top-k eigenvectors of C
 
-Each pair (the same text in every group) is centred on its own mean, so what differs between texts
-drops out before the principal directions are taken.
+Bolukbasi et al. (2016, https://arxiv.org/abs/1607.06520); for sentences, Liang et al. (2020,
+https://aclanthology.org/2020.acl-main.488).
 """
 
 from __future__ import annotations
@@ -17,17 +16,21 @@ from jaxtyping import Float
 
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser
-from countergen_edit.erasers.labelled import LabelledRows, as_numpy, require_rank
-from countergen_edit.erasers.svd import thin_svd
+from countergen_edit.erasers.labelled import LabelledRows, read_per_row, require_rank
+from countergen_edit.erasers.solvers.spectral import fix_signs, thin_svd
 from countergen_edit.errors import UserError
 
 
 class SentenceDebias(BaseEraser):
-    """Erase the leading principal directions of the pairs; mean: balanced over the groups.
+    """Erase the leading principal directions of pairs; mean: balanced over the groups.
 
-    Args:
-        rank: dimensions to erase.
+    Parameters
+    ----------
+    rank : int
+        Dimensions to erase.
 
+    Examples
+    --------
     >>> X = np.array([[1.0, 5.0, 0.0], [0.0, 5.0, 0.0], [1.0, 9.0, 1.0], [0.0, 9.0, 1.0]])
     >>> eraser = SentenceDebias(rank=1).fit(X, ["f", "m", "f", "m"], pairs=[0, 0, 1, 1])
     >>> eraser.erasure_.right.round(6).tolist()
@@ -41,14 +44,14 @@ class SentenceDebias(BaseEraser):
         self.rank = rank
 
     def fit(self, X: Any, y: Any, *, pairs: Any = None) -> SentenceDebias:
-        """Fit to rows `X` `[row, d]`, classes `y` and an id of the pair each row belongs to.
+        """Fit to rows `X` `[n, d]`, classes `y` and the pair of each row.
 
-        Without `pairs` all rows form one, of which the class means are the members; there are then
-        c - 1 directions at most for c classes.
+        Without `pairs` the class means form one pair, which has at most c - 1 directions.
 
-        Raises:
-            UserError: bad rows or labels, an id with rows of one group only, `rank` not in
-                1 … d - 1, or a `rank` above the number of directions of the pairs.
+        Raises
+        ------
+        UserError
+            For invalid input, a pair with rows of one group, or too few directions for `rank`.
         """
         rows = self._read(X, y)
         self.row_ids_ = () if pairs is None else ("pairs",)
@@ -60,9 +63,7 @@ class SentenceDebias(BaseEraser):
                 f"rank = {self.rank}, but the pairs differ in only {len(components)} directions: "
                 "use at most that, or pass more pairs (fit(…, pairs=ids))"
             )
-        components = components[: self.rank]
-        sign = np.sign(components[np.arange(len(components)), np.abs(components).argmax(axis=1)])
-        directions = components * sign[:, None]
+        directions = fix_signs(components[: self.rank])
         self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
         return self
 
@@ -70,11 +71,7 @@ class SentenceDebias(BaseEraser):
 def _differences(rows: LabelledRows, pairs: Any) -> Float[np.ndarray, "member d"]:
     if pairs is None:
         return np.asarray(rows.class_means - rows.balanced_mean)
-    ids = np.asarray(as_numpy(pairs))
-    if ids.shape != rows.codes.shape:
-        raise UserError(
-            f"pairs has shape {ids.shape} for {len(rows.codes)} rows: give one id to each row"
-        )
+    ids = read_per_row(pairs, "pairs", len(rows.codes))
     names, pair = np.unique(ids, return_inverse=True)
     c = len(rows.classes)
     member = pair * c + rows.codes  # rows of one pair and group are averaged

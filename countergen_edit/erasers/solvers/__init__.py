@@ -1,1 +1,1 @@
-"""Optimisation behind the erasers, and the cvxpy references they are held against."""
+"""Numerical solvers."""

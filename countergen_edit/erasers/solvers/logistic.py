@@ -1,14 +1,13 @@
-"""The adversary: the best logistic probe, solved to tolerance.
+"""The best logistic probe, solved to tolerance.
 
     min over W, b of  Σ_i ω_i [ logsumexp(s_i) - s_i[z_i] ] + penalty/2 ‖W‖²,   s_i = W'x_i + b
 
-with Σ ω_i = 1, and one logit column for two classes. Solved by L-BFGS in coordinates that whiten
+with Σ ω_i = 1, and one logit column for two classes. Solved by L-BFGS in coordinates whitened by
 
     A = Σ_i ω_i h_i [1; x_i] [1; x_i]ᵀ + penalty I,   h_i = ½ Σ_c p_ic (1 - p_ic),
 
-made anew after a few steps, and once the curvature has halved. For two classes A is the Hessian,
-and a step is Newton's; for more it bears the scale of every direction. So the number of steps
-hardly depends on how the features are scaled, which is what makes activations slow to fit.
+which is updated after some steps and when the curvature has halved; for two classes it is the
+Hessian. So the number of steps hardly depends on the scales of features.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from scipy.special import softmax
 from countergen_edit.erasers.labelled import LabelledRows
 
 INNER = 20
-"""L-BFGS steps after which A is made anew: about as costly as that."""
+"""L-BFGS steps between two updates of A."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A fitted logistic probe; `loss` is its data loss in nats, without the penalty."""
+    """A fitted logistic probe; `loss` is its log loss in nats, without the penalty."""
 
     weights: Float[np.ndarray, "d m"]
     intercept: Float[np.ndarray, " m"]
@@ -47,7 +46,7 @@ class Probe:
 
 
 def label_entropy(rows: LabelledRows) -> float:
-    """H(z) in nats: the loss of the best constant predictor, and the upper bound of the game."""
+    """H(z) in nats: the loss of the best constant predictor."""
     p = rows.mass / rows.mass.sum()
     return float(-(p * np.log(p)).sum())
 
@@ -60,16 +59,18 @@ def fit_probe(
     max_iter: int = 300,
     start: Probe | None = None,
 ) -> Probe:
-    """Fit the probe, from `start` or else from the constant predictor.
+    """Fit a logistic probe, from `start` or the constant predictor.
 
-    Args:
-        rows: the data; where all class means coincide, the answer is the constant predictor.
-        penalty: weight of ‖W‖²/2 beside a loss that is a mean over rows. 0 is the adversary of the
-            certificate; where the classes are separable its loss then tends to 0.
-        tol: bound on the largest entry of the gradient in the whitened coordinates, where half its
-            square is about what a step could still gain.
-        max_iter: L-BFGS steps.
-        start: a probe of the same shape to begin from.
+    Parameters
+    ----------
+    rows : LabelledRows
+    penalty : float
+        Weight of ‖W‖²/2 beside the mean loss.
+    tol : float
+        Bound on the largest entry of the gradient in whitened coordinates.
+    max_iter : int
+        L-BFGS steps.
+    start : Probe, optional
     """
     return ProbeRows(rows, penalty).fit_probe(tol=tol, max_iter=max_iter, start=start)
 
@@ -83,12 +84,7 @@ class _Metric:
 
 
 class ProbeRows:
-    """Rows in the coordinates of their span, in which probes are fitted one after the other.
-
-    Args:
-        rows: the data.
-        penalty: as in `fit_probe`.
-    """
+    """Rows in coordinates of their span, for probes that are fitted one after the other."""
 
     def __init__(self, rows: LabelledRows, penalty: float) -> None:
         self.rows = rows
@@ -101,11 +97,11 @@ class ProbeRows:
         self._first: _Metric | None = None
 
     def project_out(self, directions: Float[np.ndarray, "k r"]) -> None:
-        """Remove orthonormal directions, in the coordinates of the span, from the rows."""
+        """Remove orthonormal directions, in coordinates of the span, from the rows."""
         self.X = self.X - (self.X @ directions.T) @ directions
 
     def fit_probe(self, *, tol: float, max_iter: int, start: Probe | None = None) -> Probe:
-        """Fit the probe to the rows as they are now; arguments as in `fit_probe` below."""
+        """Fit a probe to the rows as they are now; arguments as in `fit_probe`."""
         b, W = self._start(start)
         metric = self._first if start is None else None
         if metric is None:
@@ -182,11 +178,7 @@ class ProbeRows:
 def span_coordinates(
     X: Float[np.ndarray, "row d"],
 ) -> tuple[Float[np.ndarray, "row r"], Float[np.ndarray, "d r"] | None]:
-    """Rows in an orthonormal basis of their own span where that is smaller than d.
-
-    Nothing outside the span of the data can help or hinder a probe, and QR keeps every inner
-    product to rounding, which the square of a Gram matrix would not.
-    """
+    """Rows in an orthonormal basis of their span, and that basis; unchanged if n ≥ d."""
     if X.shape[0] >= X.shape[1]:
         return X, None
     basis, triangle = np.linalg.qr(X.T)
