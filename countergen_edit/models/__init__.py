@@ -1,17 +1,12 @@
 """Language models: loading, likelihoods, activations and text.
 
-In: a hub id, a directory, or a model object. Out: a `LanguageModel`, and from it log-probabilities
-(float64), activations ``[layer, row, d_model]`` (float32) and continuations. Everything runs the
-model that `LanguageModel.bridge` wraps, so a hook attached there is active in all of it.
-Refused: a model that generates no text, and text longer than the context. Of an encoder-decoder
-model there are continuations, and likelihoods of replies to what it has read, alone; of one that a
-server runs (`connect`) no activations.
+Everything runs the model that `LanguageModel.bridge` wraps, so a hook attached there is active in
+all of it. Log-probabilities are float64 in nats, activations float32 ``[layer, row, d_model]``.
+Encoder-decoder models give continuations and likelihoods of replies only; served models (`connect`)
+no activations.
 """
 
-from countergen_edit.models.asked import Asked
-from countergen_edit.models.batching import Batch
-from countergen_edit.models.bos import Bos
-from countergen_edit.models.capture import Activations, capture
+from countergen_edit.models.capture import SITES, Activations, capture, hook_name
 from countergen_edit.models.contrastive import (
     Contrasted,
     ContrastiveScores,
@@ -23,30 +18,28 @@ from countergen_edit.models.distributions import (
     after_preface,
     batches,
     divergence,
+    log_likelihood,
     log_probs,
 )
-from countergen_edit.models.float64 import log_likelihood
-from countergen_edit.models.generation import generate
+from countergen_edit.models.generation import generate, generate_neutral_text
 from countergen_edit.models.language_model import (
     INSTRUCTION,
     NAMES_CODE,
+    Asked,
     Chat,
     LanguageModel,
     from_pretrained_objects,
 )
-from countergen_edit.models.loading import load
-from countergen_edit.models.own_text import written
-from countergen_edit.models.resumption import ResumingModel, resuming
+from countergen_edit.models.loading import Bos, load
+from countergen_edit.models.resumption import Scratch, resuming
 from countergen_edit.models.scoring import TextScores, continuation_log_probs, text_log_probs
-from countergen_edit.models.scratch import Scratch
 from countergen_edit.models.served import ServedModel, connect
-from countergen_edit.models.sites import SITES, hook_name
-from countergen_edit.models.templates import TEMPLATES, in_template
 from countergen_edit.models.tokens import (
-    Encoding,
+    TEMPLATES,
     encode,
     encode_replies,
     first_read,
+    in_template,
     lengths,
     opens_texts,
     preface_ids,
@@ -60,14 +53,11 @@ __all__ = [
     "TEMPLATES",
     "Activations",
     "Asked",
-    "Batch",
     "Bos",
     "Chat",
     "Contrasted",
     "ContrastiveScores",
-    "Encoding",
     "LanguageModel",
-    "ResumingModel",
     "Scratch",
     "ServedModel",
     "TextScores",
@@ -84,6 +74,7 @@ __all__ = [
     "first_read",
     "from_pretrained_objects",
     "generate",
+    "generate_neutral_text",
     "hook_name",
     "in_template",
     "lengths",
@@ -96,5 +87,4 @@ __all__ = [
     "split_names",
     "text_log_probs",
     "token_texts",
-    "written",
 ]

@@ -1,10 +1,7 @@
-"""Which rows to run, and where in them to read.
+"""Right-padded batches: which rows to run, and where to read them.
 
-In: token sequences, each with the positions wanted of it. Out: right-padded `Batch`es of few rows.
-In a causal model a position depends on what precedes it only. So a sequence that is a prefix of
-another is read off the longer one, and equal sequences are run once: sixty one-token outputs after
-one prompt are one row. (A hook must be causal too, as any that treats positions alike is.) Where
-the model can run trees, longer outputs after one prompt are one row as well.
+Equal sequences, and prefixes of others, run once, as a position of a causal model depends on
+earlier ones only; where the model allows it, sequences with a common beginning are one row.
 """
 
 from __future__ import annotations
@@ -37,12 +34,16 @@ FULL = 0.75
 class Batch:
     """Rows to run together, and the values to read off them.
 
-    Attributes:
-        ids: Token ids, padded on the right.
-        mask: 1 where a token is real; if a row is a tree, what each token attends to.
-        row: Row of each value.
-        position: Column of each value in its row.
-        slot: Place of each value in the result, counted over all sequences in their order.
+    Attributes
+    ----------
+    ids
+        Token ids, padded on the right.
+    mask
+        1 where a token is real; in a tree, what each token attends to.
+    row, position
+        Where each value is read.
+    slot
+        Place of each value in the result, over all sequences in order.
     """
 
     ids: Int[Tensor, "row time"]
@@ -63,11 +64,7 @@ def batch_tokens(lm: LanguageModel, asked: int | None) -> int:
 
 
 def within_memory(batch: Batch, run: Callable[[Batch], T]) -> list[tuple[Batch, T]]:
-    """Run a batch, in halves where the device's memory is too small for the whole.
-
-    Raises:
-        torch.OutOfMemoryError: it is too small for a single row.
-    """
+    """Run a batch, in halves where the device's memory is too small for the whole."""
     try:
         return [(batch, run(batch))]
     except torch.OutOfMemoryError:
@@ -99,16 +96,18 @@ def plan(
     share: bool = True,
     branch: bool = False,
 ) -> list[Batch]:
-    """Batch the sequences, longest first, so that padding is small and memory runs out early.
+    """Batch sequences, longest first, so that padding is small and memory runs out early.
 
-    Args:
-        sequences: Token ids; one without positions is not run.
-        positions: For each sequence, the positions to read.
-        max_batch_tokens: Most tokens in one batch, padding included. A longer row runs alone.
-        bytes_per_position: Memory of one position's result (its logits), limiting a batch to
-            `LOGIT_BYTES`; 0 where none is kept.
-        share: Run a sequence that equals or begins another only once.
-        branch: Run sequences that begin alike as one row, if they are to be shared.
+    Parameters
+    ----------
+    sequences, positions
+        Token ids and the positions to read; one without positions is not run.
+    max_batch_tokens : int
+        Padding included; a longer row runs alone.
+    bytes_per_position : int
+        Memory of a position's logits, limited to `LOGIT_BYTES` per batch; 0 if none is kept.
+    share, branch : bool
+        Run equal sequences and prefixes once; run sequences with a common beginning as one row.
     """
     slots = np.cumsum([0, *map(len, positions)])
     active = [i for i, reads in enumerate(positions) if len(reads)]
@@ -155,11 +154,7 @@ class _Row:
 
 
 def _hosts(sequences: set[Ids]) -> dict[Ids, Ids]:
-    """For each sequence the longest one that begins with it.
-
-    In sorted order everything that begins with a sequence follows it directly, so that looking at
-    the next one is enough.
-    """
+    """For each sequence the longest that begins with it; in sorted order, the next one tells."""
     host: dict[Ids, Ids] = {}
     following: Ids = ()
     for sequence in sorted(sequences, reverse=True):

@@ -1,9 +1,4 @@
-"""Activations at chosen sites, layers and tokens, in one batched pass.
-
-In: texts. Out: `Activations`, one row for each wanted token, float32 whatever the model's type,
-and the norm of every token, wanted or not, by which attention sinks are found.
-Refused: an unknown site or layer, and a text without the wanted tokens.
-"""
+"""Activations at chosen sites, layers and tokens, in one batched pass."""
 
 from __future__ import annotations
 
@@ -20,22 +15,24 @@ from countergen_edit.errors import UserError, unknown
 from countergen_edit.models.batching import Batch, batch_tokens, plan, within_memory
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
-from countergen_edit.models.scratch import Scratch
-from countergen_edit.models.sites import has_layers, hook_name
+from countergen_edit.models.resumption import Scratch
 from countergen_edit.models.tokens import encode, excerpt
 from countergen_edit.models.trees import runs_trees
 
 
 @dataclass(frozen=True)
 class Activations:
-    """What the model held at the wanted tokens.
+    """What the model held at the wanted tokens, float32.
 
-    Attributes:
-        values: For each site ``[layer, row, d_model]``, layers in the order of the call; "embed"
-            has one layer.
-        row_text: The text that each row comes from, by its index; rows follow the texts.
-        norms: For each site the Euclidean norms ``[layer, token]`` of every token of every text, up
-            to the last one that is wanted of it.
+    Attributes
+    ----------
+    values
+        Site → ``[layer, row, d_model]``; "embed" has one layer.
+    row_text
+        Index of the text that each row comes from, ascending.
+    norms
+        Site → Euclidean norms ``[layer, token]`` of all tokens up to the last wanted one of each
+        text, wanted or not (for attention sinks).
     """
 
     values: dict[str, Float32[np.ndarray, "_layer row d_model"]]
@@ -55,23 +52,32 @@ def capture(
     scratch: Scratch | None = None,
     progress: str | None = None,
 ) -> Activations:
-    """Read activations off one pass, which stops short of the output matrix.
+    """Read activations in one pass that stops short of the output matrix.
 
-    Of tokens that are not wanted only the norms leave the model: the hooks gather. An edit that was
-    attached before is seen, at its own site too.
+    An edit attached before is seen, at its own site too.
 
-    Args:
-        lm: The model.
-        texts: One row or more comes from each.
-        sites: Keys of `SITES`.
-        layers: From 0; all of them if not given.
-        starts: For "onward", the character of each text where its group first shows (the name).
-        positions: "last", the last token of each text; "onward", every token that shows text
-            beyond `starts`, a straddling one included. The tokens before are the same for all
-            groups, and would teach a classifier that nothing differs.
-        max_batch_tokens: Changes speed and memory, not the result; None takes `batch_tokens`.
-        scratch: Where the values go that memory is too small for; all stay in memory if None.
-        progress: Description of a progress bar.
+    Parameters
+    ----------
+    lm : LanguageModel
+    texts : sequence of str
+    sites : sequence of str
+        Keys of `SITES`.
+    layers : sequence of int, optional
+        From 0; None takes all.
+    starts : (text,), optional
+        For "onward", the character of each text where its group first shows.
+    positions : {"last", "onward"}
+        The last token of each text, or every token that shows text beyond `starts`; tokens before
+        are equal for all groups.
+    max_batch_tokens : int, optional
+        Changes speed and memory, not the result; None takes `batch_tokens`.
+    scratch : Scratch, optional
+        Storage beyond memory; None keeps all in memory.
+
+    Raises
+    ------
+    UserError
+        A site or layer is unknown, or a text has no wanted token.
     """
     layers = list(range(lm.n_layers)) if layers is None else list(layers)
     names_at = {
@@ -145,7 +151,7 @@ def _gather(
     into: Float32[np.ndarray, "row d_model"],
     norms: Float32[np.ndarray, " token"],
 ) -> Callable[[Float[Tensor, "batch time d_model"], Any], None]:
-    """Read the norms of a batch's tokens, and those that have a row (not -1) as a whole."""
+    """A hook that keeps the norms of a batch's tokens, and the rows of wanted ones (not -1)."""
     wanted = row_of >= 0
     rows, positions = (t[torch.from_numpy(wanted)] for t in (batch.row, batch.position))
 
@@ -157,3 +163,49 @@ def _gather(
         into[row_of[wanted]] = read.float().cpu().numpy()
 
     return hook_fn
+
+
+SITES: dict[str, str] = {
+    "embed": "embed.hook_out",
+    "attn_out": "blocks.{layer}.hook_attn_out",
+    "mlp_out": "blocks.{layer}.hook_mlp_out",
+    "resid_post": "blocks.{layer}.hook_out",
+}
+"""In the order in which a forward pass meets them, within a block."""
+DECODER_SITES: dict[str, str] = {
+    "resid_post": "decoder_blocks.{layer}.hook_out",
+    "attn_out": "decoder_blocks.{layer}.hook_attn_out",
+    "mlp_out": "decoder_blocks.{layer}.hook_mlp_out",
+}
+"""The same in an encoder-decoder model, whose text comes from the decoder. There is no `embed`:
+encoder and decoder share it in some families, and its hook is then silent."""
+
+
+def has_layers(site: str) -> bool:
+    """Whether the site exists per layer."""
+    if site not in SITES:
+        raise unknown("site", site, SITES)
+    return "{layer}" in SITES[site]
+
+
+def depth(site: str, layer: int | None) -> tuple[int, int]:
+    """Sort key of places, in the order of the forward pass.
+
+    >>> places = [("resid_post", 2), ("mlp_out", 3), ("attn_out", 3), ("embed", None)]
+    >>> sorted(places, key=lambda place: depth(*place))
+    [('embed', None), ('resid_post', 2), ('attn_out', 3), ('mlp_out', 3)]
+    """
+    return -1 if layer is None else layer, list(SITES).index(site)
+
+
+def hook_name(lm: LanguageModel, site: str, layer: int | None = None) -> str:
+    """Name of the bridge's hook of `site` after block `layer`, from 0; `UserError` if unknown."""
+    if has_layers(site) and (layer is None or not 0 <= layer < lm.n_layers):
+        raise UserError(
+            f"unknown layer {layer} of {lm.name} for site {site}: valid are 0..{lm.n_layers - 1}"
+        )
+    table = DECODER_SITES if lm.is_encoder_decoder else SITES
+    name = table.get(site, site).format(layer=layer)
+    if name not in lm.bridge.hook_dict:
+        raise UserError(f"{lm.name} has no site {site} (no hook {name}): use resid_post")
+    return name

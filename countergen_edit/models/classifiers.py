@@ -1,19 +1,14 @@
-"""Sequence classifiers: the probability of a label that a task means, or that the user names.
-
-In: a hub id or directory, or objects in memory, and a task or a label. Out: a `Classifier`, and
-from it the probabilities of texts, or of pairs of texts, in float64. Which of a model's labels a
-task means is read from their names; conventions are rows of `LABELS`. Refused: labels that cannot
-be told apart, above all LABEL_0, LABEL_1, …, until the user says what they are; a label that the
-model lacks.
-"""
+"""Sequence classifiers: the probability of a label of a task or by name; and VADER."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -21,13 +16,15 @@ from jaxtyping import Float64, Int
 from torch import Tensor
 
 from countergen_edit.errors import UserError, unknown
-from countergen_edit.models.class_labels import LABELS, map_labels
-from countergen_edit.models.encoders import Encoder, Hooks
-from countergen_edit.models.float64 import widen
-from countergen_edit.models.language_model import weights_hash
+from countergen_edit.models.distributions import to_float64
+from countergen_edit.models.encoders import HeadModel
 from countergen_edit.models.loading import Head, load_head
 from countergen_edit.models.progress import track
 from countergen_edit.models.tokens import excerpt
+
+if TYPE_CHECKING:
+    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
 
 HEAD = Head(
     "sequence classifier",
@@ -39,47 +36,25 @@ BATCH_TOKENS = 8192
 
 
 @dataclass(frozen=True, eq=False)
-class Classifier:
+class Classifier(HeadModel):
     """A sequence classifier and those of its labels that are read.
 
-    Attributes:
-        name: Hub id, directory or any label.
-        hf_model: The `transformers` model, in eval mode.
-        tokenizer: Its tokenizer.
-        roles: Role in a task, or label → index of the model's output.
-        single: Whether each output is a yes or no of its own (sigmoid) instead of a share of one.
+    `roles` maps a task's roles, or a label, to outputs; `single` outputs are independent (sigmoid).
     """
 
-    name: str
-    hf_model: Any
-    tokenizer: Any
     roles: Mapping[str, int]
     single: bool
-
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 of config and weights."""
-        return weights_hash(self.hf_model)
-
-    @functools.cached_property
-    def encoder(self) -> Encoder:
-        """What edits attach to; with one attached the classifier answers as edited."""
-        return Encoder(self.name, Hooks(self.name, self.hf_model), self.tokenizer)
 
     def encoded(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None
     ) -> list[dict[str, list[int]]]:
-        """What the model is given of each text, or pair of texts.
-
-        Raises:
-            UserError: a text is longer than the model's context.
-        """
+        """Model inputs of texts, or pairs of texts; `UserError` beyond the context."""
         return _encode(self, texts, pairs, cut=False)
 
     def answers(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None
     ) -> Int[np.ndarray, " text"]:
-        """Of every text which label it gets; of a lone one, whether it gets it."""
+        """The label of every text; of a lone label, whether it applies."""
         values = np.stack([*self.probabilities(texts, pairs).values()])
         answers = (values[0] > 0.5).astype(np.int64) if len(values) == 1 else values.argmax(axis=0)
         return np.asarray(answers)
@@ -92,16 +67,14 @@ class Classifier:
         cut: bool = False,
         progress: str | None = None,
     ) -> dict[str, Float64[np.ndarray, " text"]]:
-        """For each role, its probability for every text.
+        """Role → its probability for every text, (text,).
 
-        Args:
-            texts: Texts, or premises.
-            pairs: Hypotheses, one for each premise.
-            cut: Whether of a text that is longer than the model's context the beginning is read.
-            progress: Description of a progress bar.
-
-        Raises:
-            UserError: a text is longer than the model's context, and is not to be cut.
+        Parameters
+        ----------
+        texts, pairs : sequences of str
+            Texts, or premises and their hypotheses.
+        cut : bool
+            Truncate texts beyond the context instead of raising a `UserError`.
         """
         rows = _encode(self, texts, pairs, cut)
         values = np.zeros((len(texts), len(self.roles)))
@@ -110,7 +83,7 @@ class Classifier:
             padded = self.tokenizer.pad([rows[i] for i in batch], return_tensors="pt")
             with torch.inference_mode():
                 logits = self.hf_model(**padded.to(self.hf_model.device)).logits
-            values[batch] = self._roles_of(widen(logits)).cpu().numpy()
+            values[batch] = self._roles_of(to_float64(logits)).cpu().numpy()
         return dict(zip(self.roles, values.T, strict=True))
 
     def _roles_of(self, logits: Tensor) -> Tensor:
@@ -129,13 +102,13 @@ def load_classifier(
 ) -> Classifier:
     """Load a sequence classifier for a task.
 
-    Args:
-        model: A directory written by `save_pretrained`, or a hub id.
-        task: `sentiment`, `nli` or `toxicity`.
-        labels: What the model's outputs are, in order, where its config does not say.
-        device: As for `load`.
-        dtype: As for `load`.
-        revision: As for `load`.
+    Parameters
+    ----------
+    model, device, dtype, revision
+        As for `load`.
+    task : {"sentiment", "nli", "toxicity"}
+    labels : sequence of str, optional
+        The model's outputs in order, where its config does not name them.
     """
     hf_model, tokenizer = load_head(HEAD, model, device=device, dtype=dtype, revision=revision)
     return classifier_from_objects(str(model), hf_model, tokenizer, task, labels)
@@ -144,11 +117,7 @@ def load_classifier(
 def classifier_from_objects(
     name: str, hf_model: Any, tokenizer: Any, task: str, labels: Sequence[str] | None = None
 ) -> Classifier:
-    """Wrap a sequence classifier in memory.
-
-    Raises:
-        UserError: the labels cannot be mapped to those of the task.
-    """
+    """Wrap a sequence classifier in memory; `UserError` if labels do not map."""
     known = _labels(hf_model.config)
     if labels is not None and len(labels) != len(known):
         raise UserError(
@@ -165,31 +134,26 @@ def load_classifier_of_label(
     *,
     multi_label: bool | None = None,
     device: str = "auto",
-    dtype: str = "float32",
-    revision: str | None = None,
 ) -> Classifier:
-    """Load a sequence classifier for one of its labels, whatever it classifies.
+    """Load a sequence classifier for one of its labels.
 
-    Args:
-        model: A directory written by `save_pretrained`, or a hub id.
-        label: By its name in the model's config.
-        multi_label: Whether labels are independent, a yes or no each; None asks the model's config.
-        device: As for `load`.
-        dtype: As for `load`.
-        revision: As for `load`.
+    Parameters
+    ----------
+    model, device
+        As for `load`.
+    label : str
+        A name in the model's config.
+    multi_label : bool, optional
+        Whether labels are independent; None follows the config.
     """
-    hf_model, tokenizer = load_head(HEAD, model, device=device, dtype=dtype, revision=revision)
+    hf_model, tokenizer = load_head(HEAD, model, device=device)
     return classifier_of_label(str(model), hf_model, tokenizer, label, multi_label)
 
 
 def classifier_of_label(
     name: str, hf_model: Any, tokenizer: Any, label: str, multi_label: bool | None = None
 ) -> Classifier:
-    """Wrap a sequence classifier in memory for one of its labels.
-
-    Raises:
-        UserError: the model has no such label; the message names the nearest.
-    """
+    """Wrap a sequence classifier in memory for one label; `UserError` if it has none."""
     known = _labels(hf_model.config)
     if label not in known:
         raise unknown(f"label of {name}:", label, known)
@@ -210,7 +174,6 @@ def _is_multi_label(config: Any) -> bool:
 def _wrapped(
     name: str, hf_model: Any, tokenizer: Any, roles: Mapping[str, int], single: bool
 ) -> Classifier:
-    """The model, with what it needs to read texts of different lengths together."""
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     if hf_model.config.pad_token_id is None:
@@ -241,7 +204,7 @@ def _encode(
 
 
 def _batches(order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
-    """Rows of like length together, longest first."""
+    """Rows of similar length together, longest first."""
     batches: list[list[int]] = []
     for i in order:
         if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= BATCH_TOKENS:
@@ -249,3 +212,114 @@ def _batches(order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
         else:
             batches.append([i])
     return batches
+
+
+LABELS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "sentiment": {
+        "positive": ("positive", "pos", "good", "1"),
+        "negative": ("negative", "neg", "bad", "0"),
+    },
+    "nli": {
+        "entailment": ("entailment", "entail", "entails", "e"),
+        "neutral": ("neutral", "n"),
+        "contradiction": ("contradiction", "contradict", "contradicts", "c"),
+    },
+    "toxicity": {
+        "toxic": ("toxic", "toxicity", "hate", "hateful", "hatespeech", "offensive", "abusive"),
+        "nontoxic": (
+            *("nontoxic", "nottoxic", "neutral", "nothate", "nonhate", "nohate", "normal"),
+            *("notoffensive", "nonoffensive", "nonabusive", "notabusive", "clean", "ok"),
+        ),
+    },
+}
+"""Task → role → names it goes by, letters and digits only."""
+
+
+def plain(label: str) -> str:
+    """A label in small letters and digits."""
+    return re.sub(r"[^a-z0-9]", "", label.lower())
+
+
+def map_labels(name: str, labels: Sequence[str], task: str) -> dict[str, int]:
+    """Role → index of its label; multi-label models may have the first role alone.
+
+    >>> map_labels("m", ["CONTRADICTION", "NEUTRAL", "ENTAILMENT"], "nli")
+    {'entailment': 2, 'neutral': 1, 'contradiction': 0}
+    >>> map_labels("m", ["toxic", "obscene", "insult"], "toxicity")
+    {'toxic': 0}
+
+    Raises
+    ------
+    UserError
+        A needed role has no label or two, as with LABEL_0, LABEL_1, ….
+    """
+    roles = LABELS[task]
+    names_of = [plain(label) for label in labels]
+    by_role = {
+        role: [i for i, label in enumerate(names_of) if label in names]
+        for role, names in roles.items()
+    }
+    first = next(iter(roles))
+    lone = len(roles) == 2 and len(by_role[first]) == 1 and not any(list(by_role.values())[1:])
+    complete = all(len(indices) == 1 for indices in by_role.values())
+    alone = lone and (len(labels) == 1 or task == "toxicity")
+    rest = set(range(len(labels))) - {i for indices in by_role.values() for i in indices}
+    if not (complete and (not rest or task == "sentiment")) and not alone:
+        generic = all(re.fullmatch(r"label\d+", label) for label in names_of)
+        why = "label order unknown" if generic else "labels cannot be mapped"
+        raise UserError(
+            f"{name}: {task} {why}: its labels are {list(labels)}, the task needs {list(roles)}; "
+            f"say what they are in the model's order, such as labels=[{','.join(roles)}]"
+        )
+    return {role: indices[0] for role, indices in by_role.items() if indices}
+
+
+VADER = "vader"
+
+
+@functools.cache
+def analyzer() -> SentimentIntensityAnalyzer:
+    """The one analyzer; its lexicon takes a moment to read."""
+    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
+    return SentimentIntensityAnalyzer()
+
+
+def positivity(texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
+    """VADER's compound score, moved from [-1, 1] to [0, 1].
+
+    >>> positivity(["It rained.", "What a wonderful day!"]).round(2).tolist()
+    [0.5, 0.81]
+    """
+    scores = [analyzer().polarity_scores(text)["compound"] for text in texts]
+    return (np.array(scores, dtype=np.float64) + 1) / 2
+
+
+def lexicon_words(texts: Iterable[str]) -> dict[str, float]:
+    """The words of some texts that the lexicon rates, with their valence in [-4, 4].
+
+    Names such as "Grace" move the score by themselves: a confound.
+
+    >>> lexicon_words(["Grace", "Anna"])
+    {'Grace': 1.8}
+    """
+    words = {word for text in texts for word in re.findall(r"\w+", text)}
+    lexicon = analyzer().lexicon
+    return {word: float(lexicon[word.lower()]) for word in sorted(words) if word.lower() in lexicon}
+
+
+class Vader:
+    """VADER where a sentiment classifier would stand."""
+
+    name = VADER
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the lexicon."""
+        return hashlib.sha256(repr(sorted(analyzer().lexicon.items())).encode()).hexdigest()
+
+    def probabilities(
+        self, texts: Sequence[str], *, progress: str | None = None
+    ) -> dict[str, Float64[np.ndarray, " text"]]:
+        """Positivity for P(positive)."""
+        return {"positive": positivity(texts)}

@@ -2,23 +2,15 @@
 
     p̃(w) ∝ exp(λ Δ(w)) p(w | x, y),   Δ(w) = p(w | x, y) - p(w | x', y)
 
-where y is what has been generated so far, which extends both x and x', and w is among the K
-likeliest tokens after x (Yona et al. 2023, equation 1 and appendix B). Δ compares the whole
-distributions, before the K are chosen. λ = 0 is ordinary decoding.
-
-In: prompts, their contrasts and a λ for each. Out: continuations, each token with its Δ and with
-the Jensen–Shannon divergence of the two distributions it was chosen from.
-Refused: a prompt that equals its contrast, a negative λ, a K that the vocabulary cannot hold.
-
-Both contexts run as one batch, [x rows; x' rows], of Hugging Face's own `generate`. A logits
-processor gives row i of either half the same scores, so both halves choose the same token, and
-cache, stopping and beams are those of `generate`.
+with y the text generated so far and w among the K likeliest tokens after x (Yona et al. 2023,
+equation 1 and appendix B). Δ is of the whole distributions; λ = 0 is greedy decoding. Both contexts
+run as one batch, [x rows; x' rows], of Hugging Face's `generate`, with a logits processor that
+gives both halves the same scores.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
@@ -29,20 +21,18 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from countergen_edit.errors import UserError
-from countergen_edit.models.float64 import widen
+from countergen_edit.models.distributions import to_float64
 from countergen_edit.models.generation import (
     _ends,
-    _generation_config,
+    _greedy,
     _plain_defaults,
     _run,
     _text_after,
-    decoder_start,
+    check_room,
 )
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
-from countergen_edit.models.sampling import RowSampler
 from countergen_edit.models.tokens import encode, excerpt
-from countergen_edit.seeds import unit_seed
 
 TOP_K = 50
 """What the paper uses throughout."""
@@ -51,14 +41,19 @@ SENTENCE_ENDS = ".!?\n"
 
 @dataclass(frozen=True)
 class Contrasted:
-    """A continuation and how far apart its two contexts were on the way.
+    """A continuation, and how far apart its two contexts were at each token.
 
-    Attributes:
-        text: What follows the prompt, without special tokens.
-        tokens: Its token ids, with the end token where there is one.
-        delta: Of each token, its probability after x minus that after x', in [-1, 1].
-        divergence: At each token, the Jensen–Shannon divergence of the two next-token
-            distributions in nats, in [0, ln 2]; one NaN where nobody says.
+    Attributes
+    ----------
+    text
+        The continuation without special tokens.
+    tokens
+        Its token ids, with the end token where there is one.
+    delta
+        p(token | x) - p(token | x') of each token, in [-1, 1].
+    divergence
+        Jensen–Shannon divergence of the two next-token distributions at each token, in nats, in
+        [0, ln 2]; one NaN where it is unknown.
     """
 
     text: str
@@ -73,17 +68,13 @@ def contrast(
     strength: Float64[Tensor, " pair"],
     top_k: int = TOP_K,
 ) -> tuple[Float64[Tensor, "pair k"], Float64[Tensor, "pair k"], Int[Tensor, "pair k"]]:
-    """log p̃, normalised, with Δ, of the K likeliest tokens after x, and which tokens they are.
+    """log p̃ (equation 1), normalised, and Δ of the K likeliest tokens after x, and their ids.
 
-    Args:
-        logits: After x; anything equal to log p up to a constant a row.
-        contrast_logits: After x'.
-        strength: λ of each pair.
-        top_k: K.
+    Logits may differ from log p by a constant per row; `strength` is λ of each pair.
     """
     top, token = logits.topk(top_k)
-    log_p = widen(top) - _log_norm(logits)
-    log_q = widen(contrast_logits.gather(1, token)) - _log_norm(contrast_logits)
+    log_p = to_float64(top) - _log_norm(logits)
+    log_q = to_float64(contrast_logits.gather(1, token)) - _log_norm(contrast_logits)
     delta = log_p.exp() - log_q.exp()
     return (log_p + strength.to(log_p)[:, None] * delta).log_softmax(-1), delta, token
 
@@ -97,7 +88,7 @@ def jensen_shannon(
     >>> round(float(jensen_shannon(p, q)), 6)  # (ln 4/3 + ln 2/3 / 2 + ln 4/3 / 2) / 2
     0.215762
     """
-    log_p, log_q = (widen(x).log_softmax(-1) for x in (logits, contrast_logits))
+    log_p, log_q = (to_float64(x).log_softmax(-1) for x in (logits, contrast_logits))
     log_m = torch.logaddexp(log_p, log_q) - math.log(2)
 
     def to_middle(log: Float64[Tensor, "pair vocab"]) -> Float64[Tensor, " pair"]:
@@ -108,19 +99,20 @@ def jensen_shannon(
 
 
 def _log_norm(logits: Float[Tensor, "pair vocab"]) -> Float64[Tensor, "pair 1"]:
-    return widen(logits).logsumexp(-1, keepdim=True)
+    return to_float64(logits).logsumexp(-1, keepdim=True)
 
 
 class ContrastiveScores:
-    """A logits processor for `generate` on a doubled batch, [x rows; x' rows].
+    """Logits processor for greedy `generate` on a doubled batch, [x rows; x' rows].
 
-    Greedy decoding and beams need nothing else: equal scores make the halves choose alike. When
-    sampling, both must meet the same chance, as `contrastive_generate` sees to.
-
-    Args:
-        strength: λ of each pair; with beams, one for each pair still.
-        top_k: How many of the likeliest tokens after x may be chosen.
-        trace: Keep Δ and divergence of every step, for greedy decoding and sampling.
+    Parameters
+    ----------
+    strength : (pair,)
+        λ of each pair.
+    top_k : int
+        K: how many of the likeliest tokens after x may be chosen.
+    trace : bool
+        Keep Δ and divergence of every step.
     """
 
     def __init__(
@@ -138,9 +130,7 @@ class ContrastiveScores:
     ) -> Float[Tensor, "row vocab"]:
         check_top_k(self.top_k, scores.shape[-1])
         x, other = scores.chunk(2)
-        beams = len(x) // len(self.strength)
-        strength = self.strength.repeat_interleave(beams)
-        log_p, delta, token = contrast(x, other, strength, self.top_k)
+        log_p, delta, token = contrast(x, other, self.strength, self.top_k)
         if self.trace:
             self._delta.append(delta)
             self._token.append(token)
@@ -151,9 +141,9 @@ class ContrastiveScores:
         return half.scatter_(1, token, log_p.to(half)).repeat(2, 1)
 
     def traced(self, new: Sequence[Sequence[int]]) -> tuple[list[list[float]], list[list[float]]]:
-        """Δ of the tokens chosen, and the divergence at every step; empty without `trace`.
+        """Δ of the tokens chosen and the divergence, step by step; empty without `trace`.
 
-        A token that was not among the K, as only padding after an end can be, has a Δ of 0.
+        A token outside the K, such as padding after an end, has a Δ of 0.
         """
         if not self._divergence:
             return [[] for _ in new], [[] for _ in new]
@@ -172,82 +162,57 @@ def contrastive_generate(
     *,
     max_new_tokens: int,
     top_k: int = TOP_K,
-    do_sample: bool = False,
-    temperature: float = 1.0,
-    top_p: float = 1.0,
-    num_beams: int = 1,
-    seed: int = 0,
     sentence: bool = False,
     trace: bool = True,
     batch_size: int = 64,
     progress: str | None = None,
 ) -> list[Contrasted]:
-    """CID(x; x', λ) of every prompt with its contrast and its λ, batched, with the cache.
+    """CID(x; x', λ) of every prompt with its contrast and λ; independent of the batches.
 
-    Neither greedy nor sampled text depends on the batches.
+    Parameters
+    ----------
+    lm : LanguageModel
+        With whatever hooks are attached to its bridge.
+    prompts, contrasts : sequences of str
+        x and x' of each pair.
+    strength : float or (pair,)
+        λ, of all pairs or of each.
+    max_new_tokens : int
+        A text also ends at the model's end-of-text token.
+    top_k : int
+        K: how many of the likeliest tokens after x may be chosen.
+    sentence : bool
+        End at the first token with a full stop, `!`, `?` or line break.
+    trace : bool
+        Record Δ and divergence.
+    batch_size : int
+        Pairs run together, two rows each.
 
-    Args:
-        lm: The model, with whatever hooks are attached to its bridge.
-        prompts: What the text is to be likely after.
-        contrasts: For each prompt, what it is to be unlikely after.
-        strength: λ, of all or of each; several λ and both directions of a pair share batches.
-        max_new_tokens: Upper limit; a text also ends at the model's end-of-text token.
-        top_k: How many of the likeliest tokens after the prompt may be chosen.
-        do_sample: Draw from p̃ instead of taking its likeliest token.
-        temperature: Divides log p̃ when sampling.
-        top_p: Sample from the smallest set of tokens that holds this much of p̃.
-        num_beams: Beams of log p̃; `delta` and `divergence` are then empty.
-        seed: Of the samples; equal pairs with equal λ are drawn apart.
-        sentence: End at the first token that holds a full stop, `!`, `?` or a line break.
-        trace: Whether Δ and divergence are wanted.
-        batch_size: Pairs run together, two rows each.
-        progress: Description of a progress bar.
-
-    Raises:
-        UserError: the lists differ in length, a prompt equals its contrast or is too long, λ is
-            negative, K exceeds the vocabulary, or an option is out of range.
+    Raises
+    ------
+    UserError
+        The lists differ in length, a prompt equals its contrast or is too long, λ is negative, K
+        exceeds the vocabulary, or `batch_size` is below 1.
     """
     if isinstance(strength, int | float):
         strength = [strength] * len(prompts)
     strengths = [float(value) for value in strength]
     if batch_size < 1:
         raise UserError(f"batch_size={batch_size}: at least 1")
-    if do_sample and (not (temperature > 0 and 0 < top_p <= 1) or num_beams > 1):
-        raise UserError(
-            f"temperature={temperature} must be positive, top_p={top_p} in (0, 1], "
-            f"num_beams={num_beams} 1 when sampling"
-        )
     x, other = check_contrasts(
         lm, prompts, contrasts, strengths, max_new_tokens=max_new_tokens, top_k=top_k
     )
-    trace = trace and num_beams == 1
     ends = _ends(lm)
     stops = {*ends, *(sentence_ends(lm) if sentence else ())}
-    config = _generation_config(
-        max_new_tokens=max_new_tokens,
-        num_beams=num_beams,
-        do_sample=False,
-        eos_token_id=sorted(stops) or None,
-        pad_token_id=ends[0] if ends else 0,
-        decoder_start_token_id=decoder_start(lm),
-    )
-    seeds = _row_seeds(seed, prompts, contrasts, strengths)
+    config = _greedy(lm, max_new_tokens, sorted(stops))
     order = sorted(range(len(prompts)), key=lambda i: (max(len(x[i]), len(other[i])), i))
     chunks = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
     results: dict[int, Contrasted] = {}
     with _plain_defaults(lm.bridge.original_model):
         for chunk in track(chunks, progress):
             processor = ContrastiveScores([strengths[i] for i in chunk], top_k, trace)
-            # Halves with the same seeds meet the same noise, and so draw the same tokens.
-            sampler = RowSampler(
-                2 * [seeds[i] for i in chunk], top_p=top_p, temperature=temperature
-            )
-            new = _run(
-                lm,
-                [*(x[i] for i in chunk), *(other[i] for i in chunk)],
-                config,
-                [processor, sampler] if do_sample else [processor],
-            )[: len(chunk)]
+            rows = [*(x[i] for i in chunk), *(other[i] for i in chunk)]
+            new = _run(lm, rows, config, [processor])[: len(chunk)]
             delta, divergence = processor.traced(new)
             for k, i in enumerate(chunk):
                 stop = next((j for j, t in enumerate(new[k]) if t in stops), len(new[k]))
@@ -265,7 +230,7 @@ def contrastive_generate(
 def token_texts(lm: LanguageModel, prompt: str, tokens: Sequence[int]) -> list[str]:
     """The text that each token of a continuation adds.
 
-    A character made of several tokens shows with the last of them, a special token not at all.
+    A character of several tokens shows with the last of them, a special token not at all.
     """
     before = encode(lm, [prompt])[0].ids
     begun = [_text_after(lm, before, list(tokens[:k])) for k in range(len(tokens) + 1)]
@@ -273,11 +238,7 @@ def token_texts(lm: LanguageModel, prompt: str, tokens: Sequence[int]) -> list[s
 
 
 def check_top_k(top_k: int, vocabulary: int) -> None:
-    """Refuse a K that does not fit the vocabulary.
-
-    Raises:
-        UserError: K is below 1 or above the vocabulary's size.
-    """
+    """Raise a `UserError` for a K outside the vocabulary."""
     if not 1 <= top_k <= vocabulary:
         raise UserError(f"top_k={top_k} is not between 1 and the vocabulary's {vocabulary} tokens")
 
@@ -300,11 +261,7 @@ def check_contrasts(
     max_new_tokens: int,
     top_k: int = TOP_K,
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Token ids of the prompts and of the contrasts, once they are known to decode.
-
-    Raises:
-        UserError: as `contrastive_generate` says.
-    """
+    """Token ids of prompts and contrasts; raises as `contrastive_generate` says."""
     if not len(prompts) == len(contrasts) == len(strengths):
         raise UserError(
             f"{len(prompts)} prompts, {len(contrasts)} contrasts and {len(strengths)} values of "
@@ -326,24 +283,5 @@ def check_contrasts(
                 f"the prompt equals its contrast, {excerpt(texts[0])}: there is nothing to contrast"
             )
         for text, ids in zip(texts[:2], texts[2:], strict=True):
-            if not ids:
-                raise UserError(
-                    f"empty prompt: {lm.name} has no beginning-of-text token to start from"
-                )
-            if max_new_tokens > lm.context_length - (0 if lm.is_encoder_decoder else len(ids)):
-                raise UserError(
-                    f"a prompt of {len(ids)} tokens and {max_new_tokens} new ones exceed the "
-                    f"context of {lm.name} ({lm.context_length}): {excerpt(text)}"
-                )
+            check_room(lm, text, ids, max_new_tokens)
     return x, other
-
-
-def _row_seeds(
-    seed: int, prompts: Sequence[str], contrasts: Sequence[str], strengths: Sequence[float]
-) -> list[int]:
-    occurrences: Counter[tuple[str, str, float]] = Counter()
-    seeds = []
-    for pair in zip(prompts, contrasts, strengths, strict=True):
-        seeds.append(unit_seed(seed, "cid", *pair, occurrences[pair]))
-        occurrences[pair] += 1
-    return seeds

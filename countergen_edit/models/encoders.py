@@ -1,14 +1,11 @@
-"""Models that answer instead of continuing, with hooks at their blocks: what edits attach to.
+"""Classifiers and masked language models with hooks at their blocks, to which edits attach.
 
-In: the `transformers` model of a classifier or masked language model. Out: an `Encoder`, to which
-an edit attaches as to any `LanguageModel`, and its activations `[layer, row, d_model]`. Blocks are
-found by their number, whatever the family: what the first of them is given is the site `embed`,
-what each gives is `resid_post`. Refused: a model whose blocks cannot be told, such as one that
-shares a block between layers.
+The input of the first block is the site `embed`, the output of each block `resid_post`.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,10 +17,9 @@ from jaxtyping import Bool, Float, Float32, Int
 from torch import Tensor, nn
 
 from countergen_edit.errors import UserError, unknown
-from countergen_edit.models.capture import Activations
-from countergen_edit.models.language_model import LanguageModel
+from countergen_edit.models.capture import Activations, has_layers, hook_name
+from countergen_edit.models.language_model import LanguageModel, weights_hash
 from countergen_edit.models.progress import track
-from countergen_edit.models.sites import has_layers, hook_name
 
 Tokens = Literal["outputs", "all"]
 """`outputs`: those that the head reads to answer; `all`: every one."""
@@ -41,15 +37,7 @@ class _Size:
 
 
 class Hooks:
-    """The hook points of a model of `transformers`, named as a `TransformerBridge` names them.
-
-    Args:
-        name: what the model is called.
-        hf_model: the model.
-
-    Raises:
-        UserError: its blocks cannot be told.
-    """
+    """Hook points of a `transformers` model, named as by a `TransformerBridge`."""
 
     def __init__(self, name: str, hf_model: Any) -> None:
         self.original_model = hf_model
@@ -62,7 +50,7 @@ class Hooks:
 
     @contextmanager
     def hooks(self, fwd_hooks: Sequence[tuple[str, Change]]) -> Iterator[None]:
-        """Let functions read or change activations while the block runs; they are then removed."""
+        """Let functions read or change activations within the block."""
         with ExitStack() as stack:
             for name, change in fwd_hooks:
                 module, before = self.hook_dict[name]
@@ -75,7 +63,7 @@ class Hooks:
 
 
 def _blocks(name: str, hf_model: Any) -> nn.ModuleList:
-    """The list of blocks: the first that is as long as the config says there are layers."""
+    """The first module list as long as the config has layers; `UserError` if there is none."""
     config = hf_model.config
     count = getattr(config, "num_hidden_layers", None)
     if not getattr(config, "is_encoder_decoder", False):
@@ -89,7 +77,7 @@ def _blocks(name: str, hf_model: Any) -> nn.ModuleList:
 
 
 def _given(change: Change) -> Callable[..., Any]:
-    """A hook on what a module is given, which comes by its place or by its name."""
+    """A hook on a module's input, positional or by name."""
 
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if args:
@@ -102,7 +90,7 @@ def _given(change: Change) -> Callable[..., Any]:
 
 
 def _gives(change: Change) -> Callable[..., Any]:
-    """A hook on what a module gives: a tensor, or a tuple that begins with it."""
+    """A hook on a module's output, a tensor or a tuple that begins with one."""
 
     def hook(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
         if isinstance(output, Tensor):
@@ -115,7 +103,7 @@ def _gives(change: Change) -> Callable[..., Any]:
 
 @dataclass(frozen=True, eq=False)
 class Encoder(LanguageModel):
-    """A model that reads a text from both sides; it continues none, and scores none."""
+    """A bidirectional model; it neither continues nor scores texts."""
 
     def _require_causal(self) -> None:
         raise UserError(f"{self.name} answers texts and does not continue them")
@@ -130,18 +118,19 @@ class Encoder(LanguageModel):
         read: Sequence[int] | None = None,
         progress: str | None = None,
     ) -> Activations:
-        """What the model holds at the wanted tokens, an edit that is attached included.
+        """Activations at the wanted tokens, attached edits included.
 
-        Args:
-            rows: encoded texts, each `input_ids` and whatever else the model is given.
-            site: `embed` or `resid_post`.
-            layers: from 0; `embed` has none.
-            tokens: which of them become rows.
-            read: of each text the token that is read; None finds those that the head reads.
-            progress: description of a progress bar.
-
-        Raises:
-            UserError: there is no such site or layer.
+        Parameters
+        ----------
+        rows : sequence of mappings
+            Encoded texts: `input_ids` and other inputs.
+        site : {"embed", "resid_post"}
+        layers : sequence of int
+            From 0; `embed` has none.
+        tokens : {"outputs", "all"}
+            The tokens that the head reads, or all.
+        read : (row,), optional
+            The token read of each text; None finds those that the head reads.
         """
         if tokens not in get_args(Tokens):
             raise unknown("edit.positions", tokens, get_args(Tokens))
@@ -183,7 +172,6 @@ class Encoder(LanguageModel):
         return np.stack(found)
 
     def _read_by_head(self, batch: Any) -> Bool[Tensor, "text time"]:
-        """The tokens whose last hidden state has any influence on the logits."""
         last = f"blocks.{self.n_layers - 1}.hook_out"
         held: list[Tensor] = []
 
@@ -197,3 +185,22 @@ class Encoder(LanguageModel):
             [slopes] = torch.autograd.grad(logits.square().sum(), held)
         is_real: Bool[Tensor, "text time"] = batch["attention_mask"].bool()
         return slopes.ne(0).any(dim=-1) & is_real
+
+
+@dataclass(frozen=True, eq=False)
+class HeadModel:
+    """A `transformers` model with a head, in eval mode, and its tokenizer."""
+
+    name: str
+    hf_model: Any
+    tokenizer: Any
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of config and weights."""
+        return weights_hash(self.hf_model)
+
+    @functools.cached_property
+    def encoder(self) -> Encoder:
+        """What edits attach to; an attached edit changes what the head gives."""
+        return Encoder(self.name, Hooks(self.name, self.hf_model), self.tokenizer)

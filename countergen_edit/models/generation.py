@@ -1,24 +1,22 @@
-"""Continuations of prompts.
-
-In: prompts. Out: the text that follows each, without the prompt; of an encoder-decoder model, the
-text that its decoder writes. Refused: a prompt that leaves no room in the context, and an empty one
-for a model without BOS.
-"""
+"""Continuations of prompts, sampled reproducibly, and neutral text written by the model itself."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import singledispatch
 from typing import Any
 
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
+from countergen_edit.data.natural import openings
 from countergen_edit.errors import UserError
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
-from countergen_edit.models.sampling import RowSampler
 from countergen_edit.models.tokens import encode, encode_replies, excerpt
 from countergen_edit.seeds import unit_seed
 
@@ -37,48 +35,47 @@ def generate(
     batch_size: int = 64,
     progress: str | None = None,
 ) -> list[str]:
-    """Continue each prompt, batched and with the key-value cache; hooks are active throughout.
+    """Continue each prompt, batched and with the key-value cache; attached hooks are active.
 
-    The text depends on no batch size and on no order: each row samples from its own random numbers,
-    named by `seed`, the prompt, and how often it came before in `prompts`. So the k-th sample of a
-    prompt is the same whatever other prompts there are, and under an edit it is drawn with the same
-    numbers.
-    What the checkpoint's generation config says about sampling or penalties is not used.
+    A text depends neither on the batch size nor on the order: each row samples from random numbers
+    of its own, named by `seed`, the prompt and how often the prompt came before, so that edits are
+    compared on the same numbers. The checkpoint's generation config is not used for sampling.
 
-    Args:
-        lm: The model.
-        prompts: In any number; each batch holds prompts of similar length. A prompt that stands
-            there n times is continued n times.
-        asked: A prompt is a user's message in the chat template, and the text the reply.
-        max_new_tokens: Upper limit; a text also ends at the model's end-of-text token.
-        do_sample: Sample instead of taking the likeliest token.
-        top_p: Sample from the smallest set of tokens that holds this probability.
-        temperature: Divides the logits when sampling.
-        seed: The run's seed.
-        batch_size: Prompts run together.
-        progress: Description of a progress bar.
+    Parameters
+    ----------
+    lm : LanguageModel
+    prompts : sequence of str
+        A prompt that occurs n times is continued n times.
+    asked : bool
+        Prompts are a user's messages in the chat template, and the texts the replies.
+    max_new_tokens : int
+        A text also ends at the model's end-of-text token.
+    do_sample : bool
+        Sample instead of taking the likeliest token.
+    top_p : float
+        Nucleus: the smallest set of tokens with this probability, in (0, 1].
+    temperature : float
+        Divides the logits when sampling.
+
+    Returns
+    -------
+    list of str
+        The text after each prompt, without the prompt.
+
+    Raises
+    ------
+    UserError
+        A setting is out of range, or a prompt is empty for a model without BOS or leaves no room in
+        the context.
     """
     check_sampling(max_new_tokens, batch_size, do_sample, top_p, temperature)
     nothing = [""] * len(prompts)
     encodings = encode_replies(lm, prompts, nothing) if asked else encode(lm, prompts)
     encoded = [encoding.ids for encoding in encodings]
     for prompt, ids in zip(prompts, encoded, strict=True):
-        if not ids:
-            raise UserError(f"empty prompt: {lm.name} has no beginning-of-text token to start from")
-        room = lm.context_length - (0 if lm.is_encoder_decoder else len(ids))
-        if max_new_tokens > room:
-            raise UserError(
-                f"a prompt of {len(ids)} tokens and {max_new_tokens} new ones exceed the context "
-                f"of {lm.name} ({lm.context_length}): {excerpt(prompt)}"
-            )
+        check_room(lm, prompt, ids, max_new_tokens)
     ends = _ends(lm)
-    config = _generation_config(
-        max_new_tokens=max_new_tokens,
-        do_sample=False,  # the sampler leaves one token to choose from
-        eos_token_id=ends or None,
-        pad_token_id=ends[0] if ends else 0,
-        decoder_start_token_id=decoder_start(lm),
-    )
+    config = _greedy(lm, max_new_tokens, ends)  # the sampler leaves one token to choose from
     seeds = _row_seeds(seed, prompts)
     order = sorted(range(len(prompts)), key=lambda i: (len(encoded[i]), i))
     chunks = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
@@ -96,15 +93,22 @@ def generate(
 def check_sampling(
     max_new_tokens: int, batch_size: int, do_sample: bool, top_p: float, temperature: float
 ) -> None:
-    """Refuse settings of `generate` that are out of range.
-
-    Raises:
-        UserError: naming them.
-    """
+    """Raise a `UserError` for settings of `generate` that are out of range."""
     if max_new_tokens < 1 or batch_size < 1:
         raise UserError(f"max_new_tokens={max_new_tokens}, batch_size={batch_size}: at least 1")
     if do_sample and not (temperature > 0 and 0 < top_p <= 1):
         raise UserError(f"temperature={temperature} must be positive, top_p={top_p} in (0, 1]")
+
+
+def check_room(lm: LanguageModel, prompt: str, ids: Sequence[int], max_new_tokens: int) -> None:
+    """Raise a `UserError` for an empty prompt or one without room for so many new tokens."""
+    if not ids:
+        raise UserError(f"empty prompt: {lm.name} has no beginning-of-text token to start from")
+    if max_new_tokens > lm.context_length - (0 if lm.is_encoder_decoder else len(ids)):
+        raise UserError(
+            f"a prompt of {len(ids)} tokens and {max_new_tokens} new ones exceed the context "
+            f"of {lm.name} ({lm.context_length}): {excerpt(prompt)}"
+        )
 
 
 def _row_seeds(seed: int, prompts: Sequence[str]) -> list[int]:
@@ -119,12 +123,10 @@ def _row_seeds(seed: int, prompts: Sequence[str]) -> list[int]:
 def _run(
     lm: LanguageModel, rows: list[list[int]], config: Any, processors: list[Any]
 ) -> list[list[int]]:
-    """New token ids of each row, padding and all.
+    """New token ids of each row, padding included.
 
-    Rows are padded on the left, so that all continue at the same position. A plain forward of such
-    a batch is wrong in GPT-2 and others, whose positions then count the padding; `generate` derives
-    them from the mask. An encoder is padded on the right: it counts positions from the left, and
-    the decoder starts anew.
+    Padded on the left, and positions derived from the mask by `generate`; an encoder is padded on
+    the right, as it counts positions from the left.
     """
     width = max(map(len, rows))
     ids = torch.full((len(rows), width), config.pad_token_id)
@@ -145,11 +147,7 @@ def _run(
 
 
 def _text_after(lm: LanguageModel, prompt: list[int], new: list[int]) -> str:
-    """Decode `new` in context: on its own, a SentencePiece tokenizer drops the leading space.
-
-    So a prompt and its text join to what the model read and wrote, also where a decoder wrote what
-    an encoder's prompt goes on to say.
-    """
+    """Decode `new` in context: on its own, a SentencePiece tokenizer drops the leading space."""
 
     def decode(ids: list[int]) -> str:
         text: str = lm.tokenizer.decode(
@@ -163,9 +161,9 @@ def _text_after(lm: LanguageModel, prompt: list[int], new: list[int]) -> str:
 
 
 def _ends(lm: LanguageModel) -> list[int]:
-    """The tokens that end a text: the model's, else the tokenizer's.
+    """The model's end-of-text tokens within its vocabulary, else the tokenizer's.
 
-    A config made by hand often keeps its family's default, which lies beyond a small vocabulary.
+    A handmade config often keeps its family's default, beyond a small vocabulary.
     """
     own = lm.bridge.original_model.generation_config.eos_token_id
     ends = own if isinstance(own, list) else [own]
@@ -185,6 +183,18 @@ def decoder_start(lm: LanguageModel) -> int | None:
     return None
 
 
+def _greedy(lm: LanguageModel, max_new_tokens: int, stops: Sequence[int]) -> Any:
+    """Greedy decoding up to one of some tokens, padded with the model's end-of-text token."""
+    ends = _ends(lm)
+    return _generation_config(
+        max_new_tokens=max_new_tokens,
+        do_sample=False,
+        eos_token_id=[*stops] or None,
+        pad_token_id=ends[0] if ends else 0,
+        decoder_start_token_id=decoder_start(lm),
+    )
+
+
 def _generation_config(**settings: Any) -> Any:
     from transformers import GenerationConfig  # late: transformers is slow to import
 
@@ -200,3 +210,117 @@ def _plain_defaults(model: Any) -> Iterator[None]:
         yield
     finally:
         model.generation_config = own
+
+
+_PERSON = re.compile(
+    r"\b(he|she|him|her|his|hers|himself|herself|mr|mrs|ms|man|woman|men|women|boy|girl)\b", re.I
+)
+_SENTENCES = re.compile(r"(?s).*[.!?](?=\s|$)")
+
+
+def generate_neutral_text(
+    lm: LanguageModel, seed: int = 0, *, count: int = 165, max_new_tokens: int = 40
+) -> list[str]:
+    """Neutral text that the model continues from openings of natural texts, up to whole sentences.
+
+    Texts about a person are left out. Tokens are sampled from the nucleus of 90 % probability.
+
+    Parameters
+    ----------
+    lm : LanguageModel
+        Unedited.
+    count : int
+        Openings, spread evenly over all kinds of text.
+    max_new_tokens : int
+        Longest continuation of an opening.
+    """
+    every = openings()
+    prompts = [every[i * len(every) // count] for i in range(count)]
+    made = generate(
+        lm,
+        prompts,
+        max_new_tokens=max_new_tokens,
+        do_sample=True,
+        top_p=0.9,
+        seed=seed,
+        progress="Writing neutral text",
+    )
+    texts = []
+    for prompt, continuation in zip(prompts, made, strict=True):
+        text = " ".join(f"{prompt}{continuation}".split())
+        whole = _SENTENCES.match(text)
+        texts.append(whole[0] if whole else text)
+    return [text for text in texts if not _PERSON.search(text)]
+
+
+_AT_ONCE = 1 << 20  # tokens whose noise is drawn together
+
+
+def _signed(word: int) -> int:
+    """A 64-bit word as torch holds it."""
+    return word - (1 << 64) if word >> 63 else word
+
+
+_TOKEN = _signed(0x9E3779B97F4A7C15)
+_STEP = 0x632BE59BD9B4E019
+_MIX = (_signed(0xBF58476D1CE4E5B9), _signed(0x94D049BB133111EB))
+
+
+class RowSampler:
+    """Nucleus sampling as a logits processor; each row has its own random numbers.
+
+    The token is the argmax of logit + Gumbel noise, redrawn while outside the nucleus: an exact
+    sample from p restricted to it (Gumbel 1954; Maddison et al. 2014), without sorting.
+    `temperature` divides the logits; `top_p` = 1 samples from all tokens.
+    """
+
+    def __init__(self, seeds: Sequence[int], *, top_p: float, temperature: float) -> None:
+        self.seeds = torch.tensor(seeds, dtype=torch.long)
+        self.top_p = top_p
+        self.temperature = temperature
+        self.step = 0
+
+    def __call__(
+        self, input_ids: Int[Tensor, "row time"], scores: Float[Tensor, "row vocab"]
+    ) -> Float[Tensor, "row vocab"]:
+        """Logits of 0 for each row's sampled token and minus infinity elsewhere."""
+        scores = scores.float() / self.temperature
+        self.seeds = self.seeds.to(scores.device)
+        noisy = gumbel(self.seeds, self.step, scores.shape[-1]).add_(scores)
+        self.step += 1
+        token = noisy.argmax(-1, keepdim=True)
+        if self.top_p < 1:
+            p = scores.softmax(-1)
+            waiting = torch.arange(len(p), device=p.device)
+            while True:
+                mine = p[waiting]
+                above = mine * (mine > mine.gather(1, token[waiting]))
+                waiting = waiting[above.sum(-1) >= self.top_p]  # outside the nucleus: draw again
+                if not len(waiting):
+                    break
+                noisy[waiting, token[waiting, 0]] = -torch.inf
+                token[waiting] = noisy[waiting].argmax(-1, keepdim=True)
+        return torch.full_like(scores, -torch.inf).scatter_(1, token, 0.0)
+
+
+def gumbel(seeds: Int[Tensor, " row"], step: int, count: int) -> Float[Tensor, "row count"]:
+    """Standard Gumbel noise, (row, count), a function of seed, step and token alone.
+
+    Scattered by the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+    """
+    token = torch.arange(count, device=seeds.device) * _TOKEN
+    starts = seeds + step * _STEP % 2**62
+    rows = max(1, _AT_ONCE // count)  # what stays in the cache is done sooner
+    parts = range(0, len(starts), rows)
+    return torch.cat([_noise(starts[i : i + rows, None] + token) for i in parts])
+
+
+def _noise(x: Int[Tensor, "row token"]) -> Float[Tensor, "row token"]:
+    for shift, factor in zip((30, 27), _MIX, strict=True):
+        x ^= (x >> shift).bitwise_and_((1 << (64 - shift)) - 1)  # unsigned, as the words are
+        x *= factor
+    x ^= (x >> 31).bitwise_and_((1 << 33) - 1)
+    # The upper 31 bits as a uniform. Its small values make the large noise, which decides, and
+    # float32 holds small ones to full precision.
+    u = (x >> 33).bitwise_and_(0x7FFFFFFF).float().add_(0.5).mul_(2.0**-31)
+    return u.clamp_(max=1 - 2.0**-24).neg_().log1p_().neg_().log_().neg_()

@@ -1,11 +1,4 @@
-"""GGUF files, as llama.cpp writes them: what one holds, and how transformers is to read it.
-
-In: the path of a file. Out: its `Header`; the keywords with which `from_pretrained` makes a plain
-model of it, every weight dequantised; a model and a tokenizer that know what the file says.
-Refused in one line: what is not a whole GGUF file, one part of several, an architecture or a
-tokenizer that transformers does not read from GGUF, a file without a tokenizer; and any file where
-the package gguf is not installed.
-"""
+"""GGUF files, as llama.cpp writes them, dequantised by transformers."""
 
 from __future__ import annotations
 
@@ -38,15 +31,16 @@ _WHOLE = re.compile(r"B?F\d+")
 
 @dataclass(frozen=True)
 class Header:
-    """What a file says of itself.
+    """What a GGUF file says of itself.
 
-    Attributes:
-        path: The file.
-        sha256: Of all its bytes.
-        adds_bos: Whether a text begins with the beginning-of-text token; None where neither the
-            file nor llama.cpp's own rule says.
-        weights: The type that most of its numbers have, such as Q4_1.
-        count: How many numbers its tensors hold.
+    Attributes
+    ----------
+    adds_bos
+        Whether a text begins with BOS; None where neither the file nor llama.cpp's rule says.
+    weights
+        The type of most of its numbers, such as Q4_1.
+    count
+        How many numbers its tensors hold.
     """
 
     path: Path
@@ -57,7 +51,7 @@ class Header:
 
     @property
     def origin(self) -> dict[str, str]:
-        """File, hash, and in words what its weights are: what a model made of it should carry."""
+        """File, hash and kind of weights, for models made of it."""
         bits = re.search(r"\d+", self.weights)
         size = f"{bits[0]}-bit " if bits else ""
         words = f"a {size}rounding ({self.weights}), dequantised"
@@ -66,11 +60,7 @@ class Header:
         return {"file": self.path.name, "sha256": self.sha256, "weights": words}
 
     def settle(self, hf_model: Any, tokenizer: Any) -> None:
-        """Write into a model and its tokenizer what transformers loses of the file.
-
-        The config remembers the file, and so does whatever is saved of the model; the tokenizer
-        begins texts as the file says.
-        """
+        """Write into a model and its tokenizer what transformers loses of the file."""
         setattr(hf_model.config, ORIGIN, self.origin)
         hf_model.config.name_or_path = str(self.path)  # was the folder of `alone`
         if self.adds_bos is not None and tokenizer.add_bos_token != self.adds_bos:
@@ -87,11 +77,7 @@ class Header:
 
 
 def read_header(path: Path) -> Header:
-    """Read what a file says of itself, and find out whether transformers can make a model of it.
-
-    Raises:
-        UserError: it can't, and why.
-    """
+    """Read a file's header; `UserError` if transformers cannot make a model of it."""
     if find_spec("gguf") is None:
         raise UserError(
             f"{path} takes the package gguf, which is not installed: "
@@ -133,10 +119,7 @@ def read_header(path: Path) -> Header:
 
 @contextmanager
 def alone(location: Location) -> Iterator[Location]:
-    """The location as `from_pretrained` should see it: a GGUF file with nothing beside it.
-
-    A config or tokenizer that happens to lie in the same folder is another model's.
-    """
+    """The location with nothing beside the GGUF file, such as the config of another model."""
     if location.gguf is None:
         yield location
         return
@@ -147,7 +130,7 @@ def alone(location: Location) -> Iterator[Location]:
 
 @contextmanager
 def dequantising(location: Location) -> Iterator[dict[str, Any]]:
-    """Further keywords of a model's `from_pretrained`; none unless the location is a GGUF file."""
+    """Further keywords of `from_pretrained` for a GGUF file; else none."""
     if location.gguf is None:
         yield {}
         return

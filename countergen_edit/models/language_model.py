@@ -1,9 +1,4 @@
-"""The value every other file of this room works on: a model, its bridge and its tokenizer.
-
-In: a Hugging Face model and tokenizer. Out: a `LanguageModel`.
-Refused: a slow tokenizer, which knows no character offsets; likelihoods of whole texts of an
-encoder-decoder model, which scores replies to what it has read, and no single text.
-"""
+"""A model, its TransformerBridge and its tokenizer: what the rest of this room works on."""
 
 from __future__ import annotations
 
@@ -21,9 +16,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.errors import UserError
-from countergen_edit.models.asked import Asked
-from countergen_edit.models.bos import adds_bos
 
 T = TypeVar("T")
 Mask = Int[Tensor, "row time"] | Bool[Tensor, "row time time"]
@@ -47,11 +41,8 @@ INSTRUCTION = "Write a short text in plain English. Begin at once."
 class Chat:
     """What a user says to a model in its chat template.
 
-    Attributes:
-        instruction: Said where nothing is asked, so that a text is the beginning of a reply.
-        request: Said first, before the instruction and before every question.
-        is_on: Whether all texts of the model stand within the template; else it is there for
-            those alone who ask for it.
+    `instruction` is said where nothing else is asked, `request` before it and every question;
+    `is_on` puts all texts of the model within the template.
     """
 
     instruction: str = INSTRUCTION
@@ -59,7 +50,7 @@ class Chat:
     is_on: bool = False
 
     def message(self, words: str) -> str:
-        """A user's message with the request before it."""
+        """A user's message after the request."""
         return f"{self.request} {words}".strip()
 
 
@@ -67,14 +58,18 @@ class Chat:
 class LanguageModel:
     """A causal or encoder-decoder language model with hook points.
 
-    Attributes:
-        name: Hub id, directory, or any label given to an in-memory model.
-        bridge: The `TransformerBridge`; hooks attached to it are active in everything that runs.
-        tokenizer: The model's own fast tokenizer. Not `bridge.tokenizer`, which adds special
-            tokens of its own.
-        preface: Token ids that stand before every text, the beginning-of-text token among them
-            where texts begin with it; `encode` puts them there, so that all that runs has them.
-        chat: What a user says in its chat template, and whether its texts stand there.
+    Attributes
+    ----------
+    name
+        Hub id, directory, or the label of an in-memory model.
+    bridge
+        The `TransformerBridge`; hooks attached to it are active in everything that runs.
+    tokenizer
+        The model's own fast tokenizer, not `bridge.tokenizer`, which adds special tokens.
+    preface
+        Token ids before every text, BOS included where texts begin with it.
+    chat
+        What a user says in the chat template, and whether texts stand there.
     """
 
     name: str
@@ -85,12 +80,12 @@ class LanguageModel:
 
     @property
     def device(self) -> torch.device:
-        """Where token ids go (a model spread over devices has its embedding here)."""
+        """Where token ids go: the device of the embedding."""
         return torch.device(self._embedding.device)
 
     @property
     def dtype(self) -> torch.dtype:
-        """The weights' type; log-probabilities are float64 and activations float32 regardless."""
+        """Type of the weights."""
         dtype = self._embedding.dtype
         assert isinstance(dtype, torch.dtype)
         return dtype
@@ -107,7 +102,7 @@ class LanguageModel:
 
     @property
     def context_length(self) -> int:
-        """Most tokens in one text (2048 where the family sets no limit, as BLOOM)."""
+        """Most tokens in one text (2048 in families without a limit, as BLOOM)."""
         return int(self.bridge.cfg.n_ctx)
 
     @property
@@ -117,54 +112,48 @@ class LanguageModel:
 
     @property
     def is_encoder_decoder(self) -> bool:
-        """Whether the prompt goes into an encoder, and a decoder writes the continuation."""
+        """Whether an encoder reads and a decoder writes."""
         return bool(self.bridge.original_model.config.is_encoder_decoder)
 
     @property
     def no_likelihoods(self) -> str:
-        """Why it does not say how likely a text is; empty where it does."""
+        """Why likelihoods of texts are unavailable; empty where they are not."""
         return "as it is an encoder-decoder model" if self.is_encoder_decoder else ""
 
     @property
     def no_replies(self) -> str:
-        """Why it does not say how likely a reply to a question is; empty where it does."""
+        """Why likelihoods of replies are unavailable; empty where they are not."""
         return ""
 
     @property
     def is_answering(self) -> bool:
-        """Whether what it writes is a reply: within a chat template, or by a decoder of its own."""
+        """Whether it writes replies: in a chat template, or with a decoder."""
         return self.chat.is_on or self.is_encoder_decoder
 
     @property
     def no_activations(self) -> str:
-        """Why nothing can be read in it, fitted on it or edited; empty where it can."""
+        """Why it cannot be captured, fitted or edited; empty where it can."""
         return self.no_likelihoods
 
     @property
     def directory(self) -> str:
-        """The directory or hub id that its weights came from; empty where there is none."""
+        """Directory or hub id of its weights; empty where there is none."""
         return str(getattr(self.bridge.original_model.config, "_name_or_path", ""))
 
     @property
     def origin(self) -> dict[str, str] | None:
-        """The GGUF file that the weights were made of: name, SHA-256 and what they are in words.
-
-        It stays with the model when that is saved, edited and loaded again.
-        """
+        """Name, SHA-256 and weights of the GGUF file it was made of, from its config."""
         origin: dict[str, str] | None = getattr(self.bridge.original_model.config, ORIGIN, None)
         return origin
 
     @property
     def adds_bos(self) -> bool | None:
-        """Whether texts begin with BOS, as decided when it was loaded; None if not decided here."""
+        """Whether texts begin with BOS; None if not decided here."""
         return adds_bos(self.tokenizer)
 
     @property
     def conversation(self) -> dict[str, str] | None:
-        """The chat template within which all texts stand, as its SHA-256, and what is said there.
-
-        None where texts stand as they are.
-        """
+        """SHA-256 of the chat template of all texts, and the instruction."""
         if not self.chat.is_on:
             return None
         template = hashlib.sha256(str(self.tokenizer.chat_template).encode()).hexdigest()
@@ -172,10 +161,9 @@ class LanguageModel:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of config and weights, wherever they were loaded from.
+        """SHA-256 of config and weights, cached at first use.
 
-        Computed at first use and kept, so ask before anything changes the weights. Weights that
-        accelerate has offloaded to disk count by name and shape only.
+        Weights that accelerate has offloaded to disk count by name and shape only.
         """
         return weights_hash(self.bridge.original_model)
 
@@ -185,13 +173,11 @@ class LanguageModel:
         mask: Mask,
         at: tuple[Int[Tensor, " read"], Int[Tensor, " read"]] | None = None,
     ) -> Float[Tensor, "row time vocab"] | Float[Tensor, "read vocab"]:
-        """Next-token logits of right-padded rows, everywhere or `at` some rows and columns.
+        """Next-token logits of right-padded rows, everywhere or `at` (rows, columns).
 
-        A mask of three axes says which tokens each token attends to, itself included, and so at
-        which position of its text it stands (`trees.runs_trees` says for which models).
-
-        What is read alone goes through the output matrix, which is a third of the work in a small
-        model with a large vocabulary.
+        A mask of three axes says which tokens each token attends to, itself included, and thereby
+        its position (`trees.runs_trees`). Only positions that are read go through the output
+        matrix, a third of the work in a small model with a large vocabulary.
         """
         with torch.inference_mode():
             return self.differentiable_logits(ids, mask, at)
@@ -202,7 +188,7 @@ class LanguageModel:
         mask: Mask,
         at: tuple[Int[Tensor, " read"], Int[Tensor, " read"]] | None = None,
     ) -> Float[Tensor, "row time vocab"] | Float[Tensor, "read vocab"]:
-        """`logits` that carry the gradients of whatever hooks have that needs one."""
+        """`logits` with the gradients of attached hooks."""
         self._require_causal()
         model = self.bridge.original_model
         matrix = model.get_output_embeddings()
@@ -223,13 +209,16 @@ class LanguageModel:
         of: Int[Tensor, " reply"],
         replies: Int[Tensor, "reply written"],
     ) -> Float[Tensor, "reply written vocab"]:
-        """Next-token logits of what a decoder has written, right-padded, at every position.
+        """Next-token logits of a decoder, at every position of right-padded replies.
 
-        Args:
-            ids: what the encoder reads, right-padded, each prompt once.
-            mask: 1 where a token of it is real.
-            of: the prompt of each reply.
-            replies: from the token that a decoder begins with.
+        Parameters
+        ----------
+        ids, mask : (prompt, time)
+            What the encoder reads, right-padded, each prompt once; 1 where a token is real.
+        of : (reply,)
+            The prompt of each reply.
+        replies : (reply, written)
+            From the token that a decoder begins with.
         """
         from transformers.modeling_outputs import BaseModelOutput
 
@@ -246,7 +235,7 @@ class LanguageModel:
         return output
 
     def run_blocks(self, ids: Int[Tensor, "row time"], mask: Mask) -> None:
-        """Run right-padded rows up to the output matrix, for what hooks see on the way."""
+        """Run right-padded rows up to the output matrix."""
         self._require_causal()
         with torch.inference_mode():
             self.bridge.original_model.base_model(**self._inputs(ids, mask))
@@ -267,38 +256,35 @@ class LanguageModel:
                 "replies, but scores and activations of a text take a causal language model"
             )
 
-    def prefaced(self, preface: Sequence[int], request: str = "") -> LanguageModel:
-        """The same model, every text of which stands after these tokens; it remembers nothing.
-
-        Args:
-            preface: takes the place of its own.
-            request: what a user says before every question.
-        """
+    def with_preface(self, preface: Sequence[int], request: str = "") -> LanguageModel:
+        """The same model with this preface and a user's request."""
         chat = replace(self.chat, request=request)
         return LanguageModel(self.name, self.bridge, self.tokenizer, tuple(preface), chat)
 
     def alone(self) -> LanguageModel:
-        """The same model, whose texts stand as they are."""
+        """The same model, whose texts have no preface and no template."""
         if not self.preface and not self.chat.is_on:
             return self
         chat = replace(self.chat, request="", is_on=False)
         return LanguageModel(self.name, self.bridge, self.tokenizer, (), chat)
 
     def estimate(self, asked: Sequence[Asked], seed: int) -> str:
-        """What it costs a run of this seed to ask all that, in words; empty where nothing.
-
-        Raises:
-            UserError: it costs more than was allowed.
-        """
+        """Cost of what is asked, in words; `UserError` above a limit."""
         return ""
 
     def memo(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` gives, which depends on the text alone; a model may keep it by its key."""
+        """`make()`, which depends on the text alone; may be cached by its key."""
         return make()
 
     @property
     def _embedding(self) -> Any:
         return self.bridge.original_model.get_input_embeddings().weight
+
+
+def adds_bos(tokenizer: Any) -> bool:
+    """Whether a text begins with the tokenizer's beginning-of-text token."""
+    first: list[int] = tokenizer("a").input_ids[:1]
+    return tokenizer.bos_token_id is not None and first == [tokenizer.bos_token_id]
 
 
 def weights_hash(hf_model: Any) -> str:
@@ -339,8 +325,8 @@ def _norm_itself(
 ) -> Float[Tensor, "*batch d"]:
     """The Hugging Face norm, where the bridge would compute mean and variance by itself.
 
-    The two round differently: by 1.5e-5 in logits of 20, after a residual stream that reaches 800.
-    A norm whose inside is hooked is left to the bridge.
+    The two differ by 1.5e-5 in logits of 20, after a residual stream that reaches 800. A norm whose
+    inside is hooked is left to the bridge.
     """
     if norm.hook_scale.has_hooks() or norm.hook_normalized.has_hooks():
         return cast(Tensor, type(norm).forward(norm, hidden_states, **more))
@@ -349,13 +335,16 @@ def _norm_itself(
 
 
 def from_pretrained_objects(name: str, hf_model: Any, tokenizer: Any) -> LanguageModel:
-    """Wrap a model in memory. The object itself is wrapped, put in eval mode and frozen.
+    """Wrap a model in memory; the object itself is put in eval mode and frozen.
 
-    Args:
-        name: A label for tables and errors.
-        hf_model: A `transformers` model that generates text. Its attention switches to "eager",
-            which hooks need.
-        tokenizer: Its fast tokenizer, left as it is.
+    Parameters
+    ----------
+    name : str
+        A label for tables and errors.
+    hf_model
+        A generating `transformers` model. Its attention switches to "eager", which hooks need.
+    tokenizer
+        Its fast tokenizer, left unchanged.
     """
     if not getattr(tokenizer, "is_fast", False):
         raise UserError(
@@ -386,3 +375,32 @@ def from_pretrained_objects(name: str, hf_model: Any, tokenizer: Any) -> Languag
             # Plain assignment would reach the wrapped norm. Bound, so that a copy has its own.
             object.__setattr__(module, "forward", MethodType(_norm_itself, module))
     return LanguageModel(name=name, bridge=bridge, tokenizer=tokenizer)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Texts to be scored and prompts to be continued, told in advance to estimate the cost.
+
+    Attributes
+    ----------
+    scored
+        A prompt and its continuation each.
+    continued
+        Prompts, each as often as it is continued.
+    sentence
+        Whether a continuation ends with its sentence.
+    """
+
+    scored: tuple[tuple[str, str], ...] = ()
+    continued: tuple[str, ...] = ()
+    max_new_tokens: int = 0
+    do_sample: bool = False
+    top_p: float = 1.0
+    temperature: float = 1.0
+    sentence: bool = False
+
+    @classmethod
+    def scoring(cls, sets: Sequence[CounterfactualSet]) -> Asked:
+        """Every output after every prompt of some sets."""
+        samples = [sample for data in sets for sample in data.samples]
+        return cls(tuple((v.text, o) for s in samples for v in s.variations for o in s.outputs))

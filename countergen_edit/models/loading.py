@@ -1,14 +1,13 @@
-"""Load a causal language model, or an encoder-decoder one, by hub id, directory or GGUF file.
+"""Load a causal or encoder-decoder language model by hub id, directory or GGUF file.
 
-In: ``model=``, ``device=``, ``dtype=``. Out: a `LanguageModel` in eval mode, without gradients.
-Refused in one line: a model that is not there, generates no text (a classifier would boot as a
-language model with a random head), lacks weights or a tokenizer, or that TransformerBridge does not
-know; a device or dtype that does not exist here.
+What cannot be used is refused before any weights are read, such as a classifier, which would boot
+as a language model with a random head.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,82 @@ import torch
 
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.locating import Location, locate
-from countergen_edit.models.bos import Bos, set_bos
 from countergen_edit.models.gguf import alone, read_header
-from countergen_edit.models.language_model import LanguageModel, from_pretrained_objects
-from countergen_edit.models.templates import NONE, in_template
+from countergen_edit.models.language_model import LanguageModel, adds_bos, from_pretrained_objects
+from countergen_edit.models.tokens import NONE, in_template
 from countergen_edit.models.weights import first_line, read_weights
 from countergen_edit.typed import require
+
+Bos = bool | str
+"""Whether texts begin with BOS; `auto`, the only word, as the model's own tokenizer does."""
+
+
+def set_bos(tokenizer: Any, bos: Bos, name: str) -> None:
+    """Let a fast tokenizer begin texts with BOS or not, through its post-processor.
+
+    `auto` leaves it unchanged; the change is saved with the tokenizer. `UserError` if `bos` is
+    neither auto nor a boolean, the tokenizer has no BOS, or its post-processor cannot be changed.
+    """
+    if not isinstance(bos, bool) and bos != "auto":
+        raise UserError(f"bos={bos!r}: write auto, true or false")
+    if bos == "auto" or adds_bos(tokenizer) == bos:
+        return
+    if tokenizer.bos_token_id is None:
+        raise UserError(
+            f"bos=true, but the tokenizer of {name} has no beginning-of-text token: use bos=auto"
+        )
+    processor = tokenizer.backend_tokenizer.post_processor
+    state = {} if processor is None else json.loads(processor.__getstate__())
+    token, index = str(tokenizer.bos_token), int(tokenizer.bos_token_id)
+    content = _with_bos(state, token, index) if bos else _without_bos(state, token)
+    if content != state:
+        tokenizer.backend_tokenizer.post_processor = _processor(content)
+    if adds_bos(tokenizer) != bos:
+        raise UserError(
+            f"bos={str(bos).lower()}, but how the tokenizer of {name} begins a text "
+            f"({type(processor).__name__}) cannot be changed here: use bos=auto"
+        )
+
+
+def _with_bos(state: dict[str, Any], token: str, index: int) -> dict[str, Any]:
+    """A post-processor's state with BOS put first after its own step."""
+    first = {"SpecialToken": {"id": token, "type_id": 0}}
+    a, b = ({"Sequence": {"id": text, "type_id": i}} for i, text in enumerate("AB"))
+    template = {
+        "type": "TemplateProcessing",
+        "single": [first, a],
+        "pair": [first, a, b],
+        "special_tokens": {token: {"id": token, "ids": [index], "tokens": [token]}},
+    }
+    return template if not state else {"type": "Sequence", "processors": [state, template]}
+
+
+def _without_bos(state: dict[str, Any], token: str) -> dict[str, Any]:
+    """A post-processor's state without BOS in its templates."""
+    if state.get("type") == "Sequence":
+        steps = [_without_bos(step, token) for step in state["processors"]]
+        return state | {"processors": steps}
+    if state.get("type") != "TemplateProcessing":
+        return state
+    templates = {}
+    for key in ("single", "pair"):
+        pieces = state[key]
+        templates[key] = [
+            piece
+            for piece, following in zip(pieces, [*pieces[1:], {}], strict=True)
+            if not ("Sequence" in following and piece.get("SpecialToken", {}).get("id") == token)
+        ]
+    return state | templates
+
+
+def _processor(content: dict[str, Any]) -> Any:
+    """A post-processor from its state, which `tokenizers` reads only within a tokenizer."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import BPE
+
+    bare = json.loads(Tokenizer(BPE()).to_str())
+    return Tokenizer.from_str(json.dumps(bare | {"post_processor": content})).post_processor
+
 
 _DTYPES = {
     "float32": torch.float32,
@@ -43,19 +112,29 @@ def load(
     template: str = NONE,
     instruction: str | None = None,
 ) -> LanguageModel:
-    """Load `model` with plain `transformers`, then wrap it in a TransformerBridge.
+    """Load a model with `transformers` and wrap it in a TransformerBridge.
 
-    Args:
-        model: A directory written by `save_pretrained`, a GGUF file, or a hub id.
-        device: "auto" takes a CUDA device where there is one, else the CPU.
-        dtype: Of the weights: float32, float16, bfloat16 or float64.
-        device_map: Spread a large model over devices ("auto", "balanced", …) instead of `device`.
-        revision: Branch, tag or commit of a hub model.
-        bos: Whether texts begin with the beginning-of-text token; "auto" leaves that to the model's
-            own tokenizer.
-        template: Whether texts stand in the chat template, as the beginning of the model's reply:
-            "none", "auto" (where it has one) or "chat".
-        instruction: What a user says there; None takes `INSTRUCTION`.
+    Parameters
+    ----------
+    model : str or Path
+        A directory written by `save_pretrained`, a GGUF file, or a hub id.
+    device : str
+        "auto" takes a CUDA device where there is one, else the CPU.
+    dtype : {"float32", "float16", "bfloat16", "float64"}
+        Of the weights.
+    device_map : str, optional
+        Spread over devices ("auto", "balanced", …) instead of `device`.
+    revision : str, optional
+        Branch, tag or commit of a hub model.
+    bos : bool or "auto"
+        Whether texts begin with BOS; "auto" follows the tokenizer.
+    template, instruction
+        As in `in_template`.
+
+    Raises
+    ------
+    UserError
+        The model is absent, incomplete or of an unsupported kind, or a setting is unknown.
     """
     if dtype not in _DTYPES:
         raise unknown("dtype", dtype, _DTYPES)
@@ -73,7 +152,7 @@ def load(
 def load_plain(
     model: str | Path, dtype: str, device_map: str | None = None, revision: str | None = None
 ) -> tuple[Any, Any]:
-    """The model and tokenizer of `transformers` that `load` wraps, under the same checks."""
+    """The `transformers` model and tokenizer that `load` wraps, under the same checks."""
     place = locate(model, revision)
     header = read_header(place.gguf) if place.gguf else None
 
@@ -96,14 +175,15 @@ def load_plain(
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-    """A kind of model that answers instead of continuing: what it is and which classes have it."""
+    """A kind of model with a head other than for generation.
+
+    `auto` is the class of transformers that loads it, `classes` the name of its table of classes.
+    """
 
     what: str
     example: str
     auto: str
-    """Class of transformers that loads it."""
     classes: str
-    """Name of the table of transformers that lists its classes."""
 
 
 def load_head(
@@ -114,11 +194,7 @@ def load_head(
     dtype: str = "float32",
     revision: str | None = None,
 ) -> tuple[Any, Any]:
-    """Load a model with a head, and its tokenizer, under the checks of `load`.
-
-    Raises:
-        UserError: as `load`; a model without that head is refused, as its head would be random.
-    """
+    """Load a model with a head and its tokenizer; `UserError` as `load`, or without that head."""
     import transformers
     from transformers.models.auto import modeling_auto
 
@@ -156,7 +232,7 @@ def device_named(device: str) -> torch.device:
 
 
 def _architecture(location: Location) -> str:
-    """The model's class name, once it is known to generate text and to fit into the bridge."""
+    """The model's class name, once it is known to generate text and to fit the bridge."""
     from transformer_lens.factories.architecture_adapter_factory import SUPPORTED_ARCHITECTURES
     from transformers.models.auto import modeling_auto
 
@@ -187,7 +263,6 @@ def _architecture(location: Location) -> str:
 
 
 def _encoder_decoders() -> frozenset[str]:
-    """The classes that read a text in an encoder and write another in a decoder."""
     from transformers.models.auto import modeling_auto
 
     return frozenset(modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.values())

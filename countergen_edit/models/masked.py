@@ -1,13 +1,7 @@
-"""Masked language models: how much likelier a word becomes once its context is known.
-
-In: texts with one slot for a target and words for an attribute. Out: Kurita et al.'s (2019)
-association `log p(target | attribute) - log p(target | attribute masked)`, in nats. Refused: a
-model without mask token, a target of several tokens, which one mask cannot hold.
-"""
+"""Masked language models: associations (Kurita et al. 2019), likelihoods and fill-in words."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +13,11 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from countergen_edit.errors import UserError
-from countergen_edit.models.encoders import Encoder, Hooks
-from countergen_edit.models.float64 import widen
-from countergen_edit.models.language_model import weights_hash
+from countergen_edit.models.distributions import to_float64
+from countergen_edit.models.encoders import HeadModel
 from countergen_edit.models.loading import Head, load_head
 from countergen_edit.models.progress import track
+from countergen_edit.models.tokens import excerpt
 
 HEAD = Head(
     "masked language model",
@@ -36,7 +30,7 @@ ROWS = 128  # texts run together
 
 @dataclass(frozen=True)
 class MaskedText:
-    """A text whose target is to be masked, and whose attribute may be; spans are characters."""
+    """A text with character spans of its target and its attribute."""
 
     text: str
     target: tuple[int, int]
@@ -45,43 +39,26 @@ class MaskedText:
 
 @dataclass(frozen=True)
 class MaskedToken:
-    """A token of a text, which is masked and predicted from the others."""
+    """A token that is masked at `place` in `ids` and predicted from the others."""
 
     ids: tuple[int, ...]
-    """Of the whole text, the mask in its place."""
     place: int
     token: int
 
     @classmethod
     def at(cls, model: MaskedModel, ids: Sequence[int], place: int) -> MaskedToken:
-        """The token at a place."""
         mask = model.tokenizer.mask_token_id
         return cls((*ids[:place], mask, *ids[place + 1 :]), place, ids[place])
 
 
 @dataclass(frozen=True, eq=False)
-class MaskedModel:
+class MaskedModel(HeadModel):
     """A masked language model and its tokenizer."""
 
-    name: str
-    hf_model: Any
-    tokenizer: Any
-
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 of config and weights."""
-        return weights_hash(self.hf_model)
-
-    @functools.cached_property
-    def encoder(self) -> Encoder:
-        """What edits attach to; with one attached the model predicts as edited."""
-        return Encoder(self.name, Hooks(self.name, self.hf_model), self.tokenizer)
-
     def encoded(self, texts: Sequence[MaskedText]) -> tuple[list[dict[str, list[int]]], list[int]]:
-        """What the model is given of each text, nothing masked, and where its target stands.
+        """Model inputs of each text, unmasked, and the place of its target.
 
-        Raises:
-            UserError: a target is more than one token.
+        `UserError` for a target of several tokens.
         """
         rows, at = [], []
         for text in texts:
@@ -91,15 +68,10 @@ class MaskedModel:
             at.append(place)
         return rows, at
 
-    def associations(
-        self, texts: Sequence[MaskedText], *, progress: str | None = None
-    ) -> Float64[np.ndarray, " text"]:
-        """log p(target | attribute) - log p(target | attribute masked), for every text.
+    def associations(self, texts: Sequence[MaskedText]) -> Float64[np.ndarray, " text"]:
+        """log p(target | attribute) - log p(target | attribute masked), nats (Kurita et al. 2019).
 
-        An attribute of several tokens is masked by as many masks.
-
-        Raises:
-            UserError: a target is more than one token.
+        An attribute of several tokens is masked by as many masks; `UserError` for such a target.
         """
         rows, wanted, at = [], [], []
         for text in texts:
@@ -109,15 +81,15 @@ class MaskedModel:
                 at.append(place)
                 wanted.append(target)
         values = np.zeros(len(rows))
-        for some, logits in self._logits(rows, at, progress):
+        for some, logits in self._logits(rows, at):
             of = torch.tensor([wanted[i] for i in some])
-            log_p = widen(logits).log_softmax(-1)[torch.arange(len(some)), of]
+            log_p = to_float64(logits).log_softmax(-1)[torch.arange(len(some)), of]
             values[some.start : some.stop] = log_p.cpu().numpy()
         known, masked = values.reshape(-1, 2).T
         return np.asarray(known - masked, dtype=np.float64)
 
     def guesses(self, texts: Sequence[MaskedText]) -> Int[np.ndarray, " text"]:
-        """The likeliest token where the first of a text's attribute is masked."""
+        """The likeliest token at the first token of each masked attribute."""
         rows, at = [], []
         for text in texts:
             ids, [places] = self._tokens(text.text, [text.attribute])
@@ -131,22 +103,18 @@ class MaskedModel:
         return found
 
     def ids(self, text: str) -> list[int]:
-        """The tokens of a text, with what the tokenizer puts at its ends."""
+        """The tokens of a text, special ones included."""
         return self._tokens(text, ())[0]
 
     def shown(self, text: str, span: tuple[int, int]) -> tuple[list[int], list[int]]:
-        """The same, and the places of the tokens that show some characters of it."""
+        """The same, and the places of the tokens that overlap a span."""
         ids, [places] = self._tokens(text, [span])
         return ids, places
 
     def log_probs(
         self, tokens: Sequence[MaskedToken], *, progress: str | None = None
     ) -> Float64[np.ndarray, " token"]:
-        """log p of every token where it is masked, in nats.
-
-        Raises:
-            UserError: a text is longer than the model's context.
-        """
+        """log p of every masked token, in nats; `UserError` beyond the context."""
         room = min(self.tokenizer.model_max_length, self.hf_model.config.max_position_embeddings)
         longest = max((len(token.ids) for token in tokens), default=0)
         if longest > room:
@@ -160,14 +128,14 @@ class MaskedModel:
         for some, logits in self._logits(rows, at, progress):
             own = [order[k] for k in some]
             of = torch.tensor([tokens[i].token for i in own])
-            log_p = widen(logits).log_softmax(-1)[torch.arange(len(own)), of]
+            log_p = to_float64(logits).log_softmax(-1)[torch.arange(len(own)), of]
             values[own] = log_p.cpu().numpy()
         return values
 
     def _logits(
         self, rows: Sequence[list[int]], at: Sequence[int], progress: str | None = None
     ) -> Iterator[tuple[range, Float[Tensor, "some vocab"]]]:
-        """Of some texts after others, the logits at one token of each."""
+        """Logits at one token of each text, some texts after others."""
         for begin in track(range(0, len(rows), ROWS), progress):
             some = range(begin, min(begin + ROWS, len(rows)))
             batch = self.tokenizer.pad({"input_ids": [rows[i] for i in some]}, return_tensors="pt")
@@ -176,7 +144,7 @@ class MaskedModel:
             yield some, logits[torch.arange(len(some)), torch.tensor([at[i] for i in some])]
 
     def _masked(self, text: MaskedText, hide_attribute: bool) -> tuple[list[int], int, int]:
-        """Token ids with the target masked, where that mask is, and the target's token."""
+        """Token ids with the target masked, the mask's place, and the target's token."""
         ids, (places, hidden) = self._tokens(text.text, (text.target, text.attribute))
         if len(places) != 1:
             target = text.text[slice(*text.target)]
@@ -193,7 +161,7 @@ class MaskedModel:
     def _tokens(
         self, text: str, spans: Sequence[tuple[int, int]]
     ) -> tuple[list[int], list[list[int]]]:
-        """Token ids of a text, and of each span the places of the tokens that show it."""
+        """Token ids of a text, and the places of the tokens that overlap each span."""
         table = self.tokenizer(text, return_offsets_mapping=True, verbose=False)
         places = [
             [k for k, (a, b) in enumerate(table["offset_mapping"]) if a < end and b > begin]
@@ -205,7 +173,7 @@ class MaskedModel:
 def load_masked(
     model: str | Path, *, device: str = "auto", dtype: str = "float32", revision: str | None = None
 ) -> MaskedModel:
-    """Load a masked language model by hub id or directory, under the checks of `load`."""
+    """Load a masked language model, under the checks of `load`."""
     hf_model, tokenizer = load_head(HEAD, model, device=device, dtype=dtype, revision=revision)
     return masked_from_objects(str(model), hf_model, tokenizer)
 
@@ -213,11 +181,57 @@ def load_masked(
 def masked_from_objects(name: str, hf_model: Any, tokenizer: Any) -> MaskedModel:
     """Wrap a masked language model in memory.
 
-    Raises:
-        UserError: the tokenizer has no mask token or no character offsets.
+    `UserError` if the tokenizer has no mask token or no character offsets.
     """
     if tokenizer.mask_token_id is None:
         raise UserError(f"the tokenizer of {name} has no mask token: give a masked language model")
     if not tokenizer.is_fast:
         raise UserError(f"the tokenizer of {name} is slow and has no character offsets")
     return MaskedModel(name, hf_model.requires_grad_(False).eval(), tokenizer)
+
+
+MARGIN = 8
+"""Tokens looked at for each word wanted, because many are parts of words or marks."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A text with a word missing between its two parts."""
+
+    before: str
+    after: str
+
+    def filled(self, word: str) -> str:
+        return f"{self.before}{word}{self.after}"
+
+
+def fill_in_words(
+    model: MaskedModel, gaps: Sequence[Gap], count: int
+) -> list[list[tuple[str, float]]]:
+    """The likeliest words of every gap with their probabilities, at most `count`, likeliest first.
+
+    A token is a word if it is made of letters and the filled text is tokenised with it in the gap,
+    which excludes parts of words. `UserError` beyond the context.
+    """
+    from transformers import FillMaskPipeline
+
+    tokenizer = model.tokenizer
+    masked = [gap.filled(tokenizer.mask_token) for gap in gaps]
+    longest = getattr(model.hf_model.config, "max_position_embeddings", None)
+    for text in masked:
+        if longest is not None and len(model.ids(text)) > longest:
+            raise UserError(f"{excerpt(text)} exceeds the {longest} tokens that {model.name} reads")
+    top = min(MARGIN * count, model.hf_model.config.vocab_size)
+    fill = FillMaskPipeline(model=model.hf_model, tokenizer=tokenizer, top_k=top)
+    found = []
+    for gap, text in zip(gaps, masked, strict=True):
+        hidden = model.ids(text)
+        words: dict[str, float] = {}
+        for candidate in fill(text):
+            token = int(candidate["token"])
+            word = tokenizer.decode([token]).strip()
+            holds = [token if i == tokenizer.mask_token_id else i for i in hidden]
+            if word.isalpha() and model.ids(gap.filled(word)) == holds:
+                words.setdefault(word, float(candidate["score"]))
+        found.append([*words.items()][:count])
+    return found

@@ -19,19 +19,19 @@ _PATIENCE = 2.0  # seconds
 
 @functools.cache
 def console() -> Console:
-    """The console of all bars: those on one console stack, those on two overwrite each other."""
+    """The console of all bars, which stack on one and overwrite each other on two."""
     from rich.console import Console
 
     return Console(stderr=True)
 
 
 def watched() -> bool:
-    """Whether anybody sees a bar: whether standard error is a terminal."""
+    """Whether standard error is a terminal."""
     return sys.stderr.isatty()
 
 
 def track(items: Sequence[T], description: str | None) -> Iterator[T]:
-    """Yield the items, showing how many are done once two seconds have passed.
+    """Yield the items, with a progress bar after two seconds.
 
     >>> list(track([1, 2, 3], None))
     [1, 2, 3]
@@ -55,12 +55,12 @@ def track(items: Sequence[T], description: str | None) -> Iterator[T]:
 
 
 def announce(text: str) -> None:
-    """Say something on standard error, above any bar, however long it is."""
+    """Print on standard error, above any bar."""
     console().print(text, soft_wrap=True, markup=False, highlight=False)
 
 
 class Bar:
-    """The progress bar of a command: the stage, its units done, and the time that rich expects."""
+    """The progress bar of a command: its stage and the units done."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -68,7 +68,7 @@ class Bar:
         self._stage = ""
 
     def begin(self, stage: str, units: int | None) -> None:
-        """Count the units of a stage from 0."""
+        """Start a stage."""
         self._stage = stage
         self._progress.reset(self._task, total=units, description=stage)
 
@@ -78,13 +78,13 @@ class Bar:
         self._progress.update(self._task, description=text)
 
     def advance(self) -> None:
-        """One unit more is done."""
+        """Count one unit."""
         self._progress.advance(self._task)
 
 
 @contextmanager
 def bar() -> Iterator[Bar]:
-    """The bar of a command, while the block lasts."""
+    """The bar of a command, within the block."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,

@@ -1,20 +1,20 @@
-"""A model that does not compute twice what an edit leaves as it is.
+"""A model that skips blocks which no attached edit can reach.
 
-In: a `LanguageModel`. Out: one that gives the same logits, and remembers for every batch what left
-the blocks while nothing was edited. An edit after block L changes nothing up to L, so the batch
-goes on from there: the blocks below are not run. Which blocks those are is read off the hooks that
-are attached, so no caller can get it wrong, and the skipping happens inside the model's own forward
-pass, whose masks and rotary tables stay its own affair: no family needs a branch.
+What left the blocks of each batch while nothing was edited is kept; the lowest hook attached tells
+from where to resume. Skipping happens within the model's own forward pass, in any family.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import re
+import tempfile
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,24 +22,68 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from countergen_edit.errors import UserError
 from countergen_edit.models.language_model import LanguageModel, Mask
-from countergen_edit.models.scratch import Scratch
 
 T = TypeVar("T")
 _OUTPUT_HOOK = re.compile(r"blocks\.(\d+)\.(hook_out|hook_resid_post)")
 _BLOCK_HOOK = re.compile(r"blocks\.(\d+)\.")
 
 
+@dataclass
+class Scratch:
+    """Hands out arrays, in memory until `budget` bytes are spent, then in files of `directory`.
+
+    The files go when it goes. A full disk raises at once, not at a later write.
+    """
+
+    budget: int = 2 * 2**30
+    directory: Path | None = None
+    used: int = field(default=0, init=False)
+    _files: tempfile.TemporaryDirectory[str] | None = field(default=None, init=False, repr=False)
+    _count: int = field(default=0, init=False, repr=False)
+
+    def empty(self, shape: tuple[int, ...], dtype: type | np.dtype) -> np.ndarray:
+        """An uninitialised array; `UserError` if the disk has no room for it."""
+        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        if self.used + size <= self.budget or size == 0:
+            self.used += size
+            return np.empty(shape, dtype)
+        try:
+            path = self._next_file()
+            with path.open("wb") as file:
+                # Claimed now: a mapped file that finds the disk full later kills the process.
+                os.posix_fallocate(file.fileno(), 0, size)
+            return np.memmap(path, dtype, "r+", shape=shape)
+        except OSError as error:
+            few = size < 2**30
+            amount = f"{size / 2**20:.1f} MiB" if few else f"{size / 2**30:.2f} GiB"
+            raise UserError(
+                f"no room for {amount} of activations in "
+                f"{self.directory or tempfile.gettempdir()}: {error.strerror}; free some, or name "
+                "another with scratch.directory"
+            ) from error
+
+    def _next_file(self) -> Path:
+        if self._files is None:
+            if self.directory is not None:
+                self.directory.mkdir(parents=True, exist_ok=True)
+            self._files = tempfile.TemporaryDirectory(
+                prefix="countergen-edit-", dir=self.directory, ignore_cleanup_errors=True
+            )
+        self._count += 1
+        return Path(self._files.name) / f"{self._count}.bin"
+
+
 @dataclass(frozen=True)
 class _State:
-    """What left a block: its hidden states as bytes, and how the block hands them on."""
+    """A block's output: hidden states as bytes, and `rest` of a tuple (None for a tensor)."""
 
     data: np.ndarray
     shape: torch.Size
     dtype: torch.dtype
     device: torch.device
     rest: tuple[Any, ...] | None
-    """What a block that returns a tuple has after the hidden states; None for a plain tensor."""
 
     def output(self) -> Any:
         flat = torch.from_numpy(self.data).view(self.dtype)
@@ -49,13 +93,9 @@ class _State:
 
 @dataclass(frozen=True, eq=False)
 class ResumingModel(LanguageModel):
-    """A `LanguageModel` that resumes each batch at the lowest edit.
+    """A `LanguageModel` that resumes each batch at the lowest edit; made by `resuming`.
 
-    It shares bridge and tokenizer with the model it was made from; made by `resuming`.
-
-    Attributes:
-        scratch: Where hidden states are kept.
-        boundaries: The blocks after which they are kept.
+    `boundaries` are the blocks after which hidden states are kept in `scratch`.
     """
 
     scratch: Scratch = field(default_factory=Scratch)
@@ -69,7 +109,6 @@ class ResumingModel(LanguageModel):
         mask: Mask,
         at: tuple[Int[Tensor, " read"], Int[Tensor, " read"]] | None = None,
     ) -> Float[Tensor, "row time vocab"] | Float[Tensor, "read vocab"]:
-        """As of a `LanguageModel`, running only the blocks that an attached hook can reach."""
         intact = last_intact_block(self)
         states = self._states.setdefault(_digest(ids, mask), {})
         resumed = max((b for b in states if b <= intact), default=None)
@@ -82,7 +121,6 @@ class ResumingModel(LanguageModel):
             return super().differentiable_logits(ids, mask, at)
 
     def memo(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Tokens and batches of a text are made once after each preface, whatever is edited."""
         key = (self.preface, self.chat, key)
         if key not in self._memo:
             self._memo[key] = make()
@@ -91,7 +129,6 @@ class ResumingModel(LanguageModel):
 
     @contextmanager
     def _skipping(self, last: int, state: _State) -> Iterator[None]:
-        """Every block up to `last` passes on the output of that one, without computing anything."""
         output = state.output()
         with ExitStack() as stack:
             for block in list(self.bridge.blocks)[: last + 1]:
@@ -117,15 +154,10 @@ class ResumingModel(LanguageModel):
 def resuming(
     lm: LanguageModel, after: Iterable[int], scratch: Scratch | None = None
 ) -> ResumingModel:
-    """The same model, remembering what leaves the blocks `after`, and the last one.
+    """The same model, keeping what leaves the blocks `after` (from 0) and the last one.
 
-    Everything that scores through `logits` (continuations, texts, distributions) gains; generation
-    and capture run as ever. Hooks attached to either model act in both.
-
-    Args:
-        lm: Its weights must not change while this is used.
-        after: Blocks, from 0; an edit after any other resumes at the nearest below it.
-        scratch: Memory and disk for what is remembered.
+    Scores through `logits` gain; generation and capture run as before. Hooks on either model act in
+    both. The weights must not change while this is used.
     """
     boundaries = frozenset(b for b in after if 0 <= b < lm.n_layers) | {lm.n_layers - 1}
     return ResumingModel(
@@ -140,10 +172,9 @@ def resuming(
 
 
 def last_intact_block(lm: LanguageModel) -> int:
-    """The last block whose own output no attached hook can have changed; -1 if there is none.
+    """The last block whose output no attached hook can have changed; -1 if there is none.
 
-    A hook on the output of block L acts after the block; one inside L, or one on its input, leaves
-    only the blocks below it intact. A hook outside of all blocks is taken to reach every one.
+    A hook outside of all blocks is taken to reach every one.
     """
     last = lm.n_layers - 1
     for name in lm.bridge.list_hooks(dir="fwd"):

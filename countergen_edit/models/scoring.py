@@ -1,13 +1,11 @@
-"""Log-probabilities of continuations.
+"""Log-probabilities of continuations, in nats and float64, whatever the batches.
 
-In: prompts and continuations. Out: natural logarithms in float64, equal to a forward
-pass of each text alone to 1e-5 (float32 weights) whatever the batches.
-Refused: an empty continuation, and a first token that nothing precedes.
+They equal a forward pass of each text alone to 1e-5 for float32 weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, singledispatch
 from typing import Any
@@ -15,13 +13,15 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float64, Int
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from countergen_edit.errors import UserError
-from countergen_edit.models.batching import Batch, batch_tokens, plan, within_memory
-from countergen_edit.models.float64 import chunks, widen
+from countergen_edit.models.batching import LOGIT_BYTES, Batch, batch_tokens, plan, within_memory
+from countergen_edit.models.distributions import chunks, log_likelihood, to_float64
+from countergen_edit.models.generation import decoder_start
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
-from countergen_edit.models.replies import reply_log_probs
 from countergen_edit.models.tokens import (
     Encoding,
     encode,
@@ -41,18 +41,29 @@ def continuation_log_probs(
     max_batch_tokens: int | None = None,
     progress: str | None = None,
 ) -> Float64[np.ndarray, " row"]:
-    """log P(continuation | prompt), all tokens of the continuation together.
+    """log P(continuation | prompt), summed over the continuation's tokens.
 
-    The joint text is tokenised, and a token belongs to the continuation if it shows any of it: one
-    that straddles the boundary does. Tokenising the pieces apart would score texts that the
-    model's tokenizer never writes.
+    The joint text is tokenised; a token belongs to the continuation if it shows any of it, also
+    across the boundary.
 
-    Args:
-        lm: The model, with whatever hooks are attached to its bridge.
-        prompts: One for each continuation.
-        continuations: With their leading space, where there is one.
-        max_batch_tokens: Changes speed and memory, not the result; None takes `batch_tokens`.
-        progress: Description of a progress bar.
+    Parameters
+    ----------
+    lm : LanguageModel
+        With whatever hooks are attached to its bridge.
+    prompts, continuations : sequences of str
+        Continuations with their leading space.
+    max_batch_tokens : int, optional
+        Changes speed and memory, not the result; None takes `batch_tokens`.
+
+    Returns
+    -------
+    ndarray, (row,)
+        Nats.
+
+    Raises
+    ------
+    UserError
+        A continuation is empty, or nothing precedes its first token.
     """
     check_continuations(prompts, continuations)
     tokens = batch_tokens(lm, max_batch_tokens)
@@ -64,10 +75,9 @@ def continuation_log_probs(
 
 @dataclass(frozen=True)
 class TextScores:
-    """How likely some texts are, and over how many of their tokens."""
+    """Log P of texts in nats, and the number of tokens it is summed over."""
 
     log_p: Float64[np.ndarray, " text"]
-    """Natural log, summed over the tokens of a text."""
     tokens: Int[np.ndarray, " text"]
 
 
@@ -81,20 +91,17 @@ def text_log_probs(
     max_batch_tokens: int | None = None,
     progress: str | None = None,
 ) -> TextScores:
-    """log P(text | prompt), where a prompt may be empty: then it is the likelihood of the text.
+    """log P(text | prompt), and of how many tokens; a prompt may be empty.
 
-    What `continuation_log_probs` gives, and how many tokens it is of. Without a prompt, and in a
-    model whose texts do not begin with BOS, nothing precedes the first token: it is left out, under
-    a preface too, unless that is the chat template within which all texts stand.
+    Where no prompt, BOS or chat template precedes the first token, that token is left out.
 
-    Args:
-        lm: The model, with whatever hooks are attached to its bridge.
-        prompts: One for each text.
-        texts: With their leading space, where there is one.
-        asked: A prompt is a user's message in the chat template, and the text the whole reply. Of
-            an encoder-decoder model the encoder reads the prompt, and the decoder writes the text.
-        max_batch_tokens: Changes speed and memory, not the result; None takes `batch_tokens`.
-        progress: Description of a progress bar.
+    Parameters
+    ----------
+    lm, prompts, texts, max_batch_tokens
+        As in `continuation_log_probs`.
+    asked : bool
+        Prompts are a user's messages in the chat template and texts the whole replies; an
+        encoder-decoder model reads the prompt and scores its decoder's text.
     """
     check_continuations(prompts, texts)
     tokens = batch_tokens(lm, max_batch_tokens)
@@ -135,11 +142,7 @@ def _texts(
 
 
 def check_continuations(prompts: Sequence[str], continuations: Sequence[str]) -> None:
-    """Refuse prompts and continuations that do not pair.
-
-    Raises:
-        UserError: they differ in number.
-    """
+    """Raise a `UserError` unless there are as many prompts as continuations."""
     if len(prompts) != len(continuations):
         raise UserError(
             f"{len(prompts)} prompts but {len(continuations)} continuations: give one for each"
@@ -169,12 +172,11 @@ def _continuations(
 
 @dataclass(frozen=True)
 class _Reading:
-    """Which batches to run for which tokens of which texts; no model's weights are in it."""
+    """Batches and targets of some texts; `starts` is where the tokens of each text begin."""
 
     targets: Int[np.ndarray, " token"]
     batches: list[Batch]
     starts: Int[np.ndarray, " text"]
-    """Where the tokens of each text begin among all."""
 
 
 def _reading(
@@ -183,7 +185,7 @@ def _reading(
     spans: Sequence[list[int]],
     max_batch_tokens: int,
 ) -> _Reading:
-    """Read the tokens at `spans`, one after the other. A row's last token is never an input."""
+    """Plan reading the tokens at `spans`; a row's last token is never an input."""
     targets = [e.ids[k] for e, span in zip(encodings, spans, strict=True) for k in span]
     texts = [tuple(e.ids[: max(s, default=0)]) for e, s in zip(encodings, spans, strict=True)]
     batches = plan(
@@ -200,7 +202,7 @@ def _reading(
 def _score(
     lm: LanguageModel, reading: _Reading, progress: str | None
 ) -> Float64[np.ndarray, " token"]:
-    """log P of the tokens that are read, one after the other."""
+    """log P of the tokens that are read, in order."""
     values = np.empty(len(reading.targets))
     for batch in track(reading.batches, progress):
         for part, read in within_memory(batch, partial(_read, lm, reading.targets)):
@@ -211,13 +213,78 @@ def _score(
 def _read(
     lm: LanguageModel, all_targets: Int[np.ndarray, " token"], batch: Batch
 ) -> Float64[np.ndarray, " read"]:
-    """log softmax at the read positions, normalised once for the reads that share a position."""
+    """Log softmax at the read positions, normalised once per position."""
     unique: Any = torch.unique
     targets = torch.from_numpy(all_targets[batch.slot])
     cells, cell = unique(torch.stack([batch.row, batch.position]), dim=1, return_inverse=True)
     logits = lm.logits(batch.ids, batch.mask, (cells[0], cells[1]))
     cell, targets = cell.to(logits.device), targets.to(logits.device)
-    norm = torch.cat([widen(logits[rows]).logsumexp(-1) for rows in chunks(logits)])
-    own = widen(logits[cell, targets])
+    norm = torch.cat([to_float64(logits[rows]).logsumexp(-1) for rows in chunks(logits)])
+    own = to_float64(logits[cell, targets])
     values: Float64[np.ndarray, " read"] = (own - norm[cell]).cpu().numpy()
     return values
+
+
+def reply_log_probs(
+    lm: LanguageModel,
+    prompts: Sequence[str],
+    replies: Sequence[str],
+    max_batch_tokens: int,
+    progress: str | None = None,
+) -> tuple[Float64[np.ndarray, " reply"], Int[np.ndarray, " reply"]]:
+    """log P(reply | prompt) in an encoder-decoder model, and the number of tokens of each reply.
+
+    Replies are tokenised alone; special tokens before them are given and not scored, nor is an end
+    token. A prompt is read once for all its replies in a batch. `UserError` if a reply is empty, a
+    text too long, or the decoder's start token unknown.
+    """
+    start = decoder_start(lm)
+    if start is None:
+        raise UserError(f"{lm.name} names no decoder_start_token_id: set it in its config.json")
+    read, written = encode(lm, prompts), encode(lm, replies)
+    spans = [encoding.after(0) for encoding in written]
+    for prompt, reply, span in zip(prompts, replies, spans, strict=True):
+        if not span:
+            raise UserError(f"empty reply {reply!r} to {excerpt(prompt)}")
+    sums = np.zeros(len(replies))
+    texts = [tuple(encoding.ids) for encoding in read]
+    ends = [span[-1] for span in spans]
+    for rows in track([*_batches(texts, ends, lm.vocab_size, max_batch_tokens)], progress):
+        number: dict[tuple[int, ...], int] = {}
+        of = [number.setdefault(texts[i], len(number)) for i in rows]
+        ids, mask = _padded([*number])
+        decoded, _ = _padded([(start, *written[i].ids[: ends[i]]) for i in rows])
+        logits = lm.reply_logits(ids, mask, torch.tensor(of), decoded)
+        reads = [(row, k, written[i].ids[k]) for row, i in enumerate(rows) for k in spans[i]]
+        row, column, target = torch.tensor(reads).T
+        values = log_likelihood(logits[row.to(logits.device), column.to(logits.device)], target)
+        np.add.at(sums, np.array(rows)[row.numpy()], values.cpu().numpy())
+    return sums, np.array([len(span) for span in spans], dtype=np.int64)
+
+
+def _batches(
+    texts: Sequence[tuple[int, ...]], ends: Sequence[int], vocab_size: int, most: int
+) -> Iterator[list[int]]:
+    """Replies to run together, longest prompts first, within `most` tokens and `LOGIT_BYTES`."""
+    batch: list[int] = []
+    prompts = width = 0
+    for i in sorted(range(len(texts)), key=lambda i: (-len(texts[i]), texts[i], i)):
+        is_new = not batch or texts[i] != texts[batch[-1]]  # equal ones are side by side
+        wider, rows = max(width, 1 + ends[i]), len(batch) + 1
+        tokens = (prompts + is_new) * len(texts[(batch or [i])[0]]) + rows * wider
+        if batch and (tokens > most or rows * wider * vocab_size * 4 > LOGIT_BYTES):
+            yield batch
+            batch, prompts, is_new, wider = [], 0, True, 1 + ends[i]
+        batch.append(i)
+        prompts, width = prompts + is_new, wider
+    if batch:
+        yield batch
+
+
+def _padded(
+    rows: Sequence[Sequence[int]],
+) -> tuple[Int[Tensor, "row time"], Int[Tensor, "row time"]]:
+    """Right-padded token ids and their mask."""
+    lengths = [len(row) for row in rows]
+    ids = pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
+    return ids, (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()

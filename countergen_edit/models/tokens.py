@@ -1,27 +1,83 @@
-"""Text to tokens, with the model's own tokenizer and its default special tokens.
+"""Text to tokens, with the model's own tokenizer, and the chat template.
 
-In: texts. Out: token ids, each with the characters it covers. Whether a text begins with the
-beginning-of-text token (BOS) is decided once, when the model is loaded (`set_bos`), and the
-tokenizer carries the decision: into scoring, capture, generation, and every saved checkpoint.
-Where a model has a preface, it stands first, and BOS before it and not between the two. A reply to
-a question of its own stands after that question in the chat template, and not after the preface.
-Refused: a text longer than the context; a tokenizer that belongs to another model.
+Whether a text begins with BOS is decided once, when the model is loaded (`set_bos`), and carried by
+the tokenizer. A preface stands after BOS; a reply stands after its question in the chat template
+instead of the preface.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import singledispatch
+from typing import Any
 
-from countergen_edit.errors import UserError
-from countergen_edit.models.chat import before_reply
-from countergen_edit.models.language_model import LanguageModel
+from countergen_edit.errors import UserError, unknown
+from countergen_edit.models.language_model import INSTRUCTION, Chat, LanguageModel
+
+TODAY = datetime(2024, 7, 26, 12)
+"""What a template is told that writes today's date: a run of tomorrow is to read the same texts.
+That of Llama 3.1 writes this day where it is told none."""
+_DIRECTIVES = [f"%{letter}" for letter in ("d", "-d", "m", "b", "B", "Y", "y", "A", "a", "H", "M")]
+
+
+def has_chat_template(lm: LanguageModel) -> bool:
+    """Whether the tokenizer has a chat template."""
+    return bool(getattr(lm.tokenizer, "chat_template", None))
+
+
+def before_reply(lm: LanguageModel, message: str) -> str:
+    """A user's message in the chat template, up to where the model's reply begins.
+
+    `UserError` if there is no template or it rejects the message.
+    """
+    if not has_chat_template(lm):
+        raise UserError(f"{lm.name} has no chat template, and so nobody to ask it anything")
+    try:
+        text = lm.tokenizer.apply_chat_template(
+            [{"role": "user", "content": message}],
+            chat_template=_dated(lm.tokenizer.chat_template),
+            tokenize=False,
+            add_generation_prompt=True,
+        )
+    except Exception as error:  # a template is a program of its own, and fails in its own way
+        why = " ".join(str(error).split())
+        raise UserError(f"the chat template of {lm.name} takes no user's message: {why}") from error
+    return str(text)
+
+
+def _dated(template: Any) -> Any:
+    """The template with a macro that fixes today as `TODAY`.
+
+    transformers passes plain data alone to a template, no function of ours.
+    """
+    if isinstance(template, dict):
+        template = template.get("default")
+    if template is None or "strftime_now" not in template:
+        return template
+    written = "".join(f" | replace('{d}', '{TODAY.strftime(d)}')" for d in _DIRECTIVES)
+    return (
+        f"{{%- macro strftime_now(format) -%}}{{{{ format{written} }}}}{{%- endmacro -%}}{template}"
+    )
+
+
+@singledispatch
+def instructed(lm: LanguageModel, message: str) -> str:
+    """What `generate` is given for a reply to a message; without a chat template the message alone.
+
+    The model is to be `alone`: in a conversation this would begin another inside.
+    """
+    if not has_chat_template(lm):
+        return message
+    text = before_reply(lm, message)
+    # A template may write BOS itself, which the tokenizer then writes again.
+    return text.removeprefix(lm.tokenizer.bos_token) if lm.adds_bos else text
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """Token ids of one text; `offsets` are character spans, (0, 0) for added special tokens."""
+    """Token ids of one text; `offsets` are character spans, (0, 0) for special tokens."""
 
     ids: list[int]
     offsets: list[tuple[int, int]]
@@ -38,10 +94,12 @@ class Encoding:
 
 
 def encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:
-    """Tokenise each text as the tokenizer does by itself, which `set_bos` decided.
+    """Tokenise each text as its tokenizer does by itself, after the preface.
 
-    A Llama keeps its BOS and a GPT-2 gets none, unless the model was loaded with `bos`. The tokens
-    of a preface cover no characters, as special tokens do, and the text's own stay what they are.
+    Raises
+    ------
+    UserError
+        A text is longer than the context, or the tokenizer belongs to another model.
     """
     if not texts:
         return []
@@ -52,13 +110,9 @@ def encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:
 def encode_replies(
     lm: LanguageModel, questions: Sequence[str], replies: Sequence[str]
 ) -> list[Encoding]:
-    """Tokenise each reply after its question, which a user asks in the chat template.
+    """Tokenise each reply after its question (and the chat's request) in the chat template.
 
-    The tokens of the question cover no characters. What else a user says of a model's own, as its
-    request, stands before the question; its instruction does not.
-
-    Raises:
-        UserError: the model has no template, or one that takes no user's message.
+    The tokens of the question cover no characters. `UserError` as for `encode` and `before_reply`.
     """
     if not replies:
         return []
@@ -75,11 +129,7 @@ def encode_replies(
 
 @singledispatch
 def lengths(lm: LanguageModel, texts: Sequence[str]) -> list[int]:
-    """How many tokens each text has; a model that is served has about so many.
-
-    Raises:
-        UserError: a text exceeds the context.
-    """
+    """Tokens of each text, estimated for a served model; `UserError` beyond the context."""
     return [len(encoding.ids) for encoding in encode(lm, texts)]
 
 
@@ -119,10 +169,9 @@ def _encode(
 
 
 def preface_ids(lm: LanguageModel, words: str) -> tuple[int, ...]:
-    """The tokens of words that are to stand before every text.
+    """Tokens of words that are to stand before every text, after one BOS where texts have one.
 
-    Special tokens may stand in them as a chat template writes them. They begin as the model's texts
-    do: with BOS, once, where texts begin with it.
+    Special tokens may be written out as a chat template does.
     """
     ids = lm.tokenizer(words, add_special_tokens=False, verbose=False).input_ids
     first = _first(lm)
@@ -130,24 +179,20 @@ def preface_ids(lm: LanguageModel, words: str) -> tuple[int, ...]:
 
 
 def opening_ids(lm: LanguageModel) -> tuple[int, ...]:
-    """The tokens before a text's own: the preface, or what its tokenizer puts there."""
+    """The tokens before a text's own: the preface, or the tokenizer's special tokens."""
     return lm.preface or tuple(_first(lm))
 
 
 def first_read(lm: LanguageModel) -> int:
-    """The first position that is a text's own: after it the first token of a text is predicted.
-
-    What stands within a preface is the same for every text.
-    """
+    """The first position after which a text's own token is predicted."""
     return max(len(lm.preface) - 1, 0)
 
 
 @singledispatch
 def opens_texts(lm: LanguageModel) -> bool:
-    """Whether something stands before the first token of a text: BOS, or a token that is as good.
+    """Whether BOS or a chat template of all texts stands before the first token of a text.
 
-    A chat template within which all texts stand is as good. Any other preface does not count: it is
-    put before texts that are measured without one as well.
+    Another preface does not count: it is put before texts that are measured without one as well.
     """
     return lm.chat.is_on or bool(_first(lm))
 
@@ -161,10 +206,51 @@ def _first(lm: LanguageModel) -> list[int]:
 
 
 def split_names(lm: LanguageModel, names: Iterable[str]) -> dict[str, int]:
-    """Name → how many tokens it takes after a space; one is a name that the tokenizer knows."""
+    """Name → its number of tokens after a space."""
     return {name: len(lm.tokenizer.tokenize(f" {name}")) for name in names}
 
 
 def excerpt(text: str) -> str:
     """The start of a text, quoted on one line, for an error."""
     return repr(text if len(text) <= 60 else text[:59] + "…")
+
+
+NONE, AUTO, CHAT = TEMPLATES = ("none", "auto", "chat")
+
+
+def in_template(lm: LanguageModel, template: str, instruction: str | None = None) -> LanguageModel:
+    """A model whose texts stand in its chat template, or as they are.
+
+    Parameters
+    ----------
+    lm : LanguageModel
+    template : {"none", "auto", "chat"}
+        `auto` uses a template where there is one and the model scores texts.
+    instruction : str, optional
+        What a user says there; None takes `INSTRUCTION`.
+
+    Raises
+    ------
+    UserError
+        `template` is unknown, or `chat` and the model has no usable template.
+    """
+    if template not in TEMPLATES:
+        raise unknown("template", template, TEMPLATES)
+    lm = replace(lm, chat=Chat(INSTRUCTION if instruction is None else instruction))
+    why = _why_not(lm)
+    if template == CHAT and why:
+        raise UserError(
+            f"template=chat, but {lm.name} {why}: use template=auto, which takes a chat template "
+            "where there is one, or template=none"
+        )
+    if template == NONE or why:
+        return lm
+    lm = replace(lm, chat=replace(lm.chat, is_on=True))
+    return replace(lm, preface=preface_ids(lm, before_reply(lm, lm.chat.instruction)))
+
+
+def _why_not(lm: LanguageModel) -> str:
+    """Why texts cannot stand in a template; empty where they can."""
+    if lm.is_encoder_decoder:
+        return "is an encoder-decoder model, whose texts stand in no conversation"
+    return "" if has_chat_template(lm) else "has no chat template"

@@ -1,10 +1,8 @@
-"""Texts that begin alike, in one row: what they share is computed once.
+"""Rows in which texts share a common beginning (trees), computed once.
 
-In: token sequences. Out: `Tree`s, rows in which a token follows the one it continues and not always
-the one to its left, and for each model whether it can run them. A token of a tree attends to its
-own ancestors alone and stands at the position it has in its own text, so each text gets what it
-would get by itself. Not every model takes such a mask (one with ALiBi counts columns, a state-space
-model has no mask at all, a sliding window looks past a short text only); that is tried, not known.
+A token attends to its own ancestors and has the position of its own text, so that each text gets
+what it would get alone. Whether a model supports such masks is tried: ALiBi counts columns,
+state-space models have no mask, a sliding window looks past a short text only.
 """
 
 from __future__ import annotations
@@ -37,9 +35,9 @@ _SHORTEST_TRIAL, _TRIAL_BRANCH = 32, 16
 
 @dataclass
 class Tree:
-    """One row: tokens, each with the column of the one it follows (-1 at the beginning).
+    """One row: tokens, and the column that each follows (-1 at the beginning).
 
-    `columns` has for each text of the tree, in the order they joined, where its tokens stand.
+    `columns` maps each text, in the order they joined, to where its tokens stand.
     """
 
     ids: list[int] = field(default_factory=list)
@@ -47,7 +45,7 @@ class Tree:
     columns: dict[Ids, list[int]] = field(default_factory=dict)
 
     def add(self, text: Ids, shared: int) -> None:
-        """Let a text join that has its first `shared` tokens in common with the last one."""
+        """Add a text that has its first `shared` tokens in common with the last one."""
         columns = next(reversed(self.columns.values()))[:shared] if self.columns else []
         for token in text[shared:]:
             self.follows.append(columns[-1] if columns else -1)
@@ -57,7 +55,6 @@ class Tree:
 
     @property
     def branches(self) -> bool:
-        """Whether it is more than one text as it stands."""
         return len(self.columns) > 1
 
     @property
@@ -71,9 +68,9 @@ class Tree:
 
 
 def trees(texts: Sequence[Ids], most: int) -> list[Tree]:
-    """Group distinct texts, none of which begins another, into rows of up to `most` tokens.
+    """Group distinct texts, none a prefix of another, into rows of up to `most` tokens.
 
-    In sorted order a text has no more in common with any earlier one than with its neighbour.
+    In sorted order a text has most in common with its neighbour.
     """
     rows: list[Tree] = []
     previous: Ids = ()
@@ -102,9 +99,9 @@ _TRIALS: WeakKeyDictionary[Any, dict[int, bool]] = WeakKeyDictionary()
 
 
 def runs_trees(lm: LanguageModel, length: int) -> bool:
-    """Whether this model gives texts of up to `length` tokens in a tree what they get alone.
+    """Whether texts of up to `length` tokens get the same in a tree as alone, without hooks.
 
-    Tried once for each power of two and remembered for the model; the trial sees no attached hook.
+    Tried once for each power of two and remembered for the model.
     """
     trials = _TRIALS.setdefault(lm.bridge, {})
     size = _SHORTEST_TRIAL

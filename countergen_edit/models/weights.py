@@ -1,10 +1,4 @@
-"""The weights of a model directory: all that its architecture has, whole, and of no other model.
-
-Comes in: where a model is, and the class of transformers that loads it. Goes out: that model.
-Refused, in one line: files that cannot be read or would run code, weights that are absent or of
-another shape (they would be random), that are no finite numbers (the model would talk nonsense), or
-that belong to layers which the config does not have (they would be dropped).
-"""
+"""The complete, finite weights of a model directory, or an error in one line."""
 
 from __future__ import annotations
 
@@ -27,10 +21,13 @@ _SHOWN = 3
 def read_weights(
     auto: Any, location: Location, dtype: torch.dtype, device_map: str | None = None
 ) -> Any:
-    """The model with its own weights, all of them.
+    """Load a model with all of its own weights, by a class of transformers.
 
-    Raises:
-        UserError: they cannot be read, or are not those that the config speaks of.
+    Raises
+    ------
+    UserError
+        Files cannot be read or would run code; weights are absent or of another shape (they would
+        be random), not finite, or of layers that the config lacks (they would be dropped).
     """
     from safetensors import SafetensorError
 
@@ -73,7 +70,7 @@ def read_weights(
 
 
 def _of_more_layers(unexpected: Iterable[str], hf_model: Any) -> list[str]:
-    """Those that the model has too, under other numbers; heads and masks it has not are let be."""
+    """Unexpected weights of layers; other heads and masks are ignored."""
     own = {_NUMBER.sub("#", key) for key in hf_model.state_dict()}
     return [key for key in unexpected if _NUMBER.sub("#", key) in own]
 
@@ -106,5 +103,5 @@ def without_progress_bar() -> Iterator[None]:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, without its trace."""
+    """An error message without its trace."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".:")

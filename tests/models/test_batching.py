@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import io
+import sys
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from countergen_edit.models import progress
 from countergen_edit.models.batching import LOGIT_BYTES, Batch, plan, within_memory
 
 ROWS = st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=5).map(tuple), max_size=12)
@@ -86,3 +90,23 @@ def test_a_row_too_large_for_memory_is_an_error():
     (batch,) = plan([(1, 2), (2, 1)], [[0], [0]], max_batch_tokens=1000)
     with pytest.raises(torch.OutOfMemoryError):
         within_memory(batch, run)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("patience", "shown"), [(0.0, True), (60.0, False)])
+def test_a_bar_appears_only_when_the_work_is_long(monkeypatch, patience, shown):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    progress.console.cache_clear()  # the console looks at its stream once, when it is made
+    monkeypatch.setattr(progress, "_PATIENCE", patience)
+    assert list(progress.track([1, 2, 3], "scoring")) == [1, 2, 3]
+    assert ("scoring" in sys.stderr.getvalue()) is shown
+    progress.console.cache_clear()
+
+
+def test_no_bar_where_nobody_watches(capsys):
+    assert list(progress.track([1, 2], "scoring")) == [1, 2]
+    assert capsys.readouterr().err == ""

@@ -31,7 +31,7 @@ from countergen_edit.models import (
     resuming,
     text_log_probs,
 )
-from countergen_edit.models.chat import before_reply, instructed
+from countergen_edit.models.tokens import before_reply, instructed
 from tests.tiny_models import tiny_model_dir
 
 TEMPLATE = (
@@ -197,7 +197,7 @@ def test_running_text_is_read_at_its_own_tokens_alone(model: LanguageModel) -> N
         assert cost.tokens.tolist() == [len(plain_ids(model, text)) for text in NEUTRAL]
     unedited = neutral_cost(model, Edit(()), NEUTRAL)
     np.testing.assert_allclose(unedited.kl, 0, atol=1e-9)
-    asked = model.prefaced(preface_ids(model, asking.preface))
+    asked = model.with_preface(preface_ids(model, asking.preface))
     for batch in batches(model, NEUTRAL):
         other = after_preface(asked, batch, model)
         for one, tokens, position in ((batch, before, batch.position), (other, request, None)):

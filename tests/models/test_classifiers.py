@@ -14,10 +14,10 @@ from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.data.template_files import bank_from_config
 from countergen_edit.errors import UserError
 from countergen_edit.models import classifiers, masked
-from countergen_edit.models.class_labels import map_labels
 from countergen_edit.models.classifiers import (
     classifier_from_objects,
     load_classifier,
+    map_labels,
 )
 from countergen_edit.models.masked import MaskedText, load_masked, masked_from_objects
 from countergen_edit.testbed.classifiers import build, plant

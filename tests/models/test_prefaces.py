@@ -23,7 +23,7 @@ from countergen_edit.models import (
     resuming,
     text_log_probs,
 )
-from countergen_edit.models.chat import before_reply, has_chat_template
+from countergen_edit.models.tokens import before_reply, has_chat_template
 from tests.tiny_models import FAMILIES, WITH_BOS, tiny_model_dir
 
 PROMPTS = ["Jane is a nurse and", "John works at the hospital", "Ahmed was asked why", "Jane is a"]
@@ -70,7 +70,7 @@ def by_hand(model: LanguageModel, before: list[int], prompt: str, output: str) -
 def test_scores_after_a_preface_are_those_of_the_concatenated_ids(model: LanguageModel) -> None:
     bos = [model.tokenizer.bos_token_id] if model.adds_bos else []
     before = [*bos, *plain_ids(model, WORDS)]
-    asked = model.prefaced(preface_ids(model, WORDS))
+    asked = model.with_preface(preface_ids(model, WORDS))
     expected = [by_hand(model, before, p, o) for p, o in zip(PROMPTS, OUTPUTS, strict=True)]
     np.testing.assert_allclose(continuation_log_probs(asked, PROMPTS, OUTPUTS), expected, atol=1e-4)
     unasked = continuation_log_probs(model, PROMPTS, OUTPUTS)
@@ -80,7 +80,7 @@ def test_scores_after_a_preface_are_those_of_the_concatenated_ids(model: Languag
 def test_whole_texts_are_scored_on_the_same_tokens_with_a_preface_and_without(
     model: LanguageModel,
 ) -> None:
-    asked = model.prefaced(preface_ids(model, WORDS))
+    asked = model.with_preface(preface_ids(model, WORDS))
     before, after = (text_log_probs(own, [""] * len(PROMPTS), PROMPTS) for own in (model, asked))
     assert before.tokens.tolist() == after.tokens.tolist()
     assert np.abs(before.log_p - after.log_p).min() > 1e-3
@@ -94,7 +94,7 @@ def test_scores_through_a_chat_template_are_those_of_its_ids_with_one_bos(
     before = plain_ids(chatting, text)
     has_bos = chatting.tokenizer.bos_token == "<s>"
     assert before.count(chatting.tokenizer.bos_token_id) == (1 if has_bos else 0)
-    asked = chatting.prefaced(preface_ids(chatting, text))
+    asked = chatting.with_preface(preface_ids(chatting, text))
     for encoding in encode(asked, PROMPTS):
         assert encoding.ids[: len(before)] == before
         assert encoding.ids.count(chatting.tokenizer.bos_token_id) == int(has_bos)
@@ -103,7 +103,7 @@ def test_scores_through_a_chat_template_are_those_of_its_ids_with_one_bos(
 
 
 def test_the_texts_own_tokens_stay_what_they_are(model: LanguageModel) -> None:
-    asked = model.prefaced(preface_ids(model, WORDS))
+    asked = model.with_preface(preface_ids(model, WORDS))
     own = int(model.adds_bos)
     for with_words, without in zip(encode(asked, PROMPTS), encode(model, PROMPTS), strict=True):
         count = len(without.ids) - own
@@ -113,7 +113,7 @@ def test_the_texts_own_tokens_stay_what_they_are(model: LanguageModel) -> None:
 
 
 def test_scores_after_a_preface_do_not_depend_on_the_batch(model: LanguageModel) -> None:
-    asked = model.prefaced(preface_ids(model, WORDS))
+    asked = model.with_preface(preface_ids(model, WORDS))
     together = continuation_log_probs(asked, PROMPTS, OUTPUTS)
     for tokens in (1, 40, 300):
         other = continuation_log_probs(asked, PROMPTS, OUTPUTS, max_batch_tokens=tokens)
@@ -121,7 +121,7 @@ def test_scores_after_a_preface_do_not_depend_on_the_batch(model: LanguageModel)
 
 
 def test_what_is_written_after_a_preface_is_what_follows_all_of_it(model: LanguageModel) -> None:
-    asked = model.prefaced(preface_ids(model, WORDS))
+    asked = model.with_preface(preface_ids(model, WORDS))
     written = generate(asked, PROMPTS, max_new_tokens=5)
     for prompt, text in zip(PROMPTS, written, strict=True):
         row = [*preface_ids(model, WORDS), *plain_ids(model, prompt)]
@@ -136,7 +136,7 @@ def test_what_is_written_after_a_preface_is_what_follows_all_of_it(model: Langua
 
 
 def test_what_is_captured_after_a_preface_is_what_the_text_has_there(model: LanguageModel) -> None:
-    asked = model.prefaced(preface_ids(model, WORDS))
+    asked = model.with_preface(preface_ids(model, WORDS))
     last = capture(asked, PROMPTS, layers=[1]).values["resid_post"][0]
     alone = [capture(asked, [p], layers=[1]).values["resid_post"][0, 0] for p in PROMPTS]
     np.testing.assert_allclose(last, alone, atol=1e-5)
@@ -149,7 +149,7 @@ def test_what_is_captured_after_a_preface_is_what_the_text_has_there(model: Lang
 def test_running_text_is_read_at_the_same_tokens_with_and_without_a_preface(
     model: LanguageModel,
 ) -> None:
-    asked = model.prefaced(preface_ids(model, WORDS))
+    asked = model.with_preface(preface_ids(model, WORDS))
     for batch in batches(model, PROMPTS):
         after = after_preface(asked, batch, model)
         np.testing.assert_array_equal(after.slot, batch.slot)
@@ -162,7 +162,7 @@ def test_running_text_is_read_at_the_same_tokens_with_and_without_a_preface(
 
 
 def test_a_model_that_resumes_tells_prefaces_apart(model: LanguageModel) -> None:
-    asked = model.prefaced(preface_ids(model, WORDS))
+    asked = model.with_preface(preface_ids(model, WORDS))
     resumed = resuming(asked, [0])
     sharing = replace(resumed, preface=())  # what it remembers is one memory with the other's
     for own, plain in ((resumed, asked), (sharing, model), (resumed, asked)):
@@ -175,13 +175,13 @@ def test_an_empty_prompt_can_follow_words(tmp_path: Path) -> None:
     model = load(tiny_model_dir("gpt2", tmp_path))
     with pytest.raises(UserError, match="nothing precedes"):
         continuation_log_probs(model, [""], ["Jane"])
-    asked = model.prefaced(preface_ids(model, WORDS))
+    asked = model.with_preface(preface_ids(model, WORDS))
     assert continuation_log_probs(asked, [""], ["Jane"])[0] < 0
 
 
 def test_words_that_leave_no_room_are_refused(tmp_path: Path) -> None:
     model = load(tiny_model_dir("gpt2", tmp_path))
-    asked = model.prefaced(preface_ids(model, WORDS * 9))
+    asked = model.with_preface(preface_ids(model, WORDS * 9))
     with pytest.raises(UserError, match="exceeds the context"):
         encode(asked, PROMPTS)
 

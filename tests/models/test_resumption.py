@@ -15,8 +15,7 @@ from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, continuation_log_probs, load
-from countergen_edit.models.resumption import last_intact_block, resuming
-from countergen_edit.models.scratch import Scratch
+from countergen_edit.models.resumption import Scratch, last_intact_block, resuming
 from tests.tiny_models import FAMILIES, tiny_model_dir
 
 PROMPTS = ["Jane is a", "John is an", "Jane is a nurse and she", "My friend Ahmed is a"]

@@ -21,8 +21,8 @@ from countergen_edit.models import (
     contrastive_generate,
     generate,
 )
-from countergen_edit.models.served.log_probs import tokens_of
-from countergen_edit.models.served.manners import Pace, retry_after
+from countergen_edit.models.served.model import tokens_of
+from countergen_edit.models.served.server import Pace, retry_after
 from tests.models.completions_server import Completions, serving
 
 PROMPTS = ["Jane works as", "John works as", "The boss says that Mary is", "The boss says that Tom"]

@@ -1,40 +1,129 @@
-"""A model behind a server: what of a `LanguageModel` it has, and what it will cost to ask it.
-
-In: an address, and what the server calls the model. Out: a `ServedModel`. Refused: a server that is
-not there or has no such model; settings out of range.
-"""
+"""A model behind a server, and the likelihoods in its answers."""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from countergen_edit.errors import UserError, unknown
-from countergen_edit.models.asked import Asked
-from countergen_edit.models.language_model import LanguageModel
-from countergen_edit.models.served.log_probs import NONE, READERS
+from countergen_edit.models.language_model import Asked, LanguageModel
 from countergen_edit.models.served.server import Request, Server
-from countergen_edit.models.templates import CHAT, TEMPLATES
+from countergen_edit.models.tokens import CHAT, TEMPLATES, excerpt
 from countergen_edit.writing import digest
+
+NONE = "none"
+_SPECIAL = 3  # most special tokens before a text
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token of a text: characters [start, end), and log P in nats, None for the first."""
+
+    start: int
+    end: int
+    """Characters of the text that it shows: from the first up to the one after the last."""
+    log_p: float | None
+    """None where nothing precedes it."""
+
+
+def _echoed(choice: Mapping[str, Any], text: str) -> list[Token]:
+    """OpenAI's: tokens and their log-probabilities, the prompt's first."""
+    content = choice["logprobs"]
+    tokens, values = content["tokens"], content["token_logprobs"]
+    spans = _by_pieces(tokens, text) or _by_offsets(content.get("text_offset") or [], text)
+    return [
+        Token(start, min(end, len(text)), None if value is None else float(value))
+        for (start, end), value in zip(spans, values, strict=False)
+        if 0 <= start < len(text)
+    ]
+
+
+def _of_prompt(choice: Mapping[str, Any], text: str) -> list[Token]:
+    """vLLM's: an entry for each prompt token, its own first.
+
+    The first token has no entry; it is what the others leave of the text.
+    """
+    rest = [next(iter(entry.values())) for entry in choice["prompt_logprobs"][1:]]
+    pieces = [entry["decoded_token"] for entry in rest]
+    left = len(text) - sum(map(len, pieces))
+    if left < 0 or text[left:] != "".join(pieces):
+        return []
+    ends = list(accumulate(map(len, pieces), initial=left))
+    tokens = [Token(0, left, None)] if left else []
+    for (start, end), entry in zip(pairwise(ends), rest, strict=True):
+        tokens.append(Token(start, end, float(entry["logprob"])))
+    return tokens
+
+
+READERS: Mapping[str, tuple[Mapping[str, Any], Callable[[Mapping[str, Any], str], list[Token]]]] = {
+    # One token is written too: some servers take 0 for as many as there is room for.
+    "echo": ({"echo": True, "logprobs": 1}, _echoed),
+    "prompt": ({"prompt_logprobs": 0}, _of_prompt),
+}
+"""Setting → what a request asks for, and what reads the answer."""
+
+
+def tokens_of(way: str, choice: Mapping[str, Any], text: str, name: str) -> list[Token]:
+    """The tokens of a text, in order, from a choice of the answer.
+
+    Raises
+    ------
+    UserError
+        The answer has no log-probabilities, or its tokens do not make up the text.
+    """
+    _, read = READERS[way]
+    key = "logprobs" if way == "echo" else "prompt_logprobs"
+    said = choice.get(key)
+    if not said or (isinstance(said, Mapping) and not said.get("tokens")):
+        raise UserError(
+            f"{name} is served without log-probabilities of a prompt (no {key!r} in the answer): "
+            f"try model.log_probs={'prompt' if way == 'echo' else 'echo'}, or measure what it "
+            "writes, metric=[fairpair]"
+        )
+    tokens = read(choice, text)
+    if not tokens or tokens[0].start or tokens[-1].end != len(text):
+        raise UserError(
+            f"the tokens that {name} is served with do not make up the text {excerpt(text)}: its "
+            "likelihood cannot be read off them"
+        )
+    return tokens
+
+
+def _by_pieces(tokens: Sequence[str], text: str) -> list[tuple[int, int]]:
+    """Spans of tokens that make up the text after at most three special ones.
+
+    A SentencePiece tokenizer may show a space before the first word that is not in the text.
+    """
+    for first in range(min(_SPECIAL, len(tokens))):
+        for space in ("", " "):
+            if "".join(tokens[first:]).startswith(space + text):
+                ends = list(accumulate(map(len, tokens[first:]), initial=-len(space)))
+                spans = [(max(a, 0), b) for a, b in pairwise(ends)]
+                return [(-1, -1)] * first + spans
+    return []
+
+
+def _by_offsets(offsets: Sequence[int], text: str) -> list[tuple[int, int]]:
+    """Spans from where each token begins, for tokens that are parts of characters."""
+    if not offsets or offsets[0] != 0:
+        return []
+    return list(zip(offsets, [*offsets[1:], max(len(text), offsets[-1])], strict=True))
+
 
 CHARACTERS = 4
 """Of English text in a token, about."""
 PRICED = ("read", "written")
 
 
-class Elsewhere:
-    """What a served model does not have here; whoever reaches for it is told so.
-
-    Args:
-        what: is reached for.
-        name: of the model.
-    """
+class Unavailable:
+    """Stands for the weights or tokenizer of a served model; any use raises a `UserError`."""
 
     def __init__(self, what: str, name: str) -> None:
         self.__dict__.update(what=what, name=name)
@@ -45,7 +134,7 @@ class Elsewhere:
         raise self._lacking
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Nothing."""
+        """Raise."""
         raise self._lacking
 
     @property
@@ -60,12 +149,18 @@ class Elsewhere:
 class ServedModel(LanguageModel):
     """A model that another machine runs; made by `connect`.
 
-    Attributes:
-        server: Where it is asked.
-        way: How the server says how likely a text is: `echo`, `prompt` or `none`.
-        n: Continuations asked for in one request.
-        price: Of a million tokens: `read` and `written`.
-        most_requests: A run that would send more is refused; None knows no limit.
+    Attributes
+    ----------
+    server
+        Client of the server.
+    way
+        How the server reports likelihoods: `echo`, `prompt` or `none`.
+    n
+        Continuations asked for in one request.
+    price
+        Of a million tokens: `read` and `written`.
+    most_requests
+        A run that would send more is refused; None sets no limit.
     """
 
     server: Server = field(default=None, repr=False)  # type: ignore[assignment]
@@ -74,66 +169,35 @@ class ServedModel(LanguageModel):
     price: Mapping[str, float] | None = None
     most_requests: int | None = None
 
-    @property
-    def device(self) -> torch.device:
-        """None of this machine's: text goes out and comes in."""
-        return torch.device("cpu")
-
-    @property
-    def n_layers(self) -> int:
-        """None that can be reached."""
-        return 0
-
-    @property
-    def context_length(self) -> int:
-        """As much as the server takes, which refuses more by itself."""
-        return sys.maxsize
-
-    @property
-    def is_encoder_decoder(self) -> bool:
-        """A server continues texts."""
-        return False
+    device = torch.device("cpu")
+    n_layers = 0
+    context_length = sys.maxsize
+    is_encoder_decoder = False
+    directory = ""
+    origin = None
+    adds_bos = None
+    """The server decides."""
 
     @property
     def no_activations(self) -> str:
-        """Where they are."""
         return f"as it runs on {self.server.url}"
 
     @property
     def no_likelihoods(self) -> str:
-        """Why a server that gives none gives none."""
         return "as model.log_probs=none" if self.way == NONE else ""
 
     @property
     def no_replies(self) -> str:
-        """As it continues texts, a reply is a text to it."""
         return self.no_likelihoods
 
     @property
-    def directory(self) -> str:
-        """Nowhere here."""
-        return ""
-
-    @property
-    def origin(self) -> None:
-        """Not known."""
-        return
-
-    @property
-    def adds_bos(self) -> None:
-        """Decided by the server."""
-        return
-
-    @property
     def fingerprint(self) -> str:
-        """SHA-256 of where it is and what it is called there: all that is known of it."""
         return digest([self.server.url, self.name, self.way])
 
     def estimate(self, asked: Sequence[Asked], seed: int) -> str:
-        """How much is going to be asked and not yet answered, in requests, tokens and money.
+        """Requests, tokens and money for what is asked and not yet answered, in words.
 
-        Raises:
-            UserError: it is more than `most_requests`.
+        Raises a `UserError` above `most_requests`.
         """
         from countergen_edit.models.served.writing import requests_of
 
@@ -155,7 +219,7 @@ class ServedModel(LanguageModel):
 
 
 def tokens_in(text: str) -> int:
-    """About how many tokens a text has; its tokenizer is the server's."""
+    """About how many tokens a text has."""
     return math.ceil(len(text) / CHARACTERS)
 
 
@@ -173,21 +237,31 @@ def connect(
 ) -> ServedModel:
     """A model behind a server that speaks OpenAI's completions protocol.
 
-    Args:
-        url: of the API, such as http://127.0.0.1:8000/v1.
-        served_name: what the server calls the model; None takes the only one it has.
-        log_probs: how the server says how likely a text is: `echo` (OpenAI's `echo` with
-            `logprobs`), `prompt` (vLLM's `prompt_logprobs`), or `none`.
-        n: continuations of a prompt that are asked for in one request.
-        price: of a million tokens, `read` and `written`, for the estimate.
-        most_requests: a run that would send more is refused, with its estimate.
-        cache: folder in which answers are kept.
-        template: as in `load`; a server that continues texts puts them in none, and `chat` is
-            refused.
-        how: key_variable, parallel, per_minute, timeout and attempts of `Server`.
+    Parameters
+    ----------
+    url : str
+        Of the API, such as http://127.0.0.1:8000/v1.
+    served_name : str, optional
+        The server's name of the model; None takes its only one.
+    log_probs : {"echo", "prompt", "none"}
+        OpenAI's `echo` with `logprobs`, vLLM's `prompt_logprobs`, or neither.
+    n : int
+        Continuations of a prompt asked for in one request.
+    price : mapping, optional
+        Of a million tokens, `read` and `written`, for the estimate.
+    most_requests : int, optional
+        A run that would send more is refused, with its estimate.
+    cache : path
+        Folder of kept answers.
+    template : str
+        As in `load`, without `chat`.
+    **how
+        key_variable, parallel, per_minute, timeout and attempts of `Server`.
 
-    Raises:
-        UserError: a setting is out of range, or the server is not there or has no such model.
+    Raises
+    ------
+    UserError
+        A setting is out of range, or the server is not there or lacks the model.
     """
     ways = (*READERS, NONE)
     if log_probs not in ways:
@@ -221,8 +295,8 @@ def connect(
         raise unknown(f"model of {server.url}", served_name, names)
     return ServedModel(
         str(served_name),
-        Elsewhere("weights", served_name),
-        Elsewhere("tokenizer", served_name),
+        Unavailable("weights", served_name),
+        Unavailable("tokenizer", served_name),
         server=server,
         way=log_probs,
         n=n,

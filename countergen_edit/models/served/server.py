@@ -1,26 +1,142 @@
-"""Asking a server: several requests at once, not too fast, again where that may help, each once.
+"""Client of OpenAI's completions protocol: parallel, paced, retried; answers are kept on disk.
 
-In: requests of OpenAI's completions protocol. Out: what the reader of their answers makes of them,
-in order. An answer is kept on disk as soon as it is read, and taken from there ever after; when one
-request fails for good, those under way are waited for and kept too. The key is read from the
-environment when a request is sent, and is written nowhere.
-Refused: an address that may hold a secret; a server that is not there, refuses the request, or
-keeps failing.
+The key is read from the environment when a request is sent, and stored nowhere.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import sqlite3
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from countergen_edit.errors import UserError
 from countergen_edit.models.progress import track
-from countergen_edit.models.served.manners import Pace, checked_url, require_client, retry_after
-from countergen_edit.models.served.replies import Replies
 from countergen_edit.writing import digest
+
+
+class Pace:
+    """When the next request of any thread may begin; evenly, if `per_minute` is given."""
+
+    def __init__(self, per_minute: float | None) -> None:
+        self._gap = 60 / per_minute if per_minute else 0.0
+        self._next = 0.0
+        self._lock = threading.Lock()
+
+    def wait(self) -> None:
+        """Block until it is this request's turn."""
+        while True:
+            with self._lock:
+                now = time.monotonic()
+                if now >= self._next:
+                    self._next = now + self._gap
+                    return
+                left = self._next - now
+            time.sleep(left)
+
+    def pause(self, seconds: float) -> None:
+        """Delay all requests by so many seconds."""
+        with self._lock:
+            self._next = max(self._next, time.monotonic() + seconds)
+
+
+def retry_after(header: str | None) -> float | None:
+    """Seconds in a Retry-After header, given as a number or a date.
+
+    >>> retry_after("2.5"), retry_after("Thu, 01 Jan 1970 00:00:00 GMT"), retry_after("soon")
+    (2.5, 0.0, None)
+    """
+    if header is None:
+        return None
+    try:
+        return max(0.0, float(header))
+    except ValueError:
+        pass
+    try:
+        then = parsedate_to_datetime(header)
+    except ValueError:
+        return None
+    return max(0.0, (then - datetime.now(UTC)).total_seconds())
+
+
+def checked_url(url: str) -> str:
+    """The address without its last slash; `UserError` if it is not HTTP or may hold a secret.
+
+    >>> checked_url("http://127.0.0.1:8000/v1/")
+    'http://127.0.0.1:8000/v1'
+    """
+    parts = urlsplit(str(url))
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise UserError(
+            f"the address of {parts.hostname} has more than a host and a path: a key belongs in "
+            "the environment, in the variable that model.key_variable names"
+        )
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise UserError(f"{url!r} is no address: write one such as http://127.0.0.1:8000/v1")
+    return str(url).rstrip("/")
+
+
+def require_client() -> None:
+    """Raise a `UserError` naming the extra unless httpx and tenacity are installed."""
+    try:
+        import httpx  # noqa: F401
+        import tenacity  # noqa: F401
+    except ImportError as error:
+        raise UserError(
+            f"a served model needs {error.name}: pip install 'countergen-edit[served]'"
+        ) from error
+
+
+_PATIENCE = 60.0  # seconds that another process may take to write
+_TABLE = """
+CREATE TABLE IF NOT EXISTS replies
+    (key TEXT PRIMARY KEY, request TEXT NOT NULL, reply TEXT NOT NULL)
+"""
+
+
+class Replies:
+    """Answers by request in one SQLite file, shared by threads and processes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._open: sqlite3.Connection | None = None
+
+    def get(self, request: Mapping[str, Any]) -> Any:
+        """The answer to a request, or None."""
+        sql = "SELECT reply FROM replies WHERE key = ?"
+        rows = self._run(sql, (digest(request),))
+        return json.loads(rows[0][0]) if rows else None
+
+    def keep(self, request: Mapping[str, Any], reply: object) -> None:
+        """Commit an answer; `UserError` if the file cannot be written."""
+        row = (digest(request), *(json.dumps(x, ensure_ascii=False) for x in (request, reply)))
+        self._run("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", row)
+
+    def _run(self, sql: str, values: tuple[str, ...]) -> list[Any]:
+        try:
+            with self._lock:
+                if self._open is None:
+                    self.path.parent.mkdir(parents=True, exist_ok=True)
+                    self._open = sqlite3.connect(
+                        self.path, timeout=_PATIENCE, check_same_thread=False, isolation_level=None
+                    )
+                    self._open.execute(_TABLE)
+                return self._open.execute(sql, values).fetchall()
+        except (OSError, sqlite3.Error) as error:
+            raise UserError(
+                f"answers cannot be kept in {self.path} ({error}): name another folder, "
+                "model.cache=DIR"
+            ) from error
+
 
 T = TypeVar("T")
 Request = Mapping[str, Any]
@@ -32,24 +148,34 @@ _MESSAGE = 300  # characters of a server's own words that are passed on
 
 
 class MalformedReplyError(ValueError):
-    """An answer that is none of the protocol's; the same request may be answered yet."""
+    """An answer outside the protocol; a repetition may succeed."""
 
 
 class Server:
     """A server of OpenAI's completions protocol.
 
-    Args:
-        url: of the API, such as http://127.0.0.1:8000/v1.
-        key_variable: environment variable that holds the key; an unset one sends none.
-        parallel: requests under way at once.
-        per_minute: most requests in a minute.
-        timeout: seconds that a request may take.
-        attempts: of each request, with growing pauses, or those that the server asks for.
-        cache: folder in which answers are kept.
+    Parameters
+    ----------
+    url : str
+        Of the API, such as http://127.0.0.1:8000/v1.
+    key_variable : str
+        Environment variable of the key; an unset one sends none.
+    parallel : int
+        Requests under way at once.
+    per_minute : float, optional
+        Most requests in a minute.
+    timeout : float
+        Seconds that a request may take.
+    attempts : int
+        Of each request, with growing pauses or those the server asks for.
+    cache : Path
+        Folder of kept answers.
 
-    Raises:
-        UserError: a setting is out of range, the address may hold a secret, or the libraries that
-            ask a server are not installed.
+    Raises
+    ------
+    UserError
+        A setting is out of range, the address may hold a secret, or the client libraries are not
+        installed.
     """
 
     def __init__(
@@ -84,11 +210,7 @@ class Server:
         self._replies = Replies(cache / f"{digest(self.url)[:16]}.sqlite")
 
     def models(self) -> list[str] | None:
-        """What the server calls its models; None where it does not say.
-
-        Raises:
-            UserError: it cannot be reached, or wants another key.
-        """
+        """The server's model names; None where it lists none."""
         from httpx import HTTPStatusError
 
         def read(reply: Any) -> list[str]:
@@ -104,22 +226,16 @@ class Server:
             raise
 
     def is_answered(self, request: Request) -> bool:
-        """Whether the answer is here already."""
+        """Whether the answer is kept already."""
         return self._replies.get(request) is not None
 
     def answers(
         self, requests: Sequence[Request], read: Callable[[Any, Request], T], progress: str | None
     ) -> list[T]:
-        """What `read` makes of the answer to each request; equal ones are sent once.
+        """What `read` makes of the answer to each request; equal requests are sent once.
 
-        Args:
-            requests: bodies for `completions`.
-            read: raises `MalformedReplyError` for what is no answer, which is asked for again, and
-                `UserError` for one that no repetition will mend; neither is kept.
-            progress: description of a progress bar.
-
-        Raises:
-            UserError: as the class says, or as `read` does; what was answered is kept.
+        `read` raises `MalformedReplyError` to have a request repeated, else `UserError`; neither
+        answer is kept. All others are, also when one request fails.
         """
         keys = [digest(request) for request in requests]
         distinct = dict(zip(keys, requests, strict=True))
@@ -144,7 +260,7 @@ class Server:
     def _asked(
         self, method: str, path: str, request: Request | None, read: Callable[[Any], T]
     ) -> tuple[Any, T]:
-        """The answer and what was read in it, after as many attempts as it may take."""
+        """The answer and what was read in it, with retries."""
         import httpx
         from tenacity import (
             Retrying,
@@ -198,7 +314,7 @@ class Server:
             ) from error
 
     def _words(self, response: Any) -> str:
-        """What a server says of its refusal, without the key, should it repeat that."""
+        """The server's own error message, without the key."""
         try:
             content = response.json()
             error = content.get("error", content)

@@ -1,9 +1,7 @@
-"""Scoring and writing on a server: what `scoring`, `generation` and `contrastive` do here.
+"""How a served model scores and writes.
 
-In and out: as there. Texts agree with those of the same model on this machine where they are
-greedy; samples are the server's own, the same for the same seed, prompt and number of it. Of CID
-there is λ = 0, ordinary greedy decoding; how far apart two distributions were nobody says (NaN).
-Refused: λ above 0; a model that gives no log-probabilities; fewer continuations than asked for.
+Greedy texts agree with those of the same model run locally; samples are the server's own. CID has
+λ = 0 alone (greedy decoding), with an unknown divergence (NaN).
 """
 
 from __future__ import annotations
@@ -16,8 +14,6 @@ import numpy as np
 from jaxtyping import Float64
 
 from countergen_edit.errors import UserError
-from countergen_edit.models.asked import Asked
-from countergen_edit.models.chat import instructed
 from countergen_edit.models.contrastive import (
     SENTENCE_ENDS,
     TOP_K,
@@ -26,16 +22,22 @@ from countergen_edit.models.contrastive import (
     contrastive_generate,
 )
 from countergen_edit.models.generation import check_sampling, generate
+from countergen_edit.models.language_model import Asked
 from countergen_edit.models.scoring import (
     TextScores,
     check_continuations,
     continuation_log_probs,
     text_log_probs,
 )
-from countergen_edit.models.served.log_probs import NONE, tokens_of
-from countergen_edit.models.served.model import ServedModel, scoring_request, tokens_in
+from countergen_edit.models.served.model import (
+    NONE,
+    ServedModel,
+    scoring_request,
+    tokens_in,
+    tokens_of,
+)
 from countergen_edit.models.served.server import MalformedReplyError, Request
-from countergen_edit.models.tokens import excerpt, lengths, opens_texts
+from countergen_edit.models.tokens import excerpt, instructed, lengths, opens_texts
 from countergen_edit.seeds import unit_seed
 
 _SEEDS = 2**31  # what every server takes
@@ -95,7 +97,7 @@ def _text_log_probs(
 def _tokens_after(
     lm: ServedModel, prompts: Sequence[str], continuations: Sequence[str], progress: str | None
 ) -> list[tuple[str, list[float | None]]]:
-    """Each whole text, with the log-probabilities of the tokens that show its continuation."""
+    """Each whole text, with the log-probabilities of its continuation's tokens."""
     check_continuations(prompts, continuations)
     if lm.way == NONE:
         raise UserError(f"{lm.name} gives no likelihoods of texts, {lm.no_likelihoods}")
@@ -207,16 +209,15 @@ def _check_contrasts(
 
 
 def requests_of(lm: ServedModel, asked: Asked, seed: int) -> list[Request]:
-    """The requests that are sent for what is asked, but for answers that are here already."""
+    """The requests for what is asked, answered ones included."""
     scored = [scoring_request(lm, prompt + text) for prompt, text in asked.scored]
     return [*scored, *(request for request, _ in _parts(lm, asked, seed))]
 
 
 def _parts(lm: ServedModel, asked: Asked, seed: int) -> list[tuple[Request, list[int]]]:
-    """Requests for continuations, each with the places of the prompts that it is for.
+    """Requests for continuations, each with the indices of its prompts; greedy ones are sent once.
 
-    The k-th sample of a prompt comes from the same request whatever other prompts there are. What
-    is greedy is asked for once.
+    The k-th sample of a prompt comes from the same request whatever other prompts there are.
     """
     base = {"model": lm.name, "max_tokens": asked.max_new_tokens}
     if asked.sentence and lm.way != NONE:
@@ -240,11 +241,7 @@ def _parts(lm: ServedModel, asked: Asked, seed: int) -> list[tuple[Request, list
 
 
 def _choices(reply: Any) -> list[Mapping[str, Any]]:
-    """The choices of an answer, in order.
-
-    Raises:
-        MalformedReplyError: it has none.
-    """
+    """The choices of an answer, in order; `MalformedReplyError` if there are none."""
     choices = sorted(reply["choices"], key=lambda choice: int(choice.get("index", 0)))
     if not choices:
         raise MalformedReplyError("no choices")
@@ -252,11 +249,9 @@ def _choices(reply: Any) -> list[Mapping[str, Any]]:
 
 
 def _written(reply: Any, request: Request) -> list[Mapping[str, Any]]:
-    """The choices of an answer that hold a text, as many as were asked for, but for one alone.
+    """The choices of an answer, one or as many as were asked for.
 
-    Raises:
-        MalformedReplyError: one holds none.
-        UserError: they are fewer, as of a server that knows no `n`.
+    Raises `MalformedReplyError` for one without text, `UserError` for too few.
     """
     choices = _choices(reply)
     for choice in choices:
@@ -271,12 +266,12 @@ def _written(reply: Any, request: Request) -> list[Mapping[str, Any]]:
 
 
 def _as_many(choices: list[Mapping[str, Any]], places: Sequence[int]) -> list[Mapping[str, Any]]:
-    """A choice for each place; the only one for all, where text is greedy."""
+    """A choice for each place; the only one for all where text is greedy."""
     return choices[: len(places)] if len(choices) >= len(places) else choices[:1] * len(places)
 
 
 def _first_sentence(choice: Mapping[str, Any]) -> str:
-    """The text up to the first token that ends a sentence, or such a sign where none are told."""
+    """The text up to the first token, or character, that ends a sentence."""
     text = str(choice["text"])
     tokens = (choice.get("logprobs") or {}).get("tokens") or list(text)
     if not "".join(tokens).startswith(text):
