@@ -1,7 +1,6 @@
-"""Edits carried by the checkpoint: base weights, the edit's tensors, and a file that applies them.
+"""Carried checkpoints: the stock weights, the erasures' tensors, and a file that applies them.
 
-The file is `modeling_edited.py` of this room with the names of the stock classes filled in; nothing
-else differs between families. Refused: an architecture that transformers itself does not have.
+The file is `modeling_edited.py` of this package with the names of the stock classes filled in.
 """
 
 from __future__ import annotations
@@ -26,11 +25,7 @@ _PLACEHOLDERS = {"import GPT2Config as": "config", "import GPT2LMHeadModel as": 
 
 
 def write_carried(model: LanguageModel, edit: Edit, folder: Path) -> None:
-    """Write the weights, the edit's tensors, the config and the modelling file.
-
-    Raises:
-        UserError: the architecture comes from outside transformers.
-    """
+    """Write weights, the edit's tensors, config and modelling file."""
     stock = dict(zip(("config", "model"), stock_classes(model), strict=True))
     plain = stock_model(model)
     state = dict(plain.state_dict())
@@ -41,23 +36,21 @@ def write_carried(model: LanguageModel, edit: Edit, folder: Path) -> None:
         # Several at one module follow each other, the next a child of the one before it.
         before = sum(place["module"] == module for place in places)
         name = ".".join([module, "erasure", *["then"] * before])
-        for part in ("left", "right", "offset"):
-            array = torch.tensor(getattr(erasure, part), dtype=wide)
-            state[f"{name}.{part}"] = array.contiguous()
-        limit = torch.inf if placement.limit is None else placement.limit
         gate = erasure.gate
-        weight, bias = (np.zeros(erasure.d), 1.0) if gate is None else (gate.weight, gate.bias)
-        state[f"{name}.limit"] = torch.tensor(limit, dtype=wide)
-        state[f"{name}.gate_weight"] = torch.tensor(weight, dtype=wide)
-        state[f"{name}.gate_bias"] = torch.tensor(bias, dtype=wide)
+        parts = {
+            "left": erasure.left,
+            "right": erasure.right,
+            "offset": erasure.offset,
+            "limit": torch.inf if placement.limit is None else placement.limit,
+            "gate_weight": np.zeros(erasure.d) if gate is None else gate.weight,
+            "gate_bias": 1.0 if gate is None else gate.bias,
+        }
+        for part, value in parts.items():
+            state[f"{name}.{part}"] = torch.tensor(value, dtype=wide).contiguous()
         places.append({"module": module, "width": erasure.d, "rank": erasure.rank})
     # Custom classes get no conversion of keys when they are loaded: write the names they have.
-    plain.save_pretrained(
-        folder,
-        state_dict=state,
-        save_original_format=False,
-        variant=modeling_edited.VARIANT,
-    )
+    options = {"save_original_format": False, "variant": modeling_edited.VARIANT}
+    plain.save_pretrained(folder, state_dict=state, **options)
     _rewrite_config(folder / "config.json", stock["model"], places)
     code = Path(modeling_edited.__file__).read_text("utf-8")
     for placeholder, kind in _PLACEHOLDERS.items():
@@ -82,7 +75,7 @@ def _rewrite_config(path: Path, architecture: str, places: list[dict[str, Any]])
 
 
 def stock_file(name: str) -> str:
-    """What a file with weights is called in a folder that the stock class loads.
+    """The name of a file with weights in a folder that the stock class loads.
 
     >>> stock_file("model.edited.safetensors"), stock_file("model.safetensors.index.edited.json")
     ('model.safetensors', 'model.safetensors.index.json')
@@ -91,11 +84,7 @@ def stock_file(name: str) -> str:
 
 
 def write_stock_config(source: Path, target: Path) -> None:
-    """The config of a carried checkpoint as the stock architecture knows it.
-
-    Raises:
-        UserError: it does not say which that is.
-    """
+    """Write the stock architecture's config from that of a carried checkpoint."""
     config = json_mapping(source)
     for key in ("stock_model_type", "original_architecture"):
         require(str, config.get(key), f"{source}: {key}")

@@ -5,15 +5,13 @@ y - L R (y - m) is itself an affine map of x:
 
     W' = (I - L R) W        b' = (I - L R) b + L R m
 
-An embedding is a matrix whose rows are the outputs, so the erasure acts on each row. A family
-without a slot for the bias gets one where its config has a switch for it. Several erasures at one
-place are folded one after the other. Refused: the residual stream, whose skip path no weight sees,
-an edit that leaves some tokens alone or has a gate, as a weight treats all alike, and every place
-at which the fold would be inexact.
+An erasure of an embedding acts on each of its rows. The residual stream, limits and gates do not
+fold. Other packages can use the folded model without custom code.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,17 +19,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from countergen_edit.checkpoints.parity import compared_ids, edited_logits
 from countergen_edit.checkpoints.stock import (
     empty_stock_model,
     projection_name,
     stock_classes,
     stock_model,
 )
-from countergen_edit.edits import Edit, Shift
-from countergen_edit.edits.edit import Placement
+from countergen_edit.edits import Edit, Placement, Shift
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.errors import UserError
-from countergen_edit.models import LanguageModel
+from countergen_edit.models import LanguageModel, hook_name
 
 INSTEAD = "save it with form=carried"
 _SCALE_TOLERANCE = 1e-5
@@ -39,11 +37,12 @@ _SCALE_TOLERANCE = 1e-5
 
 
 def fold(model: LanguageModel, edit: Edit) -> Any:
-    """A stock model that computes what the edited one does; `model` itself is left as it is.
+    """Return a stock model with the edit in its weights; `model` itself is not changed.
 
-    Raises:
-        UserError: the edit does not fold exactly into this architecture, with what to do instead;
-            or the architecture comes from outside transformers, and would need code of its own.
+    Raises
+    ------
+    UserError
+        If the edit does not fold exactly, or the architecture is not from transformers.
     """
     stock_classes(model)
     places = [(placement, _find(model, placement)) for placement in edit.placements]
@@ -61,7 +60,7 @@ def fold(model: LanguageModel, edit: Edit) -> Any:
     return plain
 
 
-def folds(model: LanguageModel, edit: Edit) -> bool:
+def can_fold(model: LanguageModel, edit: Edit) -> bool:
     """Whether `fold` would succeed."""
     try:
         for placement in edit.placements:
@@ -98,7 +97,7 @@ def _find(model: LanguageModel, placement: Placement) -> str:
 
 
 def _changes(model: LanguageModel, placement: Placement, name: str) -> dict[str, Any]:
-    """What the config must say differently: an output matrix of its own, a bias."""
+    """Changes of the config: an output matrix of its own, a bias."""
     config = model.bridge.original_model.config
     if placement.site == "embed":
         # The output matrix keeps the rows that the embedding loses.
@@ -119,7 +118,7 @@ def _changes(model: LanguageModel, placement: Placement, name: str) -> dict[str,
 
 
 def _require_unshared(plain: Any, name: str) -> None:
-    """Refuse to change a weight that also serves elsewhere, as in a model that repeats a block."""
+    """Refuse to change a weight that is also used elsewhere."""
     weight = plain.get_submodule(name).weight
     users = [
         key
@@ -181,3 +180,39 @@ def _fold_embedding(
     rows = scale * module.weight.double()
     rows = (rows - rows @ right.T @ left.T + offset) / scale
     module.weight = nn.Parameter(rows.to(module.weight.dtype), requires_grad=False)
+
+
+def require_every_position(model: LanguageModel, edit: Edit, texts: Sequence[str]) -> None:
+    """Refuse to fold an edit that only its limit keeps from folding; state the cost on `texts`."""
+    if not edit.skips_sinks or not can_fold(model, edit.without_limits()):
+        return  # what does not fold anyway is refused with that reason
+    rows = compared_ids(model, texts)
+    spared, divergences = 0, []
+    for row in rows:
+        is_spared = torch.zeros(len(row), dtype=torch.bool)
+        hooks = [
+            (hook_name(model, place.site, place.layer), _mark_spared(is_spared, place.limit))
+            for place in edit.placements
+        ]
+        with model.bridge.hooks(fwd_hooks=hooks):
+            edited_logits(model, None, row)
+        spared += int(is_spared.sum())
+        own, folded = (
+            edited_logits(model, e, row).log_softmax(-1) for e in (edit, edit.without_limits())
+        )
+        divergences.append((own.exp() * (own - folded)).sum(-1))
+    raise UserError(
+        "a fold cannot leave attention sinks alone: of "
+        f"{sum(map(len, rows))} tokens it would edit {spared} that this edit leaves as they "
+        f"are, at a KL of {float(torch.cat(divergences).mean()):.3g} nats a token from the edit "
+        "that was measured; save it with form=carried, or fit and measure one with edit.sinks=edit"
+    )
+
+
+def _mark_spared(is_spared: Tensor, limit: float | None) -> Callable[..., None]:
+    def hook_fn(x: Tensor, hook: Any) -> None:
+        if limit is not None:
+            size = torch.linalg.vector_norm(x[0].float(), dim=-1)
+            is_spared.logical_or_((size > limit).cpu())
+
+    return hook_fn

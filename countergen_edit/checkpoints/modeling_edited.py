@@ -1,18 +1,15 @@
-"""A language model whose activations are projected on their way: x - g(x) left (right x - offset).
+"""A language model with edited activations: x - g(x) left (right x - offset).
 
 The gate g(x) is min(1, max(0, gate_weight · x + gate_bias)), 1 everywhere for most edits. A token
-whose activation has a norm above `limit`, an attention sink, is left as it is.
+whose activation has a norm above `limit`, an attention sink, is not edited.
 
-Written by countergen-edit into the checkpoint's folder, where `auto_map` in config.json points to
-it. It needs torch and transformers alone:
+Written by countergen-edit into the checkpoint; needs torch and transformers only:
 
     AutoModelForCausalLM.from_pretrained(FOLDER, trust_remote_code=True)
 
-The weights are those of the stock architecture; each erasure is a child of the module whose output
-it edits, `erasure`; a second one there is a child of the first, `erasure.then`, and acts on what
-that leaves. Their tensors lie beside the weights in model.edited.safetensors, a name under which
-the stock class, asked for by its own name, finds no weights: it would be the unedited model.
-Refused: a checkpoint without the tensors of its erasures, which would be that too.
+Each erasure is a child `erasure` of the module whose output it edits; a second one there is
+`erasure.then`. The weights lie in model.edited.safetensors, which the stock class does not find:
+it would be the unedited model.
 """
 
 from collections.abc import Iterator
@@ -24,24 +21,21 @@ from transformers import GPT2Config as StockConfig
 from transformers import GPT2LMHeadModel as StockModel
 
 VARIANT = "edited"
-"""What the names of the files with weights have besides the usual."""
+"""Variant of the names of weight files."""
 
 
 class EditedConfig(StockConfig):  # type: ignore[no-untyped-call]
     """The stock config, and `erasures`: the module, width and rank of each.
 
-    The model type is not the stock one's, so that loading without `trust_remote_code` fails instead
-    of giving the unedited model.
+    The model type differs from the stock one's, so that loading without `trust_remote_code` fails
+    instead of giving the unedited model.
     """
 
     model_type = "countergen_edited"
 
 
 class Erasure(nn.Module):
-    """x - g(x) left (right x - offset) over the last axis, the offset being right · mean.
-
-    Where the norm of x is above `limit`, infinity for none, x stays as it is.
-    """
+    """x - g(x) left (right x - offset) over the last axis, unless the norm of x exceeds `limit`."""
 
     left: Tensor
     right: Tensor
@@ -62,7 +56,7 @@ class Erasure(nn.Module):
         self.register_buffer("gate_bias", torch.tensor(torch.nan))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Erase; half precision is widened, as a small change would drown in its rounding."""
+        """Erase; half precision is widened, as a small change would be lost in its rounding."""
         wide = torch.promote_types(x.dtype, torch.float32)
         # Copies, as a tensor mapped from a file may lie unaligned, and be rounded otherwise.
         left, right, offset, limit, gate_weight, gate_bias = (
@@ -88,7 +82,7 @@ class Erasure(nn.Module):
             yield from self.then.chain()
 
     def edit(self, module: nn.Module, args: Any, output: Any) -> Any:
-        """The forward hook; some modules return a tensor, others a tuple that begins with it."""
+        """Forward hook; some modules return a tensor, others a tuple that begins with it."""
         if isinstance(output, Tensor):
             return self(output)
         return (self(output[0]), *output[1:])
@@ -106,7 +100,7 @@ class Erasure(nn.Module):
 
 
 class EditedForCausalLM(StockModel):  # type: ignore[no-untyped-call]
-    """The stock model with its erasures in place."""
+    """The stock model with its erasures."""
 
     config_class = EditedConfig
     _keep_in_fp32_modules_strict = [  # noqa: RUF012
@@ -130,7 +124,7 @@ class EditedForCausalLM(StockModel):  # type: ignore[no-untyped-call]
 
     @classmethod
     def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
-        """Load as ever, and make sure that every erasure came along."""
+        """Load as usual, and refuse a checkpoint without its erasures."""
         kwargs.setdefault("variant", VARIANT)
         loaded: Any = super().from_pretrained(*args, output_loading_info=True, **kwargs)
         model, report = loaded
@@ -150,5 +144,5 @@ class EditedForCausalLM(StockModel):  # type: ignore[no-untyped-call]
         return (model, report) if output_loading_info else model
 
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
-        """Save as ever, under the names by which `from_pretrained` finds the weights."""
+        """Save under the names by which `from_pretrained` finds the weights."""
         super().save_pretrained(*args, **({"variant": VARIANT} | kwargs))

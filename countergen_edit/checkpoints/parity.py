@@ -1,8 +1,4 @@
-"""Does a saved model say what the edited one says? Asked in a fresh process without this package.
-
-In: an edited model and a folder. Out: a `Parity`. Refused: a folder whose model differs, has
-weights too few or too many, or does not load.
-"""
+"""Parity of a saved model and the edited one in memory, in a process without this package."""
 
 from __future__ import annotations
 
@@ -25,10 +21,9 @@ from countergen_edit.checkpoints import reload_script
 from countergen_edit.edits import Edit, applied
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, encode
-from countergen_edit.reading import json_mapping
 
 TEXTS = ("Jane is a nurse and", "John works at the hospital, where", "The weather was")
-"""What is compared where no texts are given."""
+"""Texts by default."""
 MOST_TEXTS, MOST_TOKENS = 8, 128
 _TOLERANCE = {
     torch.float64: 1e-10,
@@ -36,54 +31,63 @@ _TOLERANCE = {
     torch.float16: 4e-3,
     torch.bfloat16: 3e-2,
 }
-"""Relative to the largest logit, by the weights' type: a few of its last digits.
+"""Relative to the largest logit, by the type of the weights.
 
-On one kind of device a carried edit usually costs none, as both sides run the same operations; what
-is folded is rounded with the weights. On the testbed, whose residual stream reaches 800 and whose
-logits reach 24, edited and folded logits in float32 each lie 2e-5 from their values in float64,
-1.5e-5 from each other, and in float64 1e-7."""
+Carried edits usually agree exactly; folded ones are rounded with the weights (on the testbed in
+float32, 2e-5 of logits up to 24).
+"""
 
 
 @dataclass(frozen=True)
 class Parity:
-    """How far the reloaded model is from the edited one in memory."""
+    """Agreement of the reloaded model with the edited one in memory.
+
+    Attributes
+    ----------
+    max_difference : float
+        Largest difference of any logit.
+    tolerance : float
+    effect : float
+        Largest change of any logit by the edit.
+    max_logit : float
+    texts, tokens : int
+        Number compared.
+    """
 
     max_difference: float
-    """Of any logit."""
     tolerance: float
     effect: float
-    """The largest change that the edit itself makes: what a lost edit would show."""
     max_logit: float
     texts: int
     tokens: int
 
     def to_dict(self) -> dict[str, Any]:
-        """As `parity.json` has it."""
+        """Content of `parity.json`."""
         return asdict(self)
-
-
-def read_parity(path: Path) -> Parity:
-    """What a `parity.json` of a checkpoint says, which is known to be as it was saved."""
-    return Parity(**json_mapping(path))
 
 
 def check_parity(
     model: LanguageModel, edit: Edit, folder: Path, texts: Sequence[str] = (), *, own_code: bool
 ) -> Parity:
-    """Compare the logits of a saved model with those of the edited one in memory.
+    """Compare logits of a saved model with those of the edited one in memory.
 
-    Args:
-        model: the unedited model, on which the edit is attached for a while.
-        edit: what the folder should hold.
-        folder: the checkpoint.
-        texts: the first few are compared.
-        own_code: the folder holds code that this package wrote, which is run. Without it none is,
-            whatever the folder's config says.
+    Parameters
+    ----------
+    model : LanguageModel
+        Unedited.
+    edit : Edit
+    folder : Path
+    texts : sequence of str
+        The first few are compared.
+    own_code : bool
+        Whether the folder holds code of this package, which is run; no other is.
 
-    Raises:
-        UserError: they differ, or keys are missing or unexpected; the message holds the figures.
+    Raises
+    ------
+    UserError
+        If logits differ, or keys are missing or unexpected.
     """
-    ids = compared(model, texts)
+    ids = compared_ids(model, texts)
     dtype = str(model.dtype).removeprefix("torch.")
     logits, keys = reload({"saved": (folder, ids, dtype, own_code)})
     if keys["saved"]:
@@ -94,8 +98,8 @@ def check_parity(
     return compare(model, edit, ids, [logits[f"saved.{i}"] for i in range(len(ids))])
 
 
-def compared(model: LanguageModel, texts: Sequence[str]) -> list[list[int]]:
-    """The token ids of the texts that are compared."""
+def compared_ids(model: LanguageModel, texts: Sequence[str]) -> list[list[int]]:
+    """Token ids of the texts that are compared."""
     encodings = encode(model, [*(texts or TEXTS)][:MOST_TEXTS])
     most = len(model.preface) + MOST_TOKENS
     return [encoding.ids[:most] for encoding in encodings if encoding.ids]
@@ -104,14 +108,10 @@ def compared(model: LanguageModel, texts: Sequence[str]) -> list[list[int]]:
 def compare(
     model: LanguageModel, edit: Edit, ids: Sequence[Sequence[int]], saved: Sequence[Tensor]
 ) -> Parity:
-    """Hold a saved model's logits of some texts against the edited one's.
-
-    Raises:
-        UserError: they differ; the message holds the figures.
-    """
+    """Compare a saved model's logits with the edited one's; raises a `UserError` if they differ."""
     differences, effects, sizes = [], [], []
     for row, logits in zip(ids, saved, strict=True):
-        edited, unedited = in_memory(model, edit, row), in_memory(model, None, row)
+        edited, unedited = edited_logits(model, edit, row), edited_logits(model, None, row)
         differences.append((edited - logits).abs().max())
         effects.append((edited - unedited).abs().max())
         sizes.append(edited.abs().max())
@@ -131,10 +131,10 @@ def compare(
     return parity
 
 
-def in_memory(
+def edited_logits(
     model: LanguageModel, edit: Edit | None, ids: Sequence[int]
 ) -> Float64[Tensor, "time vocab"]:
-    """Logits of one text under an edit."""
+    """Logits `[time, vocab]` of one text under an edit, float64."""
     row = torch.tensor([list(ids)])
     with applied(model, edit) if edit is not None else nullcontext():
         return model.logits(row, torch.ones_like(row))[0].double().cpu()
@@ -143,14 +143,10 @@ def in_memory(
 def reload(
     folders: Mapping[str, tuple[Path, Sequence[Sequence[int]], str, bool]],
 ) -> tuple[dict[str, Tensor], dict[str, list[str]]]:
-    """Logits of checkpoints in a fresh process, and their missing or unexpected keys.
+    """Logits `name.i` of checkpoints in a new process, and their missing or unexpected keys.
 
-    Args:
-        folders: by name, a checkpoint, token ids of its texts, the type of its weights, and whether
-            it holds code that this package wrote, which is run; no other is.
-
-    Raises:
-        UserError: a checkpoint does not load; with the last line of what the process said.
+    `folders` holds for each name: the checkpoint, token ids of its texts, the type of its weights,
+    and whether to run the code in it. Raises a `UserError` if a checkpoint does not load.
     """
     from safetensors.torch import load_file
 

@@ -1,9 +1,8 @@
-"""Load checkpoints with transformers alone, and write down their logits.
+"""Load checkpoints with transformers alone, and save their logits.
 
-Run with `python -c`, on a job file: {"folders": {name: [folder, [[token, …], …], type of weights,
-whether to run the code in the folder]}, "threads": number, "out": file}.
-This package and TransformerLens are made impossible to import first. Out: float64 logits of each
-text of each folder, `name.0`, `name.1`, …, and beside them the missing and unexpected keys.
+Run with `python -c` on a job file: {"folders": {name: [folder, [[token, …], …], type of weights,
+whether to run the code in the folder]}, "threads": number, "out": file}. It writes the float64
+logits of each text, `name.0`, `name.1`, …, and a JSON file with missing and unexpected keys.
 """
 
 import importlib.abc
@@ -16,10 +15,10 @@ ABSENT = ("countergen_edit", "transformer_lens")
 
 
 class Absent(importlib.abc.MetaPathFinder):
-    """Makes a package behave as if it were not installed."""
+    """Makes imports of this package and TransformerLens fail."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        """Refuse the absent packages, leave all others to the next finder."""
+        """Refuse absent packages; leave others to the next finder."""
         if name.partition(".")[0] in ABSENT:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 

@@ -1,12 +1,7 @@
-"""Save an edited model as a folder that plain transformers loads.
+"""Save an edited model as a folder that plain transformers loads, and push it to the hub.
 
-In: a model and an edit. Out: a folder with weights, tokenizer, card, the edit, and proof that they
-belong together. It appears under its name only when it is whole and the saved model, reloaded in a
-fresh process, gave the edited one's logits. Refused: a target that cannot be written or holds
-something else, too little space, an inexact fold, a fold of an edit that leaves attention sinks
-alone (with what it would cost), words before a text and steering vectors, which stand in audits for
-comparison. A folder that was there stays, whatever happens; the very checkpoint that is asked for,
-as a command leaves it that was stopped after saving, is proven whole and stays as well.
+The folder appears under its name only when it is complete and the saved model, reloaded in a new
+process, has given the edited one's logits. An existing folder stays until then.
 """
 
 from __future__ import annotations
@@ -22,11 +17,18 @@ from typing import Any, Literal, get_args
 from safetensors import SafetensorError
 
 from countergen_edit.checkpoints.carrying import write_carried
-from countergen_edit.checkpoints.checksums import CHECKSUMS, verify_checksums, write_checksums
-from countergen_edit.checkpoints.folding import fold, folds
-from countergen_edit.checkpoints.history import BEFORE, EDIT, folded_into
-from countergen_edit.checkpoints.parity import Parity, check_parity, read_parity
-from countergen_edit.checkpoints.sinks import require_every_position
+from countergen_edit.checkpoints.folding import can_fold, fold, require_every_position
+from countergen_edit.checkpoints.loading import (
+    BEFORE,
+    CHECKSUMS,
+    EDIT,
+    folded_into,
+    is_checkpoint,
+    open_checkpoint,
+    verify_checksums,
+    write_checksums,
+)
+from countergen_edit.checkpoints.parity import Parity, check_parity
 from countergen_edit.edits import Edit, applied, save_edit
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.locating import RECORD
@@ -38,9 +40,8 @@ Form = Literal["folded", "carried"]
 FORMS: tuple[str, ...] = ("auto", *get_args(Form))
 PARITY, CARD = "parity.json", "README.md"
 TOKENIZER_CONFIG = "tokenizer_config.json"
-_PARTIAL = ".partial"
 _MARGIN = 1.1
-"""Space required beyond the weights: tokenizer, config, card."""
+"""Space required, in units of the weights."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +54,9 @@ class Saved:
 
 
 def choose_form(model: LanguageModel, edit: Edit, form: str = "auto") -> Form:
-    """`auto` folds where that is exact, which needs no custom code, and carries elsewhere.
+    """Resolve `auto`: folded, which needs no custom code, if that is exact, and else carried.
 
-    An edit that leaves attention sinks alone is carried.
-
-    Raises:
-        UserError: no such form, or the model is itself a carried checkpoint.
+    Raises a `UserError` for an unknown form, or a model that carries an edit already.
     """
     if form not in FORMS:
         raise unknown("form", form, FORMS)
@@ -67,9 +65,8 @@ def choose_form(model: LanguageModel, edit: Edit, form: str = "auto") -> Form:
             f"{model.name} carries an edit already: `countergen-edit edit model={model.name} "
             "axis=NAME save=DIR` adds one to it (in Python: `load_base`)"
         )
-    if form == "auto":
-        return "folded" if folds(model, edit) else "carried"
-    return "folded" if form == "folded" else "carried"
+    folded = form == "folded" or (form == "auto" and can_fold(model, edit))
+    return "folded" if folded else "carried"
 
 
 def save_checkpoint(
@@ -83,23 +80,30 @@ def save_checkpoint(
     card: Callable[[Form, Parity], str] | None = None,
     overwrite: bool = False,
 ) -> Saved:
-    """Write a checkpoint, prove it, and give it its name.
+    """Write a checkpoint, verify it, and give it its name.
 
-    Args:
-        model: the unedited model.
-        edit: what is saved with it.
-        directory: the folder to make.
-        form: `folded`, `carried`, or `auto`.
-        texts: what the proof compares logits on; the first few.
-        record: what should be known of the edit's making; goes into `countergen_edit.json`.
-        card: makes the text of the model card.
-        overwrite: replace a checkpoint that is already there, once the new one is whole; the same
-            one, of the same making, is none to replace.
+    Parameters
+    ----------
+    model : LanguageModel
+        Unedited.
+    edit : Edit
+    directory : Path
+    form : str
+        `folded`, `carried` or `auto`.
+    texts : sequence of str
+        The first few are used to compare logits.
+    record : mapping, optional
+        The origin of the edit, for `countergen_edit.json`.
+    card : callable, optional
+        Makes the model card of form and parity.
+    overwrite : bool
+        Replace a checkpoint of another origin; one of the same origin is kept.
 
-    Raises:
-        UserError: the target cannot be written, is full, or holds something else; the edit belongs
-            to another model; it leaves attention sinks alone and is to be folded; the fold or the
-            saved model is not exact.
+    Raises
+    ------
+    UserError
+        If the target cannot be written or holds something else, the edit does not fit the model,
+        is no erasure or cannot be folded, or the saved model is not exact.
     """
     check_target(directory, overwrite=True)
     if not edit.is_erasure:
@@ -125,36 +129,24 @@ def save_checkpoint(
     if earlier:
         about["edits"] = [*earlier, *about.get("edits", ())]
     with _only_saver(directory):
-        if record and _holds(directory, about):
-            return Saved(directory, its_form, read_parity(directory / PARITY))
+        if record and is_checkpoint(directory) and record_of(directory) == as_json(about):
+            verify_checksums(directory)
+            return Saved(directory, its_form, Parity(**json_mapping(directory / PARITY)))
         check_target(directory, overwrite)
-        return _written(model, edit, directory, its_form, about, texts, card)
-
-
-def _written(
-    model: LanguageModel,
-    edit: Edit,
-    directory: Path,
-    form: Form,
-    about: Mapping[str, Any],
-    texts: Sequence[str],
-    card: Callable[[Form, Parity], str] | None,
-) -> Saved:
-    """Write the checkpoint beside its place, prove it, and give it its name."""
-    with _partial(model, directory) as folder:
-        write_model(model, edit, folder, form)
-        parity = check_parity(model, edit, folder, texts, own_code=form == "carried")
-        if folded_into(model):
-            shutil.copytree(Path(model.name).expanduser() / EDIT, folder / EDIT / BEFORE)
-        _write_json(folder / RECORD, about)
-        _write_json(folder / PARITY, parity.to_dict())
-        if card is not None:
-            (folder / CARD).write_text(card(form, parity), "utf-8")
-        for path in folder.rglob("*.safetensors"):  # written for their owner's eyes only
-            shutil.copymode(folder / RECORD, path)
-        write_checksums(folder)
-        take_place(folder, directory, _old(directory))
-    return Saved(directory, form, parity)
+        with _partial(model, directory) as folder:
+            write_model(model, edit, folder, its_form)
+            parity = check_parity(model, edit, folder, texts, own_code=its_form == "carried")
+            if earlier:
+                shutil.copytree(Path(model.name).expanduser() / EDIT, folder / EDIT / BEFORE)
+            _write_json(folder / RECORD, about)
+            _write_json(folder / PARITY, parity.to_dict())
+            if card is not None:
+                (folder / CARD).write_text(card(its_form, parity), "utf-8")
+            for path in folder.rglob("*.safetensors"):  # saved with mode 600
+                shutil.copymode(folder / RECORD, path)
+            write_checksums(folder)
+            take_place(folder, directory, _old(directory))
+        return Saved(directory, its_form, parity)
 
 
 def _old(directory: Path) -> Path:
@@ -164,7 +156,7 @@ def _old(directory: Path) -> Path:
 
 @contextmanager
 def _only_saver(directory: Path) -> Iterator[None]:
-    """Keep other processes from saving there; what one left that was killed is made good."""
+    """Lock the target against other processes, and repair what a killed one left."""
     file = directory.with_name(f".{directory.name}.lock")
     lock = hold(directory, file, wait=True)
     try:
@@ -175,20 +167,8 @@ def _only_saver(directory: Path) -> Iterator[None]:
         lock.release()
 
 
-def _holds(directory: Path, about: Mapping[str, Any]) -> bool:
-    """Whether the very checkpoint lies there already.
-
-    Raises:
-        UserError: it does, and was changed after it was saved.
-    """
-    if not (directory / CHECKSUMS).is_file() or made_by(directory) != as_json(about):
-        return False
-    verify_checksums(directory)
-    return True
-
-
-def made_by(directory: Path) -> Mapping[str, Any]:
-    """What a checkpoint says of its making; empty where there is none."""
+def record_of(directory: Path) -> Mapping[str, Any]:
+    """A checkpoint's record; empty if there is none."""
     try:
         return json_mapping(directory / RECORD)
     except UserError:
@@ -196,7 +176,7 @@ def made_by(directory: Path) -> Mapping[str, Any]:
 
 
 def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> None:
-    """Weights, config, tokenizer and the edit itself, unproven."""
+    """Write weights, config, tokenizer and the edit, without verification."""
     from transformers.utils import logging
 
     is_enabled = logging.is_progress_bar_enabled()
@@ -207,25 +187,19 @@ def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> N
         else:
             write_carried(model, edit, folder)
         model.tokenizer.save_pretrained(folder)
-        _forget_code(folder / TOKENIZER_CONFIG)
+        config = json_mapping(folder / TOKENIZER_CONFIG)
+        # Code of the source must not be run.
+        _write_json(
+            folder / TOKENIZER_CONFIG, {k: config[k] for k in config if k not in NAMES_CODE}
+        )
     finally:
         if is_enabled:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
     save_edit(edit, folder / EDIT, made_for=model.fingerprint)
 
 
-def _forget_code(config: Path) -> None:
-    """Leave out what a source's config says of code of its own, which nobody is to run."""
-    content = json.loads(config.read_text("utf-8"))
-    _write_json(config, {key: value for key, value in content.items() if key not in NAMES_CODE})
-
-
 def check_target(directory: Path, overwrite: bool = False) -> None:
-    """Find out before any work whether a checkpoint may go there.
-
-    Raises:
-        UserError: it may not, and why.
-    """
+    """Raise a `UserError` if no checkpoint may be saved there."""
     if directory.exists() and not directory.is_dir():
         raise UserError(f"save={directory} is a file: name a directory")
     if directory.is_dir() and any(directory.iterdir()):
@@ -247,7 +221,7 @@ def check_target(directory: Path, overwrite: bool = False) -> None:
 
 @contextmanager
 def _partial(model: LanguageModel, directory: Path) -> Iterator[Path]:
-    """A folder beside the target; gone afterwards, unless it was given the target's name."""
+    """A temporary folder beside the target."""
     needed = _MARGIN * sum(p.nbytes for p in model.bridge.original_model.parameters())
     free = shutil.disk_usage(directory.parent).free
     if free < needed:
@@ -255,7 +229,7 @@ def _partial(model: LanguageModel, directory: Path) -> Iterator[Path]:
             f"cannot write save={directory}: {needed / 2**20:.0f} MB are needed, "
             f"{free / 2**20:.0f} MB are free"
         )
-    folder = directory.with_name(f".{directory.name}{_PARTIAL}")
+    folder = directory.with_name(f".{directory.name}.partial")
     shutil.rmtree(folder, ignore_errors=True)  # what a killed save left
     try:
         folder.mkdir()
@@ -269,3 +243,51 @@ def _partial(model: LanguageModel, directory: Path) -> Iterator[Path]:
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def push_to_hub(
+    directory: str | Path, repository: str, *, private: bool = True, endpoint: str | None = None
+) -> str:
+    """Upload a checkpoint as one commit, and return its address.
+
+    The token is that of `hf auth login` or HF_TOKEN.
+
+    Parameters
+    ----------
+    directory : str or Path
+        What `save_checkpoint` made.
+    repository : str
+        `user/name`; created if needed.
+    private : bool
+        Visibility of a new repository.
+    endpoint : str, optional
+        Another server than the hub.
+
+    Raises
+    ------
+    UserError
+        If the checkpoint is damaged, or the server refuses.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    checkpoint = open_checkpoint(directory)
+    api = HfApi(endpoint=endpoint)
+    try:
+        api.create_repo(repository, private=private, exist_ok=True)
+        commit = api.upload_folder(
+            repo_id=repository,
+            folder_path=checkpoint.folder,
+            commit_message=f"Edited {Path(checkpoint.record['model']).name}",
+            delete_patterns="*",  # the commit is the checkpoint, and nothing of an older one
+        )
+    except HFValidationError as error:
+        raise UserError(f"push={repository!r} is no name of a repository: {error}") from error
+    except HfHubHTTPError as error:
+        raise UserError(f"the hub refused {repository}: {error}") from error
+    except Exception as error:  # each transport has its own type for "no answer"
+        raise UserError(
+            f"the hub gave no answer ({type(error).__name__}); the checkpoint is safe in "
+            f"{checkpoint.folder}"
+        ) from error
+    return str(commit.commit_url)

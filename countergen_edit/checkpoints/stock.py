@@ -1,9 +1,6 @@
-"""Which module of the Hugging Face model makes the activation at a site.
+"""Modules and weights of the stock Hugging Face architecture behind a bridge.
 
-In: a model, a site, a layer. Out: dotted names as the stock architecture knows them, and that
-architecture itself. Names are found by asking the bridge and by watching a short forward pass, so
-that no family needs a row anywhere. Refused: a site whose activation no single module returns, an
-architecture that transformers itself does not have.
+Module names are found by asking the bridge and by watching a forward pass, for any family.
 """
 
 from __future__ import annotations
@@ -18,12 +15,12 @@ from countergen_edit.errors import UserError
 from countergen_edit.models import NAMES_CODE, LanguageModel, hook_name
 
 WRAPPED = "._original_component"
-"""What the bridge puts into the name of a module that it wraps."""
+"""Part of a name that the bridge adds for a wrapped module."""
 _PROBE_TOKENS = 8
 
 
 def stock_name(name: str) -> str:
-    """The name that a module or tensor has in the stock architecture.
+    """The name of a module or tensor in the stock architecture.
 
     >>> stock_name("transformer.h.1._original_component.attn._original_component")
     'transformer.h.1.attn'
@@ -34,8 +31,7 @@ def stock_name(name: str) -> str:
 def module_name(model: LanguageModel, site: str, layer: int | None) -> str:
     """The module whose output, or its first part, is the activation at the site.
 
-    Raises:
-        UserError: the model has no such place, or the activation is no module's output.
+    Raises a `UserError` if there is none.
     """
     hook = model.bridge.hook_dict[hook_name(model, site, layer)]
     stock = stock_modules(model)
@@ -53,11 +49,9 @@ def module_name(model: LanguageModel, site: str, layer: int | None) -> str:
 
 
 def projection_name(model: LanguageModel, site: str, layer: int | None, kinds: Any) -> str:
-    """The module of one of the kinds whose output *is* the activation at the site, bit for bit.
+    """The module of given kinds whose output equals the activation at the site, bit for bit.
 
-    Raises:
-        UserError: there is none, because something follows the last matrix (a norm, a mixture of
-            experts, the residual stream itself).
+    Raises a `UserError` if a norm, a mixture of experts or a skip path follows the last matrix.
     """
     name = hook_name(model, site, layer)
     activations: list[Tensor] = []
@@ -102,11 +96,7 @@ def stock_modules(model: LanguageModel) -> set[str]:
 
 
 def stock_classes(model: LanguageModel) -> tuple[str, str]:
-    """The names that the config's and the model's class have in transformers.
-
-    Raises:
-        UserError: the architecture comes from elsewhere.
-    """
+    """Names of the config's and the model's class; raises a `UserError` unless in transformers."""
     import transformers
 
     wrapped = model.bridge.original_model
@@ -121,11 +111,7 @@ def stock_classes(model: LanguageModel) -> tuple[str, str]:
 
 
 def empty_stock_model(model: LanguageModel, **changes: Any) -> Any:
-    """The stock architecture without memory for its weights, its config changed.
-
-    What the source's config says of code of its own is left out: stock classes need none, and
-    whoever loads what is saved might run it.
-    """
+    """The stock architecture on the meta device, with its config changed without custom code."""
     wrapped = model.bridge.original_model
     config = copy.deepcopy(wrapped.config)
     _forget_code(config)
@@ -146,12 +132,9 @@ def _forget_code(config: Any) -> None:
 
 
 def stock_model(model: LanguageModel, **changes: Any) -> Any:
-    """The stock model, sharing the weights that the bridge wraps.
+    """The stock model, sharing weights with the bridge; a bias only in the changed config is zero.
 
-    A bias that only the changed config has is zero.
-
-    Raises:
-        UserError: the weights lie on no device (offloaded), or are not those of the architecture.
+    Raises a `UserError` if weights are offloaded, or not those of the architecture.
     """
     wrapped = model.bridge.original_model
     plain = empty_stock_model(model, **changes)

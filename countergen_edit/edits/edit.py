@@ -1,12 +1,7 @@
-"""An edit: erasures placed at sites of a model, attached for a while or for good.
+"""An edit: erasures or shifts at sites of a model, attached for a while or for good.
 
-Comes in: affine maps from the erasers room. Goes out: a model that scores and generates like any
-other. The edit of CounterGen, section 3.4, π(x) = x - Σ_k ⟨x - m, d_k⟩ d_k after layer L at every
-position, is one `Placement` at `resid_post`; with a limit it leaves attention sinks alone. An edit
-may put words before every text as well, or instead. Refused: an unknown site or layer, an erasure
-of another width than the model's, two edits added together that act at one site and layer, a limit
-that is no positive number, words in an edit that is attached for good or added to another with
-words.
+CounterGen, section 3.4, π(x) = x - Σ_k ⟨x - m, d_k⟩ d_k after layer L at every position, is one
+`Placement` at `resid_post`. An edit may also put words before every text.
 """
 
 from __future__ import annotations
@@ -25,22 +20,85 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from countergen_edit.edits.shift import Shift
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, hook_name, preface_ids
 
 
+@dataclass(frozen=True, eq=False)
+class Shift:
+    """Activation addition, the map `x + vector`; a steering vector, float64 and read-only.
+
+    Turner et al. (2023, arXiv 2308.10248); Rimsky et al. (2024, arXiv 2312.06681). It has the
+    attributes that hooks read of an `AffineErasure`: x - left (right x - offset), with `right` 0.
+
+    Parameters
+    ----------
+    vector : array of shape (d,)
+
+    Raises
+    ------
+    UserError
+        If the vector is not finite and one-dimensional.
+
+    Examples
+    --------
+    >>> shift = Shift(np.array([1.0, 0.0]))
+    >>> x = np.array([3.0, 5.0])
+    >>> x - shift.left @ (shift.right @ x - shift.offset)
+    array([4., 5.])
+    """
+
+    vector: Float[np.ndarray, " d"]
+
+    def __post_init__(self) -> None:
+        value = np.array(self.vector, dtype=np.float64)
+        if value.ndim != 1 or not np.isfinite(value).all():
+            raise UserError(f"a shift takes one finite vector [d], not one of shape {value.shape}")
+        value.setflags(write=False)
+        object.__setattr__(self, "vector", value)
+
+    @property
+    def rank(self) -> int:
+        return 0
+
+    @property
+    def d(self) -> int:
+        return int(self.vector.shape[0])
+
+    @property
+    def gate(self) -> None:
+        return None
+
+    @property
+    def left(self) -> Float[np.ndarray, "d 1"]:
+        return self.vector[:, None]
+
+    @property
+    def right(self) -> Float[np.ndarray, "1 d"]:
+        return np.zeros((1, self.d))
+
+    @property
+    def offset(self) -> Float[np.ndarray, " 1"]:
+        return np.ones(1)
+
+
 @dataclass(frozen=True)
 class Placement:
-    """One erasure or shift at one site; `layer` is None at `embed`, which has no layer.
+    """One erasure or shift at one site.
 
-    A token whose activation there has a Euclidean norm above `limit` is left as it is; None edits
-    every position. Such tokens are attention sinks (Xiao et al. 2024, arXiv 2309.17453; Sun et al.
-    2024, arXiv 2402.17762): all others attend to them, so that moving them harms every prediction.
-    The limit is fixed when the erasure is fitted, so what is left alone depends on the token and
-    what precedes it only. A norm next to the limit could fall on either side by rounding; but the
-    limit stands in a gap, where sinks part from other tokens (25,000 against 130 to 420, say).
+    Tokens whose activation there has a Euclidean norm above `limit` are not edited. They are
+    attention sinks (Xiao et al. 2024, arXiv 2309.17453; Sun et al. 2024, arXiv 2402.17762), whose
+    change would harm every prediction.
+
+    Parameters
+    ----------
+    site : str
+    layer : int or None
+        None at `embed`.
+    erasure : AffineErasure or Shift
+    limit : float, optional
+        Default: every token is edited.
     """
 
     site: str
@@ -59,16 +117,20 @@ class Placement:
 
 @dataclass(frozen=True)
 class Edit:
-    """Erasures that act together, in the order in which the forward pass meets them.
+    """Placements that act one after the other, in the order of the forward pass.
 
-    Several at one site and layer act one after the other, each on what the one before it left.
+    Parameters
+    ----------
+    placements : tuple of Placement
+    preface : str
+        Words before every text, with special tokens.
+    request : str
+        The user's part of them, which stands before every question if a model is asked questions.
     """
 
     placements: tuple[Placement, ...]
     preface: str = ""
-    """Words that stand before every text, special tokens written out; empty for none."""
     request: str = ""
-    """What of them a user says, before every question too where a model is asked questions."""
 
     @classmethod
     def at(cls, site: str, erasures: Mapping[int | None, AffineErasure]) -> Edit:
@@ -76,18 +138,14 @@ class Edit:
         return cls(tuple(Placement(site, layer, e) for layer, e in erasures.items()))
 
     def __add__(self, other: Edit) -> Edit:
-        """Both, each fitted without the other, so that no place can be edited by both."""
+        """Both, fitted independently; raises a `UserError` if both act at one site and layer."""
         for mine in self.placements:
             for its in other.placements:
-                require_apart((mine.site, mine.layer), (its.site, its.layer))
+                require_different_places((mine.site, mine.layer), (its.site, its.layer))
         return self.then(other)
 
     def then(self, other: Edit) -> Edit:
-        """This edit and one that was fitted on what it leaves, which may act at the same places.
-
-        An affine map keeps equal means equal, so that where both act at one place what the first
-        made equal there stays so.
-        """
+        """This edit and one that was fitted on its result, which may act at the same places."""
         if self.preface and other.preface:
             raise UserError("two edits that put words before a text are not one: choose one")
         return Edit(
@@ -102,28 +160,28 @@ class Edit:
         return sum(p.erasure.rank for p in self.placements)
 
     @property
-    def leaves_sinks(self) -> bool:
-        """Whether some token may be left as it is."""
+    def skips_sinks(self) -> bool:
+        """Whether some tokens may be left unedited."""
         return any(p.limit is not None for p in self.placements)
 
     @property
     def gated(self) -> tuple[Placement, ...]:
-        """The placements that act on each token in the measure in which a gate is open."""
+        """The placements that have a gate."""
         return tuple(place for place in self.placements if place.erasure.gate is not None)
 
-    def everywhere(self) -> Edit:
+    def without_limits(self) -> Edit:
         """The same erasures at every position."""
         return replace(self, placements=tuple(replace(p, limit=None) for p in self.placements))
 
     @property
     def is_erasure(self) -> bool:
-        """Whether it erases and does nothing else: what a checkpoint can hold."""
+        """Whether it only erases, as a checkpoint requires."""
         erases = all(isinstance(place.erasure, AffineErasure) for place in self.placements)
         return erases and not self.preface
 
     @functools.cached_property
     def digest(self) -> str:
-        """SHA-256 of places, limits, tensors and words, by which equal edits are equal."""
+        """SHA-256 of places, limits, tensors and words."""
         sha = hashlib.sha256()
         for place in self.placements:
             sha.update(repr((place.site, place.layer, place.limit)).encode())
@@ -136,15 +194,11 @@ class Edit:
 
 
 UNCHANGED = Edit(())
-"""The model as it came."""
+"""The unedited model."""
 
 
-def require_apart(first: tuple[str, int | None], second: tuple[str, int | None]) -> None:
-    """Refuse two erasures at one site and layer, the second not fitted on what the first leaves.
-
-    Raises:
-        UserError: naming the place.
-    """
+def require_different_places(first: tuple[str, int | None], second: tuple[str, int | None]) -> None:
+    """Raise a `UserError` if two independent erasures act at the same site and layer."""
     if first == second:
         site, layer = first
         raise UserError(
@@ -154,7 +208,7 @@ def require_apart(first: tuple[str, int | None], second: tuple[str, int | None])
 
 
 def tensors(place: Placement) -> dict[str, np.ndarray]:
-    """All that a placement's map is made of, by the names that files have it under."""
+    """The arrays of a placement's map, by their names in files."""
     if isinstance(place.erasure, Shift):
         return {"vector": place.erasure.vector}
     parts = {part: getattr(place.erasure, part) for part in ("left", "right", "mean")}
@@ -164,52 +218,34 @@ def tensors(place: Placement) -> dict[str, np.ndarray]:
     return parts
 
 
-class AttachedEdit:
-    """A persistent edit; `remove` restores the model bit for bit."""
+def attach(model: LanguageModel, edit: Edit) -> ExitStack:
+    """Attach an edit, also for cached generation and the original Hugging Face model.
 
-    def __init__(self, stack: ExitStack) -> None:
-        self._stack = stack
+    Returns
+    -------
+    ExitStack
+        Its `close` detaches the edit and restores the model bit for bit.
 
-    def remove(self) -> None:
-        """Detach the edit; a second call does nothing."""
-        self._stack.close()
-
-
-def attach(model: LanguageModel, edit: Edit) -> AttachedEdit:
-    """Attach an edit until its handle is removed.
-
-    It acts in scoring, in cached generation and in the original Hugging Face model's `generate`.
-
-    Raises:
-        UserError: a site or layer is unknown, the widths of edit and model differ, or the edit puts
-            words before a text, which no hook does.
+    Raises
+    ------
+    UserError
+        For an unknown site or layer, another width, or an edit with words before a text.
     """
     if edit.preface:
         raise UserError("an edit that puts words before a text acts in `applied` alone")
-    return _attached(model, edit)
-
-
-def _attached(model: LanguageModel, edit: Edit) -> AttachedEdit:
-    hooks = _hooks(model, edit)
     stack = ExitStack()
-    stack.enter_context(model.bridge.hooks(fwd_hooks=hooks))
-    return AttachedEdit(stack)
+    stack.enter_context(model.bridge.hooks(fwd_hooks=_hooks(model, edit)))
+    return stack
 
 
 @contextmanager
 def applied(model: LanguageModel, edit: Edit) -> Iterator[LanguageModel]:
-    """Run a block with the edit attached; it is removed however the block ends.
-
-    What is yielded is the model to be used: words before a text act in it alone.
-    """
-    attached = _attached(model, edit)
-    try:
+    """Run a block with the edit attached, and yield the edited model."""
+    with model.bridge.hooks(fwd_hooks=_hooks(model, edit)):
         if edit.preface:
-            yield model.prefaced(preface_ids(model, edit.preface), edit.request)
+            yield model.with_preface(preface_ids(model, edit.preface), edit.request)
         else:
             yield model
-    finally:
-        attached.remove()
 
 
 def _hooks(model: LanguageModel, edit: Edit) -> Sequence[tuple[str, Callable[..., Tensor]]]:
@@ -225,7 +261,7 @@ def _hooks(model: LanguageModel, edit: Edit) -> Sequence[tuple[str, Callable[...
 
 
 def _hook(place: Placement) -> Callable[..., Tensor]:
-    """x ↦ x - left (right x - right mean), with its constants kept on the activation's device."""
+    """x ↦ x - left (right x - offset), with constants cached on the activation's device."""
     erasure, limit = place.erasure, place.limit
     gate = erasure.gate
     constants: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor, Tensor]] = {}

@@ -1,23 +1,33 @@
-"""An edit as a folder: `edit.safetensors` with its tensors, `edit.json` with its places."""
+"""Edits as folders: `edit.safetensors`, `edit.json` and, for a named edit, `record.json`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from countergen_edit.edits.edit import Edit, Placement, tensors
-from countergen_edit.edits.shift import Shift
+from countergen_edit.edits.edit import Edit, Placement, Shift, tensors
+from countergen_edit.edits.record import (
+    RECORD,
+    EditRecord,
+    Place,
+    combined_record,
+    edit_id,
+    read_record,
+)
 from countergen_edit.erasers import AffineErasure, Gate
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel
 from countergen_edit.reading import json_mapping
 from countergen_edit.typed import built
+from countergen_edit.writing import as_json, whole_folder
 
 TENSORS = "edit.safetensors"
 WORDS = "edit.json"
@@ -33,7 +43,7 @@ class _Placed:
 
 @dataclass(frozen=True)
 class _Words:
-    """What `edit.json` says."""
+    """Content of `edit.json`."""
 
     placements: tuple[_Placed, ...]
     preface: str = ""
@@ -42,12 +52,15 @@ class _Words:
 
 
 def save_edit(edit: Edit, directory: Path, made_for: str | None = None) -> None:
-    """Write an edit; the words go last, so that a folder with words is whole.
+    """Write an edit; `edit.json` goes last, so that a folder that has it is complete.
 
-    Args:
-        edit: what to write.
-        directory: made if it is not there.
-        made_for: `LanguageModel.fingerprint` of the model whose activations it was fitted on.
+    Parameters
+    ----------
+    edit : Edit
+    directory : Path
+        Created if needed.
+    made_for : str, optional
+        `LanguageModel.fingerprint` of the model it was fitted on.
     """
     directory.mkdir(parents=True, exist_ok=True)
     # safetensors takes the memory of an array as it lies, transposed views included.
@@ -71,13 +84,16 @@ def save_edit(edit: Edit, directory: Path, made_for: str | None = None) -> None:
 def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
     """Read an edit that `save_edit` wrote.
 
-    Args:
-        directory: the folder.
-        model: the model it is meant for, if it should be checked.
+    Parameters
+    ----------
+    directory : Path
+    model : LanguageModel, optional
+        The model that it must have been made for.
 
-    Raises:
-        UserError: the folder holds no edit, its files do not belong together, or it was made for
-            another model.
+    Raises
+    ------
+    UserError
+        If the folder holds no valid edit, or one for another model.
     """
     for name in (WORDS, TENSORS):
         if not (directory / name).is_file():
@@ -110,3 +126,69 @@ def _map(arrays: Mapping[str, np.ndarray], i: int) -> AffineErasure | Shift:
         gate = Gate(arrays[f"{i}.gate_weight"], float(arrays[f"{i}.gate_bias"].item()))
     left, right, mean = (arrays[f"{i}.{part}"] for part in _PARTS)
     return AffineErasure(left, right, mean, gate)
+
+
+@dataclass(frozen=True, eq=False)
+class NamedEdit:
+    """An edit and its record."""
+
+    record: EditRecord
+    edit: Edit = field(repr=False)
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def label(self) -> str:
+        return self.record.label
+
+    @classmethod
+    def of(
+        cls,
+        edit: Edit,
+        eraser: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        basis: object = None,
+        baseline: bool = False,
+        task: str = "",
+        baseline_kind: str = "",
+        variant: str = "",
+        after: Sequence[Place] = (),
+    ) -> NamedEdit:
+        """Name an edit that was fitted as one.
+
+        The id is a digest of `basis`, all that the fit depends on, or else of the tensors. Other
+        parameters are those of `EditRecord`; an edit with a `baseline_kind` is a baseline.
+        """
+        key = edit_id(eraser, basis) if basis is not None else edit_id(eraser, edit.digest)
+        about = as_json(params or {}), _places(edit), (), baseline or bool(baseline_kind), task
+        return cls(EditRecord(key, eraser, *about, baseline_kind, variant, tuple(after)), edit)
+
+    @classmethod
+    def combined(cls, parts: Sequence[NamedEdit]) -> NamedEdit:
+        """Combine edits, which act in their order; errors as in `combined_record`."""
+        if len(parts) == 1:
+            return parts[0]
+        record = combined_record([part.record for part in parts])
+        return cls(record, reduce(Edit.then, (part.edit for part in parts)))
+
+    def save(self, directory: Path, made_for: str | None = None) -> None:
+        """Write the edit as a folder, atomically; an existing folder is replaced."""
+        with whole_folder(directory) as folder:
+            save_edit(self.edit, folder, made_for=made_for)
+            text = json.dumps(self.record.to_dict(), indent=2, ensure_ascii=False) + "\n"
+            (folder / RECORD).write_text(text, "utf-8")
+
+    @classmethod
+    def load(cls, directory: Path) -> NamedEdit:
+        """Read an edit that `save` wrote; raises a `UserError` if it is missing or inconsistent."""
+        record, edit = read_record(directory), load_edit(directory)
+        if record.places != _places(edit):
+            raise UserError(f"{directory} is damaged: {RECORD} tells of other places than the edit")
+        return cls(record, edit)
+
+
+def _places(edit: Edit) -> tuple[Place, ...]:
+    return tuple(Place(p.site, p.layer, p.erasure.rank, p.limit) for p in edit.placements)

@@ -1,9 +1,4 @@
-"""What is known of an edit besides its tensors: its id, how it was made, what people call it.
-
-Comes in: records of parts, a saved record. Goes out: `EditRecord`. A label is made for people and
-never parsed. Refused: a folder that holds no record, parts at one place neither of which was fitted
-after the other.
-"""
+"""The record of an edit: its id, origin and label."""
 
 from __future__ import annotations
 
@@ -13,7 +8,7 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.edits.edit import require_apart
+from countergen_edit.edits.edit import require_different_places
 from countergen_edit.errors import UserError
 from countergen_edit.reading import json_mapping
 from countergen_edit.typed import built
@@ -22,22 +17,20 @@ from countergen_edit.writing import digest
 RECORD = "record.json"
 COMBINED = "combination"
 """The eraser of an edit whose parts differ in eraser, parameters, site or task."""
-ASKING, TEMPLATE = "asking", "template"
-"""Kinds of what stands beside edits: a request, and the chat template it goes through, alone."""
+PROMPTING, TEMPLATE = "asking", "template"
+"""Kinds of baselines: a request in the prompt, and the chat template alone."""
 _LONGEST_STEM = 40
-"""Characters of an eraser's name in an id: the name may be a path."""
+"""Maximum length of an eraser's name in an id."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where an erasure acts, and how many dimensions it takes."""
+    """Where an erasure acts, and its rank. The limit depends on the data and is not compared."""
 
     site: str
     layer: int | None
     rank: int
     limit: float | None = field(default=None, compare=False)
-    """Norm above which a token is left as it is. It follows from the data, so that edits made in
-    the same way on other data act at the same place."""
 
     def __str__(self) -> str:
         return self.site if self.layer is None else f"{self.site}.{self.layer}"
@@ -45,27 +38,41 @@ class Place:
 
 @dataclass(frozen=True)
 class EditRecord:
-    """What is known of an edit besides its tensors."""
+    """What is known of an edit besides its tensors.
+
+    Attributes
+    ----------
+    id : str
+        Digest of all that the edit depends on.
+    eraser : str
+        Its name in the run; `COMBINED` for several.
+    params : mapping
+        Parameters of the eraser that are not defaults.
+    places : tuple of Place
+    parts : tuple of EditRecord
+        Empty for an edit that was fitted as one.
+    baseline : bool
+        Whether it is a control or another method, which is never selected.
+    task : str
+        The tasks that it was fitted on, joined by `+`.
+    baseline_kind : str
+        The method, if it is one that edits are compared with.
+    variant : str
+        Distinguishes edits of one eraser and place in labels: a request, a strength.
+    after : tuple of Place
+        Places of the edits under which it was fitted.
+    """
 
     id: str
-    """Follows from all that the edit depends on, and is the same in every process."""
     eraser: str
-    """The eraser's name in the run; `COMBINED` for an edit of several parts."""
     params: Mapping[str, Any]
-    """The eraser's parameters that are not its defaults."""
     places: tuple[Place, ...]
     parts: tuple[EditRecord, ...] = ()
-    """What it is composed of; empty for an edit fitted as one."""
     baseline: bool = False
     task: str = ""
-    """The task that it was fitted on; those of its parts joined by `+`."""
-    beside: str = ""
-    """What kind of other way to the same end it is, which stands beside edits in tables; empty for
-    an edit and for its control. Such a way is a `baseline`: no choice falls on it."""
+    baseline_kind: str = ""
     variant: str = ""
-    """What tells edits of one eraser and place apart in labels: a request, a strength."""
     after: tuple[Place, ...] = ()
-    """Places of the edits under which it was fitted; empty for one fitted on the unedited model."""
 
     @property
     def rank(self) -> int:
@@ -82,7 +89,7 @@ class EditRecord:
 
     @property
     def label(self) -> str:
-        """What people read in tables.
+        """The label in tables, which is never parsed.
 
         >>> EditRecord("1f", "rlace", {}, (Place("resid_post", 3, 1),)).label
         'rlace-1@resid_post.3'
@@ -96,10 +103,10 @@ class EditRecord:
         """
         if self.eraser != COMBINED:
             rank = f"-{self.rank}" if self.rank else ""
-            place = f"@{_joined(self.places)}" if self.places else ""
-            after = f"after {_joined(self.after)}" if self.after else ""
-            told = ", ".join(filter(None, (self.variant, after)))
-            return f"{self.eraser}{rank}{place}" + (f" ({told})" if told else "")
+            place = f"@{_join(self.places)}" if self.places else ""
+            after = f"after {_join(self.after)}" if self.after else ""
+            note = ", ".join(filter(None, (self.variant, after)))
+            return f"{self.eraser}{rank}{place}" + (f" ({note})" if note else "")
         labels: list[str] = []
         before: EditRecord | None = None
         for part in (replace(part, after=()) for part in self.parts):
@@ -111,17 +118,17 @@ class EditRecord:
         return " + ".join(labels)
 
     def _differs_by_layer(self, other: EditRecord) -> bool:
-        """Whether nothing else that a label tells is different, at one layer each."""
+        """Whether the labels of two parts differ only by their single layer."""
         mine, its = (
             (r.eraser, r.rank, r.sites, len(r.layers), len(r.places), r.task) for r in (self, other)
         )
         return mine == its and len(self.layers) == len(self.places) == 1
 
     @property
-    def called(self) -> str:
-        """What a sentence calls it: its places are told only where it has several.
+    def name_in_text(self) -> str:
+        """The name in sentences, with places only if there are several.
 
-        >>> EditRecord("1f", "rlace", {}, (Place("resid_post", 3, 1),)).called
+        >>> EditRecord("1f", "rlace", {}, (Place("resid_post", 3, 1),)).name_in_text
         'rlace (rank 1)'
         """
         return self.label if len(self.places) > 1 else f"{self.eraser} (rank {self.rank})"
@@ -139,30 +146,21 @@ class EditRecord:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The record as JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(
         cls, content: Mapping[str, Any], where: str = "record of an edit: "
     ) -> EditRecord:
-        """Read a record back.
-
-        Args:
-            content: what `to_dict` gave.
-            where: the place that it is from, to begin a message with.
-
-        Raises:
-            UserError: it is no record.
-        """
+        """Read what `to_dict` gave; messages of a `UserError` begin with `where`."""
         return built(cls, content, where)
 
 
 def combined_record(parts: Sequence[EditRecord]) -> EditRecord:
-    """The record of several edits as one; its id follows from theirs, fitted or not.
+    """The record of several edits as one, fitted or not; its id follows from theirs.
 
-    Raises:
-        UserError: two of them act at the same place, and the second was not fitted after the first.
+    Raises a `UserError` if two act at one place and the second was not fitted after the first.
     """
     if len(parts) == 1:
         return parts[0]
@@ -171,7 +169,7 @@ def combined_record(parts: Sequence[EditRecord]) -> EditRecord:
         known = {(place.site, place.layer) for place in after.after}
         for mine, its in product(before.places, after.places):
             if (mine.site, mine.layer) not in known:
-                require_apart((mine.site, mine.layer), (its.site, its.layer))
+                require_different_places((mine.site, mine.layer), (its.site, its.layer))
     first = records[0]
     # A control's parameters are its seeds, of which no two places have the same.
     kinds = {(r.eraser, r.sites, r.task, "" if r.baseline else digest(r.params)) for r in records}
@@ -188,11 +186,7 @@ def combined_record(parts: Sequence[EditRecord]) -> EditRecord:
 
 
 def read_record(directory: Path) -> EditRecord:
-    """The record of a saved edit, without its tensors.
-
-    Raises:
-        UserError: the folder holds none.
-    """
+    """The record of a saved edit; raises a `UserError` if there is none."""
     path = directory / RECORD
     if not path.is_file():
         raise UserError(f"{directory} holds no edit: {RECORD} is missing")
@@ -200,7 +194,7 @@ def read_record(directory: Path) -> EditRecord:
 
 
 def edit_id(eraser: str, basis: object) -> str:
-    """An edit's id: short, the same in every process, and fit to name a folder.
+    """A short id that is the same in every process and fits a folder name.
 
     >>> edit_id("my eraser", {"rank": 1})
     'my-eraser-c017912045'
@@ -209,10 +203,10 @@ def edit_id(eraser: str, basis: object) -> str:
     return f"{stem[-_LONGEST_STEM:]}-{digest([eraser, basis])[:10]}"
 
 
-def _joined(places: Sequence[Place]) -> str:
-    """Places in a label: a site is told once for all of its layers that follow each other.
+def _join(places: Sequence[Place]) -> str:
+    """Places in a label; consecutive layers of one site share its name.
 
-    >>> _joined([Place("resid_post", 2, 1), Place("resid_post", 3, 1), Place("mlp_out", 3, 1)])
+    >>> _join([Place("resid_post", 2, 1), Place("resid_post", 3, 1), Place("mlp_out", 3, 1)])
     'resid_post.2+3+mlp_out.3'
     """
     sites = ["", *(place.site for place in places)]

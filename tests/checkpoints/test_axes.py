@@ -14,15 +14,15 @@ from transformers import AutoModelForCausalLM
 from countergen_edit.checkpoints import (
     Form,
     choose_form,
+    edits_in_record,
     edits_of,
     folded_into,
     load_base,
     load_checkpoint,
     open_checkpoint,
     save_checkpoint,
-    told,
 )
-from countergen_edit.checkpoints.parity import in_memory
+from countergen_edit.checkpoints.parity import edited_logits
 from countergen_edit.checkpoints.saving import write_model
 from countergen_edit.edits import Edit, NamedEdit, Placement, applied
 from countergen_edit.erasers import AffineErasure
@@ -54,7 +54,7 @@ def ids_of(model: LanguageModel) -> list[int]:
 
 
 def record_of(edit: NamedEdit) -> dict[str, object]:
-    return {"edits": told(edit.record), "record": edit.record.to_dict()}
+    return {"edits": edits_in_record(edit.record), "record": edit.record.to_dict()}
 
 
 @pytest.mark.parametrize("site", ["resid_post", "attn_out", "mlp_out"])
@@ -72,7 +72,9 @@ def test_two_at_one_place_act_one_after_the_other(
         expected = expected - (expected - e.mean) @ e.right.T @ e.left.T  # type: ignore[union-attr]
     np.testing.assert_allclose(after, expected, atol=1e-4)
     other = Edit(edit.placements[::-1])
-    assert (in_memory(model, other, ids_of(model)) - in_memory(model, edit, ids_of(model))).any()
+    assert (
+        edited_logits(model, other, ids_of(model)) - edited_logits(model, edit, ids_of(model))
+    ).any()
 
 
 @pytest.mark.parametrize(
@@ -102,12 +104,12 @@ def test_plain_transformers_gives_the_hooks_logits_to_the_bit_or_to_the_rounding
     ids = ids_of(model)
     with torch.inference_mode():
         logits = loaded(torch.tensor([ids])).logits[0].double()
-    expected = in_memory(model, whole.edit, ids)
+    expected = edited_logits(model, whole.edit, ids)
     if form == "carried":
         assert torch.equal(logits, expected)
     torch.testing.assert_close(logits, expected, atol=1e-5, rtol=0)
     for alone in whole.edit.placements:  # neither is lost
-        assert (in_memory(model, Edit((alone,)), ids) - expected).abs().max() > 1e-3
+        assert (edited_logits(model, Edit((alone,)), ids) - expected).abs().max() > 1e-3
 
 
 def test_auto_folds_both_where_both_fold_and_carries_both_elsewhere(
@@ -141,9 +143,9 @@ def test_an_edit_added_to_a_carried_checkpoint_is_saved_with_the_one_it_carries(
         (tmp_path / n / "model.edited.safetensors").read_bytes() for n in ("added", "at_once")
     ]
     assert weights[0] == weights[1]
-    expected = in_memory(model, whole.edit, ids_of(model))
+    expected = edited_logits(model, whole.edit, ids_of(model))
     loaded = load_checkpoint(tmp_path / "added")
-    assert torch.equal(in_memory(loaded, None, ids_of(model)), expected)
+    assert torch.equal(edited_logits(loaded, None, ids_of(model)), expected)
     assert [edit["axis"] for edit in edits_of(open_checkpoint(tmp_path / "added").record)] == [
         *AXES
     ]
@@ -166,8 +168,8 @@ def test_an_edit_added_to_a_folded_checkpoint_folds_on_top_and_the_first_is_not_
     kept = tmp_path / "added" / "edit" / "before" / "edit.safetensors"
     assert kept.read_bytes() == (tmp_path / "first" / "edit" / "edit.safetensors").read_bytes()
     ids = ids_of(model)
-    logits = in_memory(load_checkpoint(tmp_path / "added"), None, ids)
-    torch.testing.assert_close(logits, in_memory(model, whole.edit, ids), atol=1e-5, rtol=0)
+    logits = edited_logits(load_checkpoint(tmp_path / "added"), None, ids)
+    torch.testing.assert_close(logits, edited_logits(model, whole.edit, ids), atol=1e-5, rtol=0)
 
 
 def test_a_carried_edit_on_top_of_a_folded_one_acts_on_what_that_leaves(
@@ -179,8 +181,8 @@ def test_a_carried_edit_on_top_of_a_folded_one_acts_on_what_that_leaves(
     base = load_base(tmp_path / "first")
     assert save_checkpoint(base.model, edits[1], tmp_path / "added").form == "carried"
     ids = ids_of(model)
-    logits = in_memory(load_checkpoint(tmp_path / "added"), None, ids)
-    torch.testing.assert_close(logits, in_memory(model, whole.edit, ids), atol=1e-5, rtol=0)
+    logits = edited_logits(load_checkpoint(tmp_path / "added"), None, ids)
+    torch.testing.assert_close(logits, edited_logits(model, whole.edit, ids), atol=1e-5, rtol=0)
 
 
 def test_a_checkpoint_that_tells_of_no_axis_is_a_base_all_the_same(

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from countergen_edit.checkpoints import load_checkpoint, open_checkpoint, save_checkpoint
-from countergen_edit.checkpoints.parity import in_memory
+from countergen_edit.checkpoints.parity import edited_logits
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel
@@ -70,9 +70,9 @@ def test_a_choice_is_saved_as_it_computes(
     assert checkpoint.edit.digest == whole.edit.digest
     assert checkpoint.record["id"] == whole.id
     ids = model.tokenizer(TEXT).input_ids
-    expected = in_memory(model, whole.edit, ids)
-    loaded = in_memory(load_checkpoint(tmp_path / "saved"), None, ids)
+    expected = edited_logits(model, whole.edit, ids)
+    loaded = edited_logits(load_checkpoint(tmp_path / "saved"), None, ids)
     torch.testing.assert_close(loaded, expected, atol=1e-5, rtol=0)
     for lost in whole.edit.placements:  # no placement is without effect, or its loss is unseen
         rest = Edit(tuple(p for p in whole.edit.placements if p is not lost))
-        assert (in_memory(model, rest, ids) - expected).abs().max() > 1e-3
+        assert (edited_logits(model, rest, ids) - expected).abs().max() > 1e-3

@@ -16,7 +16,7 @@ from countergen_edit.checkpoints import (
     open_checkpoint,
     save_checkpoint,
 )
-from countergen_edit.checkpoints.parity import in_memory, reload
+from countergen_edit.checkpoints.parity import edited_logits, reload
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, from_pretrained_objects, load
 from tests.checkpoints.conftest import TEXT, edit_at
@@ -80,10 +80,10 @@ def test_a_folded_model_names_no_code_and_loads_without_trust(
     plain = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager")
     with torch.inference_mode():
         logits = plain(torch.tensor([ids])).logits[0].double()
-    torch.testing.assert_close(logits, in_memory(model, edit, ids), atol=1e-5, rtol=0)
+    torch.testing.assert_close(logits, edited_logits(model, edit, ids), atol=1e-5, rtol=0)
     assert AutoTokenizer.from_pretrained(folder)(TEXT).input_ids == ids
     torch.testing.assert_close(
-        in_memory(load_checkpoint(folder), None, ids), logits, atol=1e-5, rtol=0
+        edited_logits(load_checkpoint(folder), None, ids), logits, atol=1e-5, rtol=0
     )
     assert not marker.exists()
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from countergen_edit.checkpoints.parity import in_memory, reload
+from countergen_edit.checkpoints.parity import edited_logits, reload
 from countergen_edit.checkpoints.saving import write_model
 from countergen_edit.edits import Edit
 from countergen_edit.models import LanguageModel, encode, load
@@ -40,7 +40,7 @@ def saved(
 
 
 def edited(model: LanguageModel, edit: Edit) -> Logits:
-    return [in_memory(model, edit, e.ids) for e in encode(model, TEXTS)]
+    return [edited_logits(model, edit, e.ids) for e in encode(model, TEXTS)]
 
 
 def difference(a: Logits, b: Logits) -> float:
@@ -77,13 +77,13 @@ def test_without_an_edit_memory_and_plain_transformers_agree_to_the_bit(
     for encoding in encode(testbed, TEXTS[:10]):
         with torch.inference_mode():
             logits = plain(torch.tensor([encoding.ids])).logits[0].double()
-        assert torch.equal(in_memory(testbed, None, encoding.ids), logits)
+        assert torch.equal(edited_logits(testbed, None, encoding.ids), logits)
 
 
 def test_hooks_within_a_norm_are_served_by_the_bridge(testbed: LanguageModel) -> None:
     [ids] = [e.ids for e in encode(testbed, TEXTS[:1])]
-    before = in_memory(testbed, None, ids)
+    before = edited_logits(testbed, None, ids)
     with testbed.bridge.hooks(fwd_hooks=[("ln_final.hook_normalized", lambda x, hook: 0 * x)]):
-        hooked = in_memory(testbed, None, ids)
+        hooked = edited_logits(testbed, None, ids)
     assert torch.allclose(hooked, hooked[:1].expand_as(hooked))
-    assert torch.equal(in_memory(testbed, None, ids), before)
+    assert torch.equal(edited_logits(testbed, None, ids), before)

@@ -30,7 +30,7 @@ from countergen_edit.checkpoints import (
     save_checkpoint,
 )
 from countergen_edit.checkpoints.carrying import CODE
-from countergen_edit.checkpoints.parity import compare, in_memory
+from countergen_edit.checkpoints.parity import compare, edited_logits
 from countergen_edit.edits import Edit, load_edit
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, capture
@@ -100,8 +100,8 @@ def test_a_checkpoint_loads_here_as_the_edited_model(
 ) -> None:
     source, loaded = models["gpt2"], load_checkpoint(checkpoints[form])
     ids = source.tokenizer(TEXT).input_ids
-    expected = in_memory(source, edit_at(source, site), ids)
-    torch.testing.assert_close(in_memory(loaded, None, ids), expected, atol=1e-5, rtol=0)
+    expected = edited_logits(source, edit_at(source, site), ids)
+    torch.testing.assert_close(edited_logits(loaded, None, ids), expected, atol=1e-5, rtol=0)
     assert loaded.fingerprint != source.fingerprint
 
 
@@ -111,10 +111,10 @@ def test_a_carried_checkpoint_can_be_edited_further_and_measured(
     source, loaded = models["gpt2"], load_checkpoint(checkpoints["carried"])
     more = Edit.at("attn_out", {0: oblique_erasure(32, seed=7)})
     ids = source.tokenizer(TEXT).input_ids
-    expected = in_memory(source, edit_at(source, "resid_post") + more, ids)
-    torch.testing.assert_close(in_memory(loaded, more, ids), expected, atol=1e-5, rtol=0)
-    again = in_memory(source, edit_at(source, "resid_post"), ids)
-    torch.testing.assert_close(in_memory(loaded, None, ids), again, atol=1e-5, rtol=0)
+    expected = edited_logits(source, edit_at(source, "resid_post") + more, ids)
+    torch.testing.assert_close(edited_logits(loaded, more, ids), expected, atol=1e-5, rtol=0)
+    again = edited_logits(source, edit_at(source, "resid_post"), ids)
+    torch.testing.assert_close(edited_logits(loaded, None, ids), again, atol=1e-5, rtol=0)
     activations = capture(loaded, [TEXT], layers=[1]).values["resid_post"][0]
     erasure = edit_at(source, "resid_post").placements[0].erasure
     np.testing.assert_allclose((activations - erasure.mean) @ erasure.right.T, 0, atol=1e-4)
@@ -127,7 +127,7 @@ def test_a_carried_checkpoint_still_holds_the_unedited_model(
 ) -> None:
     unedited = load_unedited(open_checkpoint(checkpoints["carried"]))
     ids = models["gpt2"].tokenizer(TEXT).input_ids
-    assert torch.equal(in_memory(unedited, None, ids), in_memory(models["gpt2"], None, ids))
+    assert torch.equal(edited_logits(unedited, None, ids), edited_logits(models["gpt2"], None, ids))
     assert unedited.fingerprint == models["gpt2"].fingerprint
     with pytest.raises(UserError, match="is folded"):
         load_unedited(open_checkpoint(checkpoints["folded"]))
@@ -175,7 +175,9 @@ def test_a_saved_model_that_is_not_the_edited_one_is_refused(
 ) -> None:
     model, edit = models["gpt2"], edit_at(models["gpt2"], "resid_post")
     ids = model.tokenizer(TEXT).input_ids
-    right, lost, other = (in_memory(model, e, ids) for e in (edit, None, edit_at(model, "mlp_out")))
+    right, lost, other = (
+        edited_logits(model, e, ids) for e in (edit, None, edit_at(model, "mlp_out"))
+    )
     assert compare(model, edit, [ids], [right]).max_difference == 0
     for wrong in (lost, other, right * torch.nan):
         with pytest.raises(UserError, match=r"not the edited one: a logit differs .*form=carried"):
@@ -396,9 +398,9 @@ def test_folded_weights_are_the_formula(family: str, models: dict[str, LanguageM
 def test_folding_leaves_the_model_in_memory_as_it_was(models: dict[str, LanguageModel]) -> None:
     model = models["gemma"]
     ids = model.tokenizer(TEXT).input_ids
-    before = in_memory(model, None, ids)
+    before = edited_logits(model, None, ids)
     fold(model, edit_at(model, "embed") + edit_at(model, "attn_out"))
-    assert torch.equal(in_memory(model, None, ids), before)
+    assert torch.equal(edited_logits(model, None, ids), before)
 
 
 def test_edits_at_several_places_fold_together(models: dict[str, LanguageModel]) -> None:
@@ -409,7 +411,7 @@ def test_edits_at_several_places_fold_together(models: dict[str, LanguageModel])
     plain.config._attn_implementation = "eager"
     with torch.inference_mode():
         logits = plain(torch.tensor([ids])).logits[0].double()
-    torch.testing.assert_close(logits, in_memory(model, edit, ids), atol=1e-5, rtol=0)
+    torch.testing.assert_close(logits, edited_logits(model, edit, ids), atol=1e-5, rtol=0)
 
 
 def test_a_mixture_of_experts_does_not_fold(tmp_path: Path) -> None:

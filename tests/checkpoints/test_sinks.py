@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from countergen_edit.checkpoints import choose_form, fold, load_checkpoint, save_checkpoint
-from countergen_edit.checkpoints.parity import compared, in_memory, reload
+from countergen_edit.checkpoints.parity import compared_ids, edited_logits, reload
 from countergen_edit.checkpoints.saving import write_model
 from countergen_edit.edits import Edit, Placement, load_edit, save_edit
 from countergen_edit.erasers import Gate
@@ -42,10 +42,10 @@ def carries_to_the_bit(
         model = models[family]
         (root / family).mkdir()
         write_model(model, edit, root / family, "carried")
-        ids = compared(model, TEXTS)
+        ids = compared_ids(model, TEXTS)
         jobs[family] = (root / family, ids, "float32", True)
-        expected[family] = [in_memory(model, edit, row) for row in ids]
-        without = [in_memory(model, others[family], row) for row in ids]
+        expected[family] = [edited_logits(model, edit, row) for row in ids]
+        without = [edited_logits(model, others[family], row) for row in ids]
         gaps = [(a - b).abs().max() for a, b in zip(expected[family], without, strict=True)]
         assert min(gaps) > 1e-2
     logits, keys = reload(jobs)
@@ -65,7 +65,7 @@ def test_a_carried_checkpoint_leaves_the_same_tokens_to_the_bit(
 ) -> None:
     """Also where one place has a limit and another has none; a lost limit would show."""
     edits = {family: fitted(model) + beside(model) for family, model in sunken.items()}
-    everywhere = {family: edit.everywhere() for family, edit in edits.items()}
+    everywhere = {family: edit.without_limits() for family, edit in edits.items()}
     carries_to_the_bit(sunken, edits, everywhere, tmp_path)
 
 
@@ -112,8 +112,8 @@ def test_a_saved_and_reloaded_edit_leaves_the_same_tokens_alone(
     assert saved.form == "carried"
     assert saved.parity.max_difference == 0
     loaded = load_checkpoint(saved.folder)
-    [ids] = compared(model, TEXTS[:1])
-    assert torch.equal(in_memory(loaded, None, ids), in_memory(model, edit, ids))
+    [ids] = compared_ids(model, TEXTS[:1])
+    assert torch.equal(edited_logits(loaded, None, ids), edited_logits(model, edit, ids))
     assert loaded.adds_bos
     assert len(generate(loaded, PROMPTS, max_new_tokens=4)) == len(PROMPTS)
 
@@ -124,20 +124,20 @@ def test_what_folds_at_every_position_is_carried_where_sinks_are_left(
     model = sunken["gpt2"]
     limit = fitted(model).placements[0].limit
     left = Edit((Placement("mlp_out", 0, oblique_erasure(model.d_model), limit),))
-    assert choose_form(model, left.everywhere()) == "folded"
+    assert choose_form(model, left.without_limits()) == "folded"
     assert choose_form(model, left) == "carried"
     with pytest.raises(UserError, match=r"mlp_out that leaves attention sinks alone.*form=carried"):
         fold(model, left)
     with pytest.raises(UserError) as refusal:
         save_checkpoint(model, left, tmp_path / "folded", form="folded", texts=TEXTS)
     words = str(refusal.value)
-    tokens = sum(map(len, compared(model, TEXTS)))
+    tokens = sum(map(len, compared_ids(model, TEXTS)))
     # One beginning-of-text token in each text, and nothing else, is left alone.
     assert f"of {tokens} tokens it would edit {len(TEXTS)} that this edit leaves" in words
     kl = re.search(r"at a KL of (\S+) nats a token", words)
     divergences = []
-    for row in compared(model, TEXTS):
-        a, b = (in_memory(model, e, row).log_softmax(-1) for e in (left, left.everywhere()))
+    for row in compared_ids(model, TEXTS):
+        a, b = (edited_logits(model, e, row).log_softmax(-1) for e in (left, left.without_limits()))
         divergences.append((a.exp() * (a - b)).sum(-1))
     assert kl is not None
     assert float(kl[1]) == pytest.approx(float(torch.cat(divergences).mean()), rel=1e-2)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from countergen_edit.checkpoints.parity import in_memory
+from countergen_edit.checkpoints.parity import edited_logits
 from countergen_edit.edits import Edit, applied
 from countergen_edit.models import LanguageModel
 from tests.checkpoints.conftest import CARRIED, FOLDED, NEW_TOKENS, TEXT
@@ -58,7 +58,7 @@ def everything(models: dict[str, LanguageModel], saved: Saves) -> Expected:
                 eos_token_id=None,
                 pad_token_id=0,
             )
-        edited, unedited = in_memory(model, edit, ids), in_memory(model, None, ids)
+        edited, unedited = edited_logits(model, edit, ids), edited_logits(model, None, ids)
         answers[name] = (edited.numpy(), unedited.numpy(), new[0, len(ids) :].tolist())
     return answers
 

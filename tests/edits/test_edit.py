@@ -112,10 +112,10 @@ def test_a_persistent_edit_acts_until_it_is_removed_and_leaves_others_alone(
     with_first = logits(gpt2)
     second = attach(gpt2, Edit.at("resid_post", {1: random_erasure(32, seed=2)}))
     assert not torch.equal(logits(gpt2), with_first)
-    second.remove()
+    second.close()
     assert torch.equal(logits(gpt2), with_first)
-    first.remove()
-    first.remove()
+    first.close()
+    first.close()
     assert torch.equal(logits(gpt2), before)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from countergen_edit.checkpoints.parity import in_memory
+from countergen_edit.checkpoints.parity import edited_logits
 from countergen_edit.edits import Edit, NamedEdit, Placement, applied, load_edit, save_edit
 from countergen_edit.edits.files import WORDS
 from countergen_edit.erasers import AffineErasure, make_eraser
@@ -153,9 +153,9 @@ def test_neither_batch_nor_padding_changes_what_is_left_alone(model: LanguageMod
 def test_a_resuming_model_leaves_the_same_tokens_alone(model: LanguageModel) -> None:
     resumed, edit = resuming(model, [0]), fitted(model)
     [encoding] = encode(model, TEXTS[:1])
-    in_memory(resumed, None, encoding.ids)  # what left block 0 is remembered from here on
-    expected = in_memory(model, edit, encoding.ids)
-    assert torch.equal(in_memory(resumed, edit, encoding.ids), expected)
+    edited_logits(resumed, None, encoding.ids)  # what left block 0 is remembered from here on
+    expected = edited_logits(model, edit, encoding.ids)
+    assert torch.equal(edited_logits(resumed, edit, encoding.ids), expected)
 
 
 def test_capture_gives_the_norm_of_every_token_whatever_the_batch(model: LanguageModel) -> None:
@@ -177,8 +177,8 @@ def test_a_limit_is_part_of_the_edit_and_of_its_digest(tmp_path: Path) -> None:
     limits = (None, 7.5, np.nextafter(7.5, 8))
     edits = [Edit((Placement("resid_post", 1, erasure(), limit),)) for limit in limits]
     assert len({edit.digest for edit in edits}) == 3
-    assert edits[1].everywhere().digest == edits[0].digest
-    assert [edit.leaves_sinks for edit in edits] == [False, True, True]
+    assert edits[1].without_limits().digest == edits[0].digest
+    assert [edit.skips_sinks for edit in edits] == [False, True, True]
     for i, edit in enumerate(edits):
         save_edit(edit, tmp_path / str(i))
         assert load_edit(tmp_path / str(i)).digest == edit.digest

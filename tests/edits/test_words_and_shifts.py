@@ -99,7 +99,7 @@ def test_words_act_in_the_model_that_is_yielded_with_the_erasure_beside_them(
     model: LanguageModel,
 ) -> None:
     both, before = Edit(erasing().placements, WORDS), scores(model)
-    asked = model.prefaced(preface_ids(model, WORDS))
+    asked = model.with_preface(preface_ids(model, WORDS))
     with applied(asked, erasing()):
         expected = scores(asked)
         text = generate(asked, PROMPTS, max_new_tokens=4)
@@ -118,7 +118,7 @@ def test_words_and_shifts_come_back_from_files_and_tell_edits_apart(tmp_path: Pa
         again = load_edit(tmp_path / str(i))
         assert again.digest == edit.digest
         assert again.preface == edit.preface
-        named = NamedEdit.of(edit, "own", beside="asking", variant="x")
+        named = NamedEdit.of(edit, "own", baseline_kind="asking", variant="x")
         named.save(tmp_path / f"named{i}")
         assert NamedEdit.load(tmp_path / f"named{i}").record == named.record
         assert named.record.baseline
@@ -126,7 +126,7 @@ def test_words_and_shifts_come_back_from_files_and_tell_edits_apart(tmp_path: Pa
 
 def test_labels_tell_variants_and_leave_out_what_there_is_none_of() -> None:
     labels = [
-        NamedEdit.of(edit, eraser, beside=eraser, variant=variant).label
+        NamedEdit.of(edit, eraser, baseline_kind=eraser, variant=variant).label
         for edit, eraser, variant in (
             (Edit((), WORDS), "asking", "alike"),
             (shifting(), "steering", "strength 2"),
