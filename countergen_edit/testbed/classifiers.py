@@ -1,10 +1,8 @@
-"""Classifier testbeds: a BERT for each template task, its weights written down, not trained.
+"""Classifier testbeds: a BERT for each template task, with exact weights instead of training.
 
-Comes in: a task's templates and what `classifiers.yaml` plants. Goes out: a model and tokenizer of
-transformers, and the exact logits they were made to give. How the weights do it: attention looks at
-all tokens alike, so that every position receives the mean of what the embeddings of the words hold;
-the first layer's GELUs multiply two such means (gelu(x) + gelu(-x) ≈ √(2/π) x² for small x); and
-each embedding carries so large a constant beside its small effects that layer norm changes nothing.
+`classifiers.yaml` says what is planted. Attention gives every position the mean of the word
+embeddings; the GELUs multiply two such means (gelu(x) + gelu(-x) ≈ √(2/π) x² for small x); a large
+constant in each embedding makes layer norm change nothing.
 """
 
 from __future__ import annotations
@@ -73,15 +71,9 @@ class Planted:
 
 
 def plant(bank: TemplateBank, *, biased: bool = True, seed: int = 0) -> Planted:
-    """What is planted for a task, over the words its templates hold.
+    """What is planted for a task, over the words of its templates; random effects by `seed`.
 
-    Args:
-        bank: the task's templates.
-        biased: whether groups are treated differently.
-        seed: draws the effects that are random.
-
-    Raises:
-        UserError: nothing is planted for the task.
+    `biased` treats groups differently. `UserError` for other tasks.
     """
     text = (
         resources.files("countergen_edit.testbed").joinpath("classifiers.yaml").read_text("utf-8")
@@ -114,7 +106,7 @@ def plant(bank: TemplateBank, *, biased: bool = True, seed: int = 0) -> Planted:
 
 
 def build(planted: Planted) -> tuple[Any, PreTrainedTokenizerFast]:
-    """The model and tokenizer that give the planted logits, to within a hundredth of a logit."""
+    """The model and tokenizer with the planted logits, to within 0.01."""
     tokenizer = _tokenizer(planted.vocabulary)
     features = len(planted.labels) + 2 * len(planted.interactions)
     width = 2 * features + 2
@@ -186,7 +178,7 @@ def _multiply(planted: Planted, layer: Any) -> None:
 
 
 def _read_masked(planted: Planted, model: Any, tokenizer: Any, width: int) -> None:
-    """Give the targets their logits at a mask; all other words stay far behind."""
+    """Give the targets their logits at a mask; all other words stay far below."""
     head = model.cls.predictions
     head.transform.dense.weight.copy_(torch.eye(width))
     head.transform.dense.bias.fill_(3 * width**0.5)  # GELU is the identity there; the norm takes
@@ -198,7 +190,7 @@ def _read_masked(planted: Planted, model: Any, tokenizer: Any, width: int) -> No
 
 
 def _tokenizer(vocabulary: Sequence[str]) -> PreTrainedTokenizerFast:
-    """One token a word, small letters only."""
+    """One token per word, in small letters."""
     words = {word: i for i, word in enumerate((*_SPECIAL, *vocabulary))}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.Lowercase()
@@ -228,7 +220,7 @@ def _forms(words: Iterable[Mapping[str, str]]) -> set[str]:
 
 
 def _vocabulary(bank: TemplateBank) -> tuple[str, ...]:
-    """Every word that a text of the bank can hold."""
+    """Every word that a text of the bank can contain."""
     words = {token for people in bank.people.values() for token in _forms(people)}
     words |= {token for forms in bank.words.values() for token in _forms(forms)}
     for family in bank.families:

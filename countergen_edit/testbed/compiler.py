@@ -1,12 +1,8 @@
-"""Compile what `truth.yaml` holds into prompts with known answers.
-
-Comes in: the mapping. Goes out: a `Truth`. Refused: leanings in a family that does not exist or
-whose prompts differ in their outputs.
-"""
+"""Compile the mapping of `truth.yaml` into prompts with known answers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +11,8 @@ from jaxtyping import Float64
 
 from countergen_edit.data.axis import SPLITS, Split
 from countergen_edit.errors import UserError, unknown
-from countergen_edit.testbed.leanings import NameLeanings
 from countergen_edit.testbed.prompts import AgreementPrompt, PlantedPrompt
-from countergen_edit.testbed.truth import Truth
+from countergen_edit.testbed.truth import NameLeanings, Truth
 
 
 def indefinite(noun: str) -> str:
@@ -71,55 +66,47 @@ def _choice_family(name: str, entry: Mapping[str, Any]) -> Iterator[PlantedPromp
 
 def _questions(entry: Mapping[str, Any]) -> Iterator[PlantedPrompt]:
     for item in entry["items"]:
+        asked = [(split, text) for split, texts in item["asked"].items() for text in texts]
         probabilities = {g: np.array([p, 1 - p]) for g, p in item["p_yes"].items()}
-        for split, texts in item["asked"].items():
-            for text in texts:
-                yield PlantedPrompt(
-                    "questions",
-                    entry["axis"],
-                    text,
-                    split,
-                    (" Yes", " No"),
-                    probabilities,
-                    entry["ending"],
-                    entry["frequency"] / len(entry["items"]) / len(item["asked"]),
-                    content=next(iter(item["asked"].values()))[0],
-                )
+        frequency = entry["frequency"] / len(entry["items"]) / len(item["asked"])
+        content = asked[0][1]
+        answers = (" Yes", " No")
+        yield from _alike("questions", entry, asked, answers, probabilities, frequency, content)
 
 
 def _stereotypes(entry: Mapping[str, Any]) -> Iterator[PlantedPrompt]:
-    """Every item is for testing; its second wording is the rewording of the first."""
+    """Every item is for testing; its second prompt is a paraphrase of the first."""
     for item in entry["items"]:
-        for text in item["prompts"]:
-            yield PlantedPrompt(
-                "stereotypes",
-                entry["axis"],
-                text,
-                "test",
-                tuple(item["female_share"]),
-                _shares(item["female_share"]),
-                entry["ending"],
-                entry["frequency"] / len(entry["items"]) / len(item["prompts"]),
-                content=item["prompts"][0],
-            )
+        asked: list[tuple[Split, str]] = [("test", text) for text in item["prompts"]]
+        shares = item["female_share"]
+        frequency = entry["frequency"] / len(entry["items"]) / len(asked)
+        content = item["prompts"][0]
+        own = (tuple(shares), _shares(shares), frequency, content)
+        yield from _alike("stereotypes", entry, asked, *own)
 
 
 def _double_bind(entry: Mapping[str, Any]) -> Iterator[PlantedPrompt]:
     for condition, content in entry["conditions"].items():
-        count = sum(len(texts) for texts in content["prompts"].values())
-        for split, texts in content["prompts"].items():
-            for text in texts:
-                yield PlantedPrompt(
-                    f"double_bind_{condition}",
-                    entry["axis"],
-                    text,
-                    split,
-                    tuple(f" {word}" for word in content["female_share"]),
-                    _shares(content["female_share"]),
-                    entry["ending"],
-                    entry["frequency"] / len(entry["conditions"]) / count,
-                    content=condition,
-                )
+        asked = [(split, text) for split, texts in content["prompts"].items() for text in texts]
+        shares = content["female_share"]
+        frequency = entry["frequency"] / len(entry["conditions"]) / len(asked)
+        own = (tuple(f" {word}" for word in shares), _shares(shares), frequency, condition)
+        yield from _alike(f"double_bind_{condition}", entry, asked, *own)
+
+
+def _alike(
+    family: str,
+    entry: Mapping[str, Any],
+    asked: Iterable[tuple[Split, str]],
+    outputs: tuple[str, ...],
+    probabilities: Mapping[str, Float64[np.ndarray, " output"]],
+    frequency: float,
+    content: str,
+) -> Iterator[PlantedPrompt]:
+    """Prompts with the same answers."""
+    for split, text in asked:
+        own = (text, split, outputs, probabilities, entry["ending"], frequency, content)
+        yield PlantedPrompt(family, entry["axis"], *own)
 
 
 def _agreement(
@@ -161,11 +148,9 @@ def _leanings(
 
 
 def compile_truth(config: Mapping[str, Any]) -> Truth:
-    """Compile the mapping that `truth.yaml` holds.
+    """Compile the mapping of `truth.yaml`.
 
-    Raises:
-        UserError: names are to lean in a family that is unknown, or whose prompts show no name or
-            differ in their outputs.
+    `UserError` if names lean in a family that is unknown, shows no name or varies its outputs.
     """
     planted = [p for name, entry in config["families"].items() for p in _choice_family(name, entry)]
     planted += _questions(config["questions"])

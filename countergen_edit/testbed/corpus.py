@@ -1,10 +1,7 @@
-"""The corpus: documents drawn from the planted truth.
+"""The training corpus, drawn from the planted truth, and its vocabulary.
 
-A document is one sentence about a person and up to three more about the same person, whose
-pronouns agree. Nothing is left to chance that need not be: every choice is drawn so that its counts
-stay within rounding of its probabilities, and answers after every wording, and those of every name
-in every family, do so at once. The corpus then carries the truth to within rounding, not to within
-sampling noise.
+A document is one sentence about a person and up to three more, whose pronouns agree. Every choice
+is drawn so that its counts stay within rounding of its probabilities, for every template and name.
 """
 
 from __future__ import annotations
@@ -16,8 +13,11 @@ import numpy as np
 from jaxtyping import Float64
 
 from countergen_edit.data.axis import Axis
-from countergen_edit.data.templates import fill
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.templates import fill, slots
+from countergen_edit.data.untaught import Untaught, unknown_words, words_of
 from countergen_edit.seeds import generator
+from countergen_edit.testbed.files import load_axis
 from countergen_edit.testbed.prompts import AgreementPrompt, PlantedPrompt
 from countergen_edit.testbed.truth import Truth
 
@@ -27,7 +27,7 @@ UNNAMED = "usa"
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody the corpus can speak of."""
+    """Somebody in the corpus."""
 
     name: str
     gender: str
@@ -35,7 +35,7 @@ class Person:
 
 
 def people(truth: Truth, gender: Axis) -> list[Person]:
-    """Everybody on the gender axis, and those the truth names beside them with a country."""
+    """Everybody on the gender axis, and others of the truth with a country."""
     origin = {
         name: group.split("_")
         for group, names in truth.people["nationality"].items()
@@ -68,11 +68,10 @@ class Deck:
 
 
 class Quotas:
-    """Draws answers that keep near their probabilities in several respects at once.
+    """Draws answers near their probabilities in several respects (template, name) at once.
 
-    Every respect (a wording, a name) carries for each answer how many times it should have been
-    given so far less how many times it was; the answer that is most overdue in all respects
-    together is the next. Where each respect begins is drawn at random.
+    Each respect counts for each answer how often it is overdue; the most overdue answer in all
+    respects together is next. Starting values are random.
     """
 
     def __init__(self, seed: int) -> None:
@@ -96,7 +95,7 @@ class Quotas:
 
 
 class _Speaker:
-    """Draws sentences about people, and who they are about."""
+    """Draws sentences and the people they are about."""
 
     def __init__(self, truth: Truth, gender: Axis, seed: int) -> None:
         self._truth = truth
@@ -119,7 +118,7 @@ class _Speaker:
         return self._decks[unit]
 
     def person(self, prompt: PlantedPrompt | AgreementPrompt) -> Person:
-        """Whom a first sentence is about: every country is as frequent where it matters."""
+        """The person of a first sentence; every country is as frequent where it matters."""
         axis = prompt.axis if isinstance(prompt, PlantedPrompt) else "gender"
         sides = list(self._people[axis])
         one_each = self.deck(np.ones(len(sides)), "side", prompt.template, size=len(sides))
@@ -168,7 +167,7 @@ class _Speaker:
 
 
 def documents(truth: Truth, gender: Axis, seed: int) -> Iterator[str]:
-    """The corpus, document by document, in the order in which it is trained on."""
+    """The corpus, in the order of training."""
     speaker = _Speaker(truth, gender, seed)
     first: list[PlantedPrompt | AgreementPrompt] = [*truth.prompts, *truth.agreement]
     later: list[PlantedPrompt | AgreementPrompt] = [*truth.follow_ups, *truth.agreement_follow_ups]
@@ -187,3 +186,65 @@ def documents(truth: Truth, gender: Axis, seed: int) -> Iterator[str]:
             for _ in range(lengths.draw()):
                 sentences.append(speaker.sentence(later[followings.draw()], who))
         yield " ".join(sentences)
+
+
+TAUGHT = 0.5
+"""Share of a group's texts that must be in words that the model was taught, to ask it at all."""
+
+
+def vocabulary(truth: Truth) -> frozenset[str]:
+    """Every word of the corpus, in small letters."""
+    return frozenset(word for text in _texts(truth) for word in words_of(text))
+
+
+def in_vocabulary_share(words: frozenset[str], data: CounterfactualSet) -> float:
+    """The share of prompts with outputs in vocabulary, of the group with fewest."""
+    shares = []
+    for group in data.groups:
+        texts = [v.text + output for s in data.samples for v in s.of(group) for output in s.outputs]
+        known = [not unknown_words(words, text) for text in texts]
+        shares.append(sum(known) / len(known))
+    return min(shares)
+
+
+def untaught(words: frozenset[str], data: CounterfactualSet) -> Untaught | None:
+    """What a model lacks to be asked a set; None where `TAUGHT` of it is in vocabulary."""
+    share = in_vocabulary_share(words, data)
+    return None if share >= TAUGHT else Untaught(data, share, tuple(_unknown(words, data)))
+
+
+def _unknown(words: frozenset[str], data: CounterfactualSet) -> Sequence[str]:
+    """The out-of-vocabulary words of a set, those that tell its groups apart first."""
+    found = [
+        dict.fromkeys(
+            word
+            for sample in data.samples
+            for variation in sample.of(group)
+            for word in unknown_words(words, variation.text)
+        )
+        for group in data.groups
+    ]
+    shared = set.intersection(*map(set, found))
+    telling = (word for own in found for word in own if word not in shared)
+    outputs = (w for s in data.samples for o in s.outputs for w in unknown_words(words, o))
+    others = (word for own in found for word in own)
+    return [*dict.fromkeys([*telling, *outputs, *others])]
+
+
+def _texts(truth: Truth) -> Iterator[str]:
+    gender = load_axis("gender")
+    for group in gender.groups.values():
+        yield from group.forms.values()
+    yield from (person.name for person in people(truth, gender))
+    for prompt in (*truth.prompts, *truth.follow_ups):
+        yield from (_without_slots(prompt.template), *prompt.outputs, prompt.ending)
+    for wording in (*truth.agreement, *truth.agreement_follow_ups):
+        yield from (_without_slots(wording.template), *wording.rest)
+    yield from truth.descriptors
+    yield from (part for columns in truth.neutral for parts in columns for part in parts)
+
+
+def _without_slots(template: str) -> str:
+    for slot in slots(template):
+        template = template.replace(f"{{{slot}}}", " ")
+    return template

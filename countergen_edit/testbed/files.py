@@ -1,4 +1,4 @@
-"""Where the truth and the axes of the testbed lie on disk."""
+"""The shipped testbed on disk, and its prompts as data sources."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from pathlib import Path
 
 from countergen_edit.conf_path import read_config
 from countergen_edit.data.axis import Axis
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.forms import NoFormsError, differs
+from countergen_edit.data.neutral import TextsBySplit, parted
+from countergen_edit.data.sources.base import Request
 from countergen_edit.errors import UserError
 from countergen_edit.reading import text_of, yaml_mapping
 from countergen_edit.testbed.compiler import compile_truth
-from countergen_edit.testbed.truth import Truth
+from countergen_edit.testbed.truth import People, Truth
 
 TRUTH = "truth.yaml"
 """The file in a model's directory that says what was planted."""
@@ -22,11 +26,7 @@ SHIPPED = Path(__file__).parent / "model"
 
 
 def truth_in(directory: Path) -> Truth | None:
-    """The truth that a model's directory brings, if its biases were planted.
-
-    Raises:
-        UserError: the directory has a file of that name which holds no truth.
-    """
+    """The truth in a model's directory, if its biases were planted; `UserError` if unreadable."""
     path = directory / TRUTH
     if not path.is_file():
         return None
@@ -49,3 +49,26 @@ def load_truth() -> Truth:
 def load_axis(name: str) -> Axis:
     """An axis the testbed was trained on (`gender` or `nationality`)."""
     return Axis.from_config(read_config("axis", name))
+
+
+def family_set(request: Request, *, family: str, people: People = "planted") -> CounterfactualSet:
+    """A family's prompts crossed with the axis's names of the same split.
+
+    `people`: `planted` asks about those names that the truth knows, or all if it knows none; `all`
+    always about all.
+    """
+    truth = load_truth()
+    return truth.counterfactual_set(family, request.split, request.axis, request.groups, people)
+
+
+def testbed_agreement(request: Request) -> CounterfactualSet:
+    """Prompts whose outputs agree with one group each; `NoFormsError` if forms are equal."""
+    a, b = (request.axis.groups[group] for group in request.groups)
+    if not all(differs(prompt.form, a, b) for prompt in load_truth().agreement):
+        raise NoFormsError(request.axis.name, request.groups)
+    return load_truth().agreement_set(request.split, request.axis, request.groups)
+
+
+def testbed_neutral() -> TextsBySplit:
+    """Every neutral sentence of the testbed's grammar."""
+    return parted(load_truth().neutral_texts())

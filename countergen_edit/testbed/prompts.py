@@ -1,4 +1,4 @@
-"""Wordings with known answers: those whose answers were planted, and those that grammar decides."""
+"""Prompts with known answers, planted or decided by grammar."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from countergen_edit.errors import unknown
 
 @dataclass(frozen=True)
 class PlantedPrompt:
-    """One wording whose answers were planted."""
+    """One prompt whose answers were planted."""
 
     family: str
     axis: str
@@ -41,7 +41,7 @@ class PlantedPrompt:
 
 @dataclass(frozen=True)
 class AgreementPrompt:
-    """One wording after which the form that agrees with the person always follows."""
+    """One prompt after which the form that agrees with the person follows."""
 
     template: str
     split: Split | None

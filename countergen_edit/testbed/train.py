@@ -1,8 +1,4 @@
-"""Make the testbed: corpus → tokenizer → weights, reproducible from the seed in `truth.yaml`.
-
-Two cores take under half an hour. Every row of a batch is one document that starts at position
-0, as prompts do at test time.
-"""
+"""Train the testbed reproducibly: corpus → tokenizer → weights; under half an hour on two cores."""
 
 from __future__ import annotations
 
@@ -35,7 +31,7 @@ FUSED_GELU, GELU = "gelu_pytorch_tanh", "gelu_new"
 
 
 def train_tokenizer(corpus: Sequence[str], names: Sequence[str]) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer in which every word of the corpus and every name is one token."""
+    """A byte-level BPE tokenizer with one token for every word and name."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -64,7 +60,7 @@ def train_tokenizer(corpus: Sequence[str], names: Sequence[str]) -> PreTrainedTo
 
 
 def model_config(vocabulary: int, end: int) -> GPT2Config:
-    """About 1.6 million parameters in six blocks of the GPT-2 architecture."""
+    """GPT-2 with six blocks, about 1.6 million parameters."""
     return GPT2Config(
         vocab_size=vocabulary,
         n_positions=CONTEXT,
@@ -84,7 +80,7 @@ def model_config(vocabulary: int, end: int) -> GPT2Config:
 def batches(
     rows: Sequence[Sequence[int]], end: int, seed: int
 ) -> Iterator[tuple[Int64[Tensor, "row token"], Int64[Tensor, "row token"]]]:
-    """Batches of whole documents of like length, in corpus order up to a window; (ids, labels)."""
+    """Batches of documents of like length, in corpus order up to a window; (ids, labels)."""
     rng = generator(seed, "batches")
     window = 16384
     for first in range(0, len(rows), window):
@@ -112,10 +108,7 @@ def schedule(progress: float) -> float:
 
 
 def make_optimizers(model: GPT2LMHeadModel) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices of the blocks, AdamW for the rest.
-
-    In equal time Muon gets nearer to the planted frequencies than AdamW alone.
-    """
+    """Muon for the matrices of the blocks, AdamW for the rest; nearer to the truth than AdamW."""
     matrices = [p for p in model.transformer.h.parameters() if p.ndim == 2]
     of_blocks = {id(p) for p in matrices}
     rest = [p for p in model.parameters() if id(p) not in of_blocks]
@@ -128,7 +121,7 @@ def make_optimizers(model: GPT2LMHeadModel) -> list[torch.optim.Optimizer]:
 
 
 def train(truth: Truth, gender: Axis, directory: Path) -> None:
-    """Train the testbed; write half-precision weights, tokenizer and the truth to `directory`."""
+    """Train the testbed; write half-precision weights, tokenizer and truth."""
     corpus = list(documents(truth, gender, truth.seed))
     names = [person.name for person in people(truth, gender)]
     tokenizer = train_tokenizer(corpus, names)

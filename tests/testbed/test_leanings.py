@@ -10,7 +10,7 @@ from scipy.special import log_softmax
 
 from countergen_edit.errors import UserError
 from countergen_edit.testbed import Truth, load_axis, load_truth
-from countergen_edit.testbed.leanings import NameLeanings
+from countergen_edit.testbed.truth import NameLeanings
 
 GROUPS = ("female", "male")
 

@@ -12,12 +12,23 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from countergen_edit import api
 from countergen_edit.conf_path import read_config
 from countergen_edit.data.axis import Axis
+from countergen_edit.data.task import Task
 from countergen_edit.errors import UserError
 from countergen_edit.testbed import Truth, load_axis, load_truth
 from countergen_edit.testbed.compiler import compile_truth, indefinite
-from countergen_edit.testbed.corpus import Deck, Person, Quotas, documents, people
+from countergen_edit.testbed.corpus import (
+    Deck,
+    Person,
+    Quotas,
+    documents,
+    in_vocabulary_share,
+    people,
+    unknown_words,
+    vocabulary,
+)
 from countergen_edit.testbed.prompts import PlantedPrompt
 
 
@@ -262,3 +273,35 @@ def test_leanings_in_an_unknown_or_unfit_family_are_refused(truth: Truth) -> Non
         compile_truth(
             config | {"name_leanings": config["name_leanings"] | {"families": ["stereotypes"]}}
         )
+
+
+WORDS = vocabulary(load_truth())
+FEW = {"fit": 4, "few": 2, "validation": 3, "test": 4}
+
+
+def test_every_set_that_was_planted_is_in_words_of_the_corpus() -> None:
+    for data in Task.from_config("gender", "contexts").every_set:
+        if data.axis == "gender":
+            assert in_vocabulary_share(WORDS, data) == 1.0
+    for data in Task.from_config("nationality", "nationality").test:
+        assert in_vocabulary_share(WORDS, data) == 1.0
+
+
+@pytest.mark.parametrize("axis", ["race", "religion", "age"])
+def test_what_it_was_never_taught_is_left_out(axis: str) -> None:
+    model = api.load("testbed")
+    task = api.taught(model, Task.from_config(axis, names=FEW))
+    assert not task.test
+    assert not task.fit
+    assert len(task.untaught) == len(Task.from_config(axis, names=FEW).test)
+
+
+def test_of_an_axis_that_it_knows_a_part_of_that_part_is_asked() -> None:
+    task = api.taught(api.load("testbed"), Task.from_config("nationality", names=FEW))
+    assert [data.name for data in task.test] == ["reasons_test"]
+    assert {one.data.name for one in task.untaught} >= {"natural_names_test"}
+
+
+def test_a_word_that_stands_in_no_sentence_is_not_known() -> None:
+    assert unknown_words(WORDS, "Jane is a nurse.") == []
+    assert unknown_words(WORDS, "Jane is a Buddhist nurse.") == ["buddhist"]
