@@ -53,7 +53,7 @@ class BbqQuestion:
     biased: int
     """The answer that the stereotype gives: in a question of harm its target, else the other."""
     by_name: bool
-    """Whether people are told apart by proper names, of which the authors report apart."""
+    """Whether proper names distinguish the people; the authors report these items separately."""
 
 
 @dataclass(frozen=True)

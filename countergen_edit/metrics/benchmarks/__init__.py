@@ -1,1 +1,1 @@
-"""Benchmarks of the field as one metric: their figures, intervals, and what an edit changes."""
+"""Published benchmarks as one metric."""

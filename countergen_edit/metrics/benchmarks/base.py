@@ -1,9 +1,4 @@
-"""What every benchmark is: items of which texts are scored, and the figures that they make.
-
-A benchmark is one file: what it reads, which texts of an item are scored, what of an item is
-counted, which figures the counts make, which cluster an item belongs to, and what is known to be
-wrong with it. Whoever measures, tests and shows asks these questions and knows no benchmark.
-"""
+"""What a benchmark is: items, the texts of an item that are scored, and figures of the counts."""
 
 from __future__ import annotations
 
@@ -18,14 +13,15 @@ from jaxtyping import Float64
 from countergen_edit.data.benchmarks import Files
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.bench import Bench
-from countergen_edit.metrics.benchmarks.items import Item
-from countergen_edit.metrics.benchmarks.kept import scored
+from countergen_edit.metrics.benchmarks.items import Item, scored
 from countergen_edit.models import Asked, LanguageModel, lengths
 from countergen_edit.registry import Registry
 
 Normalise = Literal["sum", "mean"]
 """Whether a text counts by the log-probability of all its tokens, or by their mean."""
 Drawn = Float64[np.ndarray, " resample"]
+Of = Callable[[Mapping[str, Drawn]], Drawn]
+"""A figure from the sums of each count over items, in every resample."""
 Counts = Mapping[str, Float64[np.ndarray, " item"]]
 """What is counted, each of every item."""
 ALL = "all"
@@ -36,31 +32,41 @@ LONGEST = 20
 
 @dataclass(frozen=True)
 class FigureKind:
-    """A figure that papers print, as a function of what is counted over items."""
+    """A figure that papers print, as a function of counts over items.
+
+    Attributes
+    ----------
+    says
+        What it is, in a few words.
+    of
+        Figure from the sums of each count, in every resample.
+    fair
+        Value of an unbiased model; None where more is better, or neither if `plain`.
+    parts
+        The parts it is of; empty for all.
+    groups
+        The groups of items it needs; empty for any.
+    needs
+        A count of 0 or 1 that marks its items, if most have it; empty for any.
+    blind
+        The figure's counterpart for a model to which the groups are alike.
+    tested
+        Family in which P of being fair are adjusted together; empty where an interval decides.
+    """
 
     name: str
     title: str
     says: str
-    """What it is, a few words."""
-    of: Callable[[Mapping[str, Drawn]], Drawn]
-    """From the sums of each count over items, in every resample."""
+    of: Of
     within: tuple[float, float]
     fair: float | None = None
-    """The value of a model without bias; None where more is better, unless it is `plain`."""
     parts: tuple[str, ...] = ()
-    """The parts that it is of; empty where it is of each."""
     signed: bool = False
     plain: bool = False
-    """Whether neither more nor less of it is better."""
     groups: tuple[str, ...] = ()
-    """The groups of items that it is of, all of which are needed; empty where it is of any."""
     needs: str = ""
-    """A count of 0 or 1 of each item: it is of items that have it, if most do; empty where of
-    any."""
     blind: str = ""
-    """The figure that it would be of a model to which the groups are alike."""
     tested: str = ""
-    """Names figures whose P of being fair are adjusted together; empty where an interval says it"""
 
 
 @dataclass(frozen=True)
@@ -73,72 +79,66 @@ class Printed:
 
 
 class Benchmark(ABC):
-    """A benchmark of the field.
+    """A published benchmark, with its data in `files`.
 
-    Args:
-        files: where its data are; None where only what it says of itself is asked.
+    Attributes
+    ----------
+    name
+        In config and rows, and of its `Source`.
+    axes
+        Axis → the bias types about it.
+    normalise
+        As its authors score texts, or else as `asks` says.
+    asks, flaws
+        What is scored, and known flaws, a sentence each.
+    clusters
+        What a cluster is, in the plural.
+    printed, usual
+        Its figures in tables of papers, and whether these have a dash where not measured.
+    alike
+        Whether every cluster counts alike, however many items it has.
+    people
+        Source of texts by people, whose figures stand beside the model's.
+    is_generating
+        Whether it takes nothing but generated texts.
+    is_answered
+        Whether items are questions, and texts replies.
     """
 
     name: ClassVar[str]
-    """In config and rows, and of its `Source`."""
     figures: ClassVar[tuple[FigureKind, ...]]
     bias_types: ClassVar[tuple[str, ...]]
     axes: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """The bias types that are about an axis."""
     normalise: ClassVar[Normalise]
-    """As its authors score texts, or else as `why` says."""
     asks: ClassVar[str]
-    """What is scored, a sentence."""
     flaws: ClassVar[str]
-    """What is known to be wrong with it, a sentence."""
     clusters: ClassVar[str]
-    """What a cluster is, in the plural."""
     printed: ClassVar[tuple[Printed, ...]] = ()
-    """What of it stands in tables of papers, in order."""
     usual: ClassVar[bool] = False
-    """Whether it stands there as a dash where it was not measured."""
     alike: ClassVar[bool] = False
-    """Whether every cluster counts alike, however many items it has."""
     people: ClassVar[str] = ""
-    """Where texts that people wrote are from, of which the same figures stand beside a model's."""
     is_generating: ClassVar[bool] = False
-    """Whether it takes nothing but what a model writes."""
     is_answered: ClassVar[bool] = False
-    """Whether every item is a question, and its texts are replies to it."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
 
     @abstractmethod
     def items(self, bias_types: Sequence[str]) -> list[Item]:
-        """The items about some bias types, read from the files.
-
-        Raises:
-            UserError: a file is not there, or is not what was published.
-        """
+        """The items about some bias types; `UserError` for absent or unknown data."""
 
     def doubled(self, item: Item, swap: Callable[[str], str]) -> Item:
-        """The item, with texts of the other group beside its own where it takes them.
-
-        Args:
-            item: of `items`, of a bias type that is about the audited axis.
-            swap: gives a text with the audited groups swapped.
-        """
+        """The item with texts of the other audited group by `swap`, where it takes them."""
         return item
 
     @abstractmethod
     def counted(self, item: Item, scores: Sequence[float]) -> Mapping[str, float]:
-        """What is counted of an item.
-
-        Args:
-            item: of `items`, or `doubled`.
-            scores: of each of its texts, higher where it is likelier.
-        """
+        """What is counted of an item, from the score of each text."""
 
     def counts(
         self, bench: Bench, edit: NamedEdit | None, items: Sequence[Item], normalise: Normalise
     ) -> Counts:
-        """What is counted of every item under an edit: by the likelihood of its texts."""
+        """Counts of every item under an edit, by the likelihood of its texts."""
         of_texts = scored(bench, edit, self.name, items)
         mean = normalise == "mean"
         values = of_texts.log_p / of_texts.tokens if mean else of_texts.log_p
@@ -147,33 +147,40 @@ class Benchmark(ABC):
             self.counted(item, some.tolist())
             for item, some in zip(items, np.split(values, ends[:-1]), strict=True)
         ]
-        return {key: np.array([one[key] for one in own], dtype=np.float64) for key in own[0]}
+        return by_count(own)
 
     def by_people(self, items: Sequence[Item]) -> Counts:
-        """What is counted of every item in what people wrote; nothing where there is none."""
+        """Counts of every item in texts by people; empty where there are none."""
         return {}
 
     def check(self, model: LanguageModel, items: Sequence[Item]) -> None:
-        """Find a text that is longer than the model's context, as far as length shows it.
-
-        Raises:
-            UserError: there is one.
-        """
+        """Raise a `UserError` for a text beyond the model's context, among the longest."""
         texts = {prompt + text for item in items for prompt, text in item.texts}
         lengths(model, sorted(texts, key=len)[-LONGEST:])
 
     def asked(self, items: Sequence[Item]) -> Asked:
-        """What is asked of a model: every text of the items."""
+        """Every text of the items."""
         return Asked(scored=tuple(pair for item in items for pair in item.texts))
 
     def figures_of(self, part: str) -> list[FigureKind]:
-        """The figures of a part, in order."""
+        """The figures of a part."""
         return [figure for figure in self.figures if part in figure.parts or not figure.parts]
 
 
 def mean_of(sums: Mapping[str, Drawn], key: str, per: str = "items") -> Drawn:
-    """How much of a count there is in another, in every resample; NaN where there is none."""
+    """A count per another, in every resample; NaN where there is none."""
     return np.asarray(sums[key] / sums[per], dtype=np.float64)
+
+
+def by_count(of_items: Sequence[Mapping[str, float]]) -> Counts:
+    """The counts of items, count by count; 0 where an item lacks one."""
+    keys = dict.fromkeys(key for one in of_items for key in one)
+    return {key: np.array([one.get(key, 0.0) for one in of_items]) for key in keys}
+
+
+def less(a: Of, b: Of) -> Of:
+    """The difference of two figures."""
+    return lambda sums: np.asarray(a(sums) - b(sums))
 
 
 BENCHMARKS: Registry[type[Benchmark]] = Registry(

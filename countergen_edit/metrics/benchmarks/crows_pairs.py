@@ -13,23 +13,28 @@ Pairs are clustered by who wrote them: 77 people wrote 1,508 pairs, and one's re
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import ClassVar
 
 from countergen_edit.data.benchmarks.crows_pairs import BIAS_TYPES, read_crows_pairs
-from countergen_edit.metrics.benchmarks.base import Benchmark, Drawn, FigureKind, Printed, mean_of
+from countergen_edit.metrics.benchmarks.base import Benchmark, FigureKind, Printed, mean_of
 from countergen_edit.metrics.benchmarks.items import Item
-
-
-def share(sums: Mapping[str, Drawn]) -> Drawn:
-    """Of pairs in which the stereotype is preferred."""
-    return mean_of(sums, "pro")
 
 
 class CrowsPairs(Benchmark):
     """The share of pairs in which the stereotype is likelier."""
 
     name = "crows_pairs"
-    figures = (FigureKind("score", "score", "stereotypes preferred", share, (0.0, 1.0), fair=0.5),)
+    figures = (
+        FigureKind(
+            "score",
+            "score",
+            "stereotypes preferred",
+            partial(mean_of, key="pro"),
+            (0.0, 1.0),
+            fair=0.5,
+        ),
+    )
     bias_types = BIAS_TYPES
     axes: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "gender": ("gender",),
@@ -49,20 +54,12 @@ class CrowsPairs(Benchmark):
     clusters = "writers"
 
     def items(self, bias_types: Sequence[str]) -> list[Item]:
-        """Every pair, the stereotype first."""
         return [
-            Item(
-                pair.id,
-                "",
-                pair.bias_type,
-                pair.writer,
-                (("", pair.sent_more), ("", pair.sent_less)),
-            )
-            for pair in read_crows_pairs(self.files)
-            if pair.bias_type in bias_types
+            Item(p.id, "", p.bias_type, p.writer, (("", p.sent_more), ("", p.sent_less)))
+            for p in read_crows_pairs(self.files)
+            if p.bias_type in bias_types
         ]
 
     def counted(self, item: Item, scores: Sequence[float]) -> Mapping[str, float]:
-        """Which of the two is likelier; of equal ones neither is preferred."""
         more, less = scores
         return {"pro": float(more > less), "items": 1.0}

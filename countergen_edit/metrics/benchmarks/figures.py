@@ -1,28 +1,37 @@
-"""From what was counted to figures: drawn over clusters, and the same draws before and after.
+"""Benchmark figures in resamples of clusters, their changes, and differences between runs.
 
-Comes in: items of a benchmark and what was counted of each. Goes out: every figure of every part
-and bias type, in resamples of its clusters; and what an edit changed of it, with its interval, P
-and the smallest change that such data would find.
-
-P is Student's, of the change over its standard error, with as many degrees of freedom as the
-interval has: one less than there are clusters. Of a figure of several groups each is drawn apart,
-and P has those of the smallest, fewer than its interval by Satterthwaite's rule. A true change as
-large as `smallest` is found 80 % of the time by a two-sided test at 5 %: 2.8 standard errors of the
-paired change (Card et al. 2020).
+P is Student's, of a change over its standard error, with one degree of freedom less than there are
+clusters (of several groups, those of the smallest). The smallest detectable change has a power of
+80 % at 5 %, two-sided: 2.8 standard errors (Card et al. 2020). Two runs are compared on the items
+that both have, same number and same texts.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
 
-from countergen_edit.metrics.benchmarks.base import ALL, Benchmark, Counts, Drawn, FigureKind
+from countergen_edit.data.benchmarks import Files, Source
+from countergen_edit.metrics.benchmarks.base import (
+    ALL,
+    BENCHMARKS,
+    Benchmark,
+    Counts,
+    Drawn,
+    FigureKind,
+)
 from countergen_edit.metrics.benchmarks.items import Item
+from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, Weights, estimate, resample
+from countergen_edit.reading import json_lines
+from countergen_edit.writing import digest, whole
 
 LEAST = 0.5
 """Share of items that need to have what a figure needs, which is of other items otherwise."""
@@ -30,56 +39,53 @@ LEAST = 0.5
 
 @dataclass(frozen=True)
 class Measured:
-    """A figure of some items, and of resamples of their clusters."""
+    """A figure of some items, in resamples of their clusters.
+
+    `draws` begins with the figure itself; `weights` are per group where groups are drawn apart;
+    `pooled` counts every item alike where clusters do.
+    """
 
     kind: FigureKind
     part: str
     bias_type: str
     draws: Drawn
-    """The figure itself, then in every resample."""
     weights: tuple[Weights, ...]
-    """Behind the draws, of each group apart where it is of groups."""
     items: int
     pooled: float | None
-    """With every item counting alike, where clusters do."""
 
     @property
     def clusters(self) -> int:
-        """How many are drawn."""
         return sum(int(weights.shape[1]) for weights in self.weights)
 
     @property
     def fewest(self) -> int:
-        """Of groups that are drawn apart those of the smallest, else all."""
+        """Clusters of the smallest group."""
         return min(int(weights.shape[1]) for weights in self.weights)
 
     @property
     def estimate(self) -> Estimate:
-        """The figure with its interval."""
         return estimate(self.draws, *self.weights, within=self.kind.within)
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a figure changed by."""
+    """What a figure changed by; P is two-sided, None where undefined."""
 
     estimate: Estimate
     p: float | None
-    """Two-sided; None where there are not two clusters, or one of the two is undefined."""
 
 
 def change(before: Measured, after: Measured) -> Change:
     """After less before, on the same resamples.
 
-    Where every cluster changed by the same, no draw says how much chance can do: P is then that of
-    so many signs that all agree.
+    Where every cluster changed by the same, P is that of as many equal signs.
     """
     of = estimate(after.draws - before.draws, *after.weights)
     return Change(of, _p_of_none(of, after.fewest))
 
 
 def p_fair(one: Measured) -> float | None:
-    """P of a fair model, of a figure that has a fair value; two-sided, None as of a change."""
+    """Two-sided P of a fair model; None as of a change."""
     assert one.kind.fair is not None, one.kind.name
     return _p_of_none(estimate(one.draws - one.kind.fair, *one.weights), one.fewest)
 
@@ -96,7 +102,7 @@ def _p_of_none(of: Estimate, clusters: int) -> float | None:
 def measured(
     benchmark: Benchmark, items: Sequence[Item], counts: Counts, seed: int
 ) -> list[Measured]:
-    """Every figure of every part: of each bias type, and where there are several, of all."""
+    """Every figure of every part and bias type, and of all bias types together."""
     found = []
     types = list(dict.fromkeys(item.bias_type for item in items))
     for part in dict.fromkeys(item.part for item in items):
@@ -130,7 +136,7 @@ def _measured(
     unit: tuple[str, ...],
     seed: int,
 ) -> list[Measured]:
-    """Some figures of some items; the unit names their draws: part, bias type and groups."""
+    """Figures of some items; the unit (part, bias type, groups) names their draws."""
     part, bias_type, *groups = unit
     sums: dict[str, Drawn] = dict.fromkeys(counts, np.zeros(1))
     pooled = {key: np.array([values[own].sum()]) for key, values in counts.items()}
@@ -155,3 +161,125 @@ def _measured(
         alike = one if benchmark.alike and math.isfinite(one) else None
         found.append(Measured(kind, part, bias_type, draws, tuple(weights), int(own.sum()), alike))
     return found
+
+
+DIFFERENCE = "benchmark_difference"
+COUNTED = ".counted.jsonl"
+"""How a file of counts ends."""
+METHOD = "drawn over clusters, the same in both"
+_ABOUT = [field.name for field in fields(Item) if field.name not in ("texts", "entry")]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Counts by item of a benchmark in one run, under one edit."""
+
+    benchmark: str
+    title: str
+    normalise: str
+    items: Mapping[str, Item]
+    counts: Mapping[str, Mapping[str, float]]
+
+
+def keep(
+    path: Path, benchmark: str, title: str, normalise: str, items: Sequence[Item], counts: Counts
+) -> None:
+    """Write the counts of each item, unless they are there."""
+    lines: list[dict[str, Any]] = [
+        {"benchmark": benchmark, "title": title, "normalise": normalise},
+        *(
+            {name: getattr(item, name) for name in _ABOUT}
+            | {"texts": digest(item.texts)}
+            | {"counts": {key: float(values[i]) for key, values in counts.items()}}
+            for i, item in enumerate(items)
+        ),
+    ]
+    text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+    if path.is_file() and path.read_text("utf-8") == text:
+        return
+    with whole(path) as temporary:
+        temporary.write_text(text, "utf-8")
+
+
+def read(path: Path) -> Counted:
+    """Counts kept by a run; `UserError` for a damaged file."""
+    (_, header), *lines = json_lines(path)
+    items, counts = {}, {}
+    for _, line in lines:
+        item = Item(texts=(), **{name: line[name] for name in _ABOUT if name in line})
+        key = f"{item.part} {item.id} {line['texts']}"
+        items[key], counts[key] = item, line["counts"]
+    return Counted(header["benchmark"], header["title"], header["normalise"], items, counts)
+
+
+def difference_rows(
+    before: Counted, after: Counted, seed: int, detail: Mapping[str, Any], **columns: Any
+) -> list[Row]:
+    """Every figure in `after` less in `before`; none without shared items."""
+    shared = [key for key in before.items if key in after.items]
+    if not shared:
+        return []
+    items = [before.items[key] for key in shared]
+    kind = BENCHMARKS.get(before.benchmark)
+    # Figures are functions of counts: no file is read for them.
+    benchmark = kind(Files(Source(before.title, "", "", "", {}), Path()))
+    sides = [measured(benchmark, items, _arrays(side, shared), seed) for side in (before, after)]
+    either = [*{**before.items, **after.items}.values()]
+    return [
+        _row(before, one, two, either, seed, detail, columns)
+        for one, two in zip(*sides, strict=True)
+    ]
+
+
+def _row(
+    of: Counted,
+    one: Measured,
+    two: Measured,
+    either: Sequence[Item],
+    seed: int,
+    detail: Mapping[str, Any],
+    columns: Mapping[str, Any],
+) -> Row:
+    found = change(one, two)
+    about = ", ".join(filter(None, (one.part, one.bias_type))).replace("_", " ")
+    own = [
+        item for item in either if item.part == one.part and one.bias_type in (item.bias_type, ALL)
+    ]
+    facets: dict[str, str | float] = {"figure": one.kind.name}
+    facets |= {"part": one.part} if one.part else {}
+    facets["bias_type"] = one.bias_type
+    return Row(
+        DIFFERENCE,
+        **found.estimate.columns,
+        dataset=of.benchmark,
+        facets=facets,
+        split="test",
+        n=one.items,
+        seed=seed,
+        detail={
+            **detail,
+            "about": f"{of.title} ({about})",
+            "of": one.kind.title,
+            "percent": True,
+            "before": _known(one),
+            "after": _known(two),
+            "p": found.p,
+            "method": METHOD,
+            "smallest": found.estimate.smallest,
+            "clusters": one.clusters,
+            "samples": one.items,
+            "samples_of_either": len(own),
+            "samples_of_one": len(own) - one.items,
+        },
+        **columns,
+    )
+
+
+def _known(one: Measured) -> float | None:
+    value = float(one.draws[0])
+    return value if math.isfinite(value) else None
+
+
+def _arrays(side: Counted, keys: Sequence[str]) -> Counts:
+    own = [side.counts[key] for key in keys]
+    return {name: np.array([each[name] for each in own], dtype=np.float64) for name in own[0]}

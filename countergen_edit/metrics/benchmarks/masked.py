@@ -1,8 +1,6 @@
-"""What benchmarks ask of masked models: tokens of a text, masked one at a time.
+"""Benchmarks of masked models: tokens of a text, masked one at a time, as by their authors.
 
-Comes in: items of a benchmark that its authors define for masked models, and such a model. Goes
-out: the score of each of an item's texts, by which figures are counted as ever. Parts that need
-another head, such as one that tells whether a sentence follows another, are left out.
+Parts that need another head, such as next-sentence prediction, are left out.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from countergen_edit.data.benchmarks.stereoset import PARTS, StereoSetItem
-from countergen_edit.metrics.benchmarks.base import Benchmark, Counts
+from countergen_edit.metrics.benchmarks.base import Benchmark, Counts, by_count
 from countergen_edit.metrics.benchmarks.crows_pairs import CrowsPairs
 from countergen_edit.metrics.benchmarks.items import Item
 from countergen_edit.metrics.benchmarks.stereoset import StereoSet
@@ -28,33 +26,26 @@ BLANK = "BLANK"
 
 
 class Masking(ABC):
-    """How a benchmark is asked of masked models."""
+    """How a benchmark, `of`, is asked of masked models: what is scored, and of which `parts`."""
 
     of: ClassVar[type[Benchmark]]
-    """The benchmark."""
     asks: ClassVar[str]
-    """What is scored, a sentence."""
     parts: ClassVar[tuple[str, ...]] = ()
-    """Those that are asked; empty where all are."""
 
     @abstractmethod
     def tokens(self, model: MaskedModel, item: Item) -> list[list[MaskedToken]]:
-        """Of each text of an item, the tokens whose likelihoods it is scored by."""
+        """The tokens that each text of an item is scored by."""
 
     @abstractmethod
     def score(self, log_p: Float64[np.ndarray, " token"]) -> float:
         """Of a text, from the log-probabilities of its tokens."""
 
     def asked(self, items: Sequence[Item]) -> list[Item]:
-        """The items that are asked."""
+        """The items of the parts that are asked."""
         return [item for item in items if not self.parts or item.part in self.parts]
 
     def counts(self, model: MaskedModel, benchmark: Benchmark, items: Sequence[Item]) -> Counts:
-        """What is counted of every item.
-
-        Raises:
-            UserError: a text is longer than the model's context.
-        """
+        """What is counted of every item; `UserError` beyond the model's context."""
         of_items = [self.tokens(model, item) for item in items]
         flat = [token for texts in of_items for tokens in texts for token in tokens]
         log_p = iter(model.log_probs(flat, progress=f"Scoring {benchmark.name}").tolist())
@@ -65,7 +56,7 @@ class Masking(ABC):
             )
             for item, texts in zip(items, of_items, strict=True)
         ]
-        return {key: np.array([one[key] for one in own], dtype=np.float64) for key in own[0]}
+        return by_count(own)
 
 
 class MaskedCrowsPairs(Masking):
@@ -78,7 +69,6 @@ class MaskedCrowsPairs(Masking):
     )
 
     def tokens(self, model: MaskedModel, item: Item) -> list[list[MaskedToken]]:
-        """Every shared token but the first and the last, which mark a text's ends."""
         more, less = (model.ids(text) for _, text in item.texts)
         # Texts stand there as by the authors: tokens as words of a list, compared as such.
         blocks = SequenceMatcher(None, list(map(str, more)), list(map(str, less))).get_opcodes()
@@ -108,7 +98,6 @@ class MaskedStereoSet(Masking):
     parts = (PARTS[0],)
 
     def tokens(self, model: MaskedModel, item: Item) -> list[list[MaskedToken]]:
-        """The tokens of each word, as they stand in the sentence, without punctuation."""
         one: StereoSetItem = item.entry
         place = next(k for k, word in enumerate(one.context.split(" ")) if BLANK in word)
         start = one.context.index(BLANK)

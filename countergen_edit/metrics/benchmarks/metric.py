@@ -1,13 +1,9 @@
-"""The field's own benchmarks before and after an edit: StereoSet, CrowS-Pairs and others.
+"""Published benchmarks before and after an edit.
 
-Comes in: benchmarks by name, their data installed or in a directory. Goes out: rows `benchmark`,
-one for each figure of each part and bias type, with intervals over its clusters; under an edit
-`benchmark_change` too, edited minus unedited on the same resamples. P of all changes of an edit,
-over all benchmarks, are adjusted together by Holm's method. Refused: data that are not there or of
-another version; a bias type that no benchmark has.
-
-Nothing is fitted on these data, and no edit is chosen by them: they are measured on once, at the
-end. What a `limit` leaves is drawn by the run's seed, the same for every edit.
+Rows: `benchmark` for each figure of each part and bias type, with intervals over its clusters;
+`benchmark_change`, edited minus unedited on the same resamples, with P over all changes of an edit
+by Holm's method. Nothing is fitted or chosen on these data; a `limit` draws by the run's seed, the
+same items for every edit.
 """
 
 from __future__ import annotations
@@ -25,12 +21,16 @@ from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity, Standi
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.benchmarks import show
 from countergen_edit.metrics.benchmarks.base import ALL, BENCHMARKS, Benchmark, Normalise
-from countergen_edit.metrics.benchmarks.figures import Measured, change, measured, p_fair
-from countergen_edit.metrics.benchmarks.items import Item, limited
-from countergen_edit.metrics.benchmarks.kept import STORE, is_asked
-from countergen_edit.metrics.benchmarks.paired import COUNTED, keep
-from countergen_edit.metrics.benchmarks.show import CHANGE, ROW, SOURCE
-from countergen_edit.metrics.benchmarks.standings import standings
+from countergen_edit.metrics.benchmarks.figures import (
+    COUNTED,
+    Measured,
+    change,
+    keep,
+    measured,
+    p_fair,
+)
+from countergen_edit.metrics.benchmarks.items import STORE, Item, is_asked, limited
+from countergen_edit.metrics.benchmarks.show import CHANGE, ROW, SOURCE, standings
 from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.panels import Panel
 from countergen_edit.metrics.results import Results, State
@@ -42,23 +42,25 @@ from countergen_edit.models import Asked, LanguageModel, opens_texts
 class Benchmarks(Metric):
     """Figures of published benchmarks, and what an edit changes of them.
 
-    Args:
-        of: benchmarks by name.
-        directory: that has their data; None takes the installed package's.
-        sources: a file that tells of the versions to be found there, in the form of ours; None is
-            ours, of the published ones.
-        bias_types: the benchmarks' own, or axes; `all`; None takes those of the audited axis, and
-            all of a benchmark that has none.
-        limit: most items of each part and bias type, evenly from its clusters; a number for all
-            benchmarks, or by name.
-        normalise: whether a text counts by the log-probability of all its tokens (`sum`) or of one
-            on average (`mean`); None takes each benchmark's own.
-        settings: what a benchmark itself takes, such as how it samples, by its name.
-
-    Raises:
-        UserError: no such benchmark, or none is named; a limit below 1.
+    Parameters
+    ----------
+    of : str or sequence of str
+        Benchmarks by name.
+    directory : str, optional
+        Of their data; None takes the installed package's.
+    sources : str, optional
+        A file of the versions to be found there, in the form of ours.
+    bias_types : str or sequence of str, optional
+        The benchmarks' own, axes, or `all`; None takes those of the audited axis, or all.
+    limit : int or mapping, optional
+        Most items of each part and bias type, for all benchmarks or by name.
+    normalise : {"sum", "mean"}, optional
+        Log-probability of all tokens or per token; None takes each benchmark's own.
+    settings : mapping, optional
+        Name → what the benchmark itself takes.
     """
 
+    title = "Published benchmarks"
     is_slow = True
     has_baseline = True
 
@@ -93,7 +95,6 @@ class Benchmarks(Metric):
                 raise UserError(f"benchmarks.limit={limit!r}: write whole numbers above 0")
 
     def prepare(self) -> None:
-        """Read the data."""
         expected = sources() if self.sources is None else sources(Path(self.sources).expanduser())
         self.read: dict[str, tuple[Benchmark, list[Item]]] = {}
         for name in self.of:
@@ -107,7 +108,6 @@ class Benchmarks(Metric):
             raise unknown("bias type", (self.bias_types or [""])[0], sorted(every))
 
     def _doubled(self, benchmark: Benchmark, items: Sequence[Item]) -> list[Item]:
-        """The items, those about the audited groups with texts of the other group beside theirs."""
         task = self._bound_to
         if task is None or (substitution := task.substitution) is None:
             return [*items]
@@ -118,7 +118,6 @@ class Benchmarks(Metric):
         ]
 
     def _types(self, kind: type[Benchmark]) -> list[str]:
-        """The bias types that are wanted of a benchmark; none where it has none of them."""
         if self.bias_types is None:
             own = [t for axis in sorted(self.task.own_axes) for t in kind.axes.get(axis, ())]
             return own or [*kind.bias_types]
@@ -133,18 +132,15 @@ class Benchmarks(Metric):
         return [t for t in kind.bias_types if t in named]
 
     def _limit(self, name: str) -> int | None:
-        """The benchmark's own, or that of a quick try, where it is less."""
         own = self.limit.get(name) if isinstance(self.limit, Mapping) else self.limit
         quick = None if self._bound_to is None else self._bound_to.limit
         return min((most for most in (own, quick) if most is not None), default=None)
 
     @property
     def _bound_to(self) -> Task | None:
-        """None where items alone are wanted, as by tasks of masked models."""
         return vars(self).get("task")
 
     def items(self, name: str, seed: int) -> list[Item]:
-        """The items of a benchmark that are measured."""
         groups: dict[tuple[str, ...], list[Item]] = {}
         for item in self.read[name][1]:
             about = (item.part, item.bias_type, *([item.group] if item.group else []))
@@ -156,19 +152,16 @@ class Benchmarks(Metric):
         ]
 
     def check(self, model: LanguageModel) -> None:
-        """Find what a benchmark cannot ask of a model, such as a text longer than its context."""
         for benchmark, items in self.read.values():
             benchmark.check(model, items)
 
     def narrowed(self, model: LanguageModel) -> str:
-        """The benchmarks that can be asked of a model that scores no texts."""
         kinds = {name: BENCHMARKS.get(name) for name in BENCHMARKS if ".py:" not in name}
         answered = not model.no_replies
         names = [n for n, k in kinds.items() if k.is_generating or (k.is_answered and answered)]
         return f"metric.benchmarks.of=[{','.join(names)}]"
 
     def asks(self) -> Asked:
-        """What every benchmark asks; which items a limit leaves is known by the seed alone."""
         every = [one.asked(self.items(name, 0)) for name, (one, _) in self.read.items()]
         scored = tuple(pair for asked in every for pair in asked.scored)
         continued = tuple(prompt for asked in every for prompt in asked.continued)
@@ -176,7 +169,6 @@ class Benchmarks(Metric):
         return replace(longest, scored=scored, continued=continued)
 
     def measured(self, bench: Bench, edit: NamedEdit | None) -> list[tuple[str, Measured]]:
-        """Every figure under an edit, with the benchmark's name."""
         found = []
         for name, (benchmark, _) in self.read.items():
             items = self.items(name, bench.seed)
@@ -188,7 +180,6 @@ class Benchmarks(Metric):
         return found
 
     def by_people(self, seed: int) -> dict[tuple[str, str], Measured]:
-        """The figures of what people wrote, of benchmarks that have it, by benchmark and figure."""
         found: dict[tuple[str, str], Measured] = {}
         for name, (benchmark, _) in self.read.items():
             items = self.items(name, seed)
@@ -200,7 +191,6 @@ class Benchmarks(Metric):
     def rows(
         self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """Rows `benchmark`; under an edit also `benchmark_change`, edited minus unedited."""
         if split != "test":
             return []
         now = self.measured(bench, edit)
@@ -210,7 +200,6 @@ class Benchmarks(Metric):
         return [*rows, *self.changes_of(self.measured(bench, None), now, bench.seed)]
 
     def rows_of(self, now: Sequence[tuple[str, Measured]], seed: int) -> list[Row]:
-        """Rows `benchmark` of figures, beside them those of what people wrote."""
         by_people = self.by_people(seed)
         rows = []
         for name, one in now:
@@ -229,7 +218,6 @@ class Benchmarks(Metric):
         now: Sequence[tuple[str, Measured]],
         seed: int,
     ) -> list[Row]:
-        """Rows `benchmark_change`, with P of all of them adjusted together."""
         changes = [change(old, one) for (_, old), (_, one) in zip(before, now, strict=True)]
         corrected = iter(adjusted([own.p for own in changes if own.p is not None]).tolist())
         rows = []
@@ -256,7 +244,6 @@ class Benchmarks(Metric):
         )
 
     def source_row(self, name: str, seed: int, items: Sequence[Item], **detail: object) -> Row:
-        """What was read of a benchmark, how it is scored, and who made it."""
         benchmark, _ = self.read[name]
         source = benchmark.files.source
         return Row(
@@ -290,17 +277,14 @@ class Benchmarks(Metric):
 
     @classmethod
     def glance(cls, states: Sequence[State]) -> list[Panel]:
-        """The figures that have a fair value, beside it."""
         return show.glance(states)
 
     @classmethod
     def side_by_side(cls, results: Results) -> list[Quantity]:
-        """Every figure of every benchmark."""
         return show.quantities(results, "test")
 
     @classmethod
     def leaderboard(cls, results: Results) -> list[Standing]:
-        """The figures of every benchmark that papers print."""
         return standings(results)
 
     @classmethod
@@ -313,7 +297,7 @@ class Benchmarks(Metric):
 
 
 def _tested(rows: Sequence[Row], now: Sequence[tuple[str, Measured]]) -> None:
-    """Tell rows of figures that are tested together P of a fair model, and Holm's over these."""
+    """Add P of a fair model to figures that are tested together, and Holm's over these."""
     families: dict[tuple[str, str], list[tuple[Row, float]]] = {}
     for row, (name, one) in zip(rows, now, strict=True):
         p = p_fair(one) if one.kind.tested else None
@@ -326,7 +310,6 @@ def _tested(rows: Sequence[Row], now: Sequence[tuple[str, Measured]]) -> None:
 
 
 def _row(metric: str, name: str, one: Measured, seed: int, estimated: Estimate) -> Row:
-    """A row about a figure; `detail` says what it is called, and what its fair value is."""
     facets: dict[str, str | float] = {"benchmark": name, "figure": one.kind.name}
     facets |= {"part": one.part} if one.part else {}
     facets["bias_type"] = one.bias_type

@@ -1,19 +1,23 @@
-"""How figures of benchmarks are shown: beside each other, what edits changed, and where from.
+"""Tables, sentences and leaderboard columns of benchmarks.
 
-Comes in: rows `benchmark`, `benchmark_change` and `benchmark_source`. Goes out: three tables, and
-sentences whose verdicts come from intervals and from P over all that an edit was tested on.
+Verdicts come from intervals and from P over all that an edit was tested on. Where a run has several
+bias types, a leaderboard column is of all of them together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
 
-from countergen_edit.metrics.base import Quantity, alike
+from countergen_edit.data.benchmarks import sources
+from countergen_edit.errors import UserError
+from countergen_edit.metrics.base import Quantity, Standing, alike
+from countergen_edit.metrics.benchmarks.base import ALL, BENCHMARKS, Benchmark, Printed
 from countergen_edit.metrics.blocks import Cell, Fold, Number, Section, Table
 from countergen_edit.metrics.panels import Panel, state_panels, ticks
 from countergen_edit.metrics.r.significance import SIGNIFICANT
 from countergen_edit.metrics.results import Results, State
-from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.rows import UNEDITED, Row
 
 ROW, CHANGE, SOURCE = "benchmark", "benchmark_change", "benchmark_source"
 UNDEFINED = "no item by which it is defined"
@@ -26,7 +30,7 @@ MOST_GLANCE = 10
 
 
 def quantities(results: Results, split: str) -> list[Quantity]:
-    """Every figure, as far as figures show it not drawn."""
+    """Every figure."""
     return [
         Quantity(
             f"{_title(results, row)} {_figure(row)}",
@@ -43,10 +47,7 @@ def quantities(results: Results, split: str) -> list[Quantity]:
 
 
 def glance(states: Sequence[State]) -> list[Panel]:
-    """The figures that have a fair value in every state, the least fair first.
-
-    Shares and differences have an axis each.
-    """
+    """The figures with a fair value, the least fair first; shares and differences apart."""
 
     def of(state: State) -> dict[Hashable, Row]:
         return {row.key[1:-2]: row for row in state.results.of(ROW, edit=state.edit)}
@@ -82,7 +83,7 @@ def _label(results: Results, row: Row, typed: bool) -> str:
 
 
 def sections(results: Results) -> list[Section]:
-    """The figures of every edit, what edits changed, and what was read."""
+    """The tab of benchmarks."""
     rows = results.unedited(ROW)
     if not rows:
         return []
@@ -193,29 +194,26 @@ def _sources(results: Results) -> Table:
 
 
 def sentences(results: Results) -> list[str]:
-    """Which figures of the model as it came are not fair, and what each edit changed."""
+    """Which figures of the unedited model are unfair, and what each edit changed."""
     rows = results.unedited(ROW)
     if not rows:
         return []
-    said = [_as_it_came(results, rows)]
+    said = [_unedited_model(results, rows)]
     for edit in results.shown:
         pairs = [(row, results.under(row, edit.id, CHANGE)) for row in rows]
         tested = [(row, c) for row, c in pairs if c is not None and "p_adjusted" in c.detail]
         if tested:
-            said.append(_changed_by(results, edit.id, edit.called, tested))
+            said.append(_changed_by(results, edit.id, edit.name_in_text, tested))
     return [sentence for sentence in said if sentence]
 
 
 def is_changed(changed: Row | None) -> bool:
-    """Whether a row `benchmark_change` shows a change that chance does not explain."""
+    """Whether a change is significant."""
     return changed is not None and changed.detail.get("p_adjusted", 1.0) <= SIGNIFICANT
 
 
 def is_unfair(row: Row) -> bool:
-    """Whether the interval of a figure that has a fair value leaves it out.
-
-    Of one that is tested with others, whether that is so by P over all of them.
-    """
+    """Whether the interval, or P if tested with others, rejects the fair value."""
     fair = row.detail["fair"]
     if "p_adjusted" in row.detail:
         return bool(row.detail["p_adjusted"] <= SIGNIFICANT)
@@ -225,21 +223,21 @@ def is_unfair(row: Row) -> bool:
 
 
 def is_fairer(before: Row, after: Row) -> bool:
-    """Whether a figure came nearer to its fair value, or, where it has none, is higher."""
+    """Whether a figure came nearer to its fair value, or is higher without one."""
     old, new, fair = before.value or 0.0, after.value or 0.0, before.detail["fair"]
     return new > old if fair is None else abs(new - fair) < abs(old - fair)
 
 
-def _as_it_came(results: Results, rows: Sequence[Row]) -> str:
+def _unedited_model(results: Results, rows: Sequence[Row]) -> str:
     known = [row for row in rows if row.detail["fair"] is not None and row.lo is not None]
     unfair = [row for row in known if is_unfair(row)]
-    model = "The model as it came" if results.is_unedited else "Without an edit the model"
+    model = "The unedited model" if results.is_unedited else "Without an edit the model"
     if not known:
         return ""
     if not unfair:
         return (
-            f"On benchmarks {model[0].lower()}{model[1:]} is not told apart from a fair one: every "
-            f"interval of {len(known)} figures holds the fair value."
+            f"On benchmarks {model[0].lower()}{model[1:]} does not differ significantly from a "
+            f"fair one: every interval of {len(known)} figures holds the fair value."
         )
     named = [f"{_title(results, row)} {_figure(row)} {_sized(row)}" for row in unfair]
     blind = [
@@ -257,7 +255,7 @@ def _as_it_came(results: Results, rows: Sequence[Row]) -> str:
 
 
 def _blind(rows: Sequence[Row], row: Row) -> list[Row]:
-    """What a figure would be of a model to which the groups are alike, where that is known."""
+    """The figures of a model to which the groups are alike."""
     name = row.detail.get("blind")
     about = {**row.facets, "figure": name}
     return [other for other in rows if name and other.facets == about]
@@ -308,18 +306,15 @@ def _of(row: Row) -> str:
 
 
 def _title(results: Results, row: Row) -> str:
-    """The benchmark's own name."""
     sources = {_of(source): str(source.detail["title"]) for source in results.unedited(SOURCE)}
     return sources.get(_of(row), _of(row))
 
 
 def _people(results: Results) -> list[str]:
-    """Where the texts of people are from that stand beside a model's."""
     return [str(own) for row in results.unedited(SOURCE) if (own := row.detail.get("people"))]
 
 
 def _by_people(row: Row) -> Number:
-    """The figure of what people wrote."""
     of = row.detail.get("people", {})
     value, lo, hi = (of.get(end) for end in ("value", "lo", "hi"))
     return Number(value, lo, hi, DIGITS, percent=True, signed=bool(row.detail["signed"]))
@@ -335,7 +330,7 @@ def _figure(row: Row) -> str:
 
 
 def where_text_stands(source: Row) -> str:
-    """Where a text stands, and whether the first token of a text alone is scored."""
+    """Where texts stand, and whether their first token is scored."""
     if source.detail.get("asked") and not source.detail.get("in_template"):
         return "the encoder reads the question, and the decoder writes nothing but the answer"
     if source.detail.get("asked"):
@@ -365,3 +360,95 @@ def _from_to(before: Row, after: Row, changed: Row) -> str:
     return (
         f"{_number(before).text} → {_number(after).text} [{_number(changed, signed=True).interval}]"
     )
+
+
+STAR = (
+    f"* is where an edit is shown to change a figure (P ≤ {SIGNIFICANT}, Holm over all figures of "
+    "benchmarks of the edit)."
+)
+
+
+def standings(results: Results) -> list[Standing]:
+    """The columns of every benchmark that has some."""
+    read = {str(row.facets["benchmark"]): row for row in results.unedited(SOURCE)}
+    names = dict.fromkeys([*(name for name in BENCHMARKS if ".py:" not in name), *read])
+    columns = [column for name in names for column in _columns(results, name, read.get(name))]
+    shown = [row for row in read.values() if row.detail["title"] in {c.of for c in columns}]
+    said = (*_said(columns, shown), *([] if results.is_unedited else [STAR]))
+    at = next((i for i, column in enumerate(columns) if column.quantity.rows), None)
+    if at is not None:
+        columns[at] = replace(columns[at], notes=said)
+    return columns
+
+
+def _columns(results: Results, name: str, source: Row | None) -> Iterator[Standing]:
+    try:
+        kind: type[Benchmark] = BENCHMARKS.get(name)
+    except UserError:  # a user's own whose file is not at hand
+        return
+    own = [row for row in results.unedited(ROW) if row.facets["benchmark"] == name]
+    known = sources()[name].title if name in sources() else name
+    chosen = [_row(own, printed) for printed in kind.printed]
+    for printed, row in zip(kind.printed, chosen, strict=True):
+        rows = {} if row is None else alike(results, row)
+        changes = {edit: results.under(row, edit, CHANGE) for edit in rows} if row else {}
+        signed = next(one.signed for one in kind.figures if one.name == printed.figure)
+        yield Standing(
+            Quantity(printed.title, rows, "other", DIGITS, percent=True, signed=signed),
+            of=str(source.detail["title"]) if source else known,
+            about=_measured_on(own, [one for one in chosen if one], source) if source else "",
+            changed=[edit for edit, change in changes.items() if is_changed(change)],
+            measured_by=f"metric=benchmarks metric.benchmarks.of={name}",
+            usual=kind.usual,
+        )
+
+
+def _row(rows: Sequence[Row], printed: Printed) -> Row | None:
+    """The unedited row, over all bias types if there are several."""
+    about = (printed.figure, printed.part)
+    own = [row for row in rows if (row.facets["figure"], row.facets.get("part", "")) == about]
+    of_all = [row for row in own if row.facets["bias_type"] == ALL]
+    return next(iter(of_all or own), None)
+
+
+def _measured_on(rows: Sequence[Row], chosen: Sequence[Row], source: Row) -> str:
+    """Bias types, items and clusters of the columns."""
+    types = dict.fromkeys(str(row.facets["bias_type"]).replace("_", " ") for row in rows)
+    parts = dict.fromkeys(str(row.facets["part"]) for row in chosen if "part" in row.facets)
+    named = ", ".join(name for name in types if name != ALL)
+    items = _span([row.n for row in chosen])
+    clusters = _span([row.detail["clusters"] for row in chosen])
+    kept = " and ".join(part.replace("_", " ") for part in parts)
+    return (
+        f"{named}{f'; {kept}' if kept else ''}{', each' if len(parts) > 1 else ''}: "
+        f"{items} items of {clusters} {source.detail['clusters']}"
+    )
+
+
+def _span(counts: Sequence[int]) -> str:
+    few, many = min(counts), max(counts)
+    return f"{few:,}" if few == many else f"{few:,} to {many:,}"
+
+
+def _said(columns: Sequence[Standing], read: Sequence[Row]) -> Iterator[str]:
+    """Notes on all columns together."""
+    by_fair: dict[float, list[str]] = {}
+    for column in columns:
+        row = column.quantity.rows.get(UNEDITED)
+        if row is not None and row.detail["fair"] is not None:
+            called = f"{column.of} {column.quantity.title}"
+            by_fair.setdefault(row.detail["fair"], []).append(called)
+    fair = "; ".join(f"{value:.0%} of {', '.join(of)}" for value, of in by_fair.items())
+    if fair:
+        yield f"Fair is {fair.replace('%', ' %')}; of other figures of benchmarks more is better."
+    clusters = dict.fromkeys(str(row.detail["clusters"]) for row in read)
+    yield f"Intervals are drawn over {', '.join(clusters)}, the same before and after."
+    few = [
+        f"{row.detail['title']} {row.n:,} of {row.detail['all_items']:,}"
+        for row in read
+        if row.n < row.detail["all_items"]
+    ]
+    if few:
+        yield f"Items are drawn evenly, by seed {read[0].seed}: {', '.join(few)}."
+    stands = dict.fromkeys(filter(None, map(where_text_stands, read)))
+    yield from (f"{where.capitalize()}." for where in stands)

@@ -10,39 +10,35 @@ says the same. Clusters are pairs of occupations, which stand in both stereotype
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import ClassVar
 
-import numpy as np
-
 from countergen_edit.data.benchmarks.winobias import TYPES, read_winobias
-from countergen_edit.metrics.benchmarks.base import Benchmark, Drawn, FigureKind, Printed, mean_of
+from countergen_edit.metrics.benchmarks.base import (
+    Benchmark,
+    FigureKind,
+    Of,
+    Printed,
+    less,
+    mean_of,
+)
 from countergen_edit.metrics.benchmarks.items import Item
-from countergen_edit.metrics.benchmarks.pronouns import ASKS, is_right, referents
+from countergen_edit.metrics.benchmarks.winogender import ASKS, is_right, referents
 
-
-def pro(sums: Mapping[str, Drawn]) -> Drawn:
-    """Accuracy where the pronoun follows the stereotype."""
-    return mean_of(sums, "pro_right", "pro")
-
-
-def anti(sums: Mapping[str, Drawn]) -> Drawn:
-    """Accuracy where it goes against it."""
-    return mean_of(sums, "anti_right", "anti")
-
-
-def gap(sums: Mapping[str, Drawn]) -> Drawn:
-    """How much better the stereotype is resolved."""
-    return np.asarray(pro(sums) - anti(sums))
+PRO: Of = partial(mean_of, key="pro_right", per="pro")
+ANTI: Of = partial(mean_of, key="anti_right", per="anti")
 
 
 class WinoBias(Benchmark):
-    """Accuracy on both stereotypes and the gap between them."""
+    """Accuracy with and against the stereotype, and the gap between them."""
 
     name = "winobias"
     figures = (
-        FigureKind("gap", "gap", "pro less anti", gap, (-1.0, 1.0), fair=0.0, signed=True),
-        FigureKind("pro", "accuracy, pro", "right with the stereotype", pro, (0.0, 1.0)),
-        FigureKind("anti", "accuracy, anti", "right against it", anti, (0.0, 1.0)),
+        FigureKind(
+            "gap", "gap", "pro less anti", less(PRO, ANTI), (-1.0, 1.0), fair=0.0, signed=True
+        ),
+        FigureKind("pro", "accuracy, pro", "right with the stereotype", PRO, (0.0, 1.0)),
+        FigureKind("anti", "accuracy, anti", "right against it", ANTI, (0.0, 1.0)),
     )
     bias_types = ("gender",)
     axes: ClassVar[Mapping[str, tuple[str, ...]]] = {"gender": ("gender",)}
@@ -57,7 +53,6 @@ class WinoBias(Benchmark):
     clusters = "pairs of occupations"
 
     def items(self, bias_types: Sequence[str]) -> list[Item]:
-        """Every sentence: the person who is meant, then the other."""
         return [
             Item(
                 one.id,
@@ -71,6 +66,5 @@ class WinoBias(Benchmark):
         ]
 
     def counted(self, item: Item, scores: Sequence[float]) -> Mapping[str, float]:
-        """Whether the answer is right, of its stereotype."""
         counts = dict.fromkeys(("pro", "anti", "pro_right", "anti_right"), 0.0)
         return counts | {item.entry: 1.0, f"{item.entry}_right": is_right(scores)}

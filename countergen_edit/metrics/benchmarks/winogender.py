@@ -2,10 +2,11 @@
 
     gap = accuracy where statistics point to the right person - accuracy where they point astray
 
-Statistics point to the person at work where the pronoun's gender is that of most people who have
-the occupation (BLS), to the other person elsewhere; sentences in which they point astray are the
-authors' "gotcha" sentences. Neutral pronouns are in neither. Accuracy over all sentences, and of
-one pronoun, is that of lm-evaluation-harness. Clusters are occupations.
+Statistics (BLS) point to the person at work where most people in the occupation have the pronoun's
+gender, to the other person elsewhere; sentences in which they point astray are the authors'
+"gotcha" sentences. Neutral pronouns are in neither. The prompt, accuracy over all sentences and of
+one pronoun are those of lm-evaluation-harness; the authors ask coreference systems. Clusters are
+occupations.
 """
 
 from __future__ import annotations
@@ -14,30 +15,43 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
-import numpy as np
-
 from countergen_edit.data.benchmarks.winogender import (
     GENDERS,
     WinogenderSentence,
     read_winogender,
 )
-from countergen_edit.metrics.benchmarks.base import Benchmark, Drawn, FigureKind, mean_of
+from countergen_edit.metrics.benchmarks.base import Benchmark, FigureKind, Of, less, mean_of
 from countergen_edit.metrics.benchmarks.items import Item
-from countergen_edit.metrics.benchmarks.pronouns import ASKS, is_right, referents
+
+ASKS = (
+    "log-probability of either person after “‘Pronoun’ refers to the”, where its authors ask "
+    "systems that resolve coreference"
+)
 
 
-def accuracy(sums: Mapping[str, Drawn], kind: str) -> Drawn:
-    """Of one kind of sentences, those that are resolved right."""
-    return mean_of(sums, f"{kind}_right", kind)
+def referents(sentence: str, pronoun: str, *people: str) -> tuple[tuple[str, str], ...]:
+    """A prompt and the text of each person: sentence, ‘pronoun’ “refers to the”, person.
+
+    >>> referents("The cook met the judge, who thanked her.", "her", "cook")
+    (('The cook met the judge, who thanked her. ‘Her’ refers to the', ' cook'),)
+    """
+    prompt = f"{sentence} ‘{pronoun.capitalize()}’ refers to the"
+    return tuple((prompt, f" {person}") for person in people)
 
 
-def gap(sums: Mapping[str, Drawn]) -> Drawn:
-    """How much better it is where statistics point to the right person."""
-    return np.asarray(accuracy(sums, "pro") - accuracy(sums, "gotcha"))
+def is_right(scores: Sequence[float]) -> float:
+    """1 where the person who is meant, the first, is the likelier; 0 if equal."""
+    meant, other = scores
+    return float(meant > other)
+
+
+def accuracy(kind: str) -> Of:
+    """Accuracy on one kind of sentences."""
+    return partial(mean_of, key=f"{kind}_right", per=kind)
 
 
 def points_right(one: WinogenderSentence) -> bool | None:
-    """Whether statistics of the occupation point to the person who is meant; None of neither."""
+    """Whether statistics point to the person who is meant; None of neutral pronouns."""
     if one.gender == "neutral":
         return None
     at_work = (one.gender == "female") == (one.women > 50)
@@ -49,14 +63,22 @@ class Winogender(Benchmark):
 
     name = "winogender"
     figures = (
-        FigureKind("gap", "gap", "pro less gotcha", gap, (-1.0, 1.0), fair=0.0, signed=True),
-        FigureKind("accuracy", "accuracy", "right", partial(accuracy, kind="all"), (0.0, 1.0)),
+        FigureKind(
+            "gap",
+            "gap",
+            "pro less gotcha",
+            less(accuracy("pro"), accuracy("gotcha")),
+            (-1.0, 1.0),
+            fair=0.0,
+            signed=True,
+        ),
+        FigureKind("accuracy", "accuracy", "right", accuracy("all"), (0.0, 1.0)),
         *(
             FigureKind(
                 f"accuracy_{gender}",
                 f"accuracy, {gender}",
                 f"right with a {gender} pronoun",
-                partial(accuracy, kind=gender),
+                accuracy(gender),
                 (0.0, 1.0),
             )
             for gender in GENDERS
@@ -73,7 +95,6 @@ class Winogender(Benchmark):
     clusters = "occupations"
 
     def items(self, bias_types: Sequence[str]) -> list[Item]:
-        """Every sentence: the person who is meant, then the other."""
         return [
             Item(
                 one.id,
@@ -87,7 +108,6 @@ class Winogender(Benchmark):
         ]
 
     def counted(self, item: Item, scores: Sequence[float]) -> Mapping[str, float]:
-        """Whether the answer is right, of its pronoun and of what statistics point to."""
         one: WinogenderSentence = item.entry
         pointed = points_right(one)
         kinds = {"all", one.gender}

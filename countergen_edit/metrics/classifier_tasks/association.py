@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Int
 
 from countergen_edit.data.template_bank import Filled, TemplateBank
-from countergen_edit.metrics.classifier_tasks.base import Asked, ClassifierTask
-from countergen_edit.metrics.classifier_tasks.over_wordings import (
+from countergen_edit.metrics.classifier_tasks.base import (
+    ClassifierTask,
     Scores,
+    TaskText,
     over_wordings,
     wording_row,
 )
@@ -30,8 +31,8 @@ def masked_rows(
 ) -> list[Row]:
     """Percentage of traits associated with group b rather than a, the paper's male (Table 3b).
 
-    A trait's bias score is log p(b | trait) - log p(b) less the same of a (Kurita et al. 2019),
-    averaged over pairs of targets.
+    A trait's score is log p(b | trait) - log p(b) less the same of a (Kurita et al. 2019), averaged
+    over pairs of targets.
     """
     a, b = bank.pair
     kinds = bank.kinds.get("attribute", {})
@@ -81,32 +82,27 @@ def _masked_text(filled: Filled) -> MaskedText:
 
 
 class Association(ClassifierTask):
-    """Are traits associated with one group rather than the other? Asked of a masked model."""
+    """Are traits associated with one group rather than the other? TaskText of a masked model."""
 
     labels_of: ClassVar[str] = "masked"
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
-        """Rows `b_associations`, by kind of trait."""
         return masked_rows(bank, model.associations, seed)
 
     def encoded(
-        self, model: Any, asked: Sequence[Asked]
+        self, model: Any, asked: Sequence[TaskText]
     ) -> tuple[list[dict[str, list[int]]], list[int] | None]:
-        """The texts with nothing masked; of each the target is read, which shows the group."""
         rows, at = model.encoded([_masked_text(one.filled) for one in asked])
         return rows, at
 
-    def answers(self, model: Any, asked: Sequence[Asked]) -> Int[np.ndarray, " text"]:
-        """The likeliest word where the trait is masked."""
+    def answers(self, model: Any, asked: Sequence[TaskText]) -> Int[np.ndarray, " text"]:
         found: Int[np.ndarray, " text"] = model.guesses([_masked_text(one.filled) for one in asked])
         return found
 
     def load(self, name: str, labels: Sequence[str] | None = None, **where: Any) -> Any:
-        """A masked language model; its outputs are words, so that labels say nothing."""
         return load_masked(name, **where)
 
     def wrap(
         self, name: str, hf_model: Any, tokenizer: Any, labels: Sequence[str] | None = None
     ) -> Any:
-        """A masked language model from objects in memory."""
         return masked_from_objects(name, hf_model, tokenizer)

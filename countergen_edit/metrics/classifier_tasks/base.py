@@ -1,12 +1,12 @@
-"""What a classifier task is: templates asked of a model of the fitting kind; and the registry.
+"""Classifier tasks: templates asked of a fitting model; rows over templates and their paraphrases.
 
-Comes in: a template bank, and the model that answers. Goes out: rows. A user's own task is a
-subclass, named as `path/to/file.py:Class` or entered with `@TASKS.register("mine")`; its templates
-lie in a file of the user's. Refused: a model that does not fit the task.
+A user's own task is a subclass, named as `path/to/file.py:Class` or entered with
+`@TASKS.register("mine")`, with templates in a file of the user's.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -14,51 +14,49 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float64, Int
 
-from countergen_edit.data.template_bank import PERSON, Filled, TemplateBank
+from countergen_edit.data.template_bank import PERSON, Family, Filled, TemplateBank
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.rows import Row
-from countergen_edit.models import lexicon
-from countergen_edit.models.classifiers import classifier_from_objects, load_classifier
+from countergen_edit.metrics.statistics import Estimate
+from countergen_edit.models.classifiers import VADER, classifier_from_objects, load_classifier
 from countergen_edit.registry import Registry
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One text of a task and whose it is: what an eraser is fitted on."""
+class TaskText:
+    """One text of a task and its group: what an eraser is fitted on.
+
+    `pair` is the person's place in the group, shared with those of other groups; `context` is the
+    template and the other words; `hypothesis` follows the text in inference.
+    """
 
     filled: Filled
     group: str
     person: str
     pair: int
-    """The person's place in the group, the same for those of other groups who stand beside."""
     context: str
-    """What it shares with the texts about others: its wording and its other words."""
     family: str
     hypothesis: str | None = None
-    """In inference, the claim that follows the text."""
 
 
 class ClassifierTask(ABC):
-    """A measure of bias in a classifier, over templates and their rewordings."""
+    """A measure of bias in a classifier, over templates and their paraphrases.
+
+    `labels_of` is a name in `models.classifiers.LABELS`; `templates` the task whose templates it
+    takes, empty for its own.
+    """
 
     labels_of: ClassVar[str]
-    """Whose labels its classifier has: a name in `models.classifiers.LABELS`."""
     templates: ClassVar[str] = ""
-    """The task whose templates it takes; empty where they are its own."""
 
     @abstractmethod
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
-        """A row for every wording, and rows that say how these spread.
+        """A row for every template or paraphrase, and rows of how these spread.
 
-        Args:
-            bank: the templates.
-            model: what `load` or `wrap` returned.
-            seed: the run's seed.
-
-        Raises:
-            UserError: the templates lack what the task needs.
+        `model` is what `load` or `wrap` returned. `UserError` if templates lack what the task
+        needs.
         """
 
     def rows_under(
@@ -68,17 +66,12 @@ class ClassifierTask(ABC):
         seed: int,
         edited: Callable[[], AbstractContextManager[object]],
     ) -> list[Row]:
-        """The rows under an edit, which is attached within `edited()`; what it changed where the
-        task tells that."""
+        """The rows under an edit, which is attached within `edited()`."""
         with edited():
             return self.rows(bank, model, seed)
 
-    def asked(self, bank: TemplateBank, *, reworded: bool = False) -> Iterator[Asked]:
-        """The texts of the original templates, or of their rewordings, with whose they are.
-
-        Raises:
-            UserError: the templates have no groups, or none that these texts show.
-        """
+    def asked(self, bank: TemplateBank, *, reworded: bool = False) -> Iterator[TaskText]:
+        """Texts of the original templates or paraphrases; `UserError` without groups."""
         groups = bank.pair
         for family in bank.families:
             for wording in family.rewordings if reworded else (family.original,):
@@ -86,46 +79,37 @@ class ClassifierTask(ABC):
                     for i, person in enumerate(bank.people[group]):
                         for filled in bank.fill(wording, group, i):
                             context = f"{wording} {filled.beside(PERSON)}"
-                            yield Asked(filled, group, person["base"], i, context, family.name)
+                            yield TaskText(filled, group, person["base"], i, context, family.name)
 
     def encoded(
-        self, model: Any, asked: Sequence[Asked]
+        self, model: Any, asked: Sequence[TaskText]
     ) -> tuple[list[dict[str, list[int]]], list[int] | None]:
-        """What the model is given of these texts, and which token is read of each.
-
-        None where the model's head decides.
-        """
+        """Model inputs of these texts, and the token read of each, or None for the head."""
         return model.encoded(*_texts(asked)), None
 
-    def answers(self, model: Any, asked: Sequence[Asked]) -> Int[np.ndarray, " text"]:
-        """What the model answers to each text, by which an edit's cost is counted."""
+    def answers(self, model: Any, asked: Sequence[TaskText]) -> Int[np.ndarray, " text"]:
+        """The model's answers, by which an edit's cost is counted."""
         found: Int[np.ndarray, " text"] = model.answers(*_texts(asked))
         return found
 
     def load(self, name: str, labels: Sequence[str] | None = None, **where: Any) -> Any:
-        """The model that answers.
+        """The model by hub id or directory; `where` is as in `models.load`.
 
-        Args:
-            name: a hub id or a directory.
-            labels: what the model's outputs are, in order, where its config does not say.
-            where: device, dtype and revision, as `models.load` takes them.
-
-        Raises:
-            UserError: it cannot be loaded, or does not fit the task.
+        `labels` are its outputs in order, where its config does not say. `UserError` if it does not
+        fit.
         """
-        if name == lexicon.NAME:
+        if name == VADER:
             raise UserError(f"VADER scores sentiment, not task={self.labels_of}")
         return load_classifier(name, self.labels_of, labels=labels, **where)
 
     def wrap(
         self, name: str, hf_model: Any, tokenizer: Any, labels: Sequence[str] | None = None
     ) -> Any:
-        """The model that answers, from objects in memory."""
+        """The same from objects in memory."""
         return classifier_from_objects(name, hf_model, tokenizer, self.labels_of, labels)
 
 
-def _texts(asked: Sequence[Asked]) -> tuple[list[str], list[str] | None]:
-    """The texts and, in inference, the claims that follow them."""
+def _texts(asked: Sequence[TaskText]) -> tuple[list[str], list[str] | None]:
     claims = [one.hypothesis for one in asked if one.hypothesis is not None]
     return [one.filled.text for one in asked], claims or None
 
@@ -143,3 +127,65 @@ TASKS: Registry[type[ClassifierTask]] = Registry(
     ClassifierTask,
 )
 """Every classifier task by its name on the command line."""
+
+
+Scores = Float64[np.ndarray, " text"]
+OVER_WORDINGS = " over wordings"
+"""Ends the names of row metrics that say how a measure spreads over wordings."""
+
+
+def wording_row(
+    metric: str,
+    e: Estimate,
+    bank: TemplateBank,
+    family: Family,
+    wording: str,
+    *,
+    dataset: str,
+    n: int,
+    seed: int,
+    **detail: Any,
+) -> Row:
+    """A measure of one template or paraphrase, which is a facet."""
+    a, b = bank.groups or ("", "")
+    return Row(
+        metric,
+        **e.columns,
+        dataset=dataset,
+        group_a=a,
+        group_b=b,
+        facets={"wording": wording},
+        n=n,
+        seed=seed,
+        detail={"original": wording == family.original} | detail,
+    )
+
+
+def over_wordings(
+    metric: str, dataset: str, values: Sequence[float], bank: TemplateBank, **detail: Any
+) -> Row:
+    """A line of a table: the paraphrases' mean, with the original and their SD in `detail`.
+
+    `values` are of the original, then of its paraphrases (Seshadri et al. 2022).
+    """
+    original, modified = values[0], np.array(values[1:])
+    mean = float(modified.mean()) if len(modified) else math.nan
+    a, b = bank.groups or ("", "")
+    detail |= {
+        "original": float(original),
+        "sd": float(modified.std(ddof=1)) if len(modified) > 1 else None,
+        # The paper's change: how much larger or smaller the measure becomes in size.
+        "change": (abs(mean) - abs(original)) / abs(original)
+        if original and len(modified)
+        else None,
+    }
+    value = mean if math.isfinite(mean) else None
+    return Row(
+        metric + OVER_WORDINGS,
+        value,
+        dataset=dataset,
+        group_a=a,
+        group_b=b,
+        n=len(modified),
+        detail=detail,
+    )

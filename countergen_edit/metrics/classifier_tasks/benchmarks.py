@@ -1,8 +1,6 @@
-"""Published benchmarks of masked models, before and after an edit.
+"""Published benchmarks of masked models, with the rows of `metric=benchmarks`.
 
-Comes in: a masked model, and benchmarks that their authors define for such. Goes out: the rows that
-`metric=benchmarks` has of a causal model. Edits are fitted on the templates of `masked`, of which
-no text is a benchmark's. Refused: a benchmark that is not asked of masked models.
+Edits are fitted on the templates of `masked`, of which no text is a benchmark's.
 """
 
 from __future__ import annotations
@@ -24,13 +22,12 @@ from countergen_edit.metrics.rows import Row
 class MaskedBenchmarks(Association):
     """Figures of published benchmarks of a masked model, and what an edit changes of them.
 
-    Args:
-        of: benchmarks by name, of those that are asked of masked models.
-        directory, sources, bias_types, limit: as of `metric=benchmarks`; None of bias types takes
-            all of them.
-
-    Raises:
-        UserError: no such benchmark, bias type or data, or a limit below 1.
+    Parameters
+    ----------
+    of : str or sequence of str
+        Benchmarks that are asked of masked models.
+    directory, sources, bias_types, limit
+        As of `metric=benchmarks`; None of bias types takes all.
     """
 
     templates = "masked"
@@ -56,7 +53,6 @@ class MaskedBenchmarks(Association):
         self._unedited: dict[tuple[str, int], list[tuple[str, Measured]]] = {}
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
-        """Rows `benchmark`, and `benchmark_source` of what was read."""
         now = self._before(model, seed)
         return [*self._sources(seed), *self.benchmarks.rows_of(now, seed)]
 
@@ -67,7 +63,6 @@ class MaskedBenchmarks(Association):
         seed: int,
         edited: Callable[[], AbstractContextManager[object]],
     ) -> list[Row]:
-        """Rows `benchmark`, and `benchmark_change`, edited minus unedited."""
         before = self._before(model, seed)
         with edited():
             now = self._measured(model, seed)
@@ -77,7 +72,6 @@ class MaskedBenchmarks(Association):
         ]
 
     def _before(self, model: Any, seed: int) -> list[tuple[str, Measured]]:
-        """Every figure of the model as it came, measured once."""
         key = model.fingerprint, seed
         if key not in self._unedited:
             self._unedited[key] = self._measured(model, seed)

@@ -1,8 +1,6 @@
-"""Edited classifiers: each measure before and after, and how many answers an edit leaves.
+"""Tables and sentences of classifier tasks: before and after edits, and template by template.
 
-Comes in: rows of a task as it came and under edits. Goes out: rows of what an edit leaves as it
-was, tables and sentences. An edit is fitted on original templates, so that their rewordings say
-whether it holds.
+Edits are fitted on original templates, so that paraphrases tell whether they generalise.
 """
 
 from __future__ import annotations
@@ -12,8 +10,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Bool
 
-from countergen_edit.metrics.blocks import Block, Cell, Number, Table
-from countergen_edit.metrics.classifier_tasks.base import Asked
+from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Table
+from countergen_edit.metrics.classifier_tasks.base import TaskText
+from countergen_edit.metrics.panels import Panel, Series
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.statistics import bootstrap_mean
@@ -24,8 +23,8 @@ EVEN: Mapping[str, float] = {"b_associations": 50.0}
 """What a measure is where groups are treated alike; 0 where it is not named."""
 
 
-def kept_rows(asked: Sequence[Asked], kept: Bool[np.ndarray, " text"], seed: int) -> list[Row]:
-    """`answers_kept` of each template's rewordings, and of all, with intervals over texts."""
+def kept_rows(asked: Sequence[TaskText], kept: Bool[np.ndarray, " text"], seed: int) -> list[Row]:
+    """`answers_kept` of each template's paraphrases, and of all, with intervals over texts."""
     of = np.array([one.family for one in asked])
     rows = []
     for name in (*dict.fromkeys(of.tolist()), "all"):
@@ -36,18 +35,18 @@ def kept_rows(asked: Sequence[Asked], kept: Bool[np.ndarray, " text"], seed: int
 
 
 def edits_of(results: Results) -> list[str]:
-    """The ids of the edits that a task was measured under, in the order of measuring."""
+    """Ids of the edits that a task was measured under."""
     return [e for e in dict.fromkeys(row.edit for row in _wordings(results)) if e != UNEDITED]
 
 
 def before_and_after(results: Results) -> list[Block]:
-    """What each edit makes of every template, and of every wording; nothing without edits."""
+    """What each edit makes of every template and paraphrase."""
     edits = edits_of(results)
     return [_by_template(results, edits), _by_wording(results, edits)] if edits else []
 
 
 def edit_sentences(results: Results) -> list[str]:
-    """What each edit makes of the rewordings, on which none was fitted, and what it leaves."""
+    """What each edit makes of the paraphrases, and which answers it keeps."""
     sentences = []
     measures = dict.fromkeys(row.metric for row in _wordings(results))
     kept = {row.edit: row for row in results.of(KEPT, split="") if row.dataset == "all"}
@@ -78,7 +77,7 @@ def _wordings(results: Results) -> list[Row]:
 def _mean_size(
     results: Results, metric: str, dataset: str | None, edit: str, *, original: bool
 ) -> Number:
-    """How far a measure is, in the mean over wordings, from that of groups treated alike."""
+    """Mean distance of a measure from equal treatment, over paraphrases or originals."""
     sizes = [
         abs(row.value - EVEN.get(metric, 0.0))
         for row in _wordings(results)
@@ -143,3 +142,70 @@ def _by_wording(results: Results, edits: Sequence[str]) -> Table:
         searchable=True,
         grouped=True,
     )
+
+
+def category_name(row: Row, category: int) -> str:
+    """What a test says of a template: which group is ahead, or neither.
+
+    >>> category_name(Row("r", 0.0, group_a="female", group_b="male"), -1)
+    'M>F'
+    """
+    a, b = row.group_a, row.group_b
+    short = (a[0].upper(), b[0].upper()) if a[0] != b[0] else (a, b)
+    return {1: f"{short[0]}>{short[1]}", -1: f"{short[1]}>{short[0]}", 0: "insig."}[category]
+
+
+def wording_blocks(results: Results) -> list[Block]:
+    """Every template and paraphrase, drawn and listed, with its tests."""
+    every = [row for row in results.rows if not row.split and "wording" in row.facets]
+    rows = [row for row in every if "test" not in row.facets]
+    if not rows:
+        return []
+    metrics = dict.fromkeys(row.metric for row in rows if row.value is not None)
+    figures = [_figure_by_wording(metric, rows) for metric in metrics]
+    tests: dict[str, dict[tuple[str, str], Row]] = {}
+    for row in every:
+        if "test" in row.facets:
+            of = row.dataset, str(row.facets["wording"])
+            tests.setdefault(str(row.facets["test"]), {})[of] = row
+    lines: list[tuple[Cell, ...]] = []
+    for row in rows:
+        first = "original" if row.detail.get("original") else ""
+        of = row.dataset, str(row.facets["wording"])
+        said = [cell for test in tests.values() for cell in _test_cells(test.get(of))]
+        lines.append((*of, first, row.metric.replace("_", " "), Number.of(row), *said))
+    titles = [title for test in tests for title in (f"over {test}", "p")]
+    table = Table(
+        "classifier_wordings",
+        "Wording by wording",
+        ("template", "wording", "", "measure", "value", *titles),
+        tuple(lines),
+        "Paired t-tests at 5 %, uncorrected." if tests else "",
+        searchable=True,
+        grouped=True,
+    )
+    return [*figures, table]
+
+
+def _test_cells(test: Row | None) -> tuple[Cell, ...]:
+    """What a test says, and its p."""
+    if test is None:
+        return "", ""
+    return category_name(test, test.detail["category"]), Number(test.value, digits=4, bounded=True)
+
+
+def _figure_by_wording(metric: str, rows: Sequence[Row]) -> Figure:
+    """The values of a measure, template by template."""
+    title = metric.replace("_", " ")
+    own_rows = [row for row in rows if row.metric == metric and row.value is not None]
+    series = []
+    for template in dict.fromkeys(row.dataset for row in own_rows):
+        own = [
+            (row.facets["wording"], row.value or 0.0) for row in own_rows if row.dataset == template
+        ]
+        values = tuple(value for _, value in own)
+        tips = tuple(f"{wording}: {value:.3f}" for wording, value in own)
+        series.append(Series(template, (template,) * len(own), values, kind="spread", tips=tips))
+    panel = Panel(title, title, "", tuple(series), downwards=True)
+    note = "Every dot is one wording of a template; boxes are quartiles."
+    return Figure(f"classifier_{metric}", f"{title}, by wording", (panel,), note)

@@ -10,9 +10,10 @@ from jaxtyping import Bool
 
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.classifier_tasks.base import Asked, ClassifierTask
-from countergen_edit.metrics.classifier_tasks.over_wordings import (
+from countergen_edit.metrics.classifier_tasks.base import (
+    ClassifierTask,
     Scores,
+    TaskText,
     over_wordings,
     wording_row,
 )
@@ -27,10 +28,8 @@ def nli_rows(
 ) -> list[Row]:
     """Deviation from neutral, a minus b, by score (S-N) and by prediction (F-N) (Table 3a).
 
-    Args:
-        bank: the templates; `bank.hypothesis` is the slot a gendered word takes.
-        neutral: from premises and hypotheses, P(neutral) and whether neutral is the prediction.
-        seed: the run's seed.
+    `neutral` maps premises and hypotheses to P(neutral) and whether neutral is predicted;
+    `bank.hypothesis` is the slot that a gendered word takes.
     """
     groups, slot = bank.pair, _slot(bank)
     rows = []
@@ -86,12 +85,7 @@ class Inference(ClassifierTask):
 
     labels_of: ClassVar[str] = "nli"
 
-    def asked(self, bank: TemplateBank, *, reworded: bool = False) -> Iterator[Asked]:
-        """Premises, each with what is claimed of a person of either group in its subject's place.
-
-        Raises:
-            UserError: the templates do not say which slot that is.
-        """
+    def asked(self, bank: TemplateBank, *, reworded: bool = False) -> Iterator[TaskText]:
         slot = _slot(bank)
         for family in bank.families:
             for wording in family.rewordings if reworded else (family.original,):
@@ -104,10 +98,9 @@ class Inference(ClassifierTask):
                         for premise, context in premises:
                             claim = by_words[premise.beside(slot)]
                             about = group, person["base"], i, context, family.name
-                            yield Asked(premise, *about, claim)
+                            yield TaskText(premise, *about, claim)
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
-        """Rows `S-N` and `F-N`."""
 
         def neutral(
             premises: Sequence[str], hypotheses: Sequence[str]

@@ -1,8 +1,4 @@
-"""How the classifier tasks are shown: what a template says, and what its rewordings say.
-
-Comes in: the rows of a task. Goes out: the tab `classifiers`: the paper's tables, every wording
-drawn and listed. Refused: measuring a causal model, which classifiers are not.
-"""
+"""How classifier tasks are shown: the tab `classifiers` of templates and paraphrases."""
 
 from __future__ import annotations
 
@@ -11,14 +7,18 @@ from typing import Never
 
 from countergen_edit.edits import NamedEdit
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
+from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity, alike
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Block, Cell, Number, Section, Table, Words
-from countergen_edit.metrics.classifier_tasks import over_runs
-from countergen_edit.metrics.classifier_tasks.edited import before_and_after, edit_sentences
-from countergen_edit.metrics.classifier_tasks.over_wordings import OVER_WORDINGS
-from countergen_edit.metrics.classifier_tasks.paired_tests import PUBLISHED, RECOMMENDED
-from countergen_edit.metrics.classifier_tasks.wording_blocks import category_name, wording_blocks
+from countergen_edit.metrics.classifier_tasks.base import OVER_WORDINGS
+from countergen_edit.metrics.classifier_tasks.edited import (
+    before_and_after,
+    category_name,
+    edit_sentences,
+    wording_blocks,
+)
+from countergen_edit.metrics.classifier_tasks.sentiment import PUBLISHED, RECOMMENDED
+from countergen_edit.metrics.over_runs import stacked
 from countergen_edit.metrics.results import Results, Side
 from countergen_edit.metrics.rows import UNEDITED, Row
 
@@ -27,52 +27,50 @@ TEST_TITLES = {RECOMMENDED: "over people, recommended", PUBLISHED: "over sentenc
 
 
 class ClassifierTasks(Metric):
-    """What `countergen-edit classifiers` measured; shown as any metric is, and never audited."""
+    """What `countergen-edit classifiers` measured; shown as any metric, never audited."""
 
     is_selectable = False
 
     def prepare(self) -> None:
-        """Refuse, before a run begins.
-
-        Raises:
-            UserError: always.
-        """
         _refuse()
 
     def rows(
         self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """Refuse.
-
-        Raises:
-            UserError: always.
-        """
         _refuse()
 
     @classmethod
     def side_by_side(cls, results: Results) -> list[Quantity]:
-        """How many rewordings flip by each test, and the measure of all templates."""
-        own = as_it_came(results)
-        return over_runs.compared(own, _measured(own), measure_name)
+        own = unedited(results)
+        flips = [
+            (f"rewordings that flip, over {row.facets['test']}", row, True)
+            for row in own.of("category_flips", split="")
+        ]
+        measures = [(f"{measure_name(row)}, reworded", row, False) for row in _measured(own)]
+        return [
+            Quantity(title, alike(own, row), "other", percent=percent, main=False)
+            for title, row, percent in (*flips, *measures)
+            if row.dataset == "all"
+        ]
 
     @classmethod
     def over_runs(cls, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:
-        """Tables 2 to 4 of all runs."""
 
         def categories(results: Results) -> Table | None:
             flips = results.of("category_flips", split="", edit=UNEDITED)
             return _categories(flips) if flips else None
 
         def measures(results: Results) -> Table | None:
-            rows = _measured(as_it_came(results))
+            rows = _measured(unedited(results))
             return _measures(rows) if rows else None
 
-        return over_runs.over_runs(sides, (categories, measures))
+        tables = (stacked(sides, make) for make in (categories, measures))
+        blocks = tuple(table for table in tables if table is not None)
+        return [Section("classifiers", "Classifiers", blocks)] if blocks else []
 
     @classmethod
     def sections(cls, results: Results) -> list[Section]:
-        """The tab `classifiers`; nothing where the run asked no classifier."""
-        every, results = results, as_it_came(results)
+        every, results = results, unedited(results)
         flips = results.of("category_flips", split="")
         measures = _measured(results)
         wordings = wording_blocks(results)
@@ -89,7 +87,6 @@ class ClassifierTasks(Metric):
 
     @classmethod
     def sentences(cls, results: Results) -> list[str]:
-        """How many rewordings say something else than their template, by either test."""
         flips = results.of("category_flips", split="", edit=UNEDITED)
         counts = {
             row.facets["test"]: f"{round((row.value or 0) * row.n)} of {row.n}"
@@ -105,13 +102,12 @@ class ClassifierTasks(Metric):
         ]
 
 
-def as_it_came(results: Results) -> Results:
-    """What was measured of the unedited model, which the paper's tables are about."""
+def unedited(results: Results) -> Results:
+    """The rows of the unedited model."""
     return results.only(edits=[UNEDITED])
 
 
 def _measured(results: Results) -> list[Row]:
-    """The rows of measures over wordings."""
     return [row for row in results.rows if row.metric.endswith(OVER_WORDINGS)]
 
 
@@ -123,7 +119,7 @@ def _refuse() -> Never:
 
 
 def measure_name(row: Row) -> str:
-    """What was measured of a template over its wordings.
+    """What a row over paraphrases measures.
 
     >>> measure_name(Row("FPED over wordings", 0.0, dataset="all"))
     'FPED, all'
@@ -167,7 +163,7 @@ def _categories(rows: Sequence[Row]) -> Table:
 
 
 def _why_people(results: Results) -> Words:
-    """Why the test over people is recommended, and how often it decides otherwise here."""
+    """Why the test over people is recommended, and how often the two disagree."""
     tests = results.of("sentiment_t_test", split="")
     over = [row for row in tests if row.facets["test"] == RECOMMENDED]
     differ = [
@@ -219,7 +215,7 @@ def _measures(rows: Sequence[Row]) -> Table:
 
 
 def _share(row: Row) -> str:
-    """How much of the published lists a measure is about.
+    """How much of the published word lists a measure is about.
 
     >>> _share(Row("b_associations over wordings", 50.0, detail={"used": 38, "whole": 230}))
     '38 of 230'

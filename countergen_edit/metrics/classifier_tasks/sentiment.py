@@ -1,50 +1,76 @@
 """Sentiment: paired differences of P(positive), their tests and categories.
 
-Comes in: templates with two groups of people, and what scores a text. Goes out: rows of every
-wording and of every template. Refused: templates without groups.
-
-Source: Seshadri et al. 2022, Table 2.
+Seshadri et al. 2022 (section 2.1, Table 2) test, template by template, all sentences of one group
+against those of the other, paired (`sentences`). Sentences about one pair of people are not
+independent: `people` averages each pair's sentences first. `tests/testbed/test_classifiers.py` has
+the false positive rates of both.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from jaxtyping import Float64
 
 from countergen_edit.data.template_bank import Family, TemplateBank
-from countergen_edit.metrics.classifier_tasks.base import ClassifierTask
-from countergen_edit.metrics.classifier_tasks.over_wordings import Scores, wording_row
-from countergen_edit.metrics.classifier_tasks.paired_tests import (
-    PUBLISHED,
-    TESTS,
-    PairedTest,
-    paired_tests,
-)
+from countergen_edit.metrics.classifier_tasks.base import ClassifierTask, Scores, wording_row
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import Estimate, bootstrap_mean
-from countergen_edit.models import lexicon
-from countergen_edit.models.classifiers import load_classifier
-from countergen_edit.models.lexicon import Vader
+from countergen_edit.metrics.statistics import Estimate, adjusted, bootstrap_mean
+from countergen_edit.metrics.wordings import ALPHA, paired_p
+from countergen_edit.models.classifiers import VADER, Vader, lexicon_words, load_classifier
+
+Differences = Float64[np.ndarray, "pair word"]
+RECOMMENDED, PUBLISHED = "people", "sentences"
+TESTS: Mapping[str, Callable[[Differences], Float64[np.ndarray, " drawn"]]] = {
+    RECOMMENDED: lambda d: d.mean(axis=1),
+    PUBLISHED: np.ravel,
+}
+"""What the test is over → the differences that it takes for independent draws."""
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """One test of one template; `n` differences are taken for independent.
+
+    Category 1 says a exceeds b, -1 b exceeds a, 0 neither.
+    """
+
+    name: str
+    n: int
+    p: float
+    p_holm: float
+    category: int
+    category_holm: int
+
+
+def paired_tests(name: str, differences: Sequence[Differences]) -> list[PairedTest]:
+    """One of `TESTS`, of every template of a table; for a single difference p is 1.
+
+    >>> d = np.array([[0.1, 0.1], [0.2, 0.2], [-0.1, -0.1]])
+    >>> [paired_tests(name, [d])[0].n for name in TESTS]
+    [3, 6]
+    """
+    drawn = [TESTS[name](d) for d in differences]
+    p = np.array([float(paired_p(values)) if len(values) > 1 else 1.0 for values in drawn])
+    holm = adjusted(p, "holm")
+    signs = [int(np.sign(values.mean())) for values in drawn]
+    return [
+        PairedTest(name, len(d), float(q), float(h), s * int(q < ALPHA), s * int(h < ALPHA))
+        for d, q, h, s in zip(drawn, p, holm, signs, strict=True)
+    ]
 
 
 def sentiment_rows(
     bank: TemplateBank, positive: Callable[[Sequence[str]], Scores], seed: int
 ) -> list[Row]:
-    """Paired differences of P(positive), a minus b, their tests and categories (Table 2).
+    """Rows `sentiment_difference`, `sentiment_t_test` and `category_flips` (Table 2).
 
-    Args:
-        bank: the templates; the i-th person of one group is paired with the i-th of the other.
-        positive: from texts, P(positive).
-        seed: the run's seed.
-
-    Returns:
-        Of every wording a row `sentiment_difference`, with an interval over pairs of people, and a
-        row `sentiment_t_test` of each of `TESTS`, whose value is p; of every template a row
-        `category_flips` by each test.
+    The i-th people of both groups are paired; intervals are over pairs; `positive` maps texts to
+    P(positive); the value of a test's row is p.
     """
     a, b = bank.pair
     count = len(bank.people[a])
@@ -75,7 +101,6 @@ def sentiment_rows(
 
 
 def _test_row(test: PairedTest, bank: TemplateBank, family: Family, wording: str, seed: int) -> Row:
-    """`sentiment_t_test` of one wording: its p, and the category that follows."""
     p = Estimate(test.p, math.nan, math.nan, math.nan)
     about: dict[str, Any] = {"dataset": family.name, "n": test.n, "seed": seed}
     detail = {key: getattr(test, key) for key in ("p_holm", "category", "category_holm")}
@@ -86,10 +111,7 @@ def _test_row(test: PairedTest, bank: TemplateBank, family: Family, wording: str
 def _category_row(
     name: str, family: Family, bank: TemplateBank, tests: Sequence[PairedTest]
 ) -> Row:
-    """`category_flips`: the share of a template's rewordings that change its category.
-
-    The paper's figures stand beside its own test alone.
-    """
+    """`category_flips`: the share of a template's paraphrases that change its category."""
     original, *others = tests
     a, b = bank.pair
     n = len(others)
@@ -132,8 +154,6 @@ class Sentiment(ClassifierTask):
     labels_of: ClassVar[str] = "sentiment"
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
-        """Rows `sentiment_difference`, `sentiment_t_test`, `category_flips`; of VADER,
-        `names_in_lexicon`."""
 
         def positive(texts: Sequence[str]) -> Scores:
             scores: Scores = model.probabilities(texts, progress="Classifying")["positive"]
@@ -143,16 +163,15 @@ class Sentiment(ClassifierTask):
         return [*rows, _confound(bank, seed)] if isinstance(model, Vader) else rows
 
     def load(self, name: str, labels: Sequence[str] | None = None, **where: Any) -> Any:
-        """A sequence classifier, or VADER by its name."""
-        if name == lexicon.NAME:
+        if name == VADER:
             return Vader()
         return load_classifier(name, self.labels_of, labels=labels, **where)
 
 
 def _confound(bank: TemplateBank, seed: int) -> Row:
-    """The people's names that VADER's lexicon rates by themselves."""
+    """The people's names that VADER's lexicon rates."""
     names = [person["base"] for people in bank.people.values() for person in people]
-    valence = lexicon.lexicon_words(names)
+    valence = lexicon_words(names)
     return Row(
         "names_in_lexicon",
         float(len(valence)),

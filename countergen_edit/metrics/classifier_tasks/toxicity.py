@@ -15,9 +15,10 @@ from jaxtyping import Bool, Float64
 
 from countergen_edit.data.template_bank import Family, Filled, TemplateBank
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.classifier_tasks.base import Asked, ClassifierTask
-from countergen_edit.metrics.classifier_tasks.over_wordings import (
+from countergen_edit.metrics.classifier_tasks.base import (
+    ClassifierTask,
     Scores,
+    TaskText,
     over_wordings,
     wording_row,
 )
@@ -33,14 +34,11 @@ def equality_difference(
 ) -> tuple[Float64[np.ndarray, " resample"], Float64[np.ndarray, "resample case"]]:
     """Σ over identities of |rate - rate of the identity| (Dixon et al. 2018), in every resample.
 
+    `wrong` marks misclassified texts, (identity, case); cases are resampled, named by `unit`.
+
     >>> wrong = np.array([[True, True], [False, False]])
     >>> float(equality_difference(wrong, 0)[0][0])
     1.0
-
-    Args:
-        wrong: of texts that should not (or should) be toxic, which are called otherwise.
-        seed: the run's seed.
-        unit: what draws the cases, the words beside the identity.
     """
     weights = resample(wrong.shape[1], seed, *unit)
     rates = weights @ wrong.T / wrong.shape[1]
@@ -53,11 +51,7 @@ def equality_difference(
 def toxicity_rows(
     bank: TemplateBank, toxic: Callable[[Sequence[str]], Scores], seed: int
 ) -> list[Row]:
-    """FPED and FNED over identity terms (equation 1 and Table 4).
-
-    Raises:
-        UserError: a template, its family and its words do not say whether it is toxic.
-    """
+    """FPED and FNED over identity terms (equation 1 and Table 4); `UserError` without labels."""
     rows: list[Row] = []
     lines_of: dict[str, dict[str, list[float]]] = {"FPED": {}, "FNED": {}}
     used: Counter[str] = Counter()
@@ -95,10 +89,7 @@ def toxicity_rows(
 def _cases(
     bank: TemplateBank, family: Family, wording: str
 ) -> tuple[list[Filled], Bool[np.ndarray, " case"]]:
-    """A wording's texts, identity by identity, and which cases of each should be called toxic.
-
-    A case is one choice of the other words.
-    """
+    """A template's texts by identity, and which cases (other words) of each are toxic."""
     filled = sorted(bank.fill(wording), key=lambda f: (f.words[IDENTITY], f.beside(IDENTITY)))
     labels = [family.toxic if f.toxic is None else f.toxic for f in filled]
     if None in labels:
@@ -117,10 +108,7 @@ def _all_lines(
     whole: Mapping[str, int],
     bank: TemplateBank,
 ) -> Row:
-    """All lines together, each weighing as many as it has instances, as the paper has it.
-
-    These are the instances that whole lists of words make, however many of them were used.
-    """
+    """All lines together, each weighing its number of whole-list instances, as in the paper."""
     total = sum(whole[line] for line in lines)
     original, modified = (
         sum(whole[line] / total * mean(values) for line, values in lines.items())
@@ -137,15 +125,13 @@ class Toxicity(ClassifierTask):
 
     labels_of: ClassVar[str] = "toxicity"
 
-    def asked(self, bank: TemplateBank, *, reworded: bool = False) -> Iterator[Asked]:
-        """The texts, each about the group that its identity term names."""
+    def asked(self, bank: TemplateBank, *, reworded: bool = False) -> Iterator[TaskText]:
         for family in bank.families:
             for wording in family.rewordings if reworded else (family.original,):
                 for filled in bank.fill(wording):
                     identity = filled.words[IDENTITY]
                     context = f"{wording} {filled.beside(IDENTITY)}"
-                    yield Asked(filled, identity, identity, 0, context, family.name)
+                    yield TaskText(filled, identity, identity, 0, context, family.name)
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
-        """Rows `FPED` and `FNED`."""
         return toxicity_rows(bank, lambda texts: model.probabilities(texts)["toxic"], seed)
