@@ -8,22 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit import api
-from countergen_edit.cli.printing import say
+from countergen_edit.cli.printing import console, say
 from countergen_edit.cli.settings import words
 from countergen_edit.errors import UserError
 from countergen_edit.reports.leaderboard import leaderboards
 from countergen_edit.reports.render.export import export
 from countergen_edit.reports.render.leaderboard import write
+from countergen_edit.reports.render.terminal import print_all
 from countergen_edit.reports.sections import sections
 
 
 def run(config: Mapping[str, Any]) -> None:
-    """Write `report.html` into the run folder, and what else is asked for."""
+    """Print all tables and findings of a run; write its page and the files that are asked for."""
     if not config["run"]:
         raise UserError("no run is named: write countergen-edit report RUN, RUN being its folder")
     opened = api.load_run(config["run"])
     boards = leaderboards(opened) if config["card"] else []
-    say([f"Report: {opened.report()}"])
+    print_all(opened, console)
+    say([f"Page: {opened.report()}"])
     figures, tables = (words(key, config[key]) for key in ("figures", "tables"))
     if figures or tables or boards:
         folder = Path(config["folder"] or opened.path / "paper")

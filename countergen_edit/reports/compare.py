@@ -13,9 +13,9 @@ from countergen_edit.metrics.blocks import Cell, Number, Table
 from countergen_edit.metrics.panels import set_label
 from countergen_edit.metrics.results import NO_EDIT
 from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.reports.findings import few
 from countergen_edit.reports.overview import number
 from countergen_edit.reports.provenance import groups, subject
-from countergen_edit.reports.verdict import few
 
 if TYPE_CHECKING:
     from countergen_edit.experiments.logs import Log
@@ -165,7 +165,7 @@ def in_words(rows: Sequence[Row], runs: Mapping[str, Run]) -> list[str]:
             "higher on": [row for row in of_pair if row.lo is not None and row.lo > 0],
         }
         told = [row for found in said.values() for row in found]
-        said["not told apart on"] = [row for row in of_pair if row not in told]
+        said["not significantly different on"] = [row for row in of_pair if row not in told]
         parts = [f"{word} {few([*map(set_label, sets)])}" for word, sets in said.items() if sets]
         sentences.append(f"{after} against {before}, by {of}: {'; '.join(parts)}.")
     return sentences

@@ -59,6 +59,8 @@ class Comparison:
     """What a page shows, in order."""
     title: str = ""
     """What the page is called."""
+    erasers: tuple[str, ...] = ()
+    """Of all runs."""
 
     def to_frame(self) -> DataFrame:
         """Every row as a line of a pandas DataFrame."""
@@ -83,7 +85,14 @@ class Comparison:
         write(self.leaderboards, folder / TABLES)
         kind = "Comparison of language models"
         about = (f"{len(self.every_row.rows)} result rows, in {ROWS}",)
-        return write_page(self.sections, folder / REPORT, title=self.title, kind=kind, about=about)
+        return write_page(
+            self.sections,
+            folder / REPORT,
+            title=self.title,
+            kind=kind,
+            about=about,
+            erasers=self.erasers,
+        )
 
     def _repr_html_(self) -> str:
         return str(self.to_frame()._repr_html_())
@@ -131,6 +140,7 @@ def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
         tuple(leaderboards_over(runs, names)),
         sections(runs, names, overview),
         _title(runs),
+        tuple(dict.fromkeys(eraser for run in runs for eraser in run.erasers)),
     )
 
 

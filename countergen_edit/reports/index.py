@@ -54,7 +54,7 @@ class Listed:
     model: str = ""
     tasks: str = ""
     verdict: str = ""
-    """What the edits that it tested come to; of a model as it came, what that is."""
+    """What the edits that it tested come to; of an unedited model, what that is."""
     edit: str = ""
     """The one that is named."""
     says: str = ""
@@ -173,7 +173,7 @@ def _with_verdict(run: Listed, rows: Sequence[Mapping[str, Any]]) -> Listed:
     words = dict.fromkeys(str(row["detail"]["word"]) for row in rows)
     named = [f"{row['eraser']}-{row['rank']}" for row in rows if row["detail"]["named"]]
     verdict = RECOMMENDED if RECOMMENDED in words else ", ".join(words)
-    if not rows:  # what is said of a model as it came begins with its verdict, as far as it has one
+    if not rows:  # what is said of an unedited model begins with its verdict, as far as it has one
         first, colon, _ = run.says.partition(": ")
         verdict = first.lower() if colon and len(first.split()) <= LONGEST else ""
     if rows and run.says.startswith(QUICK):

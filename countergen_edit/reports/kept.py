@@ -12,14 +12,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from countergen_edit.checkpoints import Form, Parity, Saved, folded_into, save_checkpoint, told
+from countergen_edit.checkpoints import (
+    Form,
+    Parity,
+    Saved,
+    edits_in_record,
+    folded_into,
+    save_checkpoint,
+)
 from countergen_edit.edits import EditRecord, NamedEdit, applied
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.files import JUDGEMENT, RECOMMENDED
 from countergen_edit.metrics.rows import UNEDITED
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.render.card import model_card, parameters
-from countergen_edit.reports.search import told_apart, worthwhile
+from countergen_edit.reports.search import significant_bias, worthwhile
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
@@ -39,7 +46,7 @@ class Kept:
 
     @contextmanager
     def on(self, model: LanguageModel | None = None) -> Iterator[LanguageModel]:
-        """The model with the edit attached, as it came again afterwards.
+        """The model with the edit attached; afterwards the unedited model.
 
         Raises:
             UserError: neither the run nor the caller has a model, or the edit is of another width.
@@ -87,7 +94,7 @@ class Kept:
         """What a checkpoint says of its making: enough to repeat the run."""
         record = self.named.record
         return {
-            "edits": told(record),
+            "edits": edits_in_record(record),
             "record": record.to_dict(),
             "edit": record.label,
             "id": record.id,
@@ -112,7 +119,7 @@ def best_record(run: Run) -> EditRecord | None:
     """The edit of a run of one task that is worth keeping; see `Run.best`."""
     choices = run.results.of("cost", "validation")
     if choices:
-        if not told_apart(run.results):
+        if not significant_bias(run.results):
             return None
         fit = {row.edit for row in choices if worthwhile(row)}
         chosen = run.results.chosen
@@ -124,7 +131,7 @@ def best_record(run: Run) -> EditRecord | None:
         if (named := recommended(run)) is not None:
             return named
         edits = [e for e in edits if judged.get(e.id, {}).get("word") == RECOMMENDED]
-    bias = next((q for q in run.quantities() if q.kind == "bias" and q.main), None)
+    bias = next((q for q in run.quantities() if q.kind == "bias" and q.drawn), None)
     left = {} if bias is None else {e: row.value for e, row in bias.rows.items()}
     known = [(v, e) for e in edits if (v := left.get(e.id)) is not None and within_budgets(run, e)]
     return min(known, key=lambda pair: pair[0])[1] if known else None

@@ -145,7 +145,7 @@ def _caption(sides: Sequence[Side], columns: Mapping[Head, Sequence[Standing]]) 
         if any(one.quantity.rows for one in known):
             about = " or ".join(dict.fromkeys(one.about for one in known if one.about))
             measured[f"{of or title}{f' ({about})' if about else ''}"] = None
-    when = "before and after edits" if edits else "as it came"
+    when = "before and after edits" if edits else "unedited"
     return f"{models or 'The model'}, {when}: {', '.join(measured)}. 95 % intervals in brackets."
 
 

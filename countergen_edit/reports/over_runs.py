@@ -14,6 +14,7 @@ from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.blocks import Block, Cell, Section, Table
 from countergen_edit.metrics.results import Side
 from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.axes import on_shared_axes
 from countergen_edit.reports.sections import OVERVIEW, in_order, merged, task_by_task
 from countergen_edit.reports.unedited import without_edits
 
@@ -68,7 +69,7 @@ def sections(
     shown = [Section(OVERVIEW, "Overview", tuple(overview)), *parts]
     if all(run.results.is_unedited for run in runs):
         shown = [*map(without_edits, shown)]
-    return tuple(in_order([*shown, _runs(runs, names)]))
+    return tuple(on_shared_axes(in_order([*shown, _runs(runs, names)])))
 
 
 def _runs(runs: Sequence[Run], names: Sequence[str]) -> Section:

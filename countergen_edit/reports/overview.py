@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.experiments.files import JUDGEMENT, ORIGINAL
-from countergen_edit.metrics.base import Metric, Quantity
+from countergen_edit.metrics.base import Kind, Metric, Quantity
 from countergen_edit.metrics.blocks import (
     Block,
     Cell,
@@ -24,12 +24,15 @@ from countergen_edit.metrics.blocks import (
 from countergen_edit.metrics.panels import Panel, Series, dots
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.reports.findings import in_words
 from countergen_edit.reports.search import by_eraser, single
+from countergen_edit.reports.verdict import edit_of
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
 
-TRUTH = "planted truth"
+TRUTH = "planted"
+KIND_TITLES: dict[Kind, str] = {"bias": "bias", "cost": "costs", "other": "other measures"}
 MOST_AT_A_GLANCE = 4
 """Edits that one figure tells apart at a glance."""
 GLANCED = ("bias", "cost", "other")
@@ -42,23 +45,22 @@ def number(quantity: Quantity, row: Row | None) -> Number:
 
 
 def overview(run: Run) -> Section | None:
-    """What was found: the verdict, all test sets before and after, the edits, and all in words."""
-    quantities = run.quantities()
+    """The verdict, all test sets and costs before and after, and all findings in words."""
+    split, quantities = measured(run)
     columns = [quantity for quantity in quantities if quantity.main]
-    sentences = run.verdict.sentences
-    blocks: list[Block] = [Words(sentences[:1], brief=True)] if sentences else []
+    lines, sentences, results = run.verdict.lines, run.findings, in_words(run.results)
+    blocks: list[Block] = [Words(lines, brief=True)] if lines else []
     blocks += at_a_glance(run.metrics, states(run))
     if columns:
-        unedited = run.results.is_unedited
-        blocks.append((measured if unedited else side_by_side)(run.results, columns))
+        blocks.append(before_and_after(results, columns, listed(results), split))
     blocks += [] if run.results.is_unedited else in_costs(run, quantities)
-    if sentences[1:]:
-        blocks.append(Words(sentences[1:], brief=True))
+    if sentences and sentences != lines:
+        blocks.append(Fold("All findings in words", (Words(sentences),)))
     return Section("overview", "Overview", tuple(blocks)) if blocks else None
 
 
 def states(run: Run) -> list[State]:
-    """The model as it came, and under the edit that is named; under those shown where none is.
+    """The unedited model, and under the edit that is named; under those shown where none is.
 
     Of a checkpoint that was held against the model that it was made of, these two.
     """
@@ -84,7 +86,7 @@ def at_a_glance(metrics: Sequence[type[Metric]], told: Sequence[State]) -> list[
         return []
     several = len(told) > 1
     title = "Before and after, on all test data" if several else "On all test data"
-    note = f"Grey is {told[0].name}. " if several else ""
+    note = f"Hollow is {told[0].name}. " if several else ""
     note += "Dots have 95 % intervals."
     return [Figure("glance", title, panels, note)]
 
@@ -96,7 +98,7 @@ def in_costs(run: Run, quantities: Collection[Quantity]) -> list[Block]:
     on_test = {run.results.label(edit): [edit] for edit in every}
     controls = {run.results.label(e) for e in every if run.results.is_reference(e)}
     if panels := against_costs(run.results, quantities, on_test, controls):
-        words = "Best is low, where no bias is left, at the costs of the model as it came."
+        words = "Best is low, where no bias is left, at the costs of the unedited model."
         blocks.append(Figure("pareto", "Bias against cost, on test data", panels, words))
     erasers = by_eraser(as_tested(run.results))
     groups = {label: [e.id for e in edits] for label, edits in erasers.items()}
@@ -125,35 +127,46 @@ def listed(results: Results) -> list[str]:
     return sorted(ids, key=lambda edit: edit != UNEDITED and results.is_reference(edit))
 
 
-def measured(results: Results, quantities: Collection[Quantity]) -> Table:
-    """A row for each main quantity of a model that was not edited, and its truth where known."""
+def measured(run: Run) -> tuple[str, list[Quantity]]:
+    """The figures of test data; of a search that tested nothing, those of validation data."""
+    if quantities := run.quantities():
+        return "test", quantities
+    return "validation", run.quantities("validation") if run.results.is_unedited else []
+
+
+def summary(run: Run) -> Table | None:
+    """The table of all sets and costs, with one control: that of the edit of the verdict."""
+    about, edit = in_words(run.results), edit_of(run.results)
+    control = None if edit is None else about.baseline_of(edit)
+    kept = [e for e in listed(about) if e == UNEDITED or not about.records[e].baseline]
+    kept += [control.id] if control and control.id not in kept else []
+    split, quantities = measured(run)
+    columns = [quantity for quantity in quantities if quantity.main]
+    return before_and_after(about, columns, kept, split) if columns else None
+
+
+def before_and_after(
+    results: Results, quantities: Collection[Quantity], edits: Sequence[str], split: str
+) -> Table:
+    """A row for each main quantity, a column for each edit; the planted truth where it is known.
+
+    A place that all edits share stands in the title.
+    """
     known = any(quantity.truth for quantity in quantities)
     rows: list[tuple[Cell, ...]] = []
     for q in quantities:
-        row = q.rows.get(UNEDITED)
         truth = [number(q, q.truth) if q.truth else ""] if known else []
-        rows.append((q.title, str(row.n) if row else "", *truth, number(q, row)))
-    columns = ("figure", "n", *([TRUTH] if known else []), results.label(UNEDITED))
-    note = "Intervals are 95 %."
-    return Table("measured", "The model as it came", columns, tuple(rows), note, brief=True)
-
-
-def side_by_side(results: Results, columns: Collection[Quantity]) -> Table:
-    """A row for each edit, a column for each main quantity; the planted truth where it is known."""
-    rows: list[tuple[Cell, ...]] = []
-    if any(quantity.truth for quantity in columns):
-        rows.append((TRUTH, *(number(q, q.truth) if q.truth else "" for q in columns)))
-    for edit in listed(results):
-        cells = [number(q, q.rows[edit]) if edit in q.rows else "" for q in columns]
-        rows.append((results.label(edit), *cells))
-    return Table(
-        "side_by_side",
-        "All edits side by side",
-        ("edit", *(quantity.title for quantity in columns)),
-        tuple(rows),
-        "Intervals are 95 %.",
-        brief=True,
-    )
+        cells = [number(q, q.rows[edit]) if edit in q.rows else "" for edit in edits]
+        kind = q.axis if q.of else KIND_TITLES[q.kind]
+        rows.append((kind, q.of or q.title, *truth, *cells))
+    labels = [results.label(edit) for edit in edits]
+    places = {results.label(edit).partition("@")[2] for edit in edits if edit != UNEDITED}
+    place = places.pop() if len(places) == 1 else ""
+    columns = ("", "set", *([TRUTH] if known else []))
+    columns += tuple(label.removesuffix(f"@{place}") for label in labels)
+    title = f"All sets and costs on {split} data{f', edits at {place}' if place else ''}"
+    note = "Intervals are 95 %, over names and templates."
+    return Table("before_and_after", title, columns, tuple(rows), note, grouped=True)
 
 
 def against_costs(
@@ -182,7 +195,7 @@ def against_costs(
         ]
         series = [points for points in series if points.x]
         if series:
-            label = f"{bias.axis or bias.title} left"
+            label = bias.axis or bias.title
             limits, covers = bias.limits, cost.covers
             panels.append(
                 Panel(
@@ -241,7 +254,7 @@ def costs(run: Run) -> Section | None:
     columns = ("cost", "n", *map(results.label, results.compared))
     blocks: list[Block] = []
     if panels:
-        words = "Dots are figures with 95 % intervals. Grey is what an edit is held against."
+        words = "Dots are figures with 95 % intervals. Hollow is what an edit is held against."
         blocks.append(Figure("costs", "What each edit costs", panels, words))
     blocks.append(Table("costs", "Costs in numbers", columns, tuple(lines), brief=True))
     return Section("costs", "Costs", tuple(blocks))

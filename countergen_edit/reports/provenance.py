@@ -73,15 +73,19 @@ def provenance(run: Run) -> Section:
         if key in NOT_SHOWN:
             continue
         if isinstance(value, Mapping):
-            lines += [(f"{key}: {name}", str(text)) for name, text in value.items()]
-        elif isinstance(value, list):
+            lines += [(f"{key}: {name}", _told(fact)) for name, fact in value.items()]
+        elif key == "command":
             lines.append((key, shlex.join(map(str, value))))
         else:
-            lines.append((key.replace("_", " "), "" if value is None else str(value)))
+            lines.append((key.replace("_", " "), "" if value is None else _told(value)))
     tables = [Table("run", "What the run depended on", ("fact", "value"), tuple(lines))]
     if config := tuple(_flat(run.config)):
         tables.append(Table("settings", "Settings", ("setting", "value"), config, searchable=True))
     return Section("run", "The run", (*tables, _rows(run)))
+
+
+def _told(fact: object) -> str:
+    return "; ".join(map(str, fact)) if isinstance(fact, list) else str(fact)
 
 
 def _flat(content: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

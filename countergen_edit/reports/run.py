@@ -24,6 +24,7 @@ from countergen_edit.metrics.results import NO_EDIT, Results
 from countergen_edit.metrics.rows import COLUMNS, UNEDITED
 from countergen_edit.models import LanguageModel
 from countergen_edit.reading import yaml_mapping
+from countergen_edit.reports.findings import findings
 from countergen_edit.reports.kept import Kept, best_record, record_of_all
 from countergen_edit.reports.verdict import Verdict, verdict
 from countergen_edit.writing import only_writer
@@ -117,7 +118,7 @@ class Run:
 
     @cached_property
     def erasers(self) -> tuple[str, ...]:
-        """Every eraser of the run but controls, those that are shown first; each has one colour."""
+        """Every eraser of the run but controls, a user's own among them; those shown come first."""
         shown = [edit for edit in self.results.shown if not edit.baseline]
         rest = [edit for edit in self.results.records.values() if not edit.baseline]
         simple = [part for edit in (*shown, *rest) for part in (edit.parts or (edit,))]
@@ -154,8 +155,13 @@ class Run:
 
     @property
     def verdict(self) -> Verdict:
-        """What was found, in sentences."""
+        """What was biased, removed and paid, in at most six lines."""
         return verdict(self)
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Every finding, a sentence each."""
+        return findings(self)
 
     def to_frame(self) -> DataFrame:
         """Every row as a line of a pandas DataFrame.

@@ -8,11 +8,11 @@ Search, and the sentences of the choice.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from countergen_edit.edits import EditRecord
-from countergen_edit.experiments.choice import TOLD_APART, WRECK, is_told_apart
+from countergen_edit.experiments.choice import BIAS_SIGNIFICANT, WRECK, has_significant_bias
 from countergen_edit.experiments.files import FAILED
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table, Words
 from countergen_edit.metrics.by_layer import Recipe, eraser_labels, of_layers, recipe
@@ -30,7 +30,7 @@ MOST_FRONT = 12
 
 def single(edit: EditRecord) -> bool:
     """Whether an edit was fitted as one, at one place, under no other."""
-    return not edit.parts and len(edit.places) == 1 and not (edit.beside or edit.after)
+    return not edit.parts and len(edit.places) == 1 and not (edit.baseline_kind or edit.after)
 
 
 def by_eraser(edits: Sequence[EditRecord]) -> dict[str, list[EditRecord]]:
@@ -68,7 +68,7 @@ def search(run: Run) -> Section | None:
     if rows:
         front = sorted((r for r in rows if r.detail["front"]), key=lambda r: -r.detail["removed"])
         title = "Front: no other edit removes more for less, on validation data"
-        blocks.append(_edits(results, "front", title, front[:MOST_FRONT], brief=True))
+        blocks.append(_edits(results, "front", title, front[:MOST_FRONT], brief=False))
         every = sorted(rows, key=lambda r: (r.baseline, -r.detail["removed"]))
         blocks.append(_edits(results, "tried", "Every edit", every, brief=False))
     return Section("search", "Search", tuple(blocks))
@@ -82,17 +82,18 @@ def choice(run: Run) -> list[str]:
     for row in chosen:
         removed = next(iter(results.of("bias_removed", "test", row.edit)), None)
         split = "validation" if removed is None else "test"
-        harms = row.detail.get("harms_test") if removed else None
+        ending = "_test" if removed and row.detail.get("harms_test") else ""
         removed = removed or next(iter(results.of("bias_removed", "validation", row.edit)), None)
         span = "" if removed is None else Number.of(removed, percent=True).interval
         gone = row.detail["removed"] if removed is None else removed.value
         sets = "" if removed is None else f" ({removed.dataset.replace('+', ', ')})"
-        named = "Best" if worthwhile(row) else f"{unfit(row)} Cheapest"
+        named = "Best" if worthwhile(row) else f"{unfit(row, run.budgets)} Cheapest"
+        harms = harms_in_words(row.detail[f"harms{ending}"], row.detail.get(f"groups{ending}"))
         about = f", {results.task}" if results.task else ""
         sentences.append(
             f"{named}{about}: {results.label(row.edit)} removes {100 * (gone or 0.0):.1f} %"
             f"{f' [{span} %]' if span else ''} of the bias on {split} data{sets}. "
-            f"Change for the worse: {harms_in_words(harms or row.detail['harms'])}."
+            f"Change for the worse: {harms}."
         )
     if sentences:
         tolerated = harms_in_words(run.budgets)
@@ -102,17 +103,17 @@ def choice(run: Run) -> list[str]:
             "that removes half as much as any. Cost 1 is all that is "
             f"tolerated of the worst of {tolerated or 'all costs'}."
         )
-    return sentences or layer_choices(results)
+    return sentences or layer_choices(results, run.budgets)
 
 
-def told_apart(results: Results) -> bool:
+def significant_bias(results: Results) -> bool:
     """Whether there is a bias to remove: a significant one, where it is tested."""
-    return is_told_apart(results.unedited(TOLD_APART, "validation"))
+    return has_significant_bias(results.unedited(BIAS_SIGNIFICANT, "validation"))
 
 
 def no_bias(results: Results) -> str:
     """Why there is no bias to remove by validation data; empty where there is one."""
-    row = next((r for r in results.unedited(TOLD_APART, "validation") if r.value == 0), None)
+    row = next((r for r in results.unedited(BIAS_SIGNIFICANT, "validation") if r.value == 0), None)
     if row is None:
         return ""
     if needed := row.detail.get("names_to_test"):
@@ -125,22 +126,41 @@ def worthwhile(row: Row) -> bool:
     return bool(row.detail["affordable"] and row.detail.get("shown", True))
 
 
-def unfit(row: Row) -> str:
+def unfit(row: Row, budgets: Mapping[str, float]) -> str:
     """Why the edit of a choice is none to keep: it breaks budgets, or shows nothing."""
     if row.detail["affordable"]:
         return "No edit within the budgets is shown to remove any bias."
-    broken = ", ".join(row.detail.get("over", ()))
-    by = f" ({broken})" if broken else ""
+    broken = breaches(row.detail, budgets)
+    by = f" ({'; '.join(broken)})" if broken else ""
     return f"No edit that removes bias costs as little as is tolerated{by}."
 
 
-def layer_choices(results: Results) -> list[str]:
+def breaches(detail: Mapping[str, Any], budgets: Mapping[str, float]) -> list[str]:
+    """Each cost of an edit that is beyond its budget, with the group on which it is largest.
+
+    >>> breaches({"over": ["loss"], "harms": {"loss": 0.06}, "groups": {}}, {"loss": 0.03})
+    ['loss worse by 0.06, budget 0.03']
+    """
+    return [
+        f"{of_group(name, detail.get('groups'))} worse by {detail['harms'][name]:.2g}"
+        + (f", budget {budgets[name]:.2g}" if name in budgets else "")
+        + (", within its interval" if name in detail.get("maybe", ()) else "")
+        for name in detail.get("over", ())
+    ]
+
+
+def of_group(name: str, groups: Mapping[str, str] | None) -> str:
+    """A cost, with the group on which it is largest where each group has one."""
+    return f"{name} of {groups[name]}" if groups and groups.get(name) else name
+
+
+def layer_choices(results: Results, budgets: Mapping[str, float]) -> list[str]:
     """Of an audit: which of its erasers keep within the budgets at no layer, and what is shown."""
     rows = [row for row in results.of("choice", "validation") if not worthwhile(row)]
     if not rows:
         return []
     each = [
-        f"{results.label(row.edit)} ({', '.join(row.detail['over']) or 'nothing shown'})"
+        f"{results.label(row.edit)} ({'; '.join(breaches(row.detail, budgets)) or 'nothing shown'})"
         for row in rows
     ]
     return [
@@ -149,13 +169,16 @@ def layer_choices(results: Results) -> list[str]:
     ]
 
 
-def harms_in_words(harms: Any) -> str:
-    """Changes for the worse, or budgets, by the name of the metric.
+def harms_in_words(harms: Any, groups: Mapping[str, str] | None = None) -> str:
+    """Changes for the worse, or budgets, by the name of the metric, and the group if it has one.
 
-    >>> harms_in_words({"grammar": 0.0012, "loss": -0.5})
-    'grammar 0.0012, loss −0.5'
+    >>> harms_in_words({"grammar": 0.0012, "loss": -0.5}, {"grammar": "female"})
+    'grammar of female 0.0012, loss −0.5'
     """
-    return ", ".join(f"{k} {v:.3g}".replace("-", "−") for k, v in (harms or {}).items())
+    return ", ".join(
+        f"{of_group(name, groups)} {f'{value:.3g}'.replace('-', '−')}"
+        for name, value in (harms or {}).items()
+    )
 
 
 def _figure(results: Results, rows: Sequence[Row]) -> Figure:
@@ -192,7 +215,9 @@ def _panel(results: Results, rows: Sequence[Row], split: str, ending: str) -> Pa
     series.append(points("chosen", [row for row in rows if row.detail["chosen"]]))
     label = "cost (1 = all that is tolerated)"
     kept = tuple(s for s in series if s.x)
-    return Panel(f"{split} data", label, "share of bias removed", kept, wide=True)
+    return Panel(
+        f"{split} data", label, "share of bias removed", kept, covers=(0.0, 1.0), wide=True
+    )
 
 
 def _edits(results: Results, name: str, title: str, rows: Sequence[Row], *, brief: bool) -> Table:

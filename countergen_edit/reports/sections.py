@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from countergen_edit.metrics.blocks import Block, Figure, Fold, Section, Table, Words
+from countergen_edit.reports.axes import on_shared_axes
 from countergen_edit.reports.overview import costs, overview
 from countergen_edit.reports.provenance import provenance
 from countergen_edit.reports.search import search
@@ -48,7 +49,7 @@ def sections(run: Run) -> list[Section]:
     parts = next(iter(of_tasks.values())) if len(tasks) == 1 else task_by_task(of_tasks)
     if run.original is not None:
         parts = against_original(run, run.original, parts)
-    return in_order([*parts, provenance(run)])
+    return on_shared_axes(in_order([*parts, provenance(run)]))
 
 
 def against_original(run: Run, original: Run, parts: Sequence[Section]) -> list[Section]:

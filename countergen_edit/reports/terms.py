@@ -13,9 +13,9 @@ from functools import cache
 from countergen_edit.glossary import Term, glossary
 from countergen_edit.metrics.blocks import Block, Figure, Section, Table, Words, unfolded
 
-EVERYDAY = ("What is asked", "Runs and searches")
+EVERYDAY = ("Data", "Runs")
 """Parts of the glossary of words that mean elsewhere what they mean anywhere."""
-NAMED = "What takes it out"
+NAMED = "Erasers"
 """The part whose terms go by any of their names within a label."""
 SHORT = 2
 """Letters of a symbol, which is told from a word by its case."""

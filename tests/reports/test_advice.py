@@ -15,7 +15,7 @@ from countergen_edit.experiments.judging import HARM, NOTHING, RECOMMENDED, TOO_
 from countergen_edit.metrics.base import Change
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.verdict import advice
+from countergen_edit.reports.findings import advice
 
 CHANGES = get_args(Change)
 
@@ -63,10 +63,9 @@ def test_the_named_edit_is_told_with_every_set_and_others_with_their_reasons() -
         judged("b", RECOMMENDED, sets=sets, named=True),
         judged("c", HARM, sets={"jobs": "increased"}),
     ) == [
-        "Recommended: b (rank 1). Bias: removed on jobs; partly removed on traits; no significant "
-        "change on sport. Every cost is within its budget.",
+        "Recommended: b (rank 1). Every cost is within its budget.",
         "Not recommended: a (rank 1) costs too much (agreement of female worse by 0.26, budget "
-        "0.01; kl worse by 0.06, budget 0.05, which its interval reaches); c (rank 1) does harm "
+        "0.01; kl worse by 0.06, budget 0.05, within its interval); c (rank 1) does harm "
         "(bias increased on jobs).",
     ]
 
@@ -81,8 +80,8 @@ def test_where_none_is_recommended_that_is_what_is_said() -> None:
 def test_of_several_the_one_that_validation_data_choose_is_named(named: bool) -> None:
     sentences = said(judged("a", RECOMMENDED, named=named), judged("b", RECOMMENDED))
     if named:
-        assert sentences[0].startswith("Recommended: a (rank 1). Bias: ")
-        assert sentences[1:] == ["Within the budgets too: b (rank 1)."]
+        assert sentences[0].startswith("Recommended: a (rank 1). ")
+        assert sentences[0].endswith(" Within the budgets too: b (rank 1).")
     else:
         assert sentences == [
             "Recommended, and none chosen among them: a (rank 1), b (rank 1).",
@@ -93,6 +92,4 @@ def test_what_no_cost_was_measured_of_says_so() -> None:
     [sentence] = said(
         judged("a", RECOMMENDED, named=True, harms={}, sets={"jobs": "partly removed"})
     )
-    assert (
-        sentence == "Recommended: a (rank 1). Bias: partly removed on jobs. No cost was measured."
-    )
+    assert sentence == "Recommended: a (rank 1). No cost was measured."

@@ -13,11 +13,11 @@ from countergen_edit.metrics.blocks import Figure, Number, Section, Table, Token
 from countergen_edit.metrics.panels import Panel, Series
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.render.csv import as_csv
-from countergen_edit.reports.render.drawing import colours, markers
 from countergen_edit.reports.render.export import export
 from countergen_edit.reports.render.html import render
 from countergen_edit.reports.render.html.page import in_numbers, legend
 from countergen_edit.reports.render.latex import as_latex
+from countergen_edit.reports.render.styles import Styles
 from countergen_edit.reports.render.svg import inline_svg
 from countergen_edit.reports.run import open_run
 from countergen_edit.reports.sections import CHANGED, ORDER, OTHERS, sections
@@ -90,7 +90,7 @@ def test_an_unknown_form_is_refused_before_anything_is_written(tmp_path: Path) -
 def test_a_drawing_keeps_texts_as_texts() -> None:
     series = Series(HARM, (f"{HARM} $x$", "\x00b"), (1.0, 2.0), kind="bars")
     panel = Panel(HARM, HARM, "", (series,), downwards=True)
-    svg = inline_svg(panel, "k", colours([panel]), markers([panel]))
+    svg = inline_svg(panel, "k", Styles([[panel]]).figure([panel]))
     assert "<script" not in svg
     assert "<img" not in svg
     assert 'role="img"' in svg
@@ -140,7 +140,9 @@ def test_a_sweep_of_many_edits_is_not_listed_edit_by_edit(tmp_path: Path) -> Non
 def test_a_legend_names_an_edit_once(run: Path) -> None:
     for section in sections(open_run(run)):
         for figure in section.figures():
-            names = [entry.name.partition("@")[0] for entry in legend(figure)]
+            names = [
+                entry.name.partition("@")[0] for entry in legend(figure, Styles([figure.panels]))
+            ]
             assert len(set(names)) == len(names), figure.name
 
 
@@ -149,8 +151,8 @@ def test_where_the_chosen_edit_has_no_test_figures_those_that_have_are_shown() -
     cost = Row("cost", 0.5, detail=choice_detail(), dataset="jobs", split="validation", **other)
     overview = sections(in_memory([*audit_rows(), cost]))[0]
     [table] = overview.tables()
-    names = [row[0] for row in table.rows]
-    assert names == ["planted truth", "no edit", LABELS["leace"], LABELS["random"]]
+    short = [LABELS[name].partition("@")[0] for name in ("leace", "random")]
+    assert table.columns[2:] == ("planted", "unedited", *short)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])
@@ -208,10 +210,9 @@ def test_of_a_small_search_the_chosen_edit_is_the_headline_and_not_the_strongest
         detail = choice_detail(chosen=chosen)
         rows.append(Row("cost", 0.5, split="validation", detail=detail, **about, **edit))
     run = in_memory(rows)
-    said = " ".join(run.verdict.sentences)
-    assert "leace (rank 1)" in said
-    assert "dear" not in said
-    assert str(run.verdict) == "\n".join(run.verdict.sentences)
+    for said in (" ".join(run.findings), str(run.verdict)):
+        assert "leace (rank 1)" in said
+        assert "dear" not in said
 
 
 def test_nothing_to_show_is_still_a_page() -> None:

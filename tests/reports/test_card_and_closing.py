@@ -15,9 +15,7 @@ from countergen_edit.reports.closing import (
     about,
     after_audit,
     how_to_save,
-    next_steps,
     nothing_fits,
-    summary,
 )
 from countergen_edit.reports.provenance import about as about_run
 from countergen_edit.reports.provenance import title
@@ -75,7 +73,9 @@ def test_what_was_not_measured_is_said(card: str) -> None:
     for name in METRICS:
         measured = name in ("r", "agreement", "perplexity", "kl", "guardedness")
         wanted = METRICS.get(name).is_selectable and not measured
-        assert (f"`{name}`" in unmeasured) == wanted, name
+        title = METRICS.get(name).title
+        assert (f"\n- {title or name}: " in unmeasured) == wanted, name
+        assert title or not METRICS.get(name).is_selectable, name
 
 
 def test_metrics_that_a_user_may_choose_are_those_with_settings() -> None:
@@ -104,12 +104,22 @@ def test_title_and_card_say_of_how_many_groups_two_are_compared() -> None:
 
 def test_the_card_says_when_how_long_and_on_which_hardware(card: str) -> None:
     begin = "2026-11-24T08:00:00+00:00"
-    ran = {"begin": begin, "end": begin, "seconds": 61.8, "hardware": "a processor, 2 cores"}
+    ran = {"begin": begin, "end": begin, "seconds": 61.8, "hardware": ["a processor, 2 cores"]}
     run = in_memory(audit_rows(), MANIFEST | {"ran": ran})
     line = "2026-11-24 08:00 UTC, 62 s on a processor, 2 cores"
     assert line in model_card(run, RECORD, "carried", PARITY)
     assert line in about_run(run)
     assert "UTC" not in card
+
+
+def test_a_warning_of_the_manifest_stands_in_the_verdict_the_page_and_the_card(
+    tmp_path: Path,
+) -> None:
+    doubt = "1 of 3 prompts of mine contain words outside the vocabulary of testbed."
+    run = in_memory(audit_rows(), MANIFEST | {"warnings": [doubt]})
+    assert run.findings[-1] == doubt
+    assert doubt in run.report(tmp_path / "page.html").read_text("utf-8")
+    assert doubt in model_card(run, RECORD, "carried", PARITY)
 
 
 def test_a_combined_edit_tells_its_parts() -> None:
@@ -130,22 +140,15 @@ def saved(form: str) -> Saved:
     return Saved(Path("debiased"), form, PARITY)  # type: ignore[arg-type]
 
 
-def test_the_end_says_what_is_left_what_it_cost_and_where_it_lies() -> None:
-    run = in_memory(audit_rows())
-    text = " ".join(summary(run, RECORD, saved("carried")))
-    assert "mean |R|, jobs 0.600 → 0.300" in text
-    assert "perplexity ratio 1.250 → 1.250" in text
-    assert "agreement 0.01, perplexity 0.5" in text
-    assert "leace, rank 1, resid_post.2" in text
-    assert "(carried), and proven equal in a fresh process: debiased" in text
-    steps = next_steps(run, saved("carried"))
-    assert len(steps) == 4
-    assert 'from_pretrained("debiased", trust_remote_code=True)' in steps[2]
-    assert 'from_pretrained("debiased")' in " ".join(about(saved("folded")))
-    assert "at most 1e-06; the edit changes them by 3.2" in " ".join(about(saved("folded")))
+def test_the_end_says_where_the_edit_is_how_equal_it_is_and_how_to_load_it() -> None:
+    for form, ends in (("carried", '", trust_remote_code=True)'), ("folded", '")')):
+        said, load = about(saved(form))
+        assert said.startswith(f"Saved ({form}): debiased.")
+        assert "at most 1e-06; the edit changes them by 3.2" in said
+        assert f'from_pretrained("debiased{ends}.' in load
 
 
-def test_where_nothing_fits_the_front_is_listed() -> None:
+def test_where_nothing_fits_the_end_names_the_candidate_that_removes_most() -> None:
     dear = choice_detail(affordable=False, removed=0.8, harms={"agreement": 0.5})
     rows = [
         *search_rows()[:2],
@@ -153,10 +156,14 @@ def test_where_nothing_fits_the_front_is_listed() -> None:
         Row("cost", 50.0, split="validation", detail=dear, **LEACE),
         Row("cost", 0.0, split="validation", detail=choice_detail(front=False), **RANDOM),
     ]
-    lines = nothing_fits(in_memory(rows))
-    assert "agreement 0.01, perplexity 0.5" in lines[0]
-    [edit] = lines[1:-1]
-    assert edit.strip() == f"{LABELS['leace']}: 80 % of the bias removed; worse by agreement 0.5"
+    budgets, most, step = nothing_fits(in_memory(rows))
+    assert budgets == "Nothing was saved. Budgets: agreement 0.01, perplexity 0.5."
+    label = LABELS["leace"]
+    assert (
+        most
+        == f"On validation data {label} removes most: 80 % of the bias, worse by agreement 0.5."
+    )
+    assert step.startswith("Next: ")
 
 
 def test_a_search_ends_with_the_line_that_saves_its_choice() -> None:
@@ -165,7 +172,7 @@ def test_a_search_ends_with_the_line_that_saves_its_choice() -> None:
     )
     run = in_memory([*search_rows()[:2], affordable])
     [line] = how_to_save(run)
-    assert line == f"Save {LABELS['leace']}: countergen-edit edit run={run.path} save=DIR"
+    assert line == f"Save it, {LABELS['leace']}: countergen-edit edit run={run.path} save=DIR"
     dear = Row("cost", 50.0, split="validation", detail=choice_detail(affordable=False), **LEACE)
     assert how_to_save(in_memory([*search_rows()[:2], dear])) == []
 
@@ -182,14 +189,14 @@ def test_an_audit_ends_with_the_line_that_keeps_what_is_recommended_or_searches(
     def said(*rows: Row) -> list[str]:
         return after_audit(in_memory([*audit_rows(), *rows], manifest))
 
-    keep = f"Next, keep {LABELS['leace']}: countergen-edit edit run=nowhere save=DIR"
-    search = "Next, search every layer within budgets: countergen-edit debias"
+    keep = f"Save it, {LABELS['leace']}: countergen-edit edit run=nowhere save=DIR"
+    search = "Next: countergen-edit debias"
     search += " 'data=my prompts.jsonl' data.fit=own"
     assert said(judged("recommended", named=True)) == [keep]
     assert said(judged("recommended")) == [search]  # of several that nothing was chosen among
     assert said(judged("costs too much")) == [search]
     assert said(judged("shows nothing", change="no significant change")) == [search]
-    no_bias = ["Next, ask by prompts of your own: countergen-edit check FILE"]
+    no_bias = ["Next, prompts of your own: countergen-edit check FILE"]
     assert said() == no_bias
     assert said(judged("does harm", change="increased")) == no_bias
     unedited = in_memory([row for row in audit_rows() if row.edit == "none"], manifest)

@@ -47,13 +47,13 @@ def test_runs_are_told_apart_by_as_little_of_their_folders_as_that_takes() -> No
 
 def test_a_run_shows_its_own_figure_of_a_name_or_none() -> None:
     leace = "leace-1@resid_post.2"
-    assert cell("a", "no edit", "mean |R|, jobs") == "0.600"
+    assert cell("a", "unedited", "mean |R|, jobs") == "0.600"
     assert cell("a", leace, "mean |R|, jobs") == "0.300"
-    assert cell("b", "no edit", "mean |R|, jobs") == ""
-    assert cell("b", "no edit", "mean |R|, traits") == "0.610"
-    assert cell("a", "no edit", "mean |R|, traits") == "0.610"  # though not its main one
+    assert cell("b", "unedited", "mean |R|, jobs") == ""
+    assert cell("b", "unedited", "mean |R|, traits") == "0.610"
+    assert cell("a", "unedited", "mean |R|, traits") == "0.610"  # though not its main one
     assert cell("b", leace, "perplexity ratio") == "1.250"
-    assert cell("b", "no edit", "seed") == "1"
+    assert cell("b", "unedited", "seed") == "1"
 
 
 def test_runs_on_different_data_are_not_shown_as_alike() -> None:
@@ -80,7 +80,7 @@ def test_paired_differences_name_both_edits() -> None:
     table = paired_table([DIFFERENCE], dict(zip("ab", RUNS, strict=True)))
     [row] = table.rows
     assert row[0] == "b − a"
-    assert row[1] == "leace-1@resid_post.2 − no edit"
+    assert row[1] == "leace-1@resid_post.2 − unedited"
     assert row[3] == Number(-0.2, -0.3, -0.1, signed=True)
     assert row[4] == "3 of 4"
     same = replace(DIFFERENCE, detail=DETAIL | {"against_edit": LEACE["edit"]})
@@ -98,8 +98,8 @@ def test_what_differs_is_said_set_by_set_of_test_data() -> None:
     other = replace(rows[0], detail=DETAIL | {"of": "another"}, dataset="other")
     by_name = dict(zip("ab", RUNS, strict=True))
     assert in_words([*rows, fitted, other], by_name) == [
-        "b with leace-1@resid_post.2 against a, by bias: lower on jobs; higher on sport; not told "
-        "apart on traits, a."
+        "b with leace-1@resid_post.2 against a, by bias: lower on jobs; higher on sport; not "
+        "significantly different on traits, a."
     ]
     assert in_words([], by_name) == []
 
@@ -114,7 +114,7 @@ def test_the_file_holds_every_row_with_every_digit() -> None:
     table = every_row(RUNS, ["a", "b"], [DIFFERENCE])
     lines = [*csv.DictReader(as_csv(table).splitlines())]
     assert len(lines) == sum(len(run.results.rows) for run in RUNS) + 1
-    assert lines[-1]["minus"] == "a, no edit"
+    assert lines[-1]["minus"] == "a, unedited"
     assert float(lines[-1]["value from"]) == -0.3
     for line, row in zip(lines, RUNS[0].results.rows, strict=False):
         assert line["metric"] == row.metric

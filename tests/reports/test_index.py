@@ -70,7 +70,7 @@ def test_each_run_is_told_with_its_verdict(runs: Path) -> None:
     assert verdicts["plain"] == ("biased", "")
     assert {run.made_by for run in found.values()} == {"audit"}
     assert all(run.says for run in found.values())
-    assert found["good"].says == open_run(found["good"].path).verdict.sentences[0]
+    assert found["good"].says == open_run(found["good"].path).verdict.lines[0]
 
 
 def test_what_is_broken_or_not_finished_says_so(runs: Path) -> None:

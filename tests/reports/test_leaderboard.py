@@ -78,7 +78,7 @@ def board(*more: Row, of: list[Row] | None = None) -> Leaderboard:
 def test_each_cell_is_the_figure_of_a_row_over_all_bias_types() -> None:
     made, given = board(), rows()
     assert [line.stubs for line in made.lines] == [
-        ("no edit",),
+        ("unedited",),
         (LABELS["leace"],),
         (LABELS["random"],),
     ]
@@ -146,7 +146,10 @@ def test_every_dash_is_explained() -> None:
         if cell.text == "–"
     }
     assert (LABELS["leace"], "StereoSet ICAT") in dashes
-    assert {label for label, name in dashes if name == "BBQ s_AMB"} == {"no edit", *LABELS.values()}
+    assert {label for label, name in dashes if name == "BBQ s_AMB"} == {
+        "unedited",
+        *LABELS.values(),
+    }
     assert "WinoBias" not in {of for of, _, _ in made.heads}  # nobody misses it
     for said in (
         "A dash in every line is what was not measured: BBQ (metric=benchmarks "
@@ -171,9 +174,9 @@ def test_several_runs_and_several_tasks_have_a_line_and_a_table_each() -> None:
     [made] = leaderboards_over(runs, ["one", "two"])
     assert (made.stubs, [line.stubs for line in made.lines]) == (
         ("run", "edit"),
-        [("one", "no edit"), ("two", "no edit")],
+        [("one", "unedited"), ("two", "unedited")],
     )
-    assert made.caption.startswith("one, two, as it came: StereoSet")
+    assert made.caption.startswith("one, two, unedited: StereoSet")
     assert comparison(runs).leaderboards == (made,)
     tasks = [replace(row, task=task) for task in ("age", "race") for row in rows()]
     assert [one.name for one in leaderboards(in_memory(tasks))] == [

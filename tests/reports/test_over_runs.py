@@ -176,7 +176,7 @@ def test_runs_with_edits_and_of_classifiers_show_every_edit_and_both_tests() -> 
     asked += [replace(row, dataset="all") for row in asked if row.metric == "category_flips"]
     of = compared(a=[*audit_rows(), *text_rows()], b=audit_rows(), c=asked)
     shown = {*texts(of.side_by_side)}
-    assert {row[1] for row in shown} == {"no edit", "leace-1@resid_post.2"}
+    assert {row[1] for row in shown} == {"unedited", "leace-1@resid_post.2"}
     flips = of.side_by_side.columns.index("rewordings that flip, over people")
     assert [row[flips] for row in texts(of.side_by_side)] == [*[""] * 4, "33 %"]
     every = tables(of)
@@ -200,7 +200,7 @@ def test_what_a_users_metric_calls_its_main_figure_is_compared(
     monkeypatch.setattr(Run, "metrics", [Mine])
     row = Row("mine", 0.25, split="test", **GROUPS)
     of = comparison([replace(in_memory([row]), path=Path(name)) for name in "ab"])
-    assert texts(of.side_by_side) == [("a", "no edit", "0.250"), ("b", "no edit", "0.250")]
+    assert texts(of.side_by_side) == [("a", "unedited", "0.250"), ("b", "unedited", "0.250")]
 
 
 @pytest.mark.parametrize("values", [(0.1, 0.2, 0.6), (0.5, None, 0.7), (None, 0.5, None)])

@@ -35,22 +35,23 @@ def glance(run: Run) -> Figure:
     return next(block for block in section.blocks if isinstance(block, Figure))
 
 
-def test_it_begins_with_one_sentence_and_one_figure_of_every_test_set() -> None:
+def test_it_begins_with_the_verdict_and_one_figure_of_every_test_set() -> None:
     section = overview(in_memory(audit_rows()))
     first, figure, table, *_ = section.blocks
     assert isinstance(first, Words)
-    assert len(first.sentences) == 1
+    assert first.sentences == in_memory(audit_rows()).verdict.lines
     assert isinstance(figure, Figure)
     bias, agreement = figure.panels
     assert bias.categories == ["jobs", "traits", "hobbies"]
     before, after = bias.series
-    assert (before.name, after.name) == ("no edit", LABELS["leace"])
+    assert (before.name, after.name) == ("unedited", LABELS["leace"])
     assert before.y == pytest.approx((0.6, 0.61, 0.62))
     assert after.y == pytest.approx((0.3, 0.31, 0.32))
-    assert (bias.x_label, bias.limits) == ("group effect, nats", (0.0, pytest.approx(0.7035)))
+    assert (bias.x_label, bias.covers) == ("group effect, nats", (0.0, 0.1))
     assert [s.y for s in agreement.series] == [(0.9, 0.9), (0.9, 0.9)]
     assert isinstance(table, Table)
-    assert [row[0] for row in table.rows][1:] == ["no edit", LABELS["leace"], LABELS["random"]]
+    short = [LABELS[name].partition("@")[0] for name in ("leace", "random")]
+    assert table.columns == ("", "set", "planted", "unedited", *short)
 
 
 def test_it_draws_the_measure_that_the_verdict_judges_by_with_its_significance() -> None:
@@ -97,7 +98,7 @@ def test_of_several_edits_the_one_that_is_named_is_drawn() -> None:
 
 def test_a_run_without_an_edit_has_one_dot_for_each_set() -> None:
     bias, *_ = glance(in_memory(unedited(audit_rows()))).panels
-    assert [s.name for s in bias.dots] == ["as it came"]
+    assert [s.name for s in bias.dots] == ["unedited"]
 
 
 def test_texts_alone_make_an_overview() -> None:
@@ -131,7 +132,7 @@ def test_an_eraser_has_one_place_in_the_figures_of_both_splits() -> None:
 
 
 def of_each(metric: str, values: dict[str, float], **more: object) -> list[Row]:
-    """A row of the model as it came and of an edit, that 0.1 less, for each value of a facet."""
+    """A row of the unedited model and of an edit, that 0.1 less, for each value of a facet."""
     rows = []
     for shift, edit in ((0.0, {}), (0.1, LEACE)):
         for name, value in values.items():
@@ -156,7 +157,7 @@ def test_hiring_and_contrasts_have_a_line_each() -> None:
 
 
 def points(panel: Panel) -> dict[str, tuple[float, float]]:
-    """What a panel draws of the model as it came and of an edit, by category."""
+    """What a panel draws of the unedited model and of an edit, by category."""
     before, after, *beside = panel.series
     assert all(series.x == before.x for series in (after, *beside))
     pairs = zip(before.y, after.y, strict=True)

@@ -53,7 +53,7 @@ class Politeness(Metric):
 
     @classmethod
     def outcome(cls, results, edit):
-        return f"Politer: {edit.called}."
+        return f"Politer: {edit.name_in_text}."
 
 
 class Length(Cost):
@@ -87,7 +87,7 @@ def test_it_stands_in_every_overview_and_has_a_tab_before_the_examples(run: Run)
     assert names[:2] == ["overview", "costs"]
     assert names.index("politeness") < names.index("examples")
     [table] = parts[0].tables()
-    assert table.columns == ("edit", "politeness gap", "length of texts")
+    assert [row[1] for row in table.rows] == ["politeness gap", "length of texts"]
     assert {figure.name for figure in parts[0].figures()} == {"pareto"}
     page = run.report().read_text("utf-8")
     for word in ("Politeness", "politeness gap", "length of texts", "0.111"):
@@ -99,7 +99,8 @@ def test_it_is_printed_and_said(run: Run) -> None:
     print_run(run, console)
     text = " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
     assert "Impolite: to some." in text
-    assert "Politer: leace (rank 1). Cost: length of texts 13.277 → 12.611." in text
+    assert "Politer: leace (rank 1)." in text
+    assert "Cost of leace (rank 1): length of texts 13.277 → 12.611." in text
     assert "politeness gap" in text
     assert "A gap." not in text  # not brief
 
@@ -108,7 +109,7 @@ def test_its_tables_and_figures_become_files_and_its_figures_stand_in_the_card(
     run: Run, tmp_path: Path
 ) -> None:
     names = {path.name for path in export(sections(run), tmp_path, ["svg"], ["csv", "latex"])}
-    assert {"gaps.csv", "gaps.tex", "gap.svg", "side_by_side.csv"} <= names
+    assert {"gaps.csv", "gaps.tex", "gap.svg", "before_and_after.csv"} <= names
     parity = Parity(0.0, 1e-5, 1.0, 1.0, 1, 1)
     card = model_card(run, EDITS[LEACE["edit"]].record, "folded", parity)
     assert "| politeness gap | 0.777 | 0.111 | 0.776 | 3 |" in card
@@ -125,7 +126,7 @@ def test_a_metric_whose_file_is_gone_is_left_out_and_the_verdict_says_so(tmp_pat
     rows = [Row("gone", 0.5, split="test", **LEACE)]
     opened = open_run(make_run(tmp_path / "run", rows, manifest=manifest, outputs=2))
     assert opened.cost("gone") is None
-    [sentence] = [s for s in opened.verdict.sentences if s.startswith("Not shown: ")]
+    [sentence] = [s for s in opened.findings if s.startswith("Not shown: ")]
     assert sentence == (
         "Not shown: nowhere/gone.py:Gone, as its class is not at hand: "
         "no such file: nowhere/gone.py"

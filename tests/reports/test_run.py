@@ -168,7 +168,7 @@ def test_a_facet_that_has_a_columns_name_hides_nothing(tmp_path: Path) -> None:
     frame = open_run(make_run(tmp_path / "facets", [row])).to_frame()
     assert frame.value[0] == 0.1
     assert frame.facet_value[0] == "other"
-    assert frame.label[0] == "no edit"
+    assert frame.label[0] == "unedited"
     assert frame.facet_label[0] == 2.0
 
 

@@ -54,13 +54,8 @@ def test_every_figure_of_the_rows_is_printed(width: int) -> None:
         "0.666",
         "0.123",
         "81 %",
-        "+0.111*",
-        "−0.222",
         "0.321",
-        "3.456",
         "1.474",
-        "0.970",
-        "0.510",
     ):
         assert figure in " ".join(text.split()), figure
 
@@ -85,7 +80,7 @@ def test_an_undefined_value_is_a_dash() -> None:
 
 def test_the_verdict_comes_last_and_what_is_not_brief_not_at_all() -> None:
     lines = printed(ROWS).strip().splitlines()
-    assert "Biased: on 1 of 1 set" in " ".join(lines[-12:])
+    assert "Biased: 1 of 1 set" in " ".join(lines[-12:])
     parts = [
         Section("overview", "", (Words(("the verdict",), brief=True),)),
         Section("mine", "", (Words(("aside",)), Words(("a finding",), brief=True))),

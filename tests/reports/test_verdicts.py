@@ -18,8 +18,9 @@ import yaml
 
 from countergen_edit.cli.main import main
 from countergen_edit.experiments.judging import JUDGEMENT
+from countergen_edit.reports.findings import findings
 from countergen_edit.reports.run import open_run
-from countergen_edit.reports.verdict import verdict
+from countergen_edit.reports.verdict import MOST_LINES
 from tests.tiny_models import tiny_hf_model, tiny_tokenizer
 
 LIST = yaml.safe_load(Path(__file__).with_name("verdicts.yaml").read_text("utf-8"))
@@ -74,14 +75,16 @@ def test_a_run_ends_with_its_verdict(
     run = open_run(tmp_path / "run")
     judged = run.results.of(JUDGEMENT)
     words_of = {run.results.records[row.edit].eraser: row.detail["word"] for row in judged}
-    sentences = verdict(run).sentences
+    sentences = findings(run)
     assert words_of == case["edits"], sentences
     for start in case["says"]:
         assert any(start in sentence for sentence in sentences), (start, sentences)
     for never in MISLED:
         assert not [s for s in sentences if re.search(never, s)]
     for row in judged:
-        told = " ".join(s for s in sentences if run.results.records[row.edit].called in s)
+        told = " ".join(s for s in sentences if run.results.records[row.edit].name_in_text in s)
         assert all(f"{change} on" in told for change in row.detail["sets"].values())
+    assert len(run.verdict.lines) <= MOST_LINES
     if code == 0:
-        assert " ".join(sentences[0].split()) in " ".join(printed.out.split())
+        for line in run.verdict.lines:
+            assert " ".join(line.split()) in " ".join(printed.out.split())

@@ -14,14 +14,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from countergen_edit.checkpoints import Form, Parity, told
+from countergen_edit.checkpoints import Form, Parity, edits_in_record
 from countergen_edit.edits import EditRecord
 from countergen_edit.experiments.ran import in_words
 from countergen_edit.metrics.base import METRICS, Metric, Quantity
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.reports.findings import advice, of_quick_try, warnings
 from countergen_edit.reports.provenance import in_template
-from countergen_edit.reports.verdict import advice, of_quick_try
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
@@ -101,13 +101,17 @@ def model_card(
         origin=manifest.get("model_origin"),
         conversation=in_template(manifest),
         concepts=concepts,
-        earlier=[*earlier, *(e for e in told(record) if parts.keys().isdisjoint([e["axis"]]))]
+        earlier=[
+            *earlier,
+            *(e for e in edits_in_record(record) if parts.keys().isdisjoint([e["axis"]])),
+        ]
         if len(of_axis) > 1
         else earlier,
         form=form,
         positions=(config.get("edit") or config).get("positions", "–"),
         sentences=of_quick_try(run)
-        + [s for part in parts.values() for s in _sentences(part, record)],
+        + [s for part in parts.values() for s in _sentences(part, record)]
+        + warnings(run),
         tables=[
             (f"{heading}: {axis}" if len(parts) > 1 else heading, lines)
             for axis, part in parts.items()
@@ -286,7 +290,7 @@ def _has_rows(run: Run, name: str, record: EditRecord) -> bool:
 def _described(name: str) -> str:
     """What a metric would have measured, by the first sentence of its own words."""
     metric: type[Metric] = METRICS.get(name)
-    return f"`{name}`: {(inspect.getdoc(metric) or '').splitlines()[0]}"
+    return f"{metric.title or name}: {(inspect.getdoc(metric) or '').splitlines()[0]}"
 
 
 def parameters(record: EditRecord) -> dict[str, Any]:

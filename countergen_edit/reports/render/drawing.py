@@ -6,23 +6,23 @@ Comes in: panels. Goes out: matplotlib figures, and files of them (SVG, PDF, PNG
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.metrics.panels import BESIDE, Panel, Series, fitting
+from countergen_edit.metrics.panels import BESIDE, SCREENED, Panel, Series, fitting
+from countergen_edit.reports.render.styles import CHOSEN, GREY, Style, Styles
 from countergen_edit.writing import whole
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's palette, which colour-blind readers tell apart."""
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
-"""Shapes tell series apart without any colour."""
 BAR = 0.8
 """Share of a category's room that its bars take together."""
 LANES = 0.7
 """Share of a category's room that series take together which have room of their own."""
-GREY = "#8c8c8c"
+ASIDE = 0.08
+"""Layers between series that were screened at the same one."""
+UP = [(0.0, -1.0), (0.0, 0.0), (-0.4, -0.4), (0.0, 0.0), (0.4, -0.4)]
+DOWN = [(x, -y) for x, y in UP]
+"""Arrows where what was screened goes on beyond the axis."""
 WIDTH = 3.6
 """Inches of one panel."""
 ACROSS = 40
@@ -33,57 +33,12 @@ DATELESS = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
 """Metadata by ending; without a date the same rows give the same file."""
 
 
-def colours(panels: Sequence[Panel], erasers: Sequence[str] = ()) -> dict[str, str]:
-    """One colour for each name over all panels; an eraser's edits have its own everywhere.
-
-    Args:
-        panels: of a figure.
-        erasers: of the whole report, in one order.
-
-    >>> dots = [Series(name, (0,), (1.0,)) for name in ("chosen", "leace-1", "inlp-8@resid_post.4")]
-    >>> found = colours([Panel("", "", "", tuple(dots))], ["inlp", "rlace", "leace"])
-    >>> [COLOURS.index(found[s.name]) for s in dots]
-    [1, 2, 0]
-    """
-    names = [s.name for p in panels for s in p.series if not s.baseline]
-    own = {name: COLOURS[i] for name in names if (i := place_of(name, erasers)) is not None}
-    free = [colour for colour in COLOURS if colour not in own.values()] or COLOURS
-    return _told_apart([name for name in names if name not in own], free) | own
-
-
-def place_of(name: str, erasers: Sequence[str]) -> int | None:
-    """Which colour the name of an edit has by its eraser; None where it names none of them.
-
-    >>> erasers = ["rlace", "lace", "sal (own)"]
-    >>> [place_of(name, erasers) for name in ("rlace-1@mlp_out", "→ lace", "laces", "sal (own)")]
-    [0, 1, None, 2]
-    """
-    name = name.removeprefix("→ ")
-    known = [e for e in erasers if re.match(rf"{re.escape(e)}(?!\w)", name)]
-    return erasers.index(max(known, key=len)) % len(COLOURS) if known else None
-
-
-def markers(panels: Sequence[Panel]) -> dict[str, str]:
-    """One shape for each name over all panels; baselines take what the others leave."""
-    series = sorted((s for p in panels for s in p.series), key=lambda s: s.baseline)
-    return _told_apart([s.name for s in series], MARKERS)
-
-
-def _told_apart(names: Sequence[str], marks: Sequence[str]) -> dict[str, str]:
-    """A mark for each name.
-
-    >>> _told_apart(["a", "b", "a", "c"], "+-")
-    {'a': '+', 'b': '-', 'c': '+'}
-    """
-    return {name: marks[i % len(marks)] for i, name in enumerate(dict.fromkeys(names))}
-
-
-def draw_panel(ax: Any, panel: Panel, colour: dict[str, str], marker: dict[str, str]) -> list[Any]:
+def draw_panel(ax: Any, panel: Panel, styled_as: Mapping[str, Style]) -> list[Any]:
     """Draw a panel on matplotlib axes; one artist for each of its series, for a legend."""
     artists = []
     place = {name: i for i, name in enumerate(panel.categories)} if panel.downwards else {}
     for k, s in enumerate(panel.series):
-        style, shape = GREY if s.baseline else colour[s.name], marker[s.name]
+        style, shape = styled_as[s.name].colour, styled_as[s.name].marker
         x: list[float | str] = list(s.x)
         if panel.downwards:
             x = [place[str(value)] for value in s.x]
@@ -91,7 +46,10 @@ def draw_panel(ax: Any, panel: Panel, colour: dict[str, str], marker: dict[str, 
             x = [place[str(value)] + _aside(panel, s) for value in s.x]
             _join(ax, panel, s, x, style)
         across = (s.y, x) if panel.downwards else (x, s.y)
-        if s.kind == "level":
+        if s.tentative:
+            artist = _screened(ax, panel, s, style, shape)
+            artist.set_gid(f"marks-{k}")
+        elif s.kind == "level":
             line = ax.axvline if panel.downwards else ax.axhline
             artist = line(s.y[0], color=style, linestyle="--", linewidth=1)
         elif s.kind == "ticks":
@@ -114,7 +72,7 @@ def draw_panel(ax: Any, panel: Panel, colour: dict[str, str], marker: dict[str, 
         elif s.kind == "spread":
             height = (k + 1) / (len(panel.series) + 1)
             height = place[str(s.x[0])] if panel.downwards else height
-            artist = _spread(ax, s, height, style, shape)
+            artist = _spread(ax, s, height, styled_as[s.name])
             artist.set_gid(f"marks-{k}")
         else:
             dots = s.kind == "dots"
@@ -122,9 +80,10 @@ def draw_panel(ax: Any, panel: Panel, colour: dict[str, str], marker: dict[str, 
                 *across,
                 color=style,
                 marker=shape,
-                markersize=4.5 if dots else 3.5,
+                # Around the dot of the edit that was chosen.
+                markersize=9 if s.name == CHOSEN else 4.5 if dots else 4,
                 # Hollow, so that what edits are held against hides nothing.
-                markerfacecolor="none" if dots and s.baseline else style,
+                markerfacecolor="none" if styled_as[s.name].hollow else style,
                 linestyle="none" if dots else "-",
                 drawstyle="steps-post" if s.kind == "steps" else "default",
                 # A mark at the very end of an axis is drawn whole.
@@ -142,6 +101,27 @@ def draw_panel(ax: Any, panel: Panel, colour: dict[str, str], marker: dict[str, 
         artists.append(artist)
     _axes(ax, panel)
     return artists
+
+
+def _screened(ax: Any, panel: Panel, s: Series, style: str, shape: str) -> Any:
+    """Small hollow dots; what goes on beyond the ends of the axis is marked there."""
+    low, high = panel.limits or (-math.inf, math.inf)
+    down, y, up = (
+        [min(max(v, low), high) for v in values] for values in (s.lo or s.y, s.y, s.hi or s.y)
+    )
+    others = [o for o in panel.series if o.tentative]
+    shift = ASIDE * (others.index(s) - (len(others) - 1) / 2)
+    places = [float(x) + shift for x in s.x]
+    ax.vlines(places, down, up, color=style, linewidth=0.7, alpha=0.5)
+    plain = {"color": style, "linestyle": "none", "clip_on": False}
+    thin = {"markersize": 3.2, "markerfacecolor": "none", "markeredgewidth": 0.7}
+    [artist] = ax.plot(places, y, marker=shape, **thin, **plain)
+    above = [x for x, v in zip(places, s.hi or s.y, strict=True) if v > high]
+    below = [x for x, v in zip(places, s.lo or s.y, strict=True) if v < low]
+    for at, mark, x in ((high, UP, above), (low, DOWN, below)):
+        if x:
+            ax.plot(x, [at] * len(x), marker=mark, markersize=9, markerfacecolor="none", **plain)
+    return artist
 
 
 def _aside(panel: Panel, s: Series) -> float:
@@ -162,7 +142,7 @@ def _join(ax: Any, panel: Panel, s: Series, places: Sequence[Any], style: str) -
         ax.plot([a, b], [at, at], color=style, linewidth=2.5, alpha=0.3, solid_capstyle="butt")
 
 
-def _spread(ax: Any, s: Series, height: float, style: str, shape: str) -> Any:
+def _spread(ax: Any, s: Series, height: float, style: Style) -> Any:
     """Every value as a dot along one line, with a box of quartiles behind."""
     from matplotlib.cbook import boxplot_stats
 
@@ -180,16 +160,17 @@ def _spread(ax: Any, s: Series, height: float, style: str, shape: str) -> Any:
         widths=0.18,
         showfliers=False,
         manage_ticks=False,
-        medianprops={"color": style},
-        boxprops={"color": style},
-        whiskerprops={"color": style},
-        capprops={"color": style},
+        medianprops={"color": style.colour},
+        boxprops={"color": style.colour},
+        whiskerprops={"color": style.colour},
+        capprops={"color": style.colour},
     )
     [artist] = ax.plot(
         s.y,
         [height] * len(s.y),
-        color=style,
-        marker=shape,
+        color=style.colour,
+        marker=style.marker,
+        markerfacecolor="none" if style.hollow else style.colour,
         markersize=3,
         linestyle="none",
         alpha=0.5,
@@ -222,7 +203,7 @@ def _axes(ax: Any, panel: Panel) -> None:
     if whole and all(whole) and not panel.downwards:
         from matplotlib.ticker import MaxNLocator
 
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     for axis in (ax.xaxis, ax.yaxis):
         if hasattr(formatter := axis.get_major_formatter(), "set_useOffset"):
             formatter.set_useOffset(False)
@@ -231,9 +212,9 @@ def _axes(ax: Any, panel: Panel) -> None:
         ax.xaxis.set_major_formatter("{x:g}")
     if panel.limits is not None:
         (ax.set_xlim if panel.downwards or panel.is_spread else ax.set_ylim)(panel.limits)
-    if panel.covers is not None:
-        low, high = ax.get_xlim()
-        ax.set_xlim(min(low, panel.covers[0]), max(high, panel.covers[1]))
+    if panel.covers is not None and not (panel.downwards or panel.is_spread):
+        reach = [*panel.covers, *panel.across]
+        ax.set_xlim(min(reach), max(reach))
 
 
 def styled(size: float = 8) -> Any:
@@ -251,25 +232,29 @@ def styled(size: float = 8) -> Any:
     )
 
 
-def drawn(panels: Sequence[Panel], title: str, erasers: Sequence[str] = ()) -> Any:
+def drawn(panels: Sequence[Panel], title: str, styles: Styles) -> Any:
     """All panels on one matplotlib figure with one legend; call it under `styled`."""
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     height = max(panel.height for panel in panels)
     figure = Figure(figsize=(WIDTH * columns, height * rows + 0.5), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
-    colour, marker = colours(panels, erasers), markers(panels)
+    styled_as = styles.figure(panels)
     shown: dict[str, Any] = {}
     for ax, panel in zip(axes.flat, panels, strict=False):
-        artists = draw_panel(ax, panel, colour, marker)
+        artists = draw_panel(ax, panel, styled_as)
         for s, artist in zip(panel.series, artists, strict=True):
             if not (panel.downwards and {*s.x} == {s.name}):  # its name stands beside it already
                 shown.setdefault(s.name, artist)
     for ax in axes.flat[len(panels) :]:
         ax.set_visible(False)
     figure.suptitle(title)
+    if any(s.tentative for panel in panels for s in panel.series):
+        hollow: dict[str, Any] = {"marker": "o", "markersize": 3, "markerfacecolor": "none"}
+        shown[SCREENED] = Line2D([], [], color=GREY, linestyle="none", **hollow)
     if shown:
         figure.legend(
             handles=list(shown.values()),
@@ -286,7 +271,7 @@ def write(
     title: str,
     path: Path,
     endings: Sequence[str],
-    erasers: Sequence[str] = (),
+    styles: Styles,
 ) -> list[Path]:
     """Write a figure as `path` with each of the endings, each whole or not at all; the paths.
 
@@ -295,7 +280,7 @@ def write(
     """
     written = []
     with styled():
-        figure = drawn(panels, title, erasers)
+        figure = drawn(panels, title, styles)
         for ending in endings:
             written.append(path.with_name(path.name + ending))
             form, dated = ending.removeprefix("."), DATELESS.get(ending, {})

@@ -15,6 +15,7 @@ from countergen_edit.metrics.blocks import Section, Table
 from countergen_edit.reports.render.csv import as_csv
 from countergen_edit.reports.render.drawing import DATELESS, write
 from countergen_edit.reports.render.latex import as_latex
+from countergen_edit.reports.render.styles import Styles
 from countergen_edit.writing import whole
 
 FIGURES = tuple(ending.removeprefix(".") for ending in DATELESS)
@@ -42,7 +43,7 @@ def export(
         folder: made if it is not there.
         figures: forms, of `svg`, `pdf`, `png`.
         tables: forms, of `csv`, `latex`.
-        erasers: each has one colour in every figure.
+        erasers: of the report, a user's own among them; each has one style in every figure.
 
     Raises:
         UserError: a form is unknown, or the folder cannot be written.
@@ -52,13 +53,14 @@ def export(
             if form not in known:
                 raise unknown(key, form, known)
     written: list[Path] = []
+    styles = Styles([figure.panels for s in sections for figure in s.figures()], erasers)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for section in sections:
             for figure in section.figures() if figures else ():
                 endings = [f".{form}" for form in figures]
                 place = folder / file_name(figure.name)
-                written += write(figure.panels, figure.title, place, endings, erasers)
+                written += write(figure.panels, figure.title, place, endings, styles)
             for table in section.tables():
                 for form in tables:
                     ending, text = TABLES[form]

@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from countergen_edit.metrics.panels import Panel
-from countergen_edit.reports.render.drawing import COLOURS, GREY, WIDTH, draw_panel, styled
+from countergen_edit.reports.render.drawing import WIDTH, draw_panel, styled
+from countergen_edit.reports.render.styles import VARIABLES, Style
 
 SVG = "{http://www.w3.org/2000/svg}"
 HREF = "{http://www.w3.org/1999/xlink}href"
 INK, GRID = "#010101", "#b0b0b0"
-VARIABLES = {c.lower(): f"var(--series-{i})" for i, c in enumerate(COLOURS)}
-VARIABLES |= {GREY: "var(--baseline)", INK: "var(--ink)", GRID: "var(--grid)"}
+THEMED = VARIABLES | {INK: "var(--ink)", GRID: "var(--grid)"}
 """Colours as drawn → as the page names them."""
 INKED: dict[Any, str] = {
     "text.color": INK,
@@ -32,14 +32,13 @@ INKED: dict[Any, str] = {
 FONT_SIZE = 9
 
 
-def inline_svg(panel: Panel, key: str, colour: Mapping[str, str], marker: Mapping[str, str]) -> str:
+def inline_svg(panel: Panel, key: str, styled_as: Mapping[str, Style]) -> str:
     """The panel as an `<svg>` element.
 
     Args:
         panel: what is drawn.
         key: begins every id, so that a page can hold many drawings.
-        colour: by series name.
-        marker: by series name.
+        styled_as: the style of each series, by its name.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -49,7 +48,7 @@ def inline_svg(panel: Panel, key: str, colour: Mapping[str, str], marker: Mappin
         figure.patch.set_alpha(0)
         axes = figure.subplots()
         axes.patch.set_alpha(0)
-        draw_panel(axes, panel, dict(colour), dict(marker))
+        draw_panel(axes, panel, styled_as)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None})
     return _for_a_page(file.getvalue(), panel, key)
@@ -103,7 +102,7 @@ def _is_style(element: ET.Element) -> bool:
 
 
 def _themed(style: str) -> str:
-    style = re.sub(r"#[0-9a-f]{6}", lambda m: VARIABLES.get(m[0], m[0]), style)
+    style = re.sub(r"#[0-9a-f]{6}", lambda m: THEMED.get(m[0], m[0]), style)
     style = re.sub(r"font: ([\d.]+px)[^;]*", r"font-size: \1", style)
     return re.sub(r"font-family: [^;]*;? ?", "", style)
 

@@ -1,7 +1,7 @@
-"""Blocks in a terminal: what is brief, tables no wider than the screen, the verdict at the end.
+"""Runs and tables in a terminal.
 
-Comes in: sections or a table, and a console. Goes out: printed text. A table that is too wide is
-printed in parts, each with what its rows are about; a figure is never cut.
+A run ends with one table of all sets and costs and with its verdict; `print_all` prints every brief
+table and sentence. A table that is wider than the console is printed in parts.
 """
 
 from __future__ import annotations
@@ -35,9 +35,32 @@ BETWEEN = 2
 
 
 def print_run(run: Run, console: Console) -> None:
-    """Print what is brief of a report; of a search, metrics' own tabs are about its choice."""
+    """Print the layers of a search, the table of all sets and costs, and the verdict.
+
+    Where no figure stands side by side with others, everything is printed.
+    """
+    from countergen_edit.reports.overview import summary  # late: torch comes with these
+    from countergen_edit.reports.search import search
+
+    tasks = run.by_task()
+    if not any(map(summary, tasks.values())):
+        print_all(run, console)
+        return
+    for task, part in tasks.items():
+        if len(tasks) > 1:
+            console.rule(Text(task))
+        tried, table = search(part), summary(part)
+        print_sections([tried] if tried else [], console)
+        if table:
+            print_table(table, console)
+            console.print()
+    print_words(run.verdict.lines, console)
+
+
+def print_all(run: Run, console: Console) -> None:
+    """Print every brief block of a report; of a search, metrics' tabs are about its choice."""
+    from countergen_edit.reports.findings import in_words
     from countergen_edit.reports.sections import sections  # late: torch comes with these
-    from countergen_edit.reports.verdict import in_words
 
     parts = sections(run)
     about = in_words(run.results)

@@ -28,20 +28,20 @@ from countergen_edit.metrics.blocks import (
     Words,
     unfolded,
 )
-from countergen_edit.metrics.panels import Series
-from countergen_edit.reports.render.drawing import FULL_SHADE, MARKERS, colours, markers, place_of
-from countergen_edit.reports.render.svg import VARIABLES, inline_svg
+from countergen_edit.metrics.panels import SCREENED, Series
+from countergen_edit.metrics.results import NO_EDIT
+from countergen_edit.reports.render.drawing import FULL_SHADE
+from countergen_edit.reports.render.styles import GREY, HOLLOW, Style, Styles
+from countergen_edit.reports.render.svg import inline_svg
 from countergen_edit.reports.terms import terms_by_block
 from countergen_edit.writing import whole
 
 REPORT = "report.html"
-GLYPHS = dict(zip(MARKERS, "●■▲◆▼✚✖★◀▶", strict=True))
-"""How a legend shows the shape of a mark."""
-HOLLOW = dict(zip(MARKERS, "○□△◇▽✚✖☆◁▷", strict=True))
 SHORT, LONG = 30, 60
 """Characters of a name that is kept on one line, and of a text that is given room."""
 EDIT = re.compile(r"\S+( \+ \S+)*( \([^)]*\))*")
 """How an edit is called, which is no sentence."""
+UNEDITED_NAMES = (NO_EDIT,)
 LINES = {"level": "╌", "bars": "■", "ticks": "❙"}
 """How it shows what is drawn without marks."""
 
@@ -72,7 +72,7 @@ def write_page(
         title: its heading.
         kind: what made it, above the heading.
         about: what tells it from others, below the heading.
-        erasers: each has one colour throughout.
+        erasers: of the report, a user's own among them; each has one style throughout.
 
     Raises:
         UserError: it cannot be written.
@@ -113,7 +113,7 @@ def render(
             css=Markup(css),
             js=Markup(js),
             policy=_policy(js),
-            erasers=tuple(erasers),
+            styles=Styles([figure.panels for part in parts for figure in part.figures()], erasers),
         )
     )
 
@@ -220,29 +220,31 @@ def _is_figure(cell: Cell) -> bool:
     return isinstance(cell, str) and (not cell or cell.isdecimal())
 
 
-def swatch(name: str, erasers: Sequence[str]) -> str:
-    """The colour of what a cell or heading names: an edit, or a figure of one; empty of others.
+def swatch(name: str, styles: Styles) -> Style | None:
+    """The style of what a cell or heading names: an edit, or a figure of one; None of others.
 
-    >>> swatch("R, inlp-8@resid_post.4", ["leace", "inlp"]), swatch("inlp is slow", ["inlp"])
-    ('var(--series-1)', '')
+    >>> found = swatch("R, inlp-8@resid_post.4", Styles())
+    >>> found.variable, found.glyph, swatch("inlp is slow", Styles())
+    ('var(--series-1)', '■', None)
     """
     last = name.rpartition(", ")[2].removeprefix("→ ")
-    place = place_of(last, erasers) if EDIT.fullmatch(last) else None
-    return "" if place is None else f"var(--series-{place})"
+    return styles.of(last) if last in UNEDITED_NAMES or EDIT.fullmatch(last) else None
 
 
-def legend(figure: Figure, erasers: Sequence[str] = ()) -> list[Entry]:
+def legend(figure: Figure, styles: Styles) -> list[Entry]:
     """One line for each series that is drawn, in the order of drawing."""
-    colour, marker = colours(figure.panels, erasers), markers(figure.panels)
     if all(panel.downwards and _is_labelled(panel.series) for panel in figure.panels):
         return []
+    drawn = styles.figure(figure.panels)
     entries: dict[str, Entry] = {}
     for series in (s for panel in figure.panels for s in panel.series):
-        drawn = "var(--baseline)" if series.baseline else VARIABLES[colour[series.name].lower()]
-        shapes = HOLLOW if series.baseline and series.kind == "dots" else GLYPHS
-        glyph = LINES.get(series.kind, shapes[marker[series.name]])
-        entries.setdefault(series.name, Entry(series.name, drawn, glyph))
-    return list(entries.values())
+        style = drawn[series.name]
+        if series.tentative:
+            entries[SCREENED] = Entry(SCREENED, Style(GREY, "o").variable, HOLLOW["o"])
+        glyph = LINES.get(series.kind, style.glyph)
+        entries.setdefault(series.name, Entry(series.name, style.variable, glyph))
+    last = [entries.pop(SCREENED)] if SCREENED in entries else []
+    return [*entries.values(), *last]
 
 
 def _is_labelled(series: Sequence[Series]) -> bool:
@@ -250,12 +252,12 @@ def _is_labelled(series: Sequence[Series]) -> bool:
     return all(set(s.x) == {s.name} for s in series)
 
 
-def drawings(figure: Figure, key: str, erasers: Sequence[str] = ()) -> list[Markup]:
+def drawings(figure: Figure, key: str, styles: Styles) -> list[Markup]:
     """The panels of a figure as inline SVG."""
-    colour, marker = colours(figure.panels, erasers), markers(figure.panels)
+    drawn = styles.figure(figure.panels)
     return [
         # Safe: an XML library wrote it, with every text escaped.
-        Markup(inline_svg(panel, f"{key}-{i}", colour, marker))
+        Markup(inline_svg(panel, f"{key}-{i}", drawn))
         for i, panel in enumerate(figure.panels)
     ]
 
@@ -269,6 +271,7 @@ def in_numbers(figure: Figure) -> Table:
                 at = str(s.x[i]) if i < len(s.x) else s.tips[i] if i < len(s.tips) else ""
                 lo, hi = (s.lo[i], s.hi[i]) if s.lo else (None, None)
                 place = "" if at == s.name else at
-                lines.append((panel.title, s.name, place, Number(y, lo, hi, digits=4)))
+                name = f"{s.name}, {SCREENED}" if s.tentative else s.name
+                lines.append((panel.title, name, place, Number(y, lo, hi, digits=4)))
     columns = ("panel", "series", "at", "value")
     return Table(figure.name, f"{figure.title}, in numbers", columns, tuple(lines))
