@@ -1,8 +1,8 @@
 """A checkpoint that is audited is held against the model that it was made of, on the same prompts.
 
 Comes in: the settings of the audit, and its finished run. Goes out: `RUN_DIR/original`, the run of
-the unedited model as it came, and what both differ by. Refused: a model that is named and is not
-the one that the checkpoint was made of. Where none is named and it is not to be had, that is said.
+the unedited model, and what both differ by. Refused: a model that is named and is not
+the one that the checkpoint was made of. Where none is named and it is not available, that is said.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def wanted(config: Mapping[str, Any]) -> Checkpoint | None:
 
 
 def run(config: Mapping[str, Any], checkpoint: Checkpoint, audited: Path) -> None:
-    """Audit the original as it came, or finish that, and print what the checkpoint changed.
+    """Audit the original, or resume that audit, and print what the checkpoint changed.
 
     Raises:
-        UserError: an original was named, and is not to be had or is another model.
+        UserError: an original was named, and is not available or is another model.
     """
     from countergen_edit.cli.audit import prepare
 

@@ -1,4 +1,4 @@
-"""`countergen-edit check`: prompts of one's own, both sides of each, and what wants a look.
+"""`countergen-edit check`: prompts of one's own, both versions of each, and warnings.
 
 Comes in: a composed config. Goes out: every prompt on the screen; exit code 1 where any wants a
 look, as of a linter. Refused: a file that cannot be read.
@@ -27,7 +27,7 @@ def run(config: Mapping[str, Any]) -> None:
     """Show the prompts.
 
     Raises:
-        SystemExit: with code 1 where any wants a look.
+        SystemExit: with code 1 where there is a warning.
     """
     path = config["file"]
     if not path:
@@ -43,9 +43,9 @@ def run(config: Mapping[str, Any]) -> None:
     if not flagged:
         own = f" axis={_written(config['axis'])}" if content["name"] != USUAL else ""
         line = f"Next: countergen-edit audit{own} data={shlex.quote(path)}"
-        say([f"{count}, none of which wants a look.", line])
+        say([f"{count}, no warnings.", line])
         return
-    say([f"{count}, of which {len(flagged)} want{'s' if len(flagged) == 1 else ''} a look."])
+    say([f"{count}, {len(flagged)} with warnings."])
     raise SystemExit(1)
 
 

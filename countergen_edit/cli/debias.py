@@ -8,7 +8,7 @@ from typing import Any
 
 from countergen_edit import api
 from countergen_edit.cli.askable import askable
-from countergen_edit.cli.printing import console, say
+from countergen_edit.cli.printing import console, say, show
 from countergen_edit.cli.saving import SAVING, save_settings
 from countergen_edit.cli.search_settings import searched_layers
 from countergen_edit.cli.settings import (
@@ -17,7 +17,7 @@ from countergen_edit.cli.settings import (
     integer,
     study_settings,
 )
-from countergen_edit.reports.closing import next_steps, nothing_fits, summary, why_nothing
+from countergen_edit.reports.closing import about, nothing_fits, why_nothing
 from countergen_edit.reports.render.terminal import print_run
 
 
@@ -55,14 +55,9 @@ def run(config: Mapping[str, Any]) -> None:
     best = searched.best
     if best is None or not searched.results.edits:
         print_run(searched, console)
-        report = searched.report()
-        say([*nothing_fits(searched), f"Report: {report}", f"Run folder: {searched.path}"])
+        say([*nothing_fits(searched), f"Page: {searched.report()}"])
         print(f"countergen-edit: {why_nothing(searched)}", file=sys.stderr)
         raise SystemExit(1)
     saved = saving.save_best(searched)
-    report = searched.report()
-    print_run(searched, console)
-    console.rule()
-    say([*summary(searched, best.named.record, saved), *next_steps(searched, saved)])
-    say([f"Report: {report}", f"Run folder: {searched.path}"])
+    show(searched, *about(saved))
     saving.upload(saved)

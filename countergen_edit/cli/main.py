@@ -34,7 +34,7 @@ COMMANDS = {
     "debias": "find the edit that fits your budgets, audit it, and save the edited model",
     "cid": "continue each of two prompts with what is unlikely after the other",
     "classifiers": "measure a bias with templates and with their rewordings: does it hold?",
-    "check": "show both sides of each of your prompts, and what wants a look",
+    "check": "show both versions of each of your prompts, and warnings",
     "new": "write a commented axis, data, eraser or metric of yours that works as it stands",
     "augment": "make counterfactual pairs of texts, by word lists or by an instruct model",
     "sweep": "try every layer, eraser, rank and site, and show what each removes and costs",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,11 @@ from rich.console import Console
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
 
+WIDTH = 100
+"""Columns of output that goes to no terminal and whose width the environment does not give."""
 console = Console(highlight=False)
+if not console.is_terminal and "COLUMNS" not in os.environ:
+    console.width = WIDTH
 
 
 def say(lines: Iterable[str]) -> None:
@@ -20,8 +25,8 @@ def say(lines: Iterable[str]) -> None:
 
 
 def show(run: Run, *lines: str, then: Iterable[str] = ()) -> None:
-    """Print a run, further lines, where its page and folder are, and what one might do then."""
+    """Print a run, further lines, the path of its page, and the next command."""
     from countergen_edit.reports.render.terminal import print_run  # late: torch comes with it
 
     print_run(run, console)
-    say(["", *lines, f"Report: {run.report()}", f"Run folder: {run.path}", *then])
+    say([*lines, *then, f"Page: {run.report()} (all tables: countergen-edit report {run.path})"])

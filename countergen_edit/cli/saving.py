@@ -19,8 +19,8 @@ from countergen_edit.checkpoints import (
     check_target,
     choose_form,
     fold,
-    made_by,
     push_to_hub,
+    record_of,
 )
 from countergen_edit.cli.printing import say
 from countergen_edit.cli.settings import command_line
@@ -29,7 +29,7 @@ from countergen_edit.erasers import AffineErasure
 from countergen_edit.errors import unknown
 from countergen_edit.experiments.manifest import masked
 from countergen_edit.models import LanguageModel
-from countergen_edit.models.sites import has_layers
+from countergen_edit.models.capture import has_layers
 from countergen_edit.reports.run import Run
 from countergen_edit.typed import require
 
@@ -101,6 +101,6 @@ def save_settings(command: str, config: Mapping[str, Any]) -> SaveSettings:
         require(bool, config[key], key)
     target = Path(str(config["save"])).expanduser() if config["save"] else None
     if target is not None:
-        ours = made_by(target).get("command") == masked(command_line(command, SAVING))
+        ours = record_of(target).get("command") == masked(command_line(command, SAVING))
         check_target(target, config["overwrite"] or ours)
     return SaveSettings(**({key: config[key] for key in SAVING} | {"save": target}))

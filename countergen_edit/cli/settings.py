@@ -24,11 +24,9 @@ from countergen_edit.cli.models import (
 from countergen_edit.cli.printing import say
 from countergen_edit.conf_path import config_of
 from countergen_edit.data.account import account
-from countergen_edit.data.axis import SPLITS
 from countergen_edit.data.axis_data import OF_AXIS, data_of
 from countergen_edit.data.crossing import axis_config
 from countergen_edit.data.task import Task
-from countergen_edit.data.untaught import vocabulary_warnings
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.experiments.beside import BESIDE, Beside
@@ -37,7 +35,7 @@ from countergen_edit.experiments.files import quick_try
 from countergen_edit.experiments.fit_data import Positions, Sinks
 from countergen_edit.experiments.halving import EFFORTS, Effort
 from countergen_edit.metrics.base import METRICS, Metric
-from countergen_edit.models import LanguageModel, split_names, written
+from countergen_edit.models import LanguageModel, generate_neutral_text, split_names
 from countergen_edit.typed import require
 
 PLACES = ("run_dir", "scratch", "original")
@@ -106,14 +104,12 @@ class StudySettings:
         """
         texts = dict(self.texts)
         if texts.get("neutral") == WRITTEN:
-            texts["neutral"] = {"source": "texts", "texts": written(model, self.seed)}
+            texts["neutral"] = {"source": "texts", "texts": generate_neutral_text(model, self.seed)}
         shared: dict[str, Any] = {"texts": texts, "names": self.names, "seed": self.seed}
         task = api.task(self.axis, self.data, self.groups, **shared)
         say(task.remarks)
         task = api.taught(model, task, self.of_axis)
-        if task.vocabulary is not None:
-            named = [data for s in SPLITS if s not in self.of_axis for data in task.sets(s)]
-            say(vocabulary_warnings(named, task.vocabulary, model.name))
+        say(task.warnings)
         if self.limit is not None:
             task = task.limited(self.limit, self.seed)
             say([quick_try(self.limit)])

@@ -22,7 +22,7 @@ from countergen_edit.data.forms import DoesNotFitError, NoFormsError
 from countergen_edit.data.own_parts import OWN, parted
 from countergen_edit.data.people import People
 from countergen_edit.data.prompt_check import check_prompts
-from countergen_edit.data.set_names import Given, told_apart
+from countergen_edit.data.set_names import Given, distinctly_named
 from countergen_edit.data.sources import load_set
 from countergen_edit.data.splits import apart, check_leakage
 from countergen_edit.data.text.substitution import Substitution
@@ -88,7 +88,7 @@ class Asking:
         return Given(split, replace(data, name=self.called) if free else data, named_after, free)
 
     def remarks(self, entries: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-        """Of files of the user's own, how many prompts want a look, and what shows them."""
+        """Of files of the user's own, how many prompts have warnings, and what shows them."""
         for entry in entries:
             path = entry.get("path")
             if self.substitution is None or str(entry.get("source")) not in FORMATS:
@@ -99,7 +99,7 @@ class Asking:
             flagged = [one for one in checked if one.findings]
             if flagged:
                 yield (
-                    f"{len(flagged)} of {len(checked)} prompts of {path} want a look, such as "
+                    f"{len(flagged)} of {len(checked)} prompts of {path} have warnings, such as "
                     f"{flagged[0].text!r}: {flagged[0].findings[0]}. All: countergen-edit check "
                     f"{path} axis={self.axis.name}"
                 )
@@ -153,7 +153,7 @@ def sets_of(asking: Asking, content: Mapping[str, Any], own_keep: bool) -> dict[
         own_keep: whether it names itself what is to be kept; what `texts` names may not fit.
 
     Raises:
-        UserError: an entry is wrong, or two sets cannot be told apart.
+        UserError: an entry is wrong, or two sets have one name.
     """
     keys = (*SPLITS, "keep", "facts", "other_axes")
     fits_own = content.get("fit") == OWN
@@ -170,7 +170,7 @@ def sets_of(asking: Asking, content: Mapping[str, Any], own_keep: bool) -> dict[
 
     every = [(entry, s) for s in SPLITS for entry in entries[s]]
     asked = [(one, i) for i, e in enumerate(every) if (one := asking.load(*e)) is not None]
-    sets = told_apart([*(one for one, _ in asked), *parts])
+    sets = distinctly_named([*(one for one, _ in asked), *parts])
     by_split = {s: tuple(one.data for one in sets if one.split == s) for s in MEASURED}
     fit: dict[Role, list[CounterfactualSet]] = {role: [] for role in ROLES}
     for one, (_, i) in zip(sets, asked, strict=False):  # after these come parts of one's own
@@ -198,7 +198,9 @@ def sets_of(asking: Asking, content: Mapping[str, Any], own_keep: bool) -> dict[
     remarks += asking.remarks([*mine, *(entry for s in MEASURED for entry in entries[s])])
     of_facts = asking.about("facts")
     facts = {
-        s: tuple(one.data for one in told_apart(of_facts.given((e, s) for e in entries["facts"])))
+        s: tuple(
+            one.data for one in distinctly_named(of_facts.given((e, s) for e in entries["facts"]))
+        )
         for s in MEASURED
         if entries["facts"]
     }
@@ -222,7 +224,9 @@ def sets_of(asking: Asking, content: Mapping[str, Any], own_keep: bool) -> dict[
         "background": prompts_of(fit["background"]),
         "agreement": agreement,
         "facts": facts,
-        "other_axes": tuple(o.data for o in told_apart(others) if o.data.axis not in own_axes),
+        "other_axes": tuple(
+            o.data for o in distinctly_named(others) if o.data.axis not in own_axes
+        ),
         "remarks": tuple(remarks),
     }
 
@@ -233,7 +237,7 @@ def _own_parts(asking: Asking, entries: Iterable[Mapping[str, Any]]) -> list[Giv
     Raises:
         UserError: there are none, or too few.
     """
-    wholes = told_apart(asking.given((entry, "test") for entry in entries))
+    wholes = distinctly_named(asking.given((entry, "test") for entry in entries))
     if not wholes:
         raise UserError(
             f"data.fit={OWN} fits on a part of prompts of yours, and there are none: write "

@@ -3,7 +3,7 @@
 Comes in: a data config's content. Goes out: entries as mappings with the keys of their source, and
 what an eraser is to do with each fitting set: on sets to `erase` the groups are to be made equal,
 on sets to `keep` the model is to stay as it is, and the prompts of sets of `background` enter the
-covariance of activations as text about nobody does. Refused: what is no list, no set or no role, a
+covariance of activations as neutral text does. Refused: what is no list, no set or no role, a
 role of what is not fitted on.
 """
 

@@ -6,7 +6,7 @@ do without agreement, and say so.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from countergen_edit.data.axis import Group
 from countergen_edit.errors import UserError
@@ -24,17 +24,6 @@ class NoFormsError(DoesNotFitError):
             f"axis {axis!r} has no word forms, such as she and he, by which {prompts} tell "
             f"{groups[0]!r} from {groups[1]!r}"
         )
-
-
-def distinguishes(slots: Collection[str], a: Group, b: Group) -> bool:
-    """Whether a template with these slots, in small letters, becomes another text for each group.
-
-    >>> a, b = (Group(g, {"test": (g,)}, {"people": "nuns"}) for g in ("Eve", "Ann"))
-    >>> distinguishes({"people"}, a, b), distinguishes({"name", "people"}, a, b)
-    (False, True)
-    """
-    named = "name" in slots and any(a.names.values()) and any(b.names.values())
-    return named or any(differs(slot, a, b) for slot in slots)
 
 
 def differs(form: str, a: Group, b: Group) -> bool:

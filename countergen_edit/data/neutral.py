@@ -1,4 +1,4 @@
-"""Running text about nobody: what an edit should leave as it was.
+"""Running neutral text: what an edit should leave as it was.
 
 Comes in: a config. Goes out: texts by split, no text in two: those of `fit` may be weighed by
 erasers, edits are chosen by those of `validation`, and those of `test` are measured on.
@@ -32,7 +32,7 @@ NEUTRAL: Registry[Callable[..., TextsBySplit]] = Registry(
     "countergen_edit.neutral",
     {
         "natural": "countergen_edit.data.natural:neutral",
-        "testbed_neutral": "countergen_edit.testbed.sources:testbed_neutral",
+        "testbed_neutral": "countergen_edit.testbed.files:testbed_neutral",
         "file": "countergen_edit.data.neutral:file",
         "texts": "countergen_edit.data.neutral:texts",
     },

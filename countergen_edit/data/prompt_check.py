@@ -17,6 +17,7 @@ from countergen_edit.conf_path import PROMPT_FILES
 from countergen_edit.data.axis import Split
 from countergen_edit.data.sources.base import Request
 from countergen_edit.data.sources.files import json_samples, table_samples
+from countergen_edit.data.spacing import unspaced
 from countergen_edit.data.text import grammar
 from countergen_edit.data.text.grammar import Word
 from countergen_edit.data.text.substitution import Substitution
@@ -172,13 +173,9 @@ def _telling(outputs: Iterable[str], substitution: Substitution) -> Iterator[str
 
 
 def _unspaced(texts: Iterable[str], outputs: Iterable[str]) -> Iterator[str]:
-    """Outputs that join the last word of the prompt, as "works asa nurse" does."""
-    ends = {text[-1:] for text in texts}
-    if not any(end.isalnum() or end in ",.;:!?" for end in ends if end):
-        return
-    for output in outputs:
-        if output[:1].isalnum():
-            yield (
-                f"output {output!r} has no leading space, so that it joins the last word of the "
-                f"prompt: write {' ' + output!r}"
-            )
+    """Outputs that join the last word of the prompt."""
+    for output in unspaced(texts, outputs):
+        yield (
+            f"output {output!r} has no leading space, so that it joins the last word of the "
+            f"prompt: write {' ' + output!r}"
+        )

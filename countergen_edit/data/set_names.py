@@ -30,7 +30,7 @@ class Given:
     """Whether nobody named it."""
 
 
-def told_apart(sets: Sequence[Given]) -> list[Given]:
+def distinctly_named(sets: Sequence[Given]) -> list[Given]:
     """The sets in their order, none of them called as another of different content.
 
     Validation and test sets may share a name: a family is called the same in both, and no row is
@@ -58,7 +58,7 @@ def told_apart(sets: Sequence[Given]) -> list[Given]:
             where = " and ".join(dict.fromkeys(f"data.{one.split}" for one in pair))
             raise UserError(
                 f"two different sets of {where} are called {pair[0].data.name!r}, by which their "
-                "figures are told apart: give one of them a name of its own (name: …)"
+                "figures are named: give one of them a name of its own (name: …)"
             )
     return renamed_sets
 

@@ -24,6 +24,7 @@ from countergen_edit.data.crossing import axis_config
 from countergen_edit.data.neutral import from_config
 from countergen_edit.data.people import DRAWN, People
 from countergen_edit.data.sources import fingerprint
+from countergen_edit.data.spacing import spacing_warnings
 from countergen_edit.data.splits import check_leakage, check_texts
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.data.thinning import few_prompts, few_texts, few_variations
@@ -64,7 +65,7 @@ class Task:
     facts: Mapping[Split, tuple[CounterfactualSet, ...]] = field(default_factory=dict)
     """What people differ in by fact, by split: prompts on which the model should not move."""
     neutral: Mapping[Split, tuple[str, ...]] = field(default_factory=dict)
-    """Running text about nobody, by split: erasers may weigh that of `fit`."""
+    """Running neutral text, by split: erasers may weigh that of `fit`."""
     other_axes: tuple[CounterfactualSet, ...] = ()
     """Test sets of axes that nothing is fitted on: what an edit does to them is measured all the
     same. Their names may be those of other sets, since another difference is measured."""
@@ -78,6 +79,8 @@ class Task:
     """Tells tasks of one run apart; the axis's name unless given."""
     remarks: tuple[str, ...] = ()
     """What the task lacks, and why: a sentence each."""
+    warnings: tuple[str, ...] = ()
+    """What makes its figures doubtful: a sentence each, which stands in every view of a run."""
     untaught: tuple[Untaught, ...] = ()
     """Test sets that are left out, as the model that is asked was never taught their words."""
     vocabulary: frozenset[str] | None = None
@@ -303,7 +306,7 @@ class Task:
         chosen = None if groups is None and not own.made_of else compared
         asking = Asking(own, substitution, people, chosen, str(content.get("name") or TEMPLATES))
         neutral = content.get("neutral")
-        return cls(
+        task = cls(
             axis=own,
             groups=compared,
             neutral=from_config(neutral) if neutral else {},
@@ -311,3 +314,5 @@ class Task:
             name=name,
             **sets_of(asking, content, own_keep),
         )
+        asked = (data for split in SPLITS for data in task.sets(split))
+        return replace(task, warnings=tuple(spacing_warnings(asked)))

@@ -165,20 +165,27 @@ def expand(
         UserError: a group has no names in the split, or the groups differ in size.
     """
     pair = axis.pair(groups)
-    samples = []
-    for template in templates:
-        variations = []
-        for group in pair:
-            names: Sequence[str | None] = [None]
-            if {"name", "Name"} & set(slots(template.text)):
-                names = group.names.get(split, ())
-                if not names:
-                    raise DoesNotFitError(
-                        f"axis {axis.name!r}: group {group.name!r} has no names in the "
-                        f"{split!r} split, which {template.text!r} needs"
-                    )
-            for name in names:
-                text, start = fill(template.text, group, name)
-                variations.append(Variation(group.name, text, name, start))
-        samples.append(Sample(template.text, template.outputs, tuple(variations), template.content))
-    return CounterfactualSet(set_name, axis.name, (pair[0].name, pair[1].name), tuple(samples))
+    samples = tuple(crossed(template, axis, split, pair) for template in templates)
+    return CounterfactualSet(set_name, axis.name, (pair[0].name, pair[1].name), samples)
+
+
+def crossed(template: Template, axis: Axis, split: Split, pair: Sequence[Group]) -> Sample:
+    """A template with every name of a split, of groups that it may not tell apart.
+
+    Raises:
+        UserError: a group has no names in the split.
+    """
+    variations = []
+    for group in pair:
+        names: Sequence[str | None] = [None]
+        if {"name", "Name"} & set(slots(template.text)):
+            names = group.names.get(split, ())
+            if not names:
+                raise DoesNotFitError(
+                    f"axis {axis.name!r}: group {group.name!r} has no names in the "
+                    f"{split!r} split, which {template.text!r} needs"
+                )
+        for name in names:
+            text, start = fill(template.text, group, name)
+            variations.append(Variation(group.name, text, name, start))
+    return Sample(template.text, template.outputs, tuple(variations), template.content)

@@ -18,7 +18,16 @@ FEW = {"fit": 4, "few": 4, "agreement": 1, "validation": 2, "test": 2}
 SETTINGS = read_config("metric", "cid")["cid"]["templates"]
 
 
-@pytest.mark.parametrize("axis", ["gender", "nationality", ["gender", "nationality"]])
+@pytest.mark.parametrize(
+    "axis",
+    [
+        "gender",
+        "nationality",
+        ["gender", "nationality"],
+        ["gender", "religion"],
+        ["gender", "age"],
+    ],
+)
 def test_every_pair_of_groups_that_have_names_has_cid_templates(axis: str | list[str]) -> None:
     own = ce.task(axis, names=FEW).axis
     templates = SETTINGS.get(own.name, SETTINGS["others"])
@@ -27,6 +36,17 @@ def test_every_pair_of_groups_that_have_names_has_cid_templates(axis: str | list
         for sample in data.samples:
             texts = [{v.text for v in sample.of(group)} for group in pair]
             assert not texts[0] & texts[1]
+
+
+def test_names_that_two_groups_share_do_not_tell_them_apart() -> None:
+    own = ce.task(["gender", "religion"], names=FEW).axis
+    named, told = "In this town {name} works as", "Here most {adjective} people work as"
+    shared = ("female_christian", "female_muslim")
+    assert template_set(own, [named, told], shared, names=2).templates == (told,)
+    with pytest.raises(DoesNotFitError, match="can fill no CID template that tells"):
+        template_set(own, [named], shared, names=2)
+    across = ("female_christian", "male_muslim")
+    assert template_set(own, [named, told], across, names=2).templates == (named, told)
 
 
 def test_a_template_that_does_not_tell_the_groups_apart_is_not_used() -> None:

@@ -28,7 +28,7 @@ def test_what_the_testbed_was_never_taught_is_not_measured_and_said(
     run = audited(tmp_path / "run", f"axis={axis}")
     assert {row.metric for row in run.results.rows} == {"taught"}
     assert all((row.value or 0.0) < 0.5 for row in run.results.rows)
-    [said] = run.verdict.sentences
+    [said] = run.findings
     assert f"taught nothing about {axis}" in said
     assert "Neither bias nor its absence is shown" in said
     assert (tmp_path / "run" / "report.html").is_file()
@@ -66,7 +66,7 @@ def test_three_groups_are_compared_pair_by_pair_and_an_edit_erases_all(tmp_path:
     assert gap.value is not None
     assert left.value is not None
     assert left.value < gap.value
-    said = " ".join(run.verdict.sentences)
+    said = " ".join(run.findings)
     assert "Largest gap of 3 pairs of groups" in said
     assert "3 groups, pair by pair" in said
 
@@ -91,7 +91,7 @@ def test_crossed_axes_show_each_alone_and_what_was_planted_on_neither_together(
     assert len(cells) == 4
     assert not any(map(is_significant, cells))
     assert all((cell.value or 0.0) < 0.25 * (gender.value or 0.0) for cell in cells)
-    assert "add up to" in " ".join(run.verdict.sentences)
+    assert "add up to" in " ".join(run.findings)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from countergen_edit.cli.main import main
 from countergen_edit.experiments.run_folder import read_rows
 from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.run import open_run
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
 
@@ -34,14 +35,14 @@ def of(rows: list[Row], metric: str, split: str = "test") -> dict[str, float]:
 
 
 def test_the_game_ends_where_the_closed_form_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
     rows = audited("rlace_cvxpy", tmp_path / "run")
     effect = of(rows, "mean_abs_r")
     assert set(effect) == {"rlace", "game", "cvxpy"}
     assert effect["game"] == pytest.approx(effect["rlace"], abs=1e-3)
     assert effect["cvxpy"] == pytest.approx(effect["rlace"], abs=1e-3)
-    out = " ".join(capsys.readouterr().out.split())
+    out = " ".join(open_run(tmp_path / "run").findings)
     assert "the published game has a closed form, the difference of the group means" in out
     remarked = [r for r in rows if r.detail.get("remark")]
     assert {r.eraser for r in remarked} == {"rlace"}

@@ -99,7 +99,7 @@ def test_where_no_edit_fits_nothing_is_saved(
     assert said.out.count("mean_difference-1@resid_post.") >= 1
     assert not (tmp_path / "run" / "checkpoint").exists()
     page = tmp_path / "run" / "report.html"
-    assert f"Report: {page}" in said.out
+    assert f"Page: {page}" in said.out
     assert "mean_difference" in page.read_text("utf-8")
 
 

@@ -63,7 +63,7 @@ def test_the_card_says_how_to_repeat_the_run_and_what_was_not_measured(finished:
     for figure in (record["fingerprint"], record["model_hash"], record["data_hash"]):
         assert figure in text
     assert "eraser=mean_difference" in text
-    assert "- `fairpair`: " in text.partition("## What was not measured")[2]
+    assert "- FairPair: " in text.partition("## What was not measured")[2]
     assert "trust_remote_code" not in text  # folded
     assert str(finished.parent) not in text.replace(f"run_dir={finished.parent}/run", "")
 

@@ -61,9 +61,9 @@ def test_a_run_on_few_prompts_says_so_wherever_it_is_read(
     first = out.splitlines()[1]
     assert first.startswith("A quick try: at most 2 prompts of each set (limit=2), too few")
     run = open_run(tmp_path / "runs/a")
-    assert run.verdict.sentences[0].startswith("A quick try: at most 2 prompts")
+    assert run.findings[0].startswith("A quick try: at most 2 prompts")
     assert max(row.n for row in run.results.of("mean_abs_r")) <= 2 * 60  # of 60 occupations
-    end = out.splitlines()[-1]
+    end = out.splitlines()[-2]
     assert end.startswith("Next, on every prompt: countergen-edit audit eraser=rlace metric=r ")
     assert "limit" not in end
     assert "run_dir" not in end

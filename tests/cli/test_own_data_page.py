@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import countergen_edit
+from countergen_edit import api
 from countergen_edit.cli.main import main
+from countergen_edit.models import LanguageModel
 from countergen_edit.reports.run import open_run
 from tests.data.test_own_parts import PEOPLE, WORDINGS, file_of
 from tests.printed import commands, files
@@ -38,6 +40,14 @@ def test_the_page_has_a_prompt_file_of_every_format() -> None:
     assert {*files(PAGE)} == {"pairs.jsonl", "pairs.csv", "sides.csv", "work.yaml"}
 
 
+@pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.csv"])
+def test_the_default_model_knows_the_words_of_its_prompts(
+    name: str, place: Path, testbed: LanguageModel
+) -> None:
+    task = api.task("gender", str(place / name), names={"test": 2})
+    assert api.taught(testbed, task, keys=("fit", "validation")).warnings == ()
+
+
 @pytest.mark.slow
 def test_every_command_of_the_page_does_what_it_says(
     place: Path, capsys: pytest.CaptureFixture[str]
@@ -50,7 +60,7 @@ def test_every_command_of_the_page_does_what_it_says(
             assert main([command, *words, *(QUICK if command == "audit" else [])]) == 0, words
         for name in ("pairs.csv", "sides.csv"):
             assert main(["check", name]) == 0
-    assert "2 prompts, none of which wants a look." in capsys.readouterr().out
+    assert "2 prompts, no warnings." in capsys.readouterr().out
     tested = [
         {row.dataset for row in open_run(run).results.of("mean_abs_r")}
         for run in (place / "runs/audit").iterdir()

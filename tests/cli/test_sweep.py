@@ -10,7 +10,7 @@ import pytest
 from countergen_edit.cli.main import main
 from countergen_edit.experiments.parts import parts_of
 from countergen_edit.experiments.run_folder import MANIFEST, RunFolder, recorded_units
-from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.rows import SCHEMA, Row
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
 
@@ -39,7 +39,7 @@ def test_a_failed_cell_is_named_and_the_exit_code_says_so(
 
 def test_only_parts_of_the_same_model_data_and_code_are_taken_over(tmp_path: Path) -> None:
     for name, identity in (("same", "a"), ("other", "b")):
-        manifest = {"fingerprint": name, "tasks": {"gender": identity}}
+        manifest = {"schema": SCHEMA, "fingerprint": name, "tasks": {"gender": identity}}
         folder = RunFolder(tmp_path / "pool" / name, {}, manifest)
         folder.record(f"gender/cell/{name}", [Row("r", 0.5)])
         folder.record(f"race/cell/{name}", [Row("r", 0.5)])

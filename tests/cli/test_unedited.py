@@ -1,4 +1,4 @@
-"""`eraser=none` measures a model as it came, one of any kind, and says nothing about edits."""
+"""`eraser=none` measures an unedited model, one of any kind, and says nothing about edits."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def runs(t5: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def said_of(run: Run) -> list[str]:
     """All that a report says of what was measured: not what the run depended on."""
-    texts = [*run.verdict.sentences]
+    texts = [*run.findings]
     for section in sections(run):
         for block in unfolded(section.blocks) if section.name != "run" else ():
             if isinstance(block, Words):
@@ -89,7 +89,7 @@ def test_the_report_says_nothing_about_edits(name: str, runs: dict[str, Path]) -
     tables = [b for s in sections(run) for b in s.blocks if isinstance(b, Table)]
     assert all(table.rows and table.columns for table in tables)
     assert run.best is None
-    assert run.verdict.sentences
+    assert run.findings
     assert "<title>" in (runs[name] / "report.html").read_text("utf-8")
 
 
@@ -97,10 +97,10 @@ def test_the_overview_lists_every_main_figure_with_its_truth(runs: dict[str, Pat
     run = api.load_run(runs["testbed"])
     [overview] = [section for section in sections(run) if section.name == "overview"]
     [table] = overview.tables()
-    assert table.columns == ("figure", "n", "planted truth", "as it came")
-    figures = [plain(row[0]) for row in table.rows]
+    assert table.columns == ("", "set", "planted", "unedited")
+    figures = [f"{plain(row[0])}: {plain(row[1])}" for row in table.rows]
     assert any(figure.startswith("group effect") for figure in figures)
-    assert "perplexity of neutral text" in figures
+    assert "costs: perplexity of neutral text" in figures
     assert not any("ratio" in figure or "KL" in figure for figure in figures)
 
 
@@ -113,10 +113,10 @@ def test_runs_without_edits_compare_with_each_other_and_with_an_audit(
     capsys.readouterr()
     for others in ([runs["t5"], runs["testbed"]], [runs["testbed"], audit]):
         assert main(["compare", *map(str, others)]) == 0
-    assert "no edit" in capsys.readouterr().out
+    assert "unedited" in capsys.readouterr().out
     paired = api.compare(runs["testbed"], audit).paired
     assert paired is not None
-    assert {plain(row[1]) for row in paired.rows} == {"no edit"}
+    assert {plain(row[1]) for row in paired.rows} == {"unedited"}
     # One model: nothing differs.
     assert {plain(row[3]) for row in paired.rows} == {"0.000"}
 

@@ -144,9 +144,9 @@ def test_the_command_shows_both_sides_and_its_exit_code_is_that_of_a_linter(
     assert ended.value.code == 1
     said = " ".join(capsys.readouterr().out.split())
     assert "female: She lost her keys. male: He lost his keys." in said
-    assert f"{len(RIGHT) + len(FLAGGED)} prompts, of which {len(FLAGGED)} want a look." in said
+    assert f"{len(RIGHT) + len(FLAGGED)} prompts, {len(FLAGGED)} with warnings." in said
     assert main(["check", of_texts(tmp_path, RIGHT)]) == 0
-    assert "none of which wants a look. Next: countergen-edit audit data=" in " ".join(
+    assert "no warnings. Next: countergen-edit audit data=" in " ".join(
         capsys.readouterr().out.split()
     )
 
@@ -156,8 +156,22 @@ def test_a_run_says_what_wants_a_look(tmp_path: Path) -> None:
     source = [{"source": "jsonl", "path": path}]
     data = {"fit": None, "validation": None, "test": source}
     [remark] = Task.from_config("gender", data).remarks
-    assert remark.startswith(f"1 of 2 prompts of {path} want a look, such as 'Jane told John that")
+    assert remark.startswith(
+        f"1 of 2 prompts of {path} have warnings, such as 'Jane told John that"
+    )
     assert remark.endswith(f"countergen-edit check {path} axis=gender")
+
+
+def test_outputs_in_a_data_file_are_checked_and_the_warning_stands_with_the_task() -> None:
+    def of(outputs: list[str]) -> Task:
+        test = [{"source": "templates", "templates": ["{name} works as"], "outputs": outputs}]
+        return Task.from_config("gender", {"fit": None, "validation": None, "test": test})
+
+    assert of([" a nurse"]).warnings == ()
+    [warning] = of([" a nurse", "a doctor"]).warnings
+    assert warning.startswith("1 of 1 prompts of")
+    assert "without a leading space, such as 'a doctor' after" in warning
+    assert warning.endswith("works as': write ' a doctor'.")
 
 
 def test_the_next_line_names_the_axis_and_the_file_as_a_shell_takes_them(
@@ -179,6 +193,11 @@ def test_the_next_line_names_the_axis_and_the_file_as_a_shell_takes_them(
         ("Jane works as", ", of all things, a nurse", False),
         ('Jane said: "', "I am a nurse", False),
         ("Jane came late.", "She had slept", True),
+        ("Jane (her sister)", "works", True),
+        ("Jane 은", "간호사", True),
+        ("Jane 是", "护士", False),
+        ("Jane は", "看護師です", False),
+        ("Jane เป็น", "พยาบาล", False),
     ],
 )
 def test_an_output_that_joins_the_last_word_is_flagged(

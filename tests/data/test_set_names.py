@@ -6,7 +6,7 @@ import pytest
 
 from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.data.set_names import Given, told_apart
+from countergen_edit.data.set_names import Given, distinctly_named
 from countergen_edit.errors import UserError
 
 
@@ -19,7 +19,7 @@ def given(
 
 
 def names(*sets: Given) -> list[str]:
-    told = told_apart(sets)
+    told = distinctly_named(sets)
     assert [(one.split, one.data.samples) for one in told] == [
         (one.split, one.data.samples) for one in sets
     ]
@@ -71,10 +71,10 @@ def test_where_no_path_tells_sets_apart_a_name_is_asked_for(
     first: Given, second: Given, where: str
 ) -> None:
     with pytest.raises(UserError, match=rf"of {where} are called 'pairs'.*\(name: …\)"):
-        told_apart([first, second])
+        distinctly_named([first, second])
 
 
 def test_a_path_does_not_take_the_name_of_a_third_set() -> None:
     a, b = given("test", "sang", "a/pairs.jsonl"), given("test", "ran", "b/pairs.jsonl")
     with pytest.raises(UserError, match="are called 'a/pairs'"):
-        told_apart([a, b, given("test", "slept", name="a/pairs")])
+        distinctly_named([a, b, given("test", "slept", name="a/pairs")])

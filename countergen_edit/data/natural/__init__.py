@@ -1,4 +1,4 @@
-"""Natural English that ships with us: text about nobody, wordings whose next word must agree,
+"""Natural English that ships with us: neutral text, wordings whose next word must agree,
 wordings in which people are stereotyped, and wordings in which they differ by fact.
 
 Goes out: `neutral`, texts by split, their `openings`, `agreement`, prompts by split for an axis

@@ -1,4 +1,4 @@
-"""Who a word speaks of: one person of a text told apart from the others.
+"""Who a word speaks of: one person of a text, apart from the others.
 
 Comes in: the words of a text and the name of its protagonist. Goes out: the indices of the words
 that show the protagonist's group. Everything the text does not give to somebody else is the

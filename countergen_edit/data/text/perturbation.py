@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Literal
 
 from countergen_edit.data.common_sents import PairedPrompt
+from countergen_edit.data.forms import DoesNotFitError
 from countergen_edit.data.text.grammar import PRONOUNS
 from countergen_edit.data.text.persons import words_about
 from countergen_edit.data.text.substitution import Substitution
@@ -89,6 +90,22 @@ class RulePerturber:
         forms = [self.substitution.axis.groups[g].forms for g in (self.source, self.target)]
         subject, other = (form.get("subject") for form in forms)
         return subject if subject != other and subject in PRONOUNS else None
+
+
+def require_turned(prompts: Sequence[PairedPrompt], rules: RulePerturber) -> None:
+    """Refuse prompts of which the rules turn none into its other side: no continuation would pass.
+
+    Raises:
+        DoesNotFitError: naming the first, and what the rules make of it.
+    """
+    turned = [rules([prompt.source], prompt)[0] for prompt in prompts]
+    if any(text == prompt.target for text, prompt in zip(turned, prompts, strict=True)):
+        return
+    raise DoesNotFitError(
+        f"fairpair: the rules turn none of {len(prompts)} prompt(s) into its other side: "
+        f"{prompts[0].source!r} becomes {turned[0]!r}, not {prompts[0].target!r}; write sides that "
+        "differ in words of the axis alone, or set metric.fairpair.perturber={kind:local,…}"
+    )
 
 
 def answer(text: str) -> str:

@@ -132,7 +132,7 @@ def _by_place(a: Group, b: Group) -> Iterator[tuple[str, str]]:
                 f"groups {a.name!r} and {b.name!r} have {len(names_a)} and {len(names_b)} names in "
                 f"the {split!r} split: they cannot be paired one to one; give both the same number"
             )
-        # People of crossed axes may be in both groups, told apart by other words: they stay.
+        # People of crossed axes may be in both groups, as other words indicate: they stay.
         yield from ((x, y) for x, y in zip(names_a, names_b, strict=True) if x != y)
 
 

@@ -1,0 +1,194 @@
+"""Every command that the README and the documentation print runs to its end, at a small size.
+
+Where a reader has something that a test has not, a stand-in takes its place: a hub model is a
+random-weight model in a directory of that name; runs, files and checkpoints are made beforehand.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from countergen_edit.api import load
+from countergen_edit.cli.main import main
+from countergen_edit.cli.words import overrides_of
+from tests.cli.test_conf import composed
+from tests.cli.test_experiments import NAMES, TINY
+from tests.made_benchmarks import make_benchmarks
+from tests.metrics.test_benchmarks_masked import tokenizer_of
+from tests.models.completions_server import serving
+from tests.printed import commands, files
+from tests.test_docs import PAGES, SHOWN
+from tests.test_readme import README
+from tests.tiny_models import tiny_tokenizer
+
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
+ELSEWHERE = {
+    "experiment=": "tests/cli/test_experiments.py",
+    "launcher=": "tests/cli/test_launchers.py",
+    "lm_eval/": "tests/cli/test_compare_logs.py",
+    "tracker=": "tests/experiments/test_tracking.py",
+}
+"""Commands that another file runs, which makes what they need."""
+WORDS = {"/path/to/": "path/to/", "…": "vader", "TERM": "group effect", "COMMAND": "audit"}
+"""What stands in a command for a reader's own word, and what a test writes there."""
+SERVER = "http://127.0.0.1:8000/v1"
+SMALL = TINY | {
+    "layers": "[1]",
+    "edit.layers": "[1]",
+    "limit": "2",
+    "metric.benchmarks.limit": "2",
+    "metric.cid.max_new_tokens": "4",
+    "most.attribute": "2",
+}
+del SMALL["model"]
+BENCHMARKS = ("metric.benchmarks", "task")
+"""Settings that hold a directory of benchmarks."""
+EDITING = ("audit", "debias", "sweep", "edit")
+UNSET = ("layers", "limit", "directory", "sources")
+"""Settings that are null unless they are given."""
+OUTPUTS = ("save", "run_dir", "folder")
+"""Settings that name a folder to be written; each command gets one of its own."""
+MODELS = {"gpt2": 3, "gpt2-xl": 3, "path/to/directory": 3, "real/SmolLM2-135M-Instruct-Q4_1": 30}
+"""Directories of random-weight models, and their layers."""
+PROMPT = {"outputs": [" gentle", " logical"]}
+TEXTS = (
+    *("At work Susan is known to be", "Everybody in this town finds Laura", "To me Emma seems"),
+    *("The neighbours would call Anna", "Since last winter Helen has been", "Was Alice always so"),
+    *("I never met a person as kind as Carol, who is", "Friends describe Diana as"),
+    *("Nobody doubts that Julia can be", "On most days you will find Karen", "Is Linda really"),
+    *("From the first day on Martha looked", "A letter says of Nancy that she was"),
+    *("Yesterday, over dinner, Olivia got", "People often mention how Paula became"),
+    *("When it rains Rachel turns", "With children Sandra stays", "Under pressure Teresa is"),
+)
+"""Distinct wordings, each with a name of its own."""
+OWN_ERASER = """from countergen_edit.erasers.methods.mean_difference import MeanDifference as Mine
+"""
+
+
+def printed() -> list[str]:
+    """Each command once, without its comment."""
+    found = [line for text in (README, *PAGES.values()) for line in commands(text)]
+    return list(dict.fromkeys(shlex.join(shlex.split(line, comments=True)) for line in found))
+
+
+PRINTED = printed()
+OWN = [line for line in PRINTED if not any(word in line for word in ELSEWHERE)]
+
+
+def small(command: str, words: list[str], place: Path) -> list[str]:
+    """A command's words, and the settings that make it small unless it gives them."""
+    given = [word for word in words if word not in ("--help", "--multirun")]
+    config = composed(command, *overrides_of(command, given))
+    sizes = SMALL | {"names": NAMES.get(command, TINY["names"])}
+    sizes |= {f"{key}.directory": f"{place}/benchmarks" for key in BENCHMARKS}
+    sizes |= {f"{key}.sources": f"{place}/benchmarks/sources.yaml" for key in BENCHMARKS}
+    if command in EDITING and not any(word.startswith("eraser") for word in words):
+        sizes["eraser"] = "mean_difference"
+    named = {word.partition("=")[0] for word in words}
+    if any(word.startswith("cost.") for word in words):
+        del sizes["cost"]
+    layered = command == "classifiers" or any("layers=" in word for word in words)
+    return words + [
+        f"{key}={value}"
+        for key, value in sizes.items()
+        if _is_setting(config, key) and key not in named
+        if not (layered and key.endswith("layers"))
+    ]
+
+
+def _is_setting(config: Any, key: str) -> bool:
+    *parents, last = key.split(".")
+    for parent in parents:
+        config = config.get(parent) or {}
+    return last in config and (config[last] is not None or last in UNSET)
+
+
+def make_model(folder: Path, layers: int) -> None:
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    size = {"n_embd": 32, "n_head": 4, "n_layer": layers, "n_positions": 2048}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), **size))
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def make_masked_model(folder: Path) -> None:
+    from transformers import BertConfig, BertForMaskedLM
+
+    tokenizer = tokenizer_of("bert")
+    size = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    BertForMaskedLM(BertConfig(vocab_size=len(tokenizer), **size)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder in which every command finds what it names."""
+    place = tmp_path_factory.mktemp("commands")
+    before = Path.cwd()
+    os.chdir(place)
+    try:
+        for name, layers in MODELS.items():
+            make_model(place / name, layers)
+        shutil.copytree(place / "gpt2", place / "path/to/an/instruct/model")
+        make_masked_model(place / "bert")
+        for name, text in {**files(PAGES["own_data.md"]), **files(SHOWN["own_parts.md"])}.items():
+            Path(name).write_text(text, "utf-8")
+        for name in ("mine.jsonl", "many.jsonl", "texts.jsonl"):
+            lines = [json.dumps(PROMPT | {"input": text}) for text in TEXTS]
+            Path(name).write_text("\n".join(lines), "utf-8")
+        Path("mine.py").write_text(OWN_ERASER, "utf-8")
+        make_benchmarks(place / "benchmarks")
+        run = ["data=testbed", "eraser=leace", "metric=r", "run_dir=runs/one"]
+        assert main(["audit", *small("audit", run, place)]) == 0
+        assert main(["edit", "run=runs/one", "save=debiased"]) == 0
+        shutil.copytree("debiased", "gated")
+        for name in ("two", "debias", "gate", "real"):
+            shutil.copytree("runs/one", f"runs/{name}")
+        assert main(["new", "axis", "seniority"]) == 0
+        with serving(load("testbed")) as server:
+            WORDS[SERVER] = server.url
+            yield place
+    finally:
+        os.chdir(before)
+
+
+@pytest.mark.parametrize(("number", "line"), enumerate(OWN))
+def test_every_command_runs(
+    number: int,
+    line: str,
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    directory = "debiased" if " chat " in line else "path/to/an/instruct/model"
+    for word, own in {**WORDS, "DIR": directory}.items():
+        line = line.replace(word, own)
+    _, command, *words = shlex.split(line)
+    words = [re.sub(rf"^({'|'.join(OUTPUTS)})=.*", rf"\1=made/{number}", word) for word in words]
+    if command == "new":
+        words[1] = f"made_{number}"
+    if command != "help" and "--help" not in words:
+        words = small(command, words, place)
+    monkeypatch.setattr("sys.stdin", io.StringIO("Jane works as\n"))
+    try:
+        code = main([command, *words])
+    except SystemExit as stop:  # a search that saves nothing, prompts with warnings
+        code = int(stop.code or 0)
+    allowed = {0, 1} if command in ("debias", "check") else {0}
+    assert code in allowed, (words, capsys.readouterr().err)
