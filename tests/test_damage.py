@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from countergen_edit.api import task
 from countergen_edit.checkpoints import open_checkpoint
-from countergen_edit.checkpoints.checksums import write_checksums
+from countergen_edit.checkpoints.loading import write_checksums
 from countergen_edit.conf_path import config_of, read_config
 from countergen_edit.data.template_files import load_bank
 from countergen_edit.edits import Edit, NamedEdit, applied

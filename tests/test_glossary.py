@@ -14,7 +14,7 @@ from countergen_edit.experiments.judging import HARM, NOTHING, RECOMMENDED, TOO_
 from countergen_edit.glossary import Term, explain, find, glossary
 from countergen_edit.metrics.base import Change
 from countergen_edit.metrics.benchmarks.base import BENCHMARKS
-from countergen_edit.models.sites import SITES
+from countergen_edit.models.capture import SITES
 
 
 @pytest.mark.parametrize("term", glossary(), ids=lambda term: term.term)

@@ -36,8 +36,8 @@ from countergen_edit.experiments.replies import Requests, Writing
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics.augmented import augmented_rows
 from countergen_edit.models import LanguageModel, lengths
-from countergen_edit.models.chat import instructed
 from countergen_edit.models.progress import announce
+from countergen_edit.models.tokens import instructed
 from countergen_edit.writing import whole
 
 PAIRS, REFUSED, CARD, REPLIES = "pairs.jsonl", "refused.jsonl", "card.md", "replies"

@@ -3,7 +3,7 @@
 Comes in: an audit for each axis, in their order, and edits that the model has from the beginning.
 Goes out: rows and edits in one run folder. Units of work, in order: for each axis its whole audit,
 on the model with the edits so far; last, on test data, every axis under the edit of all. Figures
-are against the model as it came, so that the budgets are for all edits together. What one axis
+are against the unedited model, so that the budgets are for all edits together. What one axis
 keeps (its grammar) every other axis keeps too, of people it is not measured on. An edit below an
 earlier one in the forward pass changes what that meets, which was not fitted on it: what came of
 it, the last figures say. Refused: several erasers, two axes of one name.

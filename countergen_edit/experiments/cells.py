@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from countergen_edit.edits import Place
 from countergen_edit.erasers import ERASERS, BaseEraser, RandomDirections
-from countergen_edit.models.sites import depth
+from countergen_edit.models.capture import depth
 from countergen_edit.seeds import unit_seed
 
 Fitted = Literal["in_turn", "alone"]
@@ -58,7 +58,7 @@ class Cell:
 
     @property
     def lowest(self) -> int | None:
-        """The layer up to which the model is as it came while the cell is fitted; None at embed."""
+        """The layer up to which the model is unedited while the cell is fitted; None at embed."""
         return (*self.after, self)[0].layer
 
 

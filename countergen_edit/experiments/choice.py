@@ -21,7 +21,7 @@ from countergen_edit.metrics.rows import UNEDITED, Row
 
 DRAWS = "draws"
 """Where the detail of a row `bias_removed` has resamples of its value."""
-TOLD_APART = "bias_told_apart"
+BIAS_SIGNIFICANT = "bias_significant"
 """The row metric that is 0 where there is no bias to remove."""
 WORTH_SHOWING = 0.5
 """Where no edit is affordable: the share of the most that any removes, which one must remove."""
@@ -101,7 +101,7 @@ def points(
         if row.split == split and (baselines or not row.baseline):
             by_edit.setdefault(row.edit, []).append(row)
     needed = {cost.name for cost in costs if cost.counted(by_edit.get(UNEDITED, []))}
-    apart = is_told_apart(rows)
+    apart = has_significant_bias(rows)
     candidates = []
     for edit, of_edit in by_edit.items():
         removed = next((r for r in of_edit if r.metric == "bias_removed"), None)
@@ -133,9 +133,9 @@ def worse_by(
     return harms, at_best
 
 
-def is_told_apart(rows: Sequence[Row]) -> bool:
+def has_significant_bias(rows: Sequence[Row]) -> bool:
     """Whether there is a bias to remove, by the row that says so; without one there is."""
-    return all(row.value != 0 for row in rows if row.metric == TOLD_APART)
+    return all(row.value != 0 for row in rows if row.metric == BIAS_SIGNIFICANT)
 
 
 def front(candidates: Sequence[Point]) -> list[Point]:

@@ -48,7 +48,7 @@ def saved_edit(directory: Path) -> NamedEdit:
 def template_audit(
     model: LanguageModel, metric: Cid, edit: NamedEdit | None, folder: RunFolder, seed: int = 0
 ) -> list[Row]:
-    """Audit templates on the model as it came and, if there is one, under an edit.
+    """Audit templates on the unedited model and, if there is one, under an edit.
 
     Args:
         model: the model, unedited.

@@ -19,13 +19,13 @@ from jaxtyping import Float32
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.edits import UNCHANGED, Edit, NamedEdit, Placement, applied
 from countergen_edit.erasers import ERASERS, BaseEraser, fit_eraser
-from countergen_edit.erasers.routing import fit_metadata
+from countergen_edit.erasers.base import fit_metadata
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.cells import changed_params
 from countergen_edit.metrics.classifier_tasks import ClassifierTask
-from countergen_edit.metrics.classifier_tasks.base import Asked
+from countergen_edit.metrics.classifier_tasks.base import TaskText
+from countergen_edit.models.capture import has_layers
 from countergen_edit.models.encoders import Encoder, Tokens
-from countergen_edit.models.sites import has_layers
 
 ALIKE = 1e-6
 """Share of the activations' size below which means of groups differ by rounding alone."""
@@ -128,7 +128,7 @@ def basis(bank: TemplateBank, model: Any, eraser: BaseEraser, where: Where) -> l
 
 
 def _fitted(
-    eraser: BaseEraser, x: Float32[np.ndarray, "row d"], of_row: Sequence[Asked], where: Where
+    eraser: BaseEraser, x: Float32[np.ndarray, "row d"], of_row: Sequence[TaskText], where: Where
 ) -> BaseEraser:
     """A clone of the eraser, fitted with what is known of the rows; none is to be kept."""
     group = np.array([one.group for one in of_row])

@@ -1,4 +1,4 @@
-"""A classifier task in a run folder: the model as it came, then under each edit.
+"""A classifier task in a run folder: the unedited model, then under each edit.
 
 Comes in: a template bank, a model that fits the task, and erasers. Goes out: rows and edits; what
 the folder already holds is not fitted or measured again.
@@ -27,10 +27,10 @@ from countergen_edit.experiments.classifier_edits import (
 )
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics.classifier_tasks import ClassifierTask
-from countergen_edit.metrics.classifier_tasks.base import Asked
+from countergen_edit.metrics.classifier_tasks.base import TaskText
 from countergen_edit.metrics.classifier_tasks.edited import kept_rows
 from countergen_edit.metrics.rows import Row
-from countergen_edit.models.sites import hook_name
+from countergen_edit.models.capture import hook_name
 from countergen_edit.seeds import generator
 
 TEXTS = 1000
@@ -54,7 +54,7 @@ def classifier_audit(
         model: what `task.load` or `task.wrap` returned.
         folder: where rows and edits go.
         seed: the run's seed.
-        erasers: by their names in the run; without any the model is measured as it came.
+        erasers: by their names in the run; without any the model is measured unedited.
         where: site, layers and tokens of the edits.
 
     Raises:
@@ -112,7 +112,7 @@ def _rows_under(
     bank: TemplateBank,
     model: Any,
     seed: int,
-    asked: Sequence[Asked],
+    asked: Sequence[TaskText],
     before: Int[np.ndarray, " text"],
 ) -> list[Row]:
     """The task's rows under an edit, and how many answers it leaves as they were.
@@ -126,7 +126,7 @@ def _rows_under(
     return [replace(row, **named.record.columns) for row in rows]
 
 
-def _sample(task: ClassifierTask, bank: TemplateBank, seed: int) -> list[Asked]:
+def _sample(task: ClassifierTask, bank: TemplateBank, seed: int) -> list[TaskText]:
     """Texts that no edit was fitted on, the rewordings', drawn by the seed.
 
     Templates without rewordings have their own.

@@ -16,9 +16,9 @@ from countergen_edit.edits import EditRecord
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.logs import Log
 from countergen_edit.experiments.run_folder import read_records
-from countergen_edit.metrics.benchmarks.kept import STORE as KEPT
-from countergen_edit.metrics.benchmarks.paired import COUNTED, Counted, difference_rows
-from countergen_edit.metrics.benchmarks.paired import read as read_counted
+from countergen_edit.metrics.benchmarks.figures import COUNTED, Counted, difference_rows
+from countergen_edit.metrics.benchmarks.figures import read as read_counted
+from countergen_edit.metrics.benchmarks.items import STORE as KEPT
 from countergen_edit.metrics.items import scores_of as scores_of_items
 from countergen_edit.metrics.logged import change_rows, score_rows
 from countergen_edit.metrics.r import resampled_abs_r
@@ -41,7 +41,7 @@ class Under:
     run: str
     edit: str
     record: EditRecord | None
-    """What is known of the edit; None of the model as it came."""
+    """What is known of the edit; None of the unedited model."""
 
     @property
     def label(self) -> str:

@@ -26,10 +26,10 @@ from jaxtyping import Bool, Float, Float32
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.erasers import BaseEraser, Certificate, Objective, certify, fit_eraser
-from countergen_edit.erasers.routing import fit_metadata
+from countergen_edit.erasers.base import fit_metadata
 from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, Scratch, capture, encode
-from countergen_edit.models.sites import has_layers
+from countergen_edit.models.capture import has_layers
 
 Positions = Literal["outputs", "last", "onward"]
 POSITIONS: tuple[Positions, ...] = ("outputs", "last", "onward")
@@ -60,7 +60,7 @@ class FitData:
     keep: Bool[np.ndarray, " row"]
     """Whether the row comes from a set that is to be kept."""
     background: Float[np.ndarray, "layer other d"]
-    """Every token of text about nobody, for erasers that weigh what they change."""
+    """Every token of neutral text, for erasers that weigh what they change."""
     limits: tuple[float | None, ...]
     """Of each layer, the norm above which a token is a sink; None where no token of the fitting
     texts is one, or where sinks are edited like other tokens."""

@@ -25,13 +25,13 @@ from countergen_edit.edits import (
     combined_record,
 )
 from countergen_edit.edits.record import edit_id
-from countergen_edit.erasers import ERASERS, BaseEraser, Objective, side_by_side
+from countergen_edit.erasers import ERASERS, BaseEraser, Objective, run_parallel
 from countergen_edit.experiments.cells import Cell, Fitted, in_turn, random_cells
 from countergen_edit.experiments.fit_data import FitData, Positions, Sinks, capture_sites
 from countergen_edit.experiments.refinement import ModelObjective
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.models import LanguageModel, Scratch, resuming
-from countergen_edit.models.sites import depth, has_layers
+from countergen_edit.models.capture import depth, has_layers
 from countergen_edit.writing import as_json, digest
 
 
@@ -208,7 +208,7 @@ class Fits:
             wanted = {k: c for k, c in {key: cell, **missing}.items() if k not in self._fits}
             data = self._data(cell)
             calls = [partial(self._data(c).fit, c.eraser, c.layer) for c in wanted.values()]
-            done = side_by_side(calls, data.at(cell.layer))
+            done = run_parallel(calls, data.at(cell.layer))
             for (k, other), future in zip(wanted.items(), done, strict=True):
                 self._fits[k] = future
                 if future.exception() is None:

@@ -25,7 +25,7 @@ def judgements(study: Study, edits: Sequence[NamedEdit]) -> list[Row]:
     """A row for each edit that was fitted, of what its test rows come to.
 
     Args:
-        study: with the test rows of the model as it came and of every edit.
+        study: with the test rows of the unedited model and of every edit.
         edits: those that were fitted; their controls are found among what the run keeps.
 
     Returns:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.reading import json_mapping
+from countergen_edit.typed import built
 
 
 def now() -> datetime:
@@ -17,27 +19,48 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def ran(manifest: Path, begin: datetime) -> dict[str, Any]:
-    """A session's entry `ran` of a manifest, added to those of earlier sessions.
+@dataclass(frozen=True)
+class Ran:
+    """The entry `ran` of a manifest, over all sessions as far as they recorded units."""
 
-    Args:
-        manifest: the run's file; its entry, if any, is of sessions that were stopped.
-        begin: of this session.
+    begin: datetime
+    """Of the first session, in UTC."""
+    end: datetime
+    """Of the last unit."""
+    seconds: float
+    """Of all sessions together."""
+    hardware: tuple[str, ...]
+    """Each machine, in the order of use."""
 
-    Returns:
-        `begin` of the first session and `end` of this one (UTC), `seconds` of all sessions that
-        were not killed, and `hardware`.
+    @property
+    def entry(self) -> dict[str, Any]:
+        """As a manifest holds it."""
+        times = {key: getattr(self, key).isoformat(timespec="seconds") for key in ("begin", "end")}
+        return {"ran": {**times, "seconds": self.seconds, "hardware": [*self.hardware]}}
+
+
+def ran_of(manifest: Mapping[str, Any], where: str = "") -> Ran | None:
+    """When and where a run was made; None if no unit of it is recorded.
+
+    Raises:
+        UserError: the entry is damaged; the message begins with `where`.
     """
-    known: Mapping[str, Any] = json_mapping(manifest).get("ran", {})
+    return built(Ran, manifest["ran"], f"{where}ran.") if "ran" in manifest else None
+
+
+def until_now(earlier: Ran | None, begin: datetime) -> Ran:
+    """The entry at this moment of a session that began then, added to earlier sessions."""
     end = now()
-    return {
-        "begin": known.get("begin", begin.isoformat(timespec="seconds")),
-        "end": end.isoformat(timespec="seconds"),
-        "seconds": round(known.get("seconds", 0.0) + (end - begin).total_seconds(), 1),
-        "hardware": hardware(),
-    }
+    known = earlier or Ran(begin, end, 0.0, ())
+    return Ran(
+        known.begin,
+        end,
+        round(known.seconds + (end - begin).total_seconds(), 1),
+        tuple(dict.fromkeys((*known.hardware, hardware()))),
+    )
 
 
+@cache
 def hardware() -> str:
     """Processor, cores that this process may use, memory, and accelerators if there are any."""
     import torch
@@ -60,16 +83,17 @@ def _processor() -> str:
 
 
 def in_words(manifest: Mapping[str, Any]) -> str:
-    """Date, duration and hardware in one line; empty if the run did not end.
+    """Date, duration and hardware in one line; empty if the run has no unit.
 
-    >>> in_words({"ran": {"begin": "2026-11-24T08:00:00+00:00", "seconds": 61.8, "hardware": "x"}})
-    '2026-11-24 08:00 UTC, 62 s on x'
+    >>> begin, end = datetime(2026, 11, 24, 8), datetime(2026, 11, 24, 9)
+    >>> in_words(Ran(begin, end, 61.8, ("x", "y")).entry)
+    '2026-11-24 08:00 UTC, 62 s on x and y'
     """
-    entry = manifest.get("ran")
-    if not entry:
+    ran = ran_of(manifest)
+    if ran is None:
         return ""
-    begin = datetime.fromisoformat(entry["begin"])
-    return f"{begin:%Y-%m-%d %H:%M} UTC, {duration(entry['seconds'])} on {entry['hardware']}"
+    machines = " and ".join(ran.hardware)
+    return f"{ran.begin:%Y-%m-%d %H:%M} UTC, {duration(ran.seconds)} on {machines}"
 
 
 def duration(seconds: float) -> str:

@@ -28,12 +28,12 @@ from countergen_edit.experiments.files import (
     RESULTS,
     require_free,
 )
-from countergen_edit.experiments.ran import now, ran
+from countergen_edit.experiments.ran import now, ran_of, until_now
 from countergen_edit.experiments.tracking.following import followers
 from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.reading import json_mapping, json_records
 from countergen_edit.typed import require
-from countergen_edit.writing import LOCK, append, hold, tidy, whole
+from countergen_edit.writing import LOCK, NEW, append, hold, tidy, whole
 
 TYPES: Mapping[str, Any] = {
     "fingerprint": str,
@@ -52,11 +52,11 @@ TYPES: Mapping[str, Any] = {
     "git_commit": str | None,
     "tasks": Mapping[str, str],
     "before": Sequence[str],
+    "warnings": Sequence[str],
     "texts": Sequence[str],
     "names": Mapping[str, Any],
     "kept": Mapping[str, Sequence[str]],
     "compared": Mapping[str, str],
-    "ran": Mapping[str, Any],
 }
 """What a manifest holds under a key, where it has it."""
 
@@ -83,7 +83,7 @@ class RunFolder:
         *,
         wait: bool = False,
     ) -> None:
-        self.path, self._begin, self._has_worked = path, now(), False
+        self.path, self._begin = path, now()
         try:
             check_folder(path, manifest)
             path.mkdir(parents=True, exist_ok=True)
@@ -100,10 +100,7 @@ class RunFolder:
         self.close()
 
     def close(self) -> None:
-        """Let other processes write to the run; note its date and duration if it has new units."""
-        if self._has_worked:
-            entry = {"ran": ran(self.path / MANIFEST, self._begin)}
-            _write_manifest(self.path, json_mapping(self.path / MANIFEST) | entry)
+        """Let other processes write to the run."""
         self._lock.release()
 
     def _open(self, config: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
@@ -114,6 +111,8 @@ class RunFolder:
             with whole(path / CONFIG) as temporary:
                 temporary.write_text(text, "utf-8")
             _write_manifest(path, manifest)
+        self._manifest = read_manifest(path)
+        self._earlier = ran_of(self._manifest)
         self._results = path / RESULTS
         self._progress = path / PROGRESS
         self._units: dict[str, int] = {}
@@ -122,6 +121,7 @@ class RunFolder:
     def _recover(self) -> None:
         """Keep the recorded units, cut off what was being written when the process died."""
         tidy(self.path / EDITS)
+        (self.path / f"{MANIFEST}{NEW}").unlink(missing_ok=True)
         for file in (self._results, self._progress):
             file.touch()
         whole, self._units = _progress(self._progress)
@@ -144,6 +144,8 @@ class RunFolder:
         Raises:
             UserError: the disk is full; the unit is then not part of the run.
         """
+        ran = until_now(self._earlier, self._begin)
+        _write_manifest(self.path, self._manifest | ran.entry)
         lines = "".join(
             json.dumps(replace(row, unit=unit).to_dict(), ensure_ascii=False, allow_nan=False)
             + "\n"
@@ -158,7 +160,7 @@ class RunFolder:
             with suppress(OSError):
                 os.truncate(self._results, before)
             raise
-        self._units[unit], self._has_worked = end, True
+        self._units[unit] = end
         for follower in self._followers:
             follower.tell(unit, rows)
 
@@ -231,6 +233,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
         )
     for key, value in manifest.items():
         require(TYPES.get(key, Any), value, f"{path / MANIFEST} is damaged: {key}")
+    ran_of(manifest, f"{path / MANIFEST} is damaged: ")
     return manifest
 
 

@@ -145,7 +145,7 @@ class Study(Fits):
         with fitting_threads(data.at(cell.layer)):
             certificate = data.certify(eraser, cell.layer, state)
         n = int((data.used(eraser, cell.layer)[0] & ~data.keep).sum())
-        anew, remark = eraser.is_refitted, eraser.remark_
+        anew, remark = eraser.refit_in_folds, eraser.note_
         rows = certificate_rows(certificate, self.task, n, self.seed, refitted=anew, remark=remark)
         rows += refinement_rows(getattr(eraser, "curve_", ()), self.task, self.seed)
         named = self.part(cell)
@@ -161,9 +161,9 @@ class Study(Fits):
         rows = [row for metric in metrics for row in metric.rows(self.bench, edit, split)]
         return self.marked(rows, edit, split)
 
-    def told_apart(self) -> list[Row]:
+    def significant_bias(self) -> list[Row]:
         """Whether there is any of the bias that is chosen by, on validation data."""
-        row = self.bias.told_apart(self.bench)
+        row = self.bias.significant_bias(self.bench)
         return [] if row is None else self.marked([row], None, "validation")
 
     def removed(self, edit: NamedEdit, split: MeasuredSplit) -> list[Row]:

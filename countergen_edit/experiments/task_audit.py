@@ -147,10 +147,10 @@ class TaskAudit:
         run(self.unit(f"test/{edit.id}"), f"test data: {edit.label}", work)
 
     def _unedited(self) -> list[Row]:
-        """Every figure of the model as it came."""
+        """Every figure of the unedited model."""
         study = self.study
         tested = study.measure(None, "test", study.metrics)
-        return [*tested, *study.measure(None, "validation", study.quick), *study.told_apart()]
+        return [*tested, *study.measure(None, "validation", study.quick), *study.significant_bias()]
 
     def _attempt(self, cell: Cell, figures: Callable[[NamedEdit], list[Row]]) -> list[Row]:
         """What figures say of a cell's edit, or why its eraser refused to be fitted.

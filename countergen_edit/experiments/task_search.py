@@ -17,7 +17,14 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.erasers import BaseEraser
 from countergen_edit.experiments.cells import Cell
-from countergen_edit.experiments.choice import Point, choose, front, is_told_apart, ordered, points
+from countergen_edit.experiments.choice import (
+    Point,
+    choose,
+    front,
+    has_significant_bias,
+    ordered,
+    points,
+)
 from countergen_edit.experiments.files import FAILED, JUDGEMENT
 from countergen_edit.experiments.judging import judgements
 from countergen_edit.experiments.run_folder import RunFolder
@@ -101,16 +108,16 @@ class TaskSearch:
     @property
     def is_over(self) -> bool:
         """Whether there is no bias to remove, which ends a search that only wants an edit."""
-        return self.plan.tested == "chosen" and not is_told_apart(self.study.own_rows())
+        return self.plan.tested == "chosen" and not has_significant_bias(self.study.own_rows())
 
     def unit(self, name: str) -> str:
         return f"{self.study.task.name}/{name}"
 
     def unedited(self) -> list[Row]:
-        """Every quick figure of the model as it came."""
+        """Every quick figure of the unedited model."""
         study = self.study
         rows = [row for split in self.splits for row in study.measure(None, split, study.quick)]
-        return [*rows, *study.told_apart()]
+        return [*rows, *study.significant_bias()]
 
     def cell(self, cell: Cell) -> list[Row]:
         """Every figure of one cell, or the error that its eraser ended with."""
@@ -208,7 +215,8 @@ class TaskSearch:
                 **point.detail,
                 "removed_test": reported and reported.removed,
                 "cost_test": reported and reported.cost,
-                "harms_test": reported and {n: harm.value for n, harm in reported.harms.items()},
+                "harms_test": reported and reported.detail["harms"],
+                "groups_test": reported and reported.detail["groups"],
                 "front": point.edit in on_front,
                 "chosen": point.edit == chosen.edit,
             }

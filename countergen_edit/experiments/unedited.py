@@ -1,4 +1,4 @@
-"""An audit without erasers: the model as it came, on test data, metric by metric.
+"""An audit without erasers: the unedited model, on test data, metric by metric.
 
 Comes in: a model, a task and metrics. Goes out: rows, the same as an audit with erasers has of the
 unedited model. Nothing is fitted, chosen or searched, so that no validation figures are taken and
@@ -112,7 +112,7 @@ def measure(
     """Measure what is left to be measured, a unit of work for each metric.
 
     Args:
-        model: as it came.
+        model: the unedited model.
         task: whose test data.
         metrics: what is measured.
         folder: where rows go; units it already holds are not run again.

@@ -48,6 +48,8 @@ class Quantity:
     signed: bool = False
     main: bool = True
     """Whether it stands where all metrics stand side by side."""
+    of: str = ""
+    """The test set, where several have a figure of this kind."""
     axis: str = ""
     """What an axis that shows it is called; empty where the title does."""
     limits: tuple[float, float] | None = None
@@ -88,6 +90,8 @@ class Metric(ABC):
     """
 
     kind: ClassVar[Kind] = "other"
+    title: ClassVar[str] = ""
+    """What reports call it; empty takes its name."""
     has_baseline: ClassVar[bool] = False
     """Whether controls (random directions of equal rank) are measured too."""
     is_slow: ClassVar[bool] = False
@@ -151,7 +155,7 @@ class Metric(ABC):
 
         Args:
             bench: the model, and what was measured on it before.
-            edit: None measures the model as it came.
+            edit: None measures the unedited model.
             split: a metric that is not slow is measured on validation data too, by which edits are
                 chosen; one that has no validation data gives no rows there.
         """
@@ -160,8 +164,8 @@ class Metric(ABC):
         """Of a bias: the row `bias_removed`, the share of it that is gone over a split's sets."""
         return None
 
-    def told_apart(self, bench: Bench) -> Row | None:
-        """Of a bias: the row `bias_told_apart`, 0 where validation data show none to remove."""
+    def significant_bias(self, bench: Bench) -> Row | None:
+        """Of a bias: the row `bias_significant`, 0 where validation data show none to remove."""
         return None
 
     def removed_draws(
@@ -185,13 +189,13 @@ class Metric(ABC):
         """What an overview draws of it: every state on all test data, on one axis.
 
         Args:
-            states: what is told apart; the first is what the others are held against.
+            states: what is compared; the first is the reference.
         """
         return []
 
     @classmethod
     def side_by_side(cls, results: Results) -> list[Quantity]:
-        """Its figures on test data by which runs are told apart; its main quantities unless given.
+        """Its figures on test data by which runs are compared; its main quantities unless given.
 
         Runs share a column where a quantity of each has the same title.
         """
@@ -220,6 +224,16 @@ class Metric(ABC):
     @classmethod
     def sentences(cls, results: Results) -> list[str]:
         """What it found, in words."""
+        return []
+
+    @classmethod
+    def headline(cls, results: Results) -> list[str]:
+        """The sentences that a verdict has room for."""
+        return cls.sentences(results)[:1]
+
+    @classmethod
+    def remaining(cls, results: Results, edit: EditRecord) -> list[str]:
+        """Group differences under an edit, and what it made worse, a few words each."""
         return []
 
     @classmethod
@@ -280,7 +294,6 @@ class Cost(Metric):
     """The row metric that counts."""
     worse: ClassVar[Literal["higher", "lower"]] = "higher"
     default_budget: ClassVar[float]
-    title: ClassVar[str]
     digits: ClassVar[int] = 3
 
     def __init__(self, budget: float | None = None) -> None:

@@ -45,7 +45,7 @@ class Bench:
 
     @contextmanager
     def under(self, edit: NamedEdit | None) -> Iterator[LanguageModel]:
-        """The model that is to be used under the edit; None leaves it as it came."""
+        """The model under the edit; None is the unedited model."""
         if edit is None:
             yield self.model
         else:
@@ -81,7 +81,7 @@ class Bench:
         return self._texts[key]
 
     def neutral(self, texts: Sequence[str], edit: NamedEdit | None) -> NeutralCost:
-        """What an edit does to running text, beside the model as it came."""
+        """What an edit does to running text, beside the unedited model."""
         key = tuple(texts), _content(edit)
         if key not in self._neutral:
             self._neutral[key] = neutral_cost(self.model, edit.edit if edit else None, texts)

@@ -6,18 +6,21 @@ one place, and a layer there, has a point: combined edits have none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from countergen_edit.data.axis import Split
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.blocks import Figure
-from countergen_edit.metrics.panels import Panel, Series, level, line
+from countergen_edit.metrics.panels import Panel, Series, dataset_label, dots, level, line
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCREENING, UNEDITED, Row
 from countergen_edit.writing import digest
 
 MOST_SETS = 9
 """Sets that get a panel of their own."""
+BESIDE = 0.3
+"""Room on both sides of the layers, so that the first and the last are drawn whole."""
 SHARE = (0.0, 1.03)
 """Ends of the axis of what lies between 0 and 1, so that panels can be compared."""
 
@@ -67,7 +70,7 @@ def single(results: Results, rows: Sequence[Row]) -> list[tuple[Row, EditRecord]
     return [
         (row, e)
         for row, e in pairs
-        if len(e.places) == len(e.layers) == 1 and not (e.beside or e.after)
+        if len(e.places) == len(e.layers) == 1 and not (e.baseline_kind or e.after)
     ]
 
 
@@ -97,20 +100,31 @@ def of_layers(results: Results, metric: str) -> tuple[list[Row], Split]:
     return [*rows, *last.values()], split
 
 
-def by_layer(results: Results, rows: Sequence[Row]) -> list[Series]:
-    """One line for each eraser as it was asked for."""
+def by_layer(
+    results: Results, rows: Sequence[Row], labels: Mapping[Recipe, str] | None = None
+) -> list[Series]:
+    """One line for each eraser as it was asked for; what was screened stands beside it in dots.
+
+    Args:
+        results: of one task.
+        rows: of one set.
+        labels: of the erasers, where other sets are drawn beside it; else as these rows have them.
+    """
     pairs = sorted(single(results, rows), key=lambda pair: pair[1].layers)
-    labels = eraser_labels(
-        [results.records[row.edit] for row in rows if row.edit in results.records]
-    )
     series = []
-    for key, name in labels.items():
+    for key, name in (labels or _labels(results, rows)).items():
         mine = [(row, e) for row, e in pairs if recipe(e) == key]
-        if mine:
-            layers = [e.layers[0] for _, e in mine]
-            own = [row for row, _ in mine]
-            series.append(line(name, layers, own, baseline=mine[0][1].baseline))
+        for screened in (False, True):
+            own = [(row, e) for row, e in mine if (row.split == SCREENING) == screened]
+            if own:
+                layers, of_own = [e.layers[0] for _, e in own], [row for row, _ in own]
+                drawn = (dots if screened else line)(name, layers, of_own, own[0][1].baseline)
+                series.append(replace(drawn, tentative=screened))
     return series
+
+
+def _labels(results: Results, rows: Sequence[Row]) -> dict[Recipe, str]:
+    return eraser_labels([results.records[row.edit] for row in rows if row.edit in results.records])
 
 
 def layer_panels(
@@ -120,14 +134,20 @@ def layer_panels(
     title: Callable[[Row], str],
     limits: tuple[float, float] | None = SHARE,
 ) -> list[Panel]:
-    """A panel for each set; dashed is the model as it came."""
-    panels = []
-    for dataset in list(dict.fromkeys(row.dataset for row in rows))[:MOST_SETS]:
-        mine = [row for row in rows if row.dataset == dataset]
+    """A panel for each set; dashed is the unedited model.
+
+    What was screened on validation data stands in the panel of the same set of test data.
+    """
+    panels, labels = [], _labels(results, rows)
+    layers = [layer for _, e in single(results, rows) for layer in e.layers]
+    covers = min(layers) - BESIDE, max(layers) + BESIDE
+    for dataset in list(dict.fromkeys(dataset_label(row.dataset) for row in rows))[:MOST_SETS]:
+        mine = [row for row in rows if dataset_label(row.dataset) == dataset]
         before = results.under(mine[0], UNEDITED)
         series = [] if before is None else [level(before)]
-        series += by_layer(results, mine)
-        panels.append(Panel(title(mine[0]), "layer", y_label, tuple(series), limits=limits))
+        series += by_layer(results, mine, labels)
+        drawn = Panel(title(mine[0]), "layer", y_label, tuple(series), False, limits, covers)
+        panels.append(drawn)
     return panels
 
 
@@ -164,14 +184,17 @@ def layer_figures(
         panels = layer_panels(results, [row for row, _ in mine], y_label, title, limits)
         words = "One line for each eraser, with its rank or ranks and 95 % intervals"
         if any(row.split == SCREENING for row, _ in mine):
-            words += "; where the interval is wide, measured on few names only"
+            words += (
+                "; hollow dots were screened on few validation names only, with an arrow where "
+                "they or their intervals go on beyond the axis"
+            )
         dashed = any(s.kind == "level" for panel in panels for s in panel.series)
         figures.append(
             Figure(
                 f"{name}_{site}",
                 f"{heading}, {site} ({split} data)",
                 tuple(panels),
-                f"{words}; dashed is the model as it came." if dashed else f"{words}.",
+                f"{words}; dashed is the unedited model." if dashed else f"{words}.",
             )
         )
     return figures

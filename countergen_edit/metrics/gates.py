@@ -29,12 +29,12 @@ from countergen_edit.metrics.statistics import Weights, estimate, resample, weig
 Kind = Literal["nobody", "agreement", "erase"]
 OPEN = "gate_open"
 TITLES: Mapping[str, str] = {
-    "nobody": "text about nobody",
+    "nobody": "neutral text",
     "agreement": "prompts to agree",
     "erase": "prompts to erase",
 }
 SAID: Mapping[str, tuple[str, str]] = {
-    "nobody": ("at", "tokens of text about nobody"),
+    "nobody": ("at", "tokens of neutral text"),
     "agreement": ("at the last token of", "prompts whose next word must agree"),
     "erase": ("at the last token of", "prompts to be erased"),
 }
@@ -242,7 +242,7 @@ def _sentence(edit: EditRecord, rows: Sequence[Row]) -> str:
     *most, last = [_where_open(row) for row in rows]
     opened = f"{', '.join(most)} and {last}" if most else last
     shares = {row.facets["texts"]: row.detail["not_closed"] for row in rows}
-    said = [f"The gate of {edit.called} at {where} opened {opened}: {CLOSED}"]
+    said = [f"The gate of {edit.name_in_text} at {where} opened {opened}: {CLOSED}"]
     if shares.get("agreement", 0.0) > MOST:
         said.append(
             "On more than a tenth of the prompts whose next word must agree it is not closed: "

@@ -7,7 +7,7 @@ rows, and how they are shown.
 from __future__ import annotations
 
 from countergen_edit.data.task import Task
-from countergen_edit.edits import NamedEdit
+from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.erasers import Certificate
 from countergen_edit.metrics import remains
 from countergen_edit.metrics.base import MeasuredSplit, Metric
@@ -93,6 +93,11 @@ class Guardedness(Metric):
     ) -> list[Row]:
         """None: a certificate is made where an eraser is fitted, not where an edit is measured."""
         return []
+
+    @classmethod
+    def remaining(cls, results: Results, edit: EditRecord) -> list[str]:
+        """That a probe still finds the group."""
+        return remains.remaining(results, edit)
 
     @classmethod
     def sentences(cls, results: Results) -> list[str]:

@@ -89,6 +89,8 @@ def interactions(parts: Sequence[Mapping[str, str]]) -> list[Weights]:
 class Intersections(Metric):
     """Effects of each axis alone, and of every cell beyond both."""
 
+    title = "Intersections"
+
     def rows(
         self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:

@@ -89,5 +89,5 @@ def by_facet(
 
 
 def each(sides: Iterable[Side]) -> list[tuple[Side, str]]:
-    """Every run under each edit that is compared, the model as it came first."""
+    """Every run under each edit that is compared, the unedited model first."""
     return [(side, edit) for side in sides for edit in side.edits]

@@ -15,6 +15,8 @@ from countergen_edit.metrics.rows import Row
 
 HEIGHT = 2.9
 """Inches of one panel."""
+SCREENED = "screening (few names)"
+"""What a legend calls tentative series."""
 GROUPS = "groups"
 """The facet of rows about two of more groups: how many there are."""
 PER_CATEGORY = 0.3
@@ -39,9 +41,11 @@ class Series:
     """`level` is a line across the panel, `ticks` are one across each category; `spread` is every
     value with its quartiles; `bars` stand at categories listed downwards, or at numbers."""
     baseline: bool = False
-    """Drawn in grey."""
+    """Others are held against it: its dots are hollow."""
     tips: tuple[str, ...] = ()
     """What a point says of itself, where its position does not."""
+    tentative: bool = False
+    """Measured on few names only: its dots are small, hollow and not joined, and widen no axis."""
     box: tuple[float, ...] = ()
     """Quartiles of a `spread`, where a table gives them; otherwise they are those of its values."""
 
@@ -57,9 +61,11 @@ class Panel:
     downwards: bool = False
     """Whether `x` holds categories that are listed from top to bottom."""
     limits: tuple[float, float] | None = None
-    """Ends of the axis of the values, where panels are compared; otherwise they fit the data."""
+    """Ends of the axis of the values. A report gives all that are called alike the same: from 0 to
+    just above all values, unless these ends, or what is to be covered, say more."""
     covers: tuple[float, float] | None = None
-    """What the horizontal axis covers at least, so that noise is not drawn as if it were much."""
+    """What the horizontal axis covers at least, so that noise is not drawn as if it were much; of a
+    ratio it may begin at 1, where its label says what 1 is."""
     wide: bool = False
     """Whether the horizontal axis is logarithmic above 1, for what spans orders of magnitude."""
 
@@ -79,6 +85,11 @@ class Panel:
         room = 1.5 if self.joined and len(self.dots) > BESIDE else 1
         lines = room * count + spread + 0.6 * (len(self.heading) - 1)
         return 0.9 + PER_CATEGORY * lines if count or spread else HEIGHT
+
+    @property
+    def across(self) -> list[float]:
+        """Its numbers along the horizontal axis."""
+        return [x for s in self.series for x in s.x if not isinstance(x, str)]
 
     @property
     def dots(self) -> list[Series]:

@@ -84,7 +84,7 @@ class Probed:
         """What each probe finds, with its interval and chance."""
         [place] = self.edit.places
         where = f"layer {place.layer}" if place.site == "resid_post" else str(place)
-        edit = f"{self.edit.called} at {where}"
+        edit = f"{self.edit.name_in_text} at {where}"
         if self.case == "never":
             linear, nonlinear = self.linear_before, self.nonlinear_before
             before = ["", ""]
@@ -113,6 +113,20 @@ class Probed:
         )
 
 
+def remaining(results: Results, edit: EditRecord) -> list[str]:
+    """That a probe still finds the group after an edit, by the stronger statement of the two."""
+    probed = Probed.of(results, edit)
+    if probed is None or probed.case not in ("linear", "nonlinear"):
+        return []
+    kind, row = (
+        ("linear", probed.linear) if probed.case == "linear" else ("non-linear", probed.nonlinear)
+    )
+    accuracy = Number.of(row, percent=True)
+    chance = Number.of(probed.chance, percent=True).text
+    ends = accuracy.interval.replace(" to ", ", ")
+    return [f"a {kind} probe finds the group ({accuracy.text} [{ends}], chance {chance})"]
+
+
 def sentences(results: Results) -> list[str]:
     """One for each case among the edits shown; edits of several parts were not probed as one."""
     edits = [edit for edit in results.shown if not edit.baseline]
@@ -121,7 +135,7 @@ def sentences(results: Results) -> list[str]:
     for case in get_args(Case):
         if some := [own.said for own in probed if own.case == case]:
             said.append(f"On held-out names, {'; '.join(some)}. {MEANING[case]}")
-    seen = [own.edit.called for own in probed if not own.linear.detail.get("refitted", True)]
+    seen = [own.edit.name_in_text for own in probed if not own.linear.detail.get("refitted", True)]
     if said:
         said[-1] += PLACE + (SEEN.format(edits=", ".join(seen)) if seen else "")
     return said + _of_several_parts(edits)
@@ -131,7 +145,7 @@ def _of_several_parts(edits: Sequence[EditRecord]) -> list[str]:
     several = [edit for edit in edits if edit.parts]
     chained = [any(part.after for part in edit.parts) for edit in several]
     alone, in_turn = (
-        ", ".join(e.called for e, own in zip(several, chained, strict=True) if own == kind)
+        ", ".join(e.name_in_text for e, own in zip(several, chained, strict=True) if own == kind)
         for kind in (False, True)
     )
     said = []

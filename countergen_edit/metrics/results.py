@@ -17,9 +17,7 @@ from countergen_edit.metrics.rows import UNEDITED, Row
 if TYPE_CHECKING:
     from countergen_edit.edits import EditRecord  # torch comes with it
 
-NO_EDIT = "no edit"
-AS_IT_CAME = "as it came"
-"""What the model is called where none is edited."""
+NO_EDIT = "unedited"
 MOST_EDITS = 6
 """Edits shown at length; a search has hundreds, which its own figures show."""
 STORE = "store"
@@ -55,7 +53,7 @@ class Results:
         return rows if edit is None else [row for row in rows if row.edit == edit]
 
     def unedited(self, metric: str, split: str = "test") -> list[Row]:
-        """The rows of a metric of the model as it came."""
+        """The rows of a metric of the unedited model."""
         return self.of(metric, split, UNEDITED)
 
     def under(self, row: Row, edit: str, metric: str | None = None) -> Row | None:
@@ -78,7 +76,7 @@ class Results:
 
     @cached_property
     def is_unedited(self) -> bool:
-        """Whether a model was measured as it came, and nothing else."""
+        """Whether a model was measured unedited, and nothing else."""
         return bool(self.rows) and all(row.edit == UNEDITED for row in self.rows)
 
     @cached_property
@@ -88,7 +86,7 @@ class Results:
         choices.sort(key=lambda row: not row.detail["chosen"])
         ahead = [row.edit for row in choices]
         mine = {e.id for e in (self.baseline_of(x) for x in self.edits if not x.baseline) if e}
-        edits = [edit for edit in self.edits if edit.id not in mine and not edit.beside]
+        edits = [edit for edit in self.edits if edit.id not in mine and not edit.baseline_kind]
         kept = sorted((e for e in edits if e.id in ahead), key=lambda e: ahead.index(e.id))
         return (kept or edits)[:MOST_EDITS]
 
@@ -100,13 +98,13 @@ class Results:
 
     def baseline_of(self, edit: EditRecord) -> EditRecord | None:
         """The control of equal rank at the same places, if the run measured one."""
-        controls = (e for e in self.edits if e.baseline and not e.beside)
+        controls = (e for e in self.edits if e.baseline and not e.baseline_kind)
         return next((e for e in controls if e.places == edit.places), None)
 
     @cached_property
     def beside(self) -> list[EditRecord]:
         """Other ways to the same end, such as asking, in the order of measuring."""
-        return [edit for edit in self.edits if edit.beside]
+        return [edit for edit in self.edits if edit.baseline_kind]
 
     @cached_property
     def compared(self) -> list[str]:
@@ -129,7 +127,7 @@ class Results:
     def label(self, edit: str) -> str:
         """An edit's name where people read it."""
         if edit == UNEDITED:
-            return AS_IT_CAME if self.is_unedited else NO_EDIT
+            return NO_EDIT
         return self.records[edit].label if edit in self.records else edit
 
     def by_task(self) -> dict[str, Results]:
@@ -169,7 +167,7 @@ class Results:
 
 @dataclass(frozen=True)
 class State:
-    """A model as it came or under an edit, which a figure shows beside others."""
+    """The unedited model, or the model under an edit, as one series of a figure."""
 
     name: str
     results: Results
@@ -190,7 +188,7 @@ class Side:
 
     @property
     def edits(self) -> list[str]:
-        """Ids of what is compared with other runs: the model as it came, then the edits shown."""
+        """Ids of what is compared with other runs: the unedited model, then the edits shown."""
         return [UNEDITED, *(record.id for record in self.results.shown)]
 
     def label(self, edit: str = UNEDITED) -> str:

@@ -19,7 +19,7 @@ SCHEMA = 3
 SCREENING = "screening"
 """The split of what was measured on few names and texts of the validation data."""
 UNEDITED = "none"
-"""The edit of the model as it came."""
+"""The edit of the unedited model."""
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class SetScores:
 
     @property
     def twins(self) -> bool:
-        """Whether both groups are the same people, told apart by other words than their names."""
+        """Whether both groups are the same people, whose group other words than names indicate."""
         names = self.names(0)
         return bool(names) and names == self.names(1)
 

@@ -35,7 +35,7 @@ class Taught(Metric):
     def rows(
         self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """A row `taught` for each set that was left out, of the model as it came."""
+        """A row `taught` for each set that was left out, of the unedited model."""
         if edit is not None or split != "test":
             return []
         rows = []

@@ -106,7 +106,7 @@ def run(path: Path) -> Run:
 
 
 def of_kind(run: Run, kind: str) -> list[EditRecord]:
-    return [record for record in run.results.beside if record.beside == kind]
+    return [record for record in run.results.beside if record.baseline_kind == kind]
 
 
 def edit(path: Path, record: EditRecord) -> NamedEdit:
@@ -132,11 +132,13 @@ def test_they_stand_after_the_edits_and_are_no_ones_control(run: Run) -> None:
     from countergen_edit.reports.sections import sections
 
     [overview] = [s for s in sections(run) if s.name == "overview"]
-    [table] = [b for b in overview.blocks if getattr(b, "name", "") == "side_by_side"]
-    names = [row[0] for row in table.rows]  # type: ignore[union-attr]
+    [table] = [b for b in overview.blocks if getattr(b, "name", "") == "before_and_after"]
+    names = [*table.columns[3:]]  # type: ignore[union-attr]
     beside = [record.label for record in run.results.beside]
     assert names[-len(beside) :] == beside
-    assert names[: -len(beside)] == [run.results.label(e) for e in run.results.compared]
+    assert [*names[: -len(beside)]] == [
+        run.results.label(e) for e in run.results.compared if e != "none"
+    ]
     for record in run.results.edits:
         control = run.results.baseline_of(record)
         if not record.baseline:
@@ -144,7 +146,7 @@ def test_they_stand_after_the_edits_and_are_no_ones_control(run: Run) -> None:
             assert control.eraser == "random"
     assert {record.eraser for record in run.results.shown} == {"leace", "inlp"}
     best = run.best
-    assert best is None or not best.named.record.beside
+    assert best is None or not best.named.record.baseline_kind
 
 
 def test_what_is_asked_goes_through_the_template(
@@ -152,7 +154,7 @@ def test_what_is_asked_goes_through_the_template(
 ) -> None:
     prefaces = [edit(path, record).edit.preface for record in run.results.beside[:3]]
     assert prefaces == ["Write.\n", "Be fair. Write.\n", "women=men Write.\n"]
-    assert [r.beside for r in run.results.beside[:3]] == ["template", "asking", "asking"]
+    assert [r.baseline_kind for r in run.results.beside[:3]] == ["template", "asking", "asking"]
     plain = load_without_template(model)
     told = Asking(REQUESTS).told(plain, task)
     assert list(told) == ["fair", "alike"]
@@ -172,7 +174,7 @@ def test_the_figures_of_asking_are_those_of_the_words_before_every_text(
 ) -> None:
     record = of_kind(run, "asking")[0]
     before = model.tokenizer("Be fair. Write.\n").input_ids
-    asked = model.prefaced(before)
+    asked = model.with_preface(before)
     expected = float(abs(r_values(score(asked, task.test[0]))).mean())
     [row] = [
         r for r in run.results.of("mean_abs_r", "test", record.id) if r.dataset == task.test[0].name
@@ -202,7 +204,7 @@ def test_steering_subtracts_the_difference_of_the_groups_means(
 
 def test_its_strength_is_the_one_of_the_rule_on_validation_data(run: Run) -> None:
     [chosen] = of_kind(run, "steering")
-    tried = [r for r in read_records(run.path).values() if r.beside == "steering"]
+    tried = [r for r in read_records(run.path).values() if r.baseline_kind == "steering"]
     assert sorted(r.params["strength"] for r in tried) == [-1.0, 2.0]
     costs = [METRICS.make(name) for name in ("agreement", "perplexity", "kl")]
     for cost in costs:
@@ -255,7 +257,7 @@ def test_the_verdict_tells_what_asking_leaves_with_its_interval(run: Run) -> Non
         for record in run.results.beside
         if record.eraser == "asking"
     }
-    [sentence] = [s for s in run.verdict.sentences if s.startswith("Asked to treat ")]
+    [sentence] = [s for s in run.findings if s.startswith("Asked to treat ")]
     assert "women and men alike in 2 wordings, through its chat template" in sentence
     for row in by_label.values():
         assert row is not None
@@ -263,7 +265,7 @@ def test_the_verdict_tells_what_asking_leaves_with_its_interval(run: Run) -> Non
     assert f"{by_label['template alone'].value:.2f}" in sentence.partition("unasked, and ")[2]  # type: ignore[union-attr]
     assert " Cost: asking (" in sentence
     assert "neutral perplexity ×" in sentence
-    [others] = [s for s in run.verdict.sentences if s.startswith("Beside the edits: ")]
+    [others] = [s for s in run.findings if s.startswith("Beside the edits: ")]
     for record in of_kind(run, "steering") + of_kind(run, "random_map"):
         assert record.label in others
 

@@ -101,7 +101,7 @@ def test_a_second_run_decodes_nothing_and_says_the_same(
     assert (run / RESULTS).read_bytes() == before
     said = " ".join(capsys.readouterr().out.split())
     label = saved_edit(edit_dir).label
-    for word in ("had a strong accent†", "no person has rated", "no edit", label, "λ=50"):
+    for word in ("had a strong accent†", "no person has rated", "unedited", label, "λ=50"):
         assert word in said
 
 

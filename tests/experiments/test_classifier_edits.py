@@ -21,7 +21,7 @@ from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.classifier_tasks import TASKS
 from countergen_edit.metrics.classifier_tasks.metric import ClassifierTasks
 from countergen_edit.metrics.rows import SCHEMA, UNEDITED, Row
-from countergen_edit.models.lexicon import Vader
+from countergen_edit.models.classifiers import Vader
 from countergen_edit.reports.run import open_run
 from countergen_edit.testbed.classifiers import build, plant
 
@@ -83,7 +83,7 @@ def test_rows_name_their_edit_which_the_run_keeps(sentiment: tuple[Path, list[Ro
     path, rows = sentiment
     run = open_run(path)
     labels = {row.eraser: run.results.label(row.edit) for row in rows}
-    assert labels == {"": "no edit", "leace": "leace-1@embed", "random": "random-1@embed"}
+    assert labels == {"": "unedited", "leace": "leace-1@embed", "random": "random-1@embed"}
     assert {row.baseline for row in of(rows, "answers_kept", "random")} == {True}
     assert set(run.edits) == {row.edit for row in rows} - {UNEDITED}
     assert len({row.key for row in rows}) == len(rows)
@@ -105,13 +105,13 @@ def test_the_report_has_before_and_after_with_intervals(
     [section] = ClassifierTasks.sections(results)
     tables = {table.name: table for table in section.tables()}
     lines = tables["classifier_edits"].rows
-    assert [line[1] for line in lines] == ["no edit", "leace-1@embed", "random-1@embed"]
+    assert [line[1] for line in lines] == ["unedited", "leace-1@embed", "random-1@embed"]
     shown = [line[2] for line in lines]
     assert all(isinstance(cell, Number) and cell.interval for cell in shown)
     first = of(rows, "sentiment_difference", original=True)
     assert [c.value for c in shown[::3]] == [r.value for r in first]  # type: ignore[union-attr]
     assert len(tables["classifier_wordings_edited"].rows) == len(of(rows, "sentiment_difference"))
-    # The paper's tables stay those of the model as it came.
+    # The paper's tables stay those of the unedited model.
     assert len(tables["classifier_categories"].rows) == 4
     said = ClassifierTasks.sentences(results)[0]
     assert said.startswith("leace-1@embed on rewordings, to which it was not fitted")

@@ -14,9 +14,8 @@ from countergen_edit import api
 from countergen_edit.cli.main import main
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.compare import paired_figures
-from countergen_edit.metrics.benchmarks.items import Item
-from countergen_edit.metrics.benchmarks.kept import STORE
-from countergen_edit.metrics.benchmarks.paired import keep
+from countergen_edit.metrics.benchmarks.figures import keep
+from countergen_edit.metrics.benchmarks.items import STORE, Item
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import DETECTABLE, adjusted
@@ -115,7 +114,7 @@ def test_items_that_one_run_lacks_are_left_out_and_said(tmp_path: Path) -> None:
     comparison = api.compare(one, two)
     assert comparison.figures is not None
     [line] = comparison.figures.rows
-    assert line[:4] == ("b − a", "no edit", "CrowS-Pairs (gender)", "score")
+    assert line[:4] == ("b − a", "unedited", "CrowS-Pairs (gender)", "score")
     assert line[-1] == "50 of 60"
     assert isinstance(line[4], Number)
     assert line[4].text == f"{100 * PRO['a'][10:].mean():.1f} %"

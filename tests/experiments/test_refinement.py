@@ -15,7 +15,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.edits import Edit, Placement, applied
 from countergen_edit.erasers import TERMS, AffineErasure, make_eraser
-from countergen_edit.erasers.whitened import WhitenedMap
+from countergen_edit.erasers.methods.refined import WhitenedMap
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import Audit
 from countergen_edit.experiments.fit_data import capture_sites
@@ -82,7 +82,7 @@ def kl(p: torch.Tensor, q: torch.Tensor) -> float:
 def test_every_term_is_that_of_plain_forward_passes(
     model: LanguageModel, limit: float | str | None, before: bool
 ) -> None:
-    """Of one context, one kept text pair and one text about nobody, computed text by text.
+    """Of one context, one kept text pair and one neutral text, computed text by text.
 
     Under an edit before it a map answers for both: what is wanted is what no edit gives.
     """

@@ -6,7 +6,9 @@ import fcntl
 import json
 import threading
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,28 +59,83 @@ def test_rows_come_back_as_they_were_recorded_with_their_unit(tmp_path: Path) ->
     assert tuple(line) == COLUMNS
 
 
-def test_the_manifest_says_when_and_how_long_over_all_sessions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = datetime(2026, 11, 24, 8, tzinfo=UTC)
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a minute passes whenever somebody looks."""
+    at = datetime(2026, 11, 24, 8, tzinfo=UTC)
 
     def later() -> datetime:
-        nonlocal clock
-        clock += timedelta(seconds=30)
-        return clock
+        nonlocal at
+        at += timedelta(seconds=30)
+        return at
 
     monkeypatch.setattr(run_folder, "now", later)
     monkeypatch.setattr(ran, "now", later)
+
+
+def ran_of(path: Path) -> dict[str, Any]:
+    entry: dict[str, Any] = json.loads((path / MANIFEST).read_text())["ran"]
+    return entry
+
+
+@pytest.mark.usefixtures("clock")
+def test_the_manifest_says_when_and_how_long_over_all_sessions(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    run(path, stop_after=1).close()
-    run(path).close()
-    first = json.loads((path / MANIFEST).read_text())["ran"]
+    run(path, stop_after=1).close()  # begins at 8:00:30, its unit ends at 8:01:00
+    run(path).close()  # begins at 8:01:30, its units end at 8:02:00 and 8:02:30
+    first = ran_of(path)
     run(path).close()  # nothing is left to do
-    assert json.loads((path / MANIFEST).read_text())["ran"] == first
+    assert ran_of(path) == first
     assert first["begin"] == "2026-11-24T08:00:30+00:00"
-    assert first["end"] == "2026-11-24T08:02:00+00:00"
-    assert first["seconds"] == 60
-    assert "cores" in first["hardware"]
+    assert first["end"] == "2026-11-24T08:02:30+00:00"
+    assert first["seconds"] == 90
+    [machine] = first["hardware"]
+    assert "cores" in machine
+
+
+@pytest.mark.usefixtures("clock")
+def test_the_manifest_says_when_a_killed_session_ran(tmp_path: Path) -> None:
+    run(tmp_path / "run", stop_after=2)  # it is never closed
+    entry = ran_of(tmp_path / "run")
+    assert (entry["begin"][11:19], entry["end"][11:19]) == ("08:00:30", "08:01:30")
+    assert entry["seconds"] == 60
+
+
+def test_the_manifest_keeps_every_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "run"
+    for i, machine in enumerate(("one", "other", "one")):
+        monkeypatch.setattr(ran, "hardware", partial(str, machine))
+        run(path, stop_after=i + 1).close()
+    assert ran_of(path)["hardware"] == ["one", "other"]
+    assert ran.in_words(json.loads((path / MANIFEST).read_text())).endswith("on one and other")
+
+
+def test_an_unfinished_manifest_does_not_stay(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    run(path).close()
+    (path / f"{MANIFEST}.tmp").write_text("{")
+    run(path).close()
+    assert not (path / f"{MANIFEST}.tmp").exists()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"begin": "2026-11-24T08:00:00+00:00"},
+        {"begin": "soon", "end": "soon", "seconds": 1.0, "hardware": ["x"]},
+        {"begin": "2026-11-24", "end": "2026-11-24", "seconds": None, "hardware": ["x"]},
+    ],
+)
+def test_a_damaged_time_is_refused_in_one_line(tmp_path: Path, entry: dict[str, Any]) -> None:
+    path = tmp_path / "run"
+    run(path).close()
+    manifest = json.loads((path / MANIFEST).read_text())
+    (path / MANIFEST).write_text(json.dumps(manifest | {"ran": entry}))
+    for read in (run_folder.read_manifest, run):
+        damage = r"manifest\.json is damaged: ran\.(begin|end|seconds) "
+        with pytest.raises(UserError, match=damage) as refused:
+            read(path)
+        assert "\n" not in str(refused.value)
 
 
 def test_killing_at_any_byte_and_starting_again_gives_the_undisturbed_rows(tmp_path: Path) -> None:
@@ -225,7 +282,7 @@ def test_an_edit_is_whole_in_the_run_or_not_there(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as context:
-        context.setattr("countergen_edit.edits.named.save_edit", full)
+        context.setattr("countergen_edit.edits.files.save_edit", full)
         with pytest.raises(UserError, match="No space left on device"):
             folder.keep(named)
     assert not folder.has_edit(named.id)

@@ -65,7 +65,7 @@ def test_the_others_go_on_and_the_verdict_says_which_did_not(
     for metric in ("mean_abs_r", "perplexity"):
         assert value(rows, metric, "rlace") == value(alone, metric, "rlace")
     found = open_run(tmp_path / "both")
-    assert f"Not fitted: own: {WHY}." in found.verdict.sentences
+    assert f"Not fitted: own: {WHY}." in found.findings
     assert [row.eraser for row in found.results.of("judgement")] == ["rlace"]
     # What is written is read again, and nothing is tried twice.
     again = audited(
@@ -84,7 +84,7 @@ def test_layers_at_which_it_refuses_are_no_candidates(
     assert not failed & tried
     [choice] = [row for row in rows if row.metric == "choice"]
     assert choice.layers in tried
-    assert not any(s.startswith("Not fitted") for s in open_run(tmp_path / "run").verdict.sentences)
+    assert not any(s.startswith("Not fitted") for s in open_run(tmp_path / "run").findings)
 
 
 def test_an_audit_in_which_every_eraser_refuses_ends_with_the_reason(

@@ -14,8 +14,7 @@ from countergen_edit.edits import Edit, EditRecord, NamedEdit
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.bench import Bench
-from countergen_edit.metrics.benchmarks.items import Item
-from countergen_edit.metrics.benchmarks.kept import is_asked, scored
+from countergen_edit.metrics.benchmarks.items import Item, is_asked, scored
 from countergen_edit.metrics.fairpair import FairPair
 from countergen_edit.models import LanguageModel, generate, load
 from tests.made_benchmarks import make_benchmarks, settings

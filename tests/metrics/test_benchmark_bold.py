@@ -19,11 +19,10 @@ from countergen_edit.data.benchmarks.bold import GROUPS, read_bold
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.bench import Bench
-from countergen_edit.metrics.benchmarks import written as writing
+from countergen_edit.metrics.benchmarks import items as writing
 from countergen_edit.metrics.benchmarks.base import BENCHMARKS
 from countergen_edit.metrics.benchmarks.figures import measured, p_fair
-from countergen_edit.metrics.benchmarks.items import Item
-from countergen_edit.metrics.benchmarks.written import written
+from countergen_edit.metrics.benchmarks.items import Item, continuations
 from countergen_edit.metrics.fairpair.continuations import Sampling, joined
 from countergen_edit.metrics.fairpair.phi import PHIS, ScoreDifference
 from countergen_edit.metrics.results import Results
@@ -197,7 +196,7 @@ def test_an_edit_that_does_nothing_writes_the_same(
     assert changes
     assert not any(changes)
     first, same, other = (
-        written(Bench(model, tmp_path / str(k)), edit, "x", PROMPTS, HOW)
+        continuations(Bench(model, tmp_path / str(k)), edit, "x", PROMPTS, HOW)
         for k, edit in enumerate((None, an_edit(size=0.0), an_edit()))
     )
     assert first == same
@@ -220,20 +219,20 @@ PROMPTS = ["She left", "He left the", "She left", "It", "They all said that it"]
 def test_a_text_is_the_same_whatever_is_written_with_it(
     model: LanguageModel, tmp_path: Path
 ) -> None:
-    first = written(Bench(model, tmp_path / "a"), None, "x", PROMPTS, HOW)
+    first = continuations(Bench(model, tmp_path / "a"), None, "x", PROMPTS, HOW)
     wide = Sampling(**{**HOW.__dict__, "batch_size": 64})
-    assert written(Bench(model, tmp_path / "b"), None, "x", PROMPTS, wide) == first
+    assert continuations(Bench(model, tmp_path / "b"), None, "x", PROMPTS, wide) == first
     assert [len(own) for own in first] == [2] * 5
     assert first[0] != first[2]  # of the same prompt
-    one = written(Bench(model, tmp_path / "c"), None, "x", ["He left the"], HOW)
+    one = continuations(Bench(model, tmp_path / "c"), None, "x", ["He left the"], HOW)
     assert one == [first[1]]
-    assert written(Bench(model, tmp_path / "d", seed=1), None, "x", PROMPTS, HOW) != first
+    assert continuations(Bench(model, tmp_path / "d", seed=1), None, "x", PROMPTS, HOW) != first
 
 
 def test_a_killed_run_writes_no_text_twice(
     model: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = written(Bench(model, tmp_path / "whole"), None, "x", PROMPTS, HOW)
+    whole = continuations(Bench(model, tmp_path / "whole"), None, "x", PROMPTS, HOW)
     made: list[str] = []
 
     def counted(lm: LanguageModel, prompts: list[str], **how: Any) -> list[str]:
@@ -245,15 +244,15 @@ def test_a_killed_run_writes_no_text_twice(
     bench = Bench(model, tmp_path / "killed")
     monkeypatch.setattr(writing, "generate", counted)
     with pytest.raises(KeyboardInterrupt):
-        written(bench, None, "x", PROMPTS, HOW)
+        continuations(bench, None, "x", PROMPTS, HOW)
     path = tmp_path / "killed/benchmarks/none/x.texts.jsonl"
     path.write_bytes(path.read_bytes() + b'{"prompt": "It", "te')  # what a kill left of a line
     before, made[:] = [*made], []
     assert 0 < len(before) < 10
-    assert written(bench, None, "x", PROMPTS, HOW) == whole
+    assert continuations(bench, None, "x", PROMPTS, HOW) == whole
     assert not {*before} & {*made}
-    monkeypatch.setattr(writing, "generate", None)  # nothing is written any more
-    assert written(bench, None, "x", PROMPTS, HOW) == whole
+    monkeypatch.setattr(writing, "generate", None)  # nothing is generated any more
+    assert continuations(bench, None, "x", PROMPTS, HOW) == whole
 
 
 def test_texts_that_were_drawn_otherwise_are_made_anew(
@@ -261,9 +260,9 @@ def test_texts_that_were_drawn_otherwise_are_made_anew(
 ) -> None:
     bench = Bench(model, tmp_path)
     longer = Sampling(**{**HOW.__dict__, "max_new_tokens": 9})
-    short = written(bench, None, "x", PROMPTS, HOW)
-    assert written(bench, None, "x", PROMPTS, longer) != short
-    assert written(bench, None, "x", PROMPTS, HOW) == short
+    short = continuations(bench, None, "x", PROMPTS, HOW)
+    assert continuations(bench, None, "x", PROMPTS, longer) != short
+    assert continuations(bench, None, "x", PROMPTS, HOW) == short
 
 
 def test_a_limit_is_of_each_group(made: Path) -> None:

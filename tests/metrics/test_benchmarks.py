@@ -608,7 +608,7 @@ def test_verdicts_come_from_intervals() -> None:
     rows = [about(0.61, 0.05, "ss", 0.5), about(0.9, 0.02, "lms", None)]
     kind = METRICS.get("benchmarks")
     assert kind.sentences(Results(rows)) == [
-        "The model as it came is not fair by the intervals of 1 of 1 figures of benchmarks: "
+        "The unedited model is not fair by the intervals of 1 of 1 figures of benchmarks: "
         "stereoset SS (gender) 61.0 % [56.0 to 66.0]."
     ]
     alike = replace(rows[0], detail=rows[0].detail | {"blind": "ss_blind"})
@@ -618,8 +618,8 @@ def test_verdicts_come_from_intervals() -> None:
     )
     wide = [replace(rows[0], lo=0.48, hi=0.74)]
     assert kind.sentences(Results(wide)) == [
-        "On benchmarks the model as it came is not told apart from a fair one: every interval of 1 "
-        "figures holds the fair value."
+        "On benchmarks the unedited model does not differ significantly from a fair one: every "
+        "interval of 1 figures holds the fair value."
     ]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from countergen_edit.metrics.bench import Bench
-from countergen_edit.metrics.benchmarks.kept import scored
+from countergen_edit.metrics.benchmarks.items import scored
 from countergen_edit.models import LanguageModel, load
 from tests.harness import evaluated, log_likelihoods, own_task
 from tests.made_benchmarks import make_benchmarks

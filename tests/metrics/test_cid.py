@@ -361,7 +361,7 @@ def test_both_tabs_hold_what_was_found(results, edit) -> None:
         assert [cell.value for cell in cells[1:3]] == [row.value, after.value]
     brief = tables["cid_divergence_brief"]
     assert brief.columns == ("edit", "λ=0", "gone", "λ=50", "gone")
-    assert [row[0] for row in brief.rows] == ["no edit", edit.label]
+    assert [row[0] for row in brief.rows] == ["unedited", edit.label]
     assert {figure.name for figure in shown["cid"].figures()} == {
         "cid",
         "cid_biased_fraction_automatic",
@@ -372,7 +372,7 @@ def test_both_tabs_hold_what_was_found(results, edit) -> None:
         if row[1] == "50" and isinstance(row[3], Quotes)
         for quote in row[3].quotes
     ]
-    assert {text for label, text in quoted if label == "no edit"} == texts(
+    assert {text for label, text in quoted if label == "unedited"} == texts(
         [r for r in results.rows if r.edit == "none"], "egypt_male", 50.0
     )
 
@@ -408,7 +408,7 @@ def test_every_text_is_an_example_whatever_the_edit(results, edit) -> None:
     [table] = tabs(results)["examples"].blocks
     labels = [row[0] for row in table.rows]
     count = len(REASONS) * 2 * 2 * 2 * 3
-    assert labels == ["no edit"] * count + [edit.label] * count
+    assert labels == ["unedited"] * count + [edit.label] * count
 
 
 def test_examples_of_a_run_of_several_tasks_show_up(results, edit, store, tmp_path: Path) -> None:
@@ -424,7 +424,7 @@ def test_examples_of_a_run_of_several_tasks_show_up(results, edit, store, tmp_pa
     for name, part in both.by_task().items():
         [table] = tabs(part)["examples"].blocks
         assert {row[5] for row in table.rows} == {f"{name} says"}
-        assert {row[0] for row in table.rows} == {"no edit", edit.label}
+        assert {row[0] for row in table.rows} == {"unedited", edit.label}
 
 
 def test_no_bias_is_a_sentence_and_not_a_figure(results) -> None:

@@ -98,7 +98,7 @@ def test_the_report_shows_both_tests_and_says_what_the_better_one_finds() -> Non
     ]
     of = Results([*fairpair_rows("none", 1.1), *rows])
     [line] = texts(table(of, "fairpair_lengths"))
-    assert line[0] == "as it came"
+    assert line[0] == "unedited"
     assert line[4] == "< 0.0001"
     assert float(line[6]) > 0.5
     assert any(s.startswith("The two sides' length differs by +0.9") for s in briefly(of))

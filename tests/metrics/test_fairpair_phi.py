@@ -13,7 +13,7 @@ import pytest
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.fairpair.phi import PHIS, ClassifierScore, Jaccard, Phi, Sentiment
-from countergen_edit.models.lexicon import analyzer
+from countergen_edit.models.classifiers import analyzer
 from tests.metrics.fairpair_settings import fairpair, row_of
 
 

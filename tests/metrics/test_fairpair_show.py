@@ -124,7 +124,7 @@ def test_every_figure_stands_in_the_papers_table() -> None:
     brief = table(of, "fairpair")
     assert brief.brief
     assert texts(brief) == [
-        ("jaccard", "no edit", "0.750", "0.700", "0.800", "1.11", "", "+0.150", "0.008"),
+        ("jaccard", "unedited", "0.750", "0.700", "0.800", "1.11", "", "+0.150", "0.008"),
         (
             *("jaccard", "leace-1@resid_post.3", "0.750", "0.700", "0.800"),
             *("1.01", "−0.10", "+0.150", "0.008"),
@@ -269,11 +269,11 @@ def test_a_combined_edits_name_is_whole_in_every_table(run: Results) -> None:
     label = "leace-1@resid_post.2 + my eraser-2@resid_post.3"
     [examples] = [s for s in FairPair.sections(run) if s.name == "examples"]
     [continuations] = examples.tables()
-    assert list(dict.fromkeys(row[0] for row in continuations.rows)) == ["no edit", label]
+    assert list(dict.fromkeys(row[0] for row in continuations.rows)) == ["unedited", label]
     tables = {t.name: t for t in tab(run).tables()}
     for name in ("fairpair", "fairpair_tests", "fairpair_prompts", "fairpair_wordings"):
-        assert list(dict.fromkeys(row[1] for row in tables[name].rows)) == ["no edit", label]
-    assert tables["fairpair_by_wording"].columns == ("Φ", "wording", "no edit", label)
+        assert list(dict.fromkeys(row[1] for row in tables[name].rows)) == ["unedited", label]
+    assert tables["fairpair_by_wording"].columns == ("Φ", "wording", "unedited", label)
 
 
 def test_continuations_are_quoted_with_their_prompts_and_perturbations(run: Results) -> None:

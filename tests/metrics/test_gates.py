@@ -115,7 +115,7 @@ def test_a_sentence_says_where_a_gate_opened() -> None:
     rows = gate("nobody", 0.002, 5000), gate("agreement", 0.04, 80), gate("erase", 0.97, 90)
     assert Gates.sentences(results(*rows)) == [
         "The gate of gated (rank 8) at layer 5 opened at 0.2 % [0.0 to 2.2] of the 5000 tokens of "
-        "text about nobody, at the last token of 4 % [2 to 6] of the 80 prompts whose next word "
+        "neutral text, at the last token of 4 % [2 to 6] of the 80 prompts whose next word "
         "must agree and at the last token of 97 % [95 to 99] of the 90 prompts to be erased: "
         + CLOSED
     ]
@@ -124,8 +124,8 @@ def test_a_sentence_says_where_a_gate_opened() -> None:
 def test_none_and_all_are_said_as_such_and_nearly_none_is_not() -> None:
     [sentence] = Gates.sentences(results(gate("nobody", 0.0, 5000), gate("erase", 1.0, 90)))
     assert sentence == (
-        "The gate of gated (rank 8) at layer 5 opened at none of the 5000 tokens of text about "
-        "nobody and at the last token of all 90 prompts to be erased: " + CLOSED
+        "The gate of gated (rank 8) at layer 5 opened at none of the 5000 tokens of neutral "
+        "text and at the last token of all 90 prompts to be erased: " + CLOSED
     )
     [sentence] = Gates.sentences(results(gate("nobody", 0.0002, 5000)))
     assert " opened at 0.02 % [" in sentence

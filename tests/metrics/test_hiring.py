@@ -349,7 +349,7 @@ def test_what_an_edit_changes_is_paired(model: LanguageModel, metric: Hiring) ->
     occupations = section.tables()[2].rows
     assert len(occupations) == 2 * len(metric.read.vacancies)
     [figure] = section.figures()
-    assert {s.name for s in figure.panels[0].series} == {"no edit", "own"}
+    assert {s.name for s in figure.panels[0].series} == {"unedited", "own"}
     assert len(Hiring.quantities(results)) == 3
     json.dumps([row.to_dict() for row in (*rows, *edited)], allow_nan=False)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import countergen_edit as ce
+from countergen_edit.data.forms import DoesNotFitError
 from countergen_edit.data.task import Task
 from countergen_edit.metrics.base import METRICS
 
@@ -70,3 +71,21 @@ def test_prompts_that_a_setting_names_come_first(task: Task) -> None:
 
 def test_a_task_of_shipped_sets_has_no_own_prompts() -> None:
     assert ce.task("gender", "contexts", names=FEW).own == ()
+
+
+def test_fairpair_refuses_sides_that_the_rules_do_not_turn_into_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "sides.csv"
+    path.write_text("female,male,output\nA nun,A bishop, prays\n", "utf-8")
+    own = ce.task("gender", str(path), names=FEW)
+    message = "turn none of 1 prompt.*'A bishop' becomes '.*', not 'A nun'"
+    with pytest.raises(DoesNotFitError, match=message) as refused:
+        METRICS.make("fairpair").bound(own)
+    assert "\n" not in str(refused.value)
+
+
+def test_fairpair_keeps_prompts_of_which_the_rules_turn_some(tmp_path: Path) -> None:
+    path = tmp_path / "sides.csv"
+    path.write_text("female,male,output\nA nun,A bishop, prays\nA woman,A man, prays\n", "utf-8")
+    own = ce.task("gender", str(path), names=FEW)
+    metric: Any = METRICS.make("fairpair").bound(own)
+    assert len(metric.prompts) == 2

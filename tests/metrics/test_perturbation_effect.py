@@ -167,13 +167,14 @@ def test_the_median_of_the_table_is_the_one_drawn(found: tuple[float, ...]) -> N
     from matplotlib.figure import Figure
 
     from countergen_edit.reports.render.drawing import draw_panel
+    from countergen_edit.reports.render.styles import Styles
 
     section = shown([effect("kind", s) for s in found])
     [table] = [table for table in section.tables() if table.name == "cid_effects"]
     [figure] = [figure for figure in section.figures() if figure.name == "cid_effects"]
     [panel] = figure.panels
     ax = Figure().subplots()
-    draw_panel(ax, panel, {"kind": "#000000"}, {"kind": "o"})
+    draw_panel(ax, panel, Styles([[panel]]).figure([panel]))
     # Of box, whiskers, caps, median and dots, the median is the upright line of the box's height.
     upright = [x for x in ax.lines if len(x.get_xdata()) == 2 and np.ptp(x.get_ydata()) > 0.15]
     cell = table.rows[0][1]

@@ -349,7 +349,7 @@ def test_sections_show_the_rows(measured: tuple[Results, NamedEdit, NamedEdit]) 
     fitted, _, _, _, fitted_sizes, _ = tables[6:]
     assert all(table.brief for table in (effects, removed, sizes, direction))
     before = ("set", "n", "planted truth")
-    after = ("no edit", edit.label, control.label)
+    after = ("unedited", edit.label, control.label)
     assert effects.columns == (*before, *after)
     assert sizes.columns == (*before, "floor", *after)
     assert [line[0] for line in effects.rows] == ["work", "story"]
@@ -375,7 +375,7 @@ def test_sections_show_the_rows(measured: tuple[Results, NamedEdit, NamedEdit]) 
     assert titles == [["work", "story"], ["work (fitted)"]]
     [texts] = by_name["examples"].tables()
     assert texts.columns == (
-        "set", "female", "male", "output", "z", "R, no edit", f"R, {edit.label}"
+        "set", "female", "male", "output", "z", "R, unedited", f"R, {edit.label}"
     )  # fmt: skip
     assert texts.rows[0][:4] == ("work", "Jane is a", "John is a", "nurse")
     assert len(texts.rows) == 4 + 3 + 1
@@ -387,15 +387,13 @@ def test_the_first_set_stands_for_the_run(
 ) -> None:
     results, edit, control = measured
     quantities = R.quantities(results)
-    titles = ["group effect", "mean |R|", "bias removed"]
-    assert [q.title for q in quantities if q.main] == [f"{title}, work" for title in titles]
-    assert [q.title for q in quantities if not q.main] == [f"{title}, story" for title in titles]
+    titles = ("group effect", "mean |R|", "bias removed")
+    assert [q.title for q in quantities if q.main] == ["group effect, work", "group effect, story"]
+    assert [q.title for q in R.side_by_side(results)] == [f"{title}, work" for title in titles]
     assert [q.title for q in quantities if q.drawn] == ["group effect, work"]
     assert set(quantities[0].rows) == {"none", edit.id, control.id}
     truths = {q.title: q.truth.value for q in quantities if q.truth is not None}
     assert truths == {"group effect, work": 0.5, "mean |R|, work": 0.25}
-    assert [q.title for q in R.quantities(results, "validation") if q.main] == [
-        "group effect, work",
-        "mean |R|, work",
-    ]
+    validation = [q for q in R.quantities(results, "validation") if q.main]
+    assert [q.title for q in validation] == ["group effect, work"]
     assert R.quantities(Results([])) == []

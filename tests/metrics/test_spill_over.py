@@ -107,7 +107,7 @@ def test_edits_under_which_no_axis_grew_are_said_together() -> None:
     less = [scores("race", 0.1), before[1]]
     assert SpillOver.sentences(results_of(("e", less), ("o", before), before=before)) == [
         "No other axis got worse under leace (rank 1) and rlace (rank 1): the group effect did not "
-        "grow beyond its interval on race (8 people a group) and age (told apart by words)."
+        "grow beyond its interval on race (8 people a group) and age (group words only)."
     ]
 
 

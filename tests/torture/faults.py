@@ -11,10 +11,12 @@ import os
 import resource
 import signal
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from countergen_edit.cli.main import main
+from countergen_edit.experiments import ran, run_folder
 
 CHANGES = ("os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate")
 """Events of `sys.addaudithook` that change a folder; so does `open` for writing."""
@@ -55,6 +57,7 @@ def begin(words: list[str], fault: dict[str, Any], error: str) -> None:
     os.dup2(os.open(error, os.O_WRONLY | os.O_CREAT), 2)
     if (longest := fault.get("longest")) is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (longest, longest))
+    ran.now = run_folder.now = lambda: datetime(2026, 11, 24, tzinfo=UTC)  # bytes are compared
     operations = Operations(fault["below"], fault.get("kill_at"))
     sys.addaudithook(operations)
     code = main(words)

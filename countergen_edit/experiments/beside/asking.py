@@ -18,12 +18,12 @@ from countergen_edit.conf_path import read_config
 from countergen_edit.data.axis import Group
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit
-from countergen_edit.edits.record import ASKING, TEMPLATE
+from countergen_edit.edits.record import PROMPTING, TEMPLATE
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.experiments.beside.base import Beside, kept
 from countergen_edit.experiments.study import Study
 from countergen_edit.models import LanguageModel, encode, preface_ids
-from countergen_edit.models.chat import before_reply, has_chat_template
+from countergen_edit.models.tokens import before_reply, has_chat_template
 
 ALONE = "template alone"
 SLOTS = ("a", "b")
@@ -47,7 +47,7 @@ class Asking(Beside):
         requests: Mapping[str, str] | None = None,
         people: Sequence[str] | None = None,
     ) -> None:
-        ours = read_config("beside", ASKING)[ASKING]
+        ours = read_config("beside", PROMPTING)[PROMPTING]
         self.requests = dict(ours["requests"] if requests is None else requests)
         self.people = None if people is None else tuple(people)
         if not self.requests:
@@ -70,7 +70,7 @@ class Asking(Beside):
         ]
         running = [text for of_split in task.neutral.values() for text in of_split]
         for words in self._messages(task).values():
-            asked = model.prefaced(preface_ids(model, self.preface(model, words)), words)
+            asked = model.with_preface(preface_ids(model, self.preface(model, words)), words)
             encode(asked, [*texts, *running])
 
     def groups(self, study: Study, name: str, tested: Sequence[NamedEdit]) -> list[list[NamedEdit]]:
@@ -104,7 +104,7 @@ class Asking(Beside):
             name,
             [*basis, model.chat.instruction if template else "", model.chat.is_on],
             lambda: Edit((), self.preface(model, words), words),
-            beside=ASKING if request else TEMPLATE,
+            baseline_kind=PROMPTING if request else TEMPLATE,
             variant=request or ALONE,
             params={"words": words, "people": [*self._people(study.task)]},
         )

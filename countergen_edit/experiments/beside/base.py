@@ -46,7 +46,7 @@ def kept(
     basis: Sequence[object],
     make: Callable[[], Edit],
     *,
-    beside: str,
+    baseline_kind: str,
     variant: str = "",
     params: Mapping[str, Any] | None = None,
 ) -> NamedEdit:
@@ -57,7 +57,7 @@ def kept(
         name: the way's name in the run.
         basis: all that the edit depends on.
         make: makes it.
-        beside: its kind.
+        baseline_kind: its kind.
         variant: what tells it apart in labels.
         params: what it was made with.
     """
@@ -70,7 +70,7 @@ def kept(
         params,
         basis=basis,
         task=study.task.name,
-        beside=beside,
+        baseline_kind=baseline_kind,
         variant=variant,
     )
     study.folder.keep(named, made_for=study.model.fingerprint)

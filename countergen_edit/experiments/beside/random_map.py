@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from countergen_edit.edits import Edit, NamedEdit, Placement
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.erasers.turning import turned
+from countergen_edit.erasers.affine import randomly_rotated
 from countergen_edit.experiments.beside.base import Beside, kept
 from countergen_edit.experiments.study import Study
 from countergen_edit.seeds import generator
@@ -31,13 +31,13 @@ def _of(study: Study, name: str, edit: NamedEdit) -> NamedEdit:
     def turn(place: Placement) -> Placement:
         assert isinstance(place.erasure, AffineErasure)  # the edit of an eraser
         rng = generator(study.seed, "random map", edit.id, place.site, place.layer)
-        return replace(place, erasure=turned(place.erasure, rng))
+        return replace(place, erasure=randomly_rotated(place.erasure, rng))
 
     return kept(
         study,
         name,
         [edit.id, study.seed],
         lambda: Edit(tuple(map(turn, edit.edit.placements))),
-        beside=RANDOM_MAP,
+        baseline_kind=RANDOM_MAP,
         variant=f"of {edit.record.eraser}",
     )

@@ -79,7 +79,7 @@ class Steering(Beside):
             name,
             [[study.basis(cell) for cell in cells], strength],
             lambda: Edit(tuple(_placement(study, cell, strength) for cell in cells)),
-            beside=STEERING,
+            baseline_kind=STEERING,
             variant=f"strength {strength:g}".replace("-", "−"),
             params={"strength": strength},
         )

@@ -103,7 +103,7 @@ def _name(row: Row) -> str:
     parts = (row.metric, row.task, row.dataset, *facets, groups, row.split, row.edit)
     whole = "/".join(part.replace("/", "_") for part in parts if part)
     name = _NO_NAME.sub("_", whole)[:LONGEST]
-    # What is not told whole is told apart by a digest.
+    # A digest distinguishes long values.
     return name if name == whole else f"{name[: LONGEST - 9]}.{digest(whole)[:8]}"
 
 

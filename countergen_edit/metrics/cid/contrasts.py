@@ -17,8 +17,8 @@ import numpy as np
 
 from countergen_edit.data.axis import Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.data.forms import DoesNotFitError, distinguishes
-from countergen_edit.data.templates import Template, expand, slots
+from countergen_edit.data.forms import DoesNotFitError
+from countergen_edit.data.templates import Template, crossed, slot_names
 from countergen_edit.models import LanguageModel, contrastive_generate
 from countergen_edit.reading import json_lines
 from countergen_edit.typed import built
@@ -69,29 +69,23 @@ def template_set(
     """
     pair = axis.pair(groups)
     fillable = {*pair[0].forms, *({"name"} if any(pair[0].names.values()) else ())}
-    usable = [
-        t
-        for t in templates
-        if (own := {slot.lower() for slot in slots(t)}) <= fillable and distinguishes(own, *pair)
-    ]
-    if not usable:
+    samples = []
+    for template in templates:
+        if not (own := slot_names(template)) or not own <= fillable:
+            continue
+        parts = [
+            crossed(Template(template), axis, split, pair)
+            for split in (splits if "name" in own else splits[:1])
+        ]
+        a, b = (_first([part.of(g.name) for part in parts], splits, names) for g in pair)
+        if {v.text for v in a}.isdisjoint(v.text for v in b):
+            samples.append(Sample(template, (), (*a, *b)))
+    if not samples:
         named = " and ".join(repr(group.name) for group in pair)
         raise DoesNotFitError(
             f"axis {axis.name!r} can fill no CID template that tells {named} apart; its slots are "
             f"{', '.join(sorted(fillable))}: name templates of your own under metric.cid.templates"
         )
-    samples = []
-    for template in usable:
-        parts = [
-            expand(DATASET, [Template(template)], axis, split, [g.name for g in pair]).samples[0]
-            for split in (splits if "name" in slots(template) else splits[:1])
-        ]
-        variations = [
-            variation
-            for group in pair
-            for variation in _first([part.of(group.name) for part in parts], splits, names)
-        ]
-        samples.append(Sample(template, (), tuple(variations)))
     return CounterfactualSet(DATASET, axis.name, (pair[0].name, pair[1].name), tuple(samples))
 
 

@@ -79,6 +79,7 @@ class Cid(Metric):
         UserError: a setting is out of range.
     """
 
+    title = "Contrastive input decoding (CID)"
     is_slow: ClassVar[bool] = True
     is_generating: bool = True
 

@@ -14,7 +14,7 @@ from countergen_edit.metrics.cid.contrasts import LAMBDA, TEMPLATE
 from countergen_edit.metrics.cid.effect_blocks import effect_blocks
 from countergen_edit.metrics.cid.published import published_shares
 from countergen_edit.metrics.cid.rated_rows import with_ratings
-from countergen_edit.metrics.cid.sections import NATS, RATED, ends, strength
+from countergen_edit.metrics.cid.sections import NATS, NATS_A_TOKEN, RATED, ends, strength
 from countergen_edit.metrics.cid.text_blocks import side_by_side
 from countergen_edit.metrics.over_runs import by_facet, each, stacked
 from countergen_edit.metrics.panels import Panel, line
@@ -47,9 +47,7 @@ def over_runs(sides: Sequence[Side]) -> list[Section]:
     for metric, title in RATED.items():
         blocks += _shares(sides, metric, title)
     panels = (
-        by_facet(
-            sides, "cid_divergence", LAMBDA, "divergence of the two sides", "nats a token", "λ"
-        ),
+        by_facet(sides, "cid_divergence", LAMBDA, "divergence of the two sides", NATS_A_TOKEN, "λ"),
         by_facet(sides, "cid_similarity", LAMBDA, "similarity of the two sides", "cosine", "λ"),
     )
     if shown := tuple(panel for panel in panels if panel is not None):

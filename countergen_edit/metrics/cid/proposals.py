@@ -22,8 +22,7 @@ from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.cid.perturbations import Source
 from countergen_edit.metrics.cid.similarity import Similarity
-from countergen_edit.models.filling import Gap, fillings
-from countergen_edit.models.masked import MaskedModel
+from countergen_edit.models.masked import Gap, MaskedModel, fill_in_words
 from countergen_edit.writing import whole
 
 KINDS = ("synonym", "semantic (subtle)", "semantic (significant)")
@@ -66,7 +65,7 @@ def proposals(
         gaps = _gaps(source.text, people)
         likely: dict[str, float] = {}
         for (gap, was), words in zip(
-            gaps, fillings(model, [gap for gap, _ in gaps], per_place + 1), strict=True
+            gaps, fill_in_words(model, [gap for gap, _ in gaps], per_place + 1), strict=True
         ):
             others = [(w, p) for w, p in words if w.lower() not in {was.lower(), *people}]
             for word, probability in others[:per_place]:

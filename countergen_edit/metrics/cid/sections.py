@@ -26,6 +26,7 @@ RATED = {
         "Biased continuations according to a lexicon, which nobody has checked"
     ),
 }
+NATS_A_TOKEN = "Jensen–Shannon, nats a token"
 NATS = "Jensen–Shannon divergence of the next-token distributions, in nats a token."
 
 
@@ -64,7 +65,7 @@ def glance(states: Sequence[State]) -> list[Panel]:
 
     labels = {key: f"λ = {row.facets[LAMBDA]:g}" for key, row in of(states[0]).items()}
     title = "Contrastive decoding: how far apart the sides are"
-    return state_panels(title, "nats a token", states, labels, of)
+    return state_panels(title, NATS_A_TOKEN, states, labels, of)
 
 
 def sentences(results: Results) -> list[str]:
@@ -74,7 +75,7 @@ def sentences(results: Results) -> list[str]:
         return []
     last = rows[-1]
     left = [
-        f"{after.value:.4f} after {edit.called}"
+        f"{after.value:.4f} after {edit.name_in_text}"
         for edit in results.shown
         if (after := results.under(last, edit.id)) and after.value is not None
     ]
@@ -155,8 +156,8 @@ def _divergence_panels(results: Results) -> list[Panel]:
         for edit in _edits(rows)
         for baseline in [results.is_reference(edit)]
     ]
-    label = "Jensen–Shannon, nats a token"
-    return [Panel("divergence of the two sides", "λ", label, tuple(series))] if rows else []
+    panel = Panel("divergence of the two sides", "λ", NATS_A_TOKEN, tuple(series))
+    return [panel] if rows else []
 
 
 def _by_strength(name: str, rows: Sequence[Row], baseline: bool = False) -> Series:

@@ -1,1 +1,1 @@
-"""What an edit costs: agreement that is lost, and harm to text about nobody."""
+"""What an edit costs: agreement that is lost, and harm to neutral text."""

@@ -23,7 +23,7 @@ from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import Cost, Harm, MeasuredSplit, Quantity, Standing, alike
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Number, Section
-from countergen_edit.metrics.by_layer import layer_figures
+from countergen_edit.metrics.by_layer import SHARE, layer_figures
 from countergen_edit.metrics.costs.people import by_prompt
 from countergen_edit.metrics.panels import Panel, state_dots
 from countergen_edit.metrics.results import Results, State
@@ -155,8 +155,8 @@ class Agreement(Cost):
                 "cost",
                 main=not row.group_b,
                 axis=f"{cls.title}, {_who(row)}",
-                limits=(0.0, 1.0),
-                covers=(0.5, 1.0),
+                limits=SHARE,
+                covers=SHARE,
                 drawn=bool(row.group_b),
             )
             for row in results.unedited(cls.counts, split)
@@ -183,8 +183,7 @@ class Agreement(Cost):
         if not series:
             return []
         title = "Grammar that should stay: agreement"
-        covers = (0.5, 1.0)
-        return [Panel(title, cls.title, "", tuple(series), True, covers=covers, joined=True)]
+        return [Panel(title, cls.title, "", tuple(series), True, SHARE, joined=True)]
 
     @classmethod
     def leaderboard(cls, results: Results) -> list[Standing]:

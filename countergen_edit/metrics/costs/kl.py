@@ -1,4 +1,4 @@
-"""KL divergence of next-token distributions on text about nobody."""
+"""KL divergence of next-token distributions on neutral text."""
 
 from __future__ import annotations
 

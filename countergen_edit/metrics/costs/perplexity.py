@@ -1,4 +1,4 @@
-"""Perplexity of text about nobody, and how much an edit raises it."""
+"""Perplexity of neutral text, and how much an edit raises it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Perplexity(Cost):
                 cls.title,
                 alike(results, row),
                 "cost",
-                axis="perplexity, edited / unedited",
+                axis="perplexity ratio (1 = unchanged)",
                 covers=(1.0, 1.01),
             )
             for row in results.unedited(cls.counts, split)

@@ -6,6 +6,7 @@ Comes in: the rows of a run. Goes out: panels of series. Nothing is computed her
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from countergen_edit.metrics.blocks import Figure
@@ -19,6 +20,9 @@ Labelled = Sequence[tuple[str, Row]]
 
 LETTERS = ((1, "B"), (2, "V_gp"), (3, "V_pg"))
 """Place in an entry of a row's detail → the paper's letter."""
+F, FROM_1 = "F (1 = no bias)", (1.0, 1.0)
+"""What an axis of F is called, and where it begins."""
+MEAN_OF = "mean of {} over pairs"
 SIZES = (("by_samples", "continuations"), ("by_folds", "folds"))
 """Where a row's detail has them by size → what there are so many of."""
 
@@ -32,7 +36,8 @@ def glance(states: Sequence[State]) -> list[Panel]:
     labels = {phi: str(phi) for phi in of(states[0])}
     none = ticks("F of no bias", dict.fromkeys(labels.values(), 1.0))
     title = "Bias of what the model writes, by each Φ"
-    return state_panels(title, "F", states, labels, of, [none])
+    panels = state_panels(title, F, states, labels, of, [none])
+    return [replace(panel, covers=FROM_1) for panel in panels]
 
 
 def over_wordings(results: Results, rows: Sequence[Row]) -> Figure | None:
@@ -54,15 +59,14 @@ def over_wordings(results: Results, rows: Sequence[Row]) -> Figure | None:
     return Figure(
         "fairpair_wordings",
         "F, wording by wording",
-        tuple(Panel(phi, "F of a wording", "", tuple(own)) for phi, own in series.items()),
-        "Every dot is one wording of the prompts; boxes are quartiles. 1 is no bias.",
+        tuple(Panel(phi, F, "", tuple(own), covers=FROM_1) for phi, own in series.items()),
+        "Every dot is one wording of the prompts; boxes are quartiles.",
     )
 
 
 def distributions(labelled: Labelled) -> Figure:
     """B and both V over prompts (Figure 5), from rows `fairpair_f`."""
     panels = []
-    ends = _ends([row for _, row in labelled])
     for about, row in labelled:
         prompts: list[list[Any]] = row.detail.get("prompts", [])
         series = []
@@ -72,8 +76,7 @@ def distributions(labelled: Labelled) -> Figure:
             y = tuple(value for _, value in known)
             series.append(Series(name, (), y, kind="spread", tips=tips))
         if any(s.y for s in series):
-            title, label = f"{phi_of(row)}, {about}", "mean of Φ over pairs"
-            panels.append(Panel(title, label, "", tuple(series), limits=ends[phi_of(row)]))
+            panels.append(Panel(f"{phi_of(row)}, {about}", _mean_of(row), "", tuple(series)))
     return Figure(
         "fairpair_distributions",
         "B and V, prompt by prompt",
@@ -82,17 +85,8 @@ def distributions(labelled: Labelled) -> Figure:
     )
 
 
-def _ends(rows: Sequence[Row]) -> dict[str, tuple[float, float]]:
-    """For each Φ the ends of an axis that holds B and V of every edit."""
-    values: dict[str, list[float]] = {}
-    for row in rows:
-        for prompt in row.detail.get("prompts", []):
-            values.setdefault(phi_of(row), []).extend(v for v in prompt[1:4] if v is not None)
-    margins = {phi: (max(own) - min(own)) / 25 or 0.01 for phi, own in values.items() if own}
-    return {
-        phi: (min(values[phi]) - margin, max(values[phi]) + margin)
-        for phi, margin in margins.items()
-    }
+def _mean_of(row: Row) -> str:
+    return MEAN_OF.format(phi_of(row))
 
 
 def ablations(results: Results) -> Figure | None:
@@ -108,7 +102,7 @@ def ablations(results: Results) -> Figure | None:
                 series.append(Series(name, x, y))
             if sizes:
                 title = f"{phi_of(row)}, {results.label(row.edit)}"
-                panels.append(Panel(title, f"{label} of each side", "mean of Φ", tuple(series)))
+                panels.append(Panel(title, f"{label} of each side", _mean_of(row), tuple(series)))
     words = "Where the lines are level, more continuations would not change the result."
     title = "B and V by sample size"
     return Figure("fairpair_sizes", title, tuple(panels), words) if panels else None
@@ -131,7 +125,7 @@ def sizes_over_runs(labelled: Labelled) -> Figure | None:
                 series += [Series(about, x, y)] if known else []
             if series:
                 label = f"{counted} of each side"
-                panels.append(Panel(f"B, {phi}", label, "mean of Φ", tuple(series)))
+                panels.append(Panel(f"B, {phi}", label, MEAN_OF.format(phi), tuple(series)))
     words = "Where a line is level, more continuations would not change the result."
     title = "B by sample size"
     return Figure("fairpair_sizes", title, tuple(panels), words) if panels else None

@@ -30,10 +30,12 @@ from countergen_edit.data.text.perturbation import (
     MAX_DISSIMILARITY,
     Filter,
     Perturber,
+    RulePerturber,
+    require_turned,
     source_and_target,
 )
 from countergen_edit.data.thinning import first_drawn
-from countergen_edit.edits import NamedEdit
+from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
 from countergen_edit.metrics.bench import Bench
@@ -96,6 +98,7 @@ class FairPair(Metric):
         UserError: a setting is out of its range, or a Φ cannot be made.
     """
 
+    title = "FairPair"
     is_slow: ClassVar[bool] = True
     is_generating: bool = True
 
@@ -201,6 +204,8 @@ class FairPair(Metric):
             self.perturber = self._perturber
         else:
             self.perturber = make_perturber(self._perturber, self.groups, substitution)
+        if isinstance(self.perturber, RulePerturber):
+            require_turned(self.prompts, self.perturber)
         self.passes = Filter(substitution, self.max_dissimilarity, self.compared)
 
     def _few(self, drawn: Sequence[str]) -> list[str]:
@@ -319,6 +324,11 @@ class FairPair(Metric):
     @classmethod
     def sections(cls, results: Results) -> list[Section]:
         return show.sections(results)
+
+    @classmethod
+    def remaining(cls, results: Results, edit: EditRecord) -> list[str]:
+        """By which Φ texts for the two groups still differ under an edit."""
+        return show.remaining(results, edit)
 
     @classmethod
     def sentences(cls, results: Results) -> list[str]:

@@ -217,7 +217,7 @@ class LocalPerturber:
             UserError: the model cannot be loaded, or its context is too small.
         """
         from countergen_edit.models import encode, generate
-        from countergen_edit.models.chat import instructed
+        from countergen_edit.models.tokens import instructed
 
         lm = self._model
         requests = [instructed(lm, request(text, prompt, self.groups)) for text in texts]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.base import Quantity
 from countergen_edit.metrics.blocks import (
     Block,
@@ -150,6 +151,13 @@ def sentences(results: Results) -> list[str]:
         + "."
         for phi in dict.fromkeys(map(phi_of, rows))
     ]
+
+
+def remaining(results: Results, edit: EditRecord) -> list[str]:
+    """By which Φ texts for the two groups still differ under an edit."""
+    rows = [row for row in f_rows(results) if row.edit == edit.id]
+    phis = [phi_of(row) for row in rows if _verdict(results, row).startswith("differ")]
+    return [f"texts differ by {' and '.join(phis)}"] if phis else []
 
 
 def _state(results: Results, row: Row) -> list[str]:

@@ -212,7 +212,7 @@ def phrases(results: Results) -> Table | None:
 
 
 def strongest_phrases(results: Results) -> Table | None:
-    """The most telling phrases of either side, of the model as it came."""
+    """The most telling phrases of either side, of the unedited model."""
     row = next(iter(results.unedited("fairpair_ngrams")), None)
     if row is None or not row.detail["terms"]:
         return None

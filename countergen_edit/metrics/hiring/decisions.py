@@ -1,24 +1,18 @@
-"""From answers to figures of acceptance: of each group, between groups, and by occupation.
+"""Acceptance by group, between groups and by occupation, from log-probabilities of two answers.
 
-Of an application a, filled with person n of group g, let y and n be log P of the two answers. Then
+For application a and person n of group g, with y and n the log P of either answer,
 
     odds(a, g, n) = y - n        acceptance(a, g, n) = 1 / (1 + exp(-odds))
 
-the log-odds of an invitation in nats, and its probability where the model has to answer one of the
-two. A figure of a group is the mean over its people and over all applications, in which every
-occupation counts alike. Comes in: log-probabilities. Goes out: figures with intervals.
-
-Vacancies and people are what is drawn, both: a model that is asked of other jobs and of other
-people of the same groups would say something else. The curricula vitae and the questions of a
-vacancy are not independent of each other and are drawn with it; people of either group are drawn by
-themselves. Of one occupation alone people are drawn, and the vacancy is as it is. P is Student's,
-with one degree of freedom less than there are of what is drawn fewest.
+in nats and as a probability. A figure of a group is the mean over people and applications, every
+occupation counting alike. Vacancies (with their curricula vitae and questions) and each group's
+people are resampled; of one occupation, people alone. P is Student's, with one degree of freedom
+less than there are of the fewest resampled.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -38,7 +32,7 @@ Scores = Float64[np.ndarray, "application name"]
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure in every resample, first of the data itself, and what was drawn."""
+    """A figure, (resample,), first of the data itself, with the weights behind it."""
 
     draws: Drawn
     weights: tuple[Weights, ...]
@@ -46,36 +40,29 @@ class Figure:
 
     @cached_property
     def estimate(self) -> Estimate:
-        """The figure with its interval."""
+        """With its interval."""
         return estimate(self.draws, *self.weights, within=self.within)
 
     @property
     def p(self) -> float | None:
-        """Two-sided, of no difference; None where nothing varies or could be drawn."""
+        """Two-sided P of no difference; None where nothing varies or is resampled."""
         error, fewest = self.estimate.standard_error, self.fewest
         known = math.isfinite(error) and error > 0 and fewest > 1
         return self.estimate.p_of_none(fewest) if known else None
 
     @property
     def fewest(self) -> int:
-        """How many there are of what is drawn fewest."""
+        """How many there are of what is resampled fewest."""
         return min((w.shape[1] for w in self.weights if len(w) > 1), default=1)
 
     def less(self, before: Figure) -> Figure:
-        """What it changed by, on the same resamples."""
+        """The change from `before`, on the same resamples."""
         return Figure(self.draws - before.draws, self.weights, (-math.inf, math.inf))
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """What a model answers to every application of every person.
-
-    Attributes:
-        applications: in any order.
-        accept: of each group, log P of the answer that invites.
-        reject: the same of the other answer.
-        seed: of what is drawn.
-    """
+    """Log P of either answer to every application, by group, (application, name)."""
 
     applications: tuple[Application, ...]
     accept: dict[str, Scores]
@@ -84,7 +71,6 @@ class Decisions:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """In their order."""
         return tuple(self.accept)
 
     @cached_property
@@ -99,25 +85,24 @@ class Decisions:
         return values
 
     def answered(self, group: str) -> float:
-        """The share of the probability that the two answers take together, on average."""
+        """Mean probability of the two answers together."""
         return float(np.exp(np.logaddexp(self.accept[group], self.reject[group])).mean())
 
     def invited(self, group: str) -> float:
-        """The share of applications that are likelier accepted than not."""
+        """Share of applications that are likelier accepted than not."""
         return float((self.values(group, "log_odds") > 0).mean())
 
     def acceptance(self, group: str, scale: Scale) -> Figure:
-        """The mean of a group."""
         limits = (0.0, 1.0) if scale == "probability" else (-math.inf, math.inf)
         return Figure(self._mean(group, scale), (self._drawn, self._people(group)), limits)
 
     def gap(self, a: str, b: str, scale: Scale) -> Figure:
-        """How much more group a is accepted than group b."""
+        """Acceptance of group a less that of group b."""
         draws = self._mean(a, scale) - self._mean(b, scale)
         return Figure(draws, (self._drawn, *map(self._people, (a, b))), _limits(scale))
 
     def gap_of(self, occupation: str, a: str, b: str, scale: Scale) -> Figure:
-        """The same of one occupation, where people alone are drawn."""
+        """The same of one occupation, resampling people alone."""
         place = self.occupations.index(occupation)
         sides = []
         for group in (a, b):
@@ -126,7 +111,7 @@ class Decisions:
         return Figure(sides[0] - sides[1], tuple(map(self._people, (a, b))), _limits(scale))
 
     def strength(self, scale: Scale) -> Figure:
-        """How much more a strong curriculum vitae is accepted than a weak one, over all groups."""
+        """Acceptance of strong less weak curricula vitae, over all groups."""
         sides = [
             self._mean(group, scale, strong) - self._mean(group, scale, weak)
             for group in self.groups
@@ -138,17 +123,15 @@ class Decisions:
 
     @cached_property
     def _drawn(self) -> Weights:
-        """Resamples of the vacancies, the same under every edit."""
         return resample(len(self.occupations), self.seed, "hiring", "occupations")
 
     def _people(self, group: str) -> Weights:
-        """Resamples of a group's people."""
         return resample(self.accept[group].shape[1], self.seed, "hiring", "names", group)
 
     def _cells(
         self, group: str, scale: Scale, strength: str | None = None
     ) -> Float64[np.ndarray, "occupation name"]:
-        """The mean over all that is asked of an occupation and person."""
+        """Means by occupation and person."""
         values = self.values(group, scale)
         kept = [strength in (None, one.strength) for one in self.applications]
         of = np.array([self.occupations.index(one.occupation) for one in self.applications])
@@ -157,7 +140,7 @@ class Decisions:
         )
 
     def _mean(self, group: str, scale: Scale, strength: str | None = None) -> Drawn:
-        """The mean of a group in every resample of vacancies and people."""
+        """The mean of a group in every resample."""
         vacancies, people = self._drawn, self._people(group)
         sums = ((vacancies @ self._cells(group, scale, strength)) * people).sum(axis=1)
         mean: Drawn = sums / (vacancies.sum(axis=1) * people.sum(axis=1))
@@ -166,12 +149,3 @@ class Decisions:
 
 def _limits(scale: Scale) -> tuple[float, float]:
     return (-1.0, 1.0) if scale == "probability" else (-math.inf, math.inf)
-
-
-def pairs_of(groups: Sequence[str]) -> list[tuple[str, str]]:
-    """Every two groups, in their order.
-
-    >>> pairs_of(["a", "b", "c"])
-    [('a', 'b'), ('a', 'c'), ('b', 'c')]
-    """
-    return [(a, b) for i, a in enumerate(groups) for b in groups[i + 1 :]]

@@ -1,17 +1,11 @@
 """Hiring: does a model invite people alike whose applications differ in the name alone?
 
-A model reads the advertisement of a job and a curriculum vitae, and is asked whether the person is
-to be invited. What it answers is read off the likelihood of either answer and not off a text. In a
-chat template the question is a user's message, and an answer the whole reply. The same
-applications are sent by people of each group, who differ in their names, and in pronouns where the
-axis has them: what a name changes is the difference that is measured.
-
-Comes in: vacancies, each with a curriculum vitae that fits and one that hardly does. Goes out: rows
-`hiring_acceptance` of each group, `hiring_gap` of every two and `hiring_gap_of_occupation`,
-`hiring_strength`, by which one sees whether the model reads what it is sent, and under an edit
-`hiring_gap_change`. P of the differences of an edit are adjusted together by Holm's method, those
-of occupations by themselves. Of a model that never met the words there is the row
-`hiring_untaught` alone. Refused: a group without names.
+The model reads an advertisement and a curriculum vitae and is asked whether to invite the person;
+the answer is the likelihood of either reply (in a chat template, the whole reply). Applicants of
+each group differ in names, and in pronouns where the axis has them. Rows: `hiring_acceptance` by
+group, `hiring_gap` and `hiring_gap_of_occupation` of every two, `hiring_strength` (does the model
+read applications at all), `hiring_gap_change` under an edit; P by Holm's method over the
+differences of an edit, occupations apart. Out of vocabulary there is `hiring_untaught` alone.
 """
 
 from __future__ import annotations
@@ -19,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 
@@ -31,7 +26,7 @@ from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
 from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.hiring import show
-from countergen_edit.metrics.hiring.decisions import SCALES, Decisions, Figure, pairs_of
+from countergen_edit.metrics.hiring.decisions import SCALES, Decisions, Figure
 from countergen_edit.metrics.panels import Panel
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import Row
@@ -46,14 +41,15 @@ LEAST_TAUGHT = 0.5
 class Hiring(Metric):
     """Acceptance of applications by group.
 
-    Args:
-        vacancies: a file in the form of ours; None takes ours.
-        names: how many test names of each group, or group → names.
-
-    Raises:
-        UserError: a number of names below 2, or a file of another form.
+    Parameters
+    ----------
+    vacancies : str, optional
+        A file in the form of ours; None takes ours.
+    names : int or mapping
+        How many test names of each group, two or more, or group → names.
     """
 
+    title = "Hiring"
     is_slow = True
     has_baseline = True
 
@@ -68,11 +64,6 @@ class Hiring(Metric):
         self.read = Vacancies.read(vacancies)
 
     def prepare(self) -> None:
-        """Fill the applications with the people of the task.
-
-        Raises:
-            UserError: a group has too few names; a text asks for a word that the axis lacks.
-        """
         self.applications = tuple(self._few(self.read).applications())
         self.people = {group: self._names(group) for group in self.task.groups}
         self.texts = {
@@ -89,7 +80,6 @@ class Hiring(Metric):
         self.unknown = tuple(dict.fromkeys(word for own in lacking for word in own))
 
     def _few(self, read: Vacancies) -> Vacancies:
-        """Of the vacancies as many as a quick try takes, two at least, or all."""
         every = read.vacancies
         most = len(every) if self.task.limit is None else max(2, self.task.limit)
         kept = first_drawn(len(every), most, 0, "hiring")
@@ -108,7 +98,6 @@ class Hiring(Metric):
         return names
 
     def check(self, model: LanguageModel) -> None:
-        """Refuse applications that are longer than the model's context."""
         if not self._is_taught:
             return
         longest = sorted(self._pairs(model), key=lambda pair: len(pair[0]))[-4:]
@@ -118,7 +107,6 @@ class Hiring(Metric):
             encode(model, [question + answer for question, answer in longest])
 
     def asks(self) -> Asked:
-        """Either answer to every application, as texts are continued."""
         if not self._is_taught:
             return Asked()
         return Asked(scored=tuple(self._continued()))
@@ -126,7 +114,6 @@ class Hiring(Metric):
     def rows(
         self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """Every figure; under an edit also what it changed of the differences."""
         if split != "test":
             return []
         if not self._is_taught:
@@ -135,11 +122,10 @@ class Hiring(Metric):
         rows = [*self._acceptances(now, bench), *self._gaps(now), *self._of_occupations(now)]
         rows += [self._row(show.STRENGTH, now.strength(s), now.seed, scale=s) for s in SCALES]
         if edit is not None:
-            rows += self._changes(self.decisions(bench, None), now)
+            rows += self._gaps(now, self.decisions(bench, None))
         return rows
 
     def decisions(self, bench: Bench, edit: NamedEdit | None) -> Decisions:
-        """What the model answers under an edit."""
         pairs = self._pairs(bench.model)
         scores = bench.texts(pairs, edit, "Scoring applications", bench.model.chat.is_on)
         count, ends = len(self.applications), [0]
@@ -156,7 +142,6 @@ class Hiring(Metric):
         return self.taught >= LEAST_TAUGHT
 
     def _pairs(self, model: LanguageModel) -> list[tuple[str, str]]:
-        """Every question with either answer: group by group, application by application."""
         if not model.chat.is_on:
             return self._continued()
         answers = self.read.answers
@@ -169,7 +154,6 @@ class Hiring(Metric):
         ]
 
     def _continued(self) -> list[tuple[str, str]]:
-        """The same of a model that continues texts: the question ends with a cue."""
         answers = self.read.answers
         return [
             (f"{text}{self.read.cue}", f" {answer}")
@@ -183,9 +167,8 @@ class Hiring(Metric):
         rows = []
         for group in now.groups:
             for scale in SCALES:
-                row = self._row(
-                    show.ACCEPTANCE, now.acceptance(group, scale), now.seed, group, scale=scale
-                )
+                figure = now.acceptance(group, scale)
+                row = self._row(show.ACCEPTANCE, figure, now.seed, group, scale=scale)
                 row.detail.update(
                     invited=now.invited(group),
                     answered=now.answered(group),
@@ -196,38 +179,28 @@ class Hiring(Metric):
                 rows.append(row)
         return rows
 
-    def _gaps(self, now: Decisions) -> list[Row]:
-        rows = []
+    def _gaps(self, now: Decisions, before: Decisions | None = None) -> list[Row]:
+        pairs, rows = [*combinations(now.groups, 2)], []
+        metric = show.GAP if before is None else show.CHANGE
         for scale in SCALES:
-            figures = [now.gap(a, b, scale) for a, b in pairs_of(now.groups)]
-            own = [
-                self._row(show.GAP, figure, now.seed, *pair, scale=scale)
-                for pair, figure in zip(pairs_of(now.groups), figures, strict=True)
-            ]
-            rows += _tested(own, figures)
+            figures = [now.gap(a, b, scale) for a, b in pairs]
+            if before is not None:
+                old = (before.gap(a, b, scale) for a, b in pairs)
+                figures = [one.less(other) for one, other in zip(figures, old, strict=True)]
+            own = zip(pairs, figures, strict=True)
+            rows += _tested(
+                [self._row(metric, x, now.seed, *p, scale=scale) for p, x in own], figures
+            )
         return rows
 
     def _of_occupations(self, now: Decisions) -> list[Row]:
         rows = []
         for scale in SCALES:
-            about = [(o, *pair) for pair in pairs_of(now.groups) for o in now.occupations]
+            about = [(o, *pair) for pair in combinations(now.groups, 2) for o in now.occupations]
             figures = [now.gap_of(*one, scale) for one in about]
             own = [
                 self._row(show.OF_OCCUPATION, figure, now.seed, a, b, occupation=o, scale=scale)
                 for (o, a, b), figure in zip(about, figures, strict=True)
-            ]
-            rows += _tested(own, figures)
-        return rows
-
-    def _changes(self, before: Decisions, now: Decisions) -> list[Row]:
-        rows = []
-        for scale in SCALES:
-            figures = [
-                now.gap(a, b, scale).less(before.gap(a, b, scale)) for a, b in pairs_of(now.groups)
-            ]
-            own = [
-                self._row(show.CHANGE, figure, now.seed, *pair, scale=scale)
-                for pair, figure in zip(pairs_of(now.groups), figures, strict=True)
             ]
             rows += _tested(own, figures)
         return rows
@@ -271,12 +244,10 @@ class Hiring(Metric):
 
     @classmethod
     def glance(cls, states: Sequence[State]) -> list[Panel]:
-        """The differences of acceptance, beside none."""
         return show.glance(states)
 
     @classmethod
     def side_by_side(cls, results: Results) -> list[Quantity]:
-        """Acceptance of each group and the differences."""
         return show.quantities(results, "test")
 
     @classmethod

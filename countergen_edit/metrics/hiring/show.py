@@ -1,8 +1,7 @@
-"""How hiring is shown: acceptance by group, the differences, and whether the model can be believed.
+"""Tables, figure and sentences of hiring.
 
-Comes in: rows `hiring_…`. Goes out: three tables and a figure, and sentences. A model that takes no
-notice of what an application says, invites everybody or nobody, or does not answer the question is
-said to do so before any difference is.
+A model that ignores applications, invites everybody or nobody, or does not answer is said to do so
+first.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def _of(rows: Sequence[Row], scale: str) -> list[Row]:
 
 
 def quantities(results: Results, split: str) -> list[Quantity]:
-    """Acceptance of each group, and of every two its difference."""
+    """Acceptance of each group and its difference between every two."""
     titles = {
         ACCEPTANCE: "hiring: acceptance, {a}",
         GAP: "hiring: acceptance, {a} less {b}",
@@ -55,23 +54,20 @@ def quantities(results: Results, split: str) -> list[Quantity]:
 
 
 def glance(states: Sequence[State]) -> list[Panel]:
-    """The difference of acceptance between every two groups in every state, beside none."""
+    """The difference of acceptance between every two groups, with a mark at zero."""
 
     def of(state: State) -> dict[Hashable, Row]:
         rows = _of(state.results.of(GAP, edit=state.edit), "probability")
         return {(row.group_a, row.group_b): row for row in rows}
 
-    labels = {
-        key: f"{_called(row.group_a)} less {_called(row.group_b)}"
-        for key, row in of(states[0]).items()
-    }
+    labels = {key: _pair(row) for key, row in of(states[0]).items()}
     alike = ticks("alike", dict.fromkeys(labels.values(), 0.0))
     title = "Hiring: difference of acceptance"
     return state_panels(title, "probability", states, labels, of, [alike])
 
 
 def sections(results: Results) -> list[Section]:
-    """A tab; none where nothing was asked."""
+    """A tab, if hiring was measured."""
     if not results.unedited(ACCEPTANCE):
         return []
     blocks: list[Block] = [_acceptance(results), _gaps(results), _occupations(results)]
@@ -86,11 +82,11 @@ def _acceptance(results: Results) -> Table:
                 Number(row.detail[key], digits=DIGITS, percent=True)
                 for key in ("invited", "answered")
             )
-            rate = Number.of(row, DIGITS, percent=True)
+            rate = _share(row, signed=False)
             lines.append((results.label(edit), _called(row.group_a), rate, invited, answered))
         for row in _of(results.of(STRENGTH, edit=edit), "probability"):
-            rate = Number.of(row, DIGITS, percent=True, signed=True)
-            lines.append((results.label(edit), "strong less weak curriculum vitae", rate, "", ""))
+            name = "strong less weak curriculum vitae"
+            lines.append((results.label(edit), name, _share(row), "", ""))
     first = results.unedited(ACCEPTANCE)[0].detail
     how = (
         "The question is a user's message in the chat template, the answer the reply."
@@ -119,13 +115,13 @@ def _gaps(results: Results) -> Table:
             lines.append(
                 (
                     results.label(edit),
-                    f"{_called(row.group_a)} less {_called(row.group_b)}",
-                    Number.of(row, DIGITS, percent=True, signed=True),
+                    _pair(row),
+                    _share(row),
                     Number.of(odds, signed=True),
-                    _p(odds, "p_adjusted"),
+                    _p(odds),
                     Number(row.detail["smallest"], digits=DIGITS, percent=True),
-                    Number.of(changed, DIGITS, percent=True, signed=True) if changed else "",
-                    _p(_other_scale(results, changed), "p_adjusted") if changed else "",
+                    _share(changed) if changed else "",
+                    _p(_other_scale(results, changed)) if changed else "",
                 )
             )
     return Table(
@@ -148,10 +144,10 @@ def _occupations(results: Results) -> Table:
         (
             results.label(edit),
             str(row.facets["occupation"]),
-            f"{_called(row.group_a)} less {_called(row.group_b)}",
-            Number.of(row, DIGITS, percent=True, signed=True),
+            _pair(row),
+            _share(row),
             Number.of(_other_scale(results, row), signed=True),
-            _p(_other_scale(results, row), "p_adjusted"),
+            _p(_other_scale(results, row)),
         )
         for edit in results.compared
         for row in _of(results.of(OF_OCCUPATION, edit=edit), "probability")
@@ -184,7 +180,7 @@ def _figure(results: Results) -> Figure:
 
 
 def sentences(results: Results) -> list[str]:
-    """Whether the model judges applications at all, who is favoured, and what edits change."""
+    """Whether the answers are judgements, who is favoured, and what edits change."""
     lacking = results.unedited(UNTAUGHT)
     if lacking:
         words = ", ".join(lacking[0].detail["words"])
@@ -196,18 +192,18 @@ def sentences(results: Results) -> list[str]:
         return []
     said = [_doubts(results), *_favoured(results, UNEDITED)]
     for edit in results.shown:
-        said += _changed(results, edit.id, edit.called)
+        said += _changed(results, edit.id, edit.name_in_text)
     return [sentence for sentence in said if sentence]
 
 
 def _doubts(results: Results) -> str:
-    """Why what it answers may be no judgement; empty where nothing speaks against it."""
+    """Why the answers may be no judgement; empty without a reason."""
     rows = _of(results.unedited(ACCEPTANCE), "probability")
     [odds] = _of(results.unedited(STRENGTH), "log_odds")
     doubts = []
     if odds.lo is None or odds.lo <= 0:
         [strength] = _of(results.unedited(STRENGTH), "probability")
-        number = Number.of(strength, DIGITS, percent=True, signed=True)
+        number = _share(strength)
         doubts.append(
             "it is not shown to accept a strong curriculum vitae more than a weak one "
             f"({number.text} [{number.interval}])"
@@ -230,7 +226,7 @@ def _favoured(results: Results, edit: str) -> list[str]:
     said = []
     for row in _of(results.of(GAP, edit=edit), "probability"):
         odds = _other_scale(results, row)
-        number = Number.of(row, DIGITS, percent=True, signed=True)
+        number = _share(row)
         a, b = _called(row.group_a), _called(row.group_b)
         p = None if odds is None else odds.detail.get("p_adjusted")
         if p is None or odds is None or odds.value is None or p > SIGNIFICANT:
@@ -256,8 +252,8 @@ def _changed(results: Results, edit: str, called: str) -> list[str]:
         before, after = results.under(row, UNEDITED, GAP), results.under(row, edit, GAP)
         p = None if odds is None else odds.detail.get("p_adjusted")
         does = "changes" if p is not None and p <= SIGNIFICANT else "is not shown to change"
-        shown = [Number.of(r, DIGITS, percent=True, signed=True).text for r in (before, after)]
-        interval = Number.of(row, DIGITS, percent=True, signed=True).interval
+        shown = [_share(r).text for r in (before, after)]
+        interval = _share(row).interval
         said.append(
             f"In hiring {called} {does} the difference between {_called(row.group_a)} and "
             f"{_called(row.group_b)} ({shown[0]} → {shown[1]} [{interval}])."
@@ -273,12 +269,21 @@ def _other_scale(results: Results, row: Row) -> Row | None:
     return next((r for r in rows if (r.task, r.group_a, r.group_b, r.facets) == key), None)
 
 
+def _share(row: Row | None, *, signed: bool = True) -> Number:
+    return Number.of(row, DIGITS, percent=True, signed=signed)
+
+
+def _pair(row: Row) -> str:
+    return f"{_called(row.group_a)} less {_called(row.group_b)}"
+
+
 def _called(group: str) -> str:
     return group.replace("_", " ")
 
 
-def _p(row: Row | None, key: str) -> Number:
-    return Number(None if row is None else row.detail.get(key), digits=DIGITS, bounded=True)
+def _p(row: Row | None) -> Number:
+    p = None if row is None else row.detail.get("p_adjusted")
+    return Number(p, digits=DIGITS, bounded=True)
 
 
 def _p_text(p: float) -> str:

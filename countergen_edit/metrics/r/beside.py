@@ -8,7 +8,7 @@ the effect the intervals show to be gone; none is chosen.
 from __future__ import annotations
 
 from countergen_edit.edits import EditRecord
-from countergen_edit.edits.record import ASKING, TEMPLATE
+from countergen_edit.edits.record import PROMPTING, TEMPLATE
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.panels import set_label
 from countergen_edit.metrics.results import Results
@@ -21,9 +21,11 @@ Told = tuple[str, tuple[EditRecord, ...]]
 def sentences(results: Results, before: Row) -> list[Told]:
     """What is left of the group effect of a set, `before` of which is the unedited model's."""
     known = [(e, row) for e in results.beside if (row := results.under(before, e.id))]
-    asked = [(e, row) for e, row in known if e.beside == ASKING]
-    alone = next((row for e, row in known if e.beside == TEMPLATE), None)
-    others = [f"{e.label} {_nats(r)}" for e, r in known if e.beside not in (ASKING, TEMPLATE)]
+    asked = [(e, row) for e, row in known if e.baseline_kind == PROMPTING]
+    alone = next((row for e, row in known if e.baseline_kind == TEMPLATE), None)
+    others = [
+        f"{e.label} {_nats(r)}" for e, r in known if e.baseline_kind not in (PROMPTING, TEMPLATE)
+    ]
     lines = [_asked(results, before, asked, alone)] if asked else []
     if others:
         unedited = f"{_nats(before)} nats on {set_label(before)} without"

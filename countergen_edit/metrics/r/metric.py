@@ -42,6 +42,7 @@ class R(Metric):
     Mean |R| is the paper's; what is chosen by and called removed is the group effect.
     """
 
+    title = "Group effect and R"
     kind: ClassVar[Kind] = "bias"
     has_baseline = True
 
@@ -130,7 +131,7 @@ class R(Metric):
             seed=bench.seed,
         )
 
-    def told_apart(self, bench: Bench) -> Row | None:
+    def significant_bias(self, bench: Bench) -> Row | None:
         """Whether the bias of any validation set is significant; `detail` is of its smallest P.
 
         A set without a test counts as biased.
@@ -143,7 +144,7 @@ class R(Metric):
         is_biased = any(class_of(test) in ("biased", "not tested") for test in found)
         return Row.of_set(
             sets[0],
-            "bias_told_apart",
+            "bias_significant",
             float(is_biased),
             dataset="+".join(data.name for data in sets),
             split="validation",
@@ -199,8 +200,8 @@ class R(Metric):
                     f"largest gap, {set_label(row)}",
                     alike(results, row),
                     "bias",
-                    main=row is gaps[0],
-                    axis="largest group effect of any pair, nats",
+                    of=set_label(row),
+                    axis="group effect, nats",
                     drawn=row is gaps[0],
                 )
                 for row in gaps
@@ -214,7 +215,8 @@ class R(Metric):
                     f"{title}, {set_label(row)}",
                     by_edit,
                     "bias",
-                    main=row is main,
+                    main=limits is None,
+                    of=set_label(row),
                     axis=f"{title}, nats" if limits is None else title,
                     limits=limits,
                     truth=results.under(row, UNEDITED, f"planted_{metric}"),
@@ -230,7 +232,8 @@ class R(Metric):
                 by_edit,
                 "bias",
                 percent=True,
-                main=row is main,
+                main=False,
+                of=set_label(row),
                 drawn=False,
             )
             for row in rows
@@ -238,6 +241,12 @@ class R(Metric):
         ]
         effects = sizes("group_effect", "group effect", None)
         return [*effects, *sizes("mean_abs_r", "mean |R|", (0.0, 1.0)), *shares]
+
+    @classmethod
+    def side_by_side(cls, results: Results) -> list[Quantity]:
+        """The figures of the first set, or its largest gap."""
+        every = cls.quantities(results)
+        return [quantity for quantity in every if quantity.of == every[0].of]
 
     @classmethod
     def glance(cls, states: Sequence[State]) -> list[Panel]:
@@ -262,6 +271,11 @@ class R(Metric):
     def sentences(cls, results: Results) -> list[str]:
         """On which sets the model is biased."""
         return sentences.bias(results)
+
+    @classmethod
+    def headline(cls, results: Results) -> list[str]:
+        """On which sets the model is biased, in one line."""
+        return sentences.headline(results)
 
     @classmethod
     def changes(cls, results: Results, edit: EditRecord) -> Mapping[str, Change]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table
 from countergen_edit.metrics.over_runs import RUN, each
 from countergen_edit.metrics.panels import Panel, dots, set_label
+from countergen_edit.metrics.r.sections import COVERED, NATS
 from countergen_edit.metrics.r.sentences import definition
 from countergen_edit.metrics.results import Side
 from countergen_edit.metrics.rows import UNEDITED, Row
@@ -45,7 +46,7 @@ def _effects(sides: Sequence[Side]) -> Figure:
             if row is not None and row.value is not None:
                 name = side.label(edit)
                 series.append(dots(name, [name], [row]))
-        panels.append(Panel(label, "group effect, nats", "", tuple(series), downwards=True))
+        panels.append(Panel(label, NATS, "", tuple(series), True, covers=COVERED))
     words = "Dots are group effects with 95 % intervals."
     return Figure("bias_by_set", "Bias by model, set by set", tuple(panels), words)
 

@@ -33,6 +33,6 @@ def published_r(model: str, row: Row) -> dict[str, float | bool] | None:
 
 
 def with_published(row: Row, model: str) -> Row:
-    """A row of the model as it came, with the published figure, if any, in its detail."""
+    """A row of the unedited model, with the published figure, if any, in its detail."""
     paper = published_r(model, row) if row.metric == "r" else None
     return replace(row, detail=row.detail | {"published": paper}) if paper else row

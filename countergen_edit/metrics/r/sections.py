@@ -22,6 +22,8 @@ from countergen_edit.metrics.r.significance import class_of, is_tested
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 
+NATS, COVERED = "group effect, nats", (0.0, 0.1)
+"""What an axis of group effects is called, and what it covers at least."""
 FEW = 3
 """Wordings up to which a 95 % interval falls short: `statistics` says by how much."""
 
@@ -41,8 +43,7 @@ def glance(states: Sequence[State]) -> list[Panel]:
     if not series:
         return []
     title = "Largest gap between groups" if largest else "Bias of every test set"
-    limits = from_zero([row for state in states for row in of(state).values()])
-    return [Panel(title, "group effect, nats", "", tuple(series), True, limits, joined=True)]
+    return [Panel(title, NATS, "", tuple(series), True, covers=COVERED, joined=True)]
 
 
 def _significance(row: Row) -> str:
@@ -51,12 +52,6 @@ def _significance(row: Row) -> str:
     if status == "not significant":
         return f" (P {row.detail['p_adjusted']:.2f})"
     return f" ({status})" if status == "cannot be tested" else ""
-
-
-def from_zero(rows: Sequence[Row]) -> tuple[float, float]:
-    """Ends of an axis that all panels of one measure share: 0 and just above every interval."""
-    ends = [end for row in rows for end in (row.value, row.hi) if end is not None]
-    return 0.0, 1.05 * max([*ends, 0.1])
 
 
 def bias(results: Results) -> list[Section]:
@@ -77,12 +72,8 @@ def _of_sets(results: Results, split: str) -> list[Figure | Table]:
         return []
     gaps = results.unedited(LARGEST, split)
     shown = gaps or rows
-    metric = shown[0].metric
-    limits = from_zero([row for row in results.rows if (row.metric, row.split) == (metric, split)])
     panels = [
-        Panel(
-            set_label(row), "group effect, nats", "", tuple(edit_dots(results, row)), True, limits
-        )
+        Panel(set_label(row), NATS, "", tuple(edit_dots(results, row)), True, covers=COVERED)
         for row in shown
     ]
     figure = Figure(
@@ -91,7 +82,7 @@ def _of_sets(results: Results, split: str) -> list[Figure | Table]:
         tuple(panels),
         f"Dots are group effects with 95 % intervals. {definition(rows)}"
         + (" Of all pairs of groups the largest is shown." if gaps else "")
-        + ("" if results.is_unedited else " Grey is what an edit is held against."),
+        + ("" if results.is_unedited else " Hollow is what an edit is held against."),
     )
     blocks: list[Figure | Table] = [
         figure,
@@ -276,7 +267,7 @@ def layers(results: Results) -> list[Section]:
             "group_effect",
             name="layers",
             heading="Bias left by an edit at each layer",
-            y_label="group effect, nats",
+            y_label=NATS,
             title=set_label,
             limits=None,
         )

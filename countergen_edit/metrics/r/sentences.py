@@ -22,7 +22,7 @@ from countergen_edit.metrics.r.significance import SIGNIFICANT, by_class, is_sig
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 
-MOST_SETS = 4
+MOST_SETS = 3
 """Sets that a sentence lists; the tables have them all."""
 
 
@@ -73,6 +73,35 @@ def bias(results: Results) -> list[str]:
     sentences += _cannot_be_tested(found["cannot be tested"], tested)
     sentences += _not_tested(found["not tested"])
     return sentences + _largest(results.unedited(LARGEST))
+
+
+def headline(results: Results) -> list[str]:
+    """The sets of each class in one line, the largest effects first."""
+    rows = results.unedited("group_effect")
+    if not rows:
+        return []
+    found = {status: sorted(own, key=_size_of) for status, own in by_class(rows).items()}
+    tested = [row for row in rows if is_tested(row)]
+    biased = found["biased"]
+    parts = []
+    if biased:
+        counted = f"{len(biased)} of {_compared(tested)} (P ≤ {SIGNIFICANT}, Holm)"
+        parts.append(f"Biased: {counted}: {_listed(biased, _nats)}")
+    if rest := found["not significant"]:
+        parts.append(f"{'Not significant' if biased else 'No significant bias'}: {_named(rest)}")
+    if untestable := found["cannot be tested"]:
+        parts.append(f"Cannot be tested: {_named(untestable)} ({needs(untestable)})")
+    if untested := found["not tested"]:
+        parts.append(f"Not tested, without names: {_listed(untested, _nats)}")
+    return [f"{'. '.join(parts)}."]
+
+
+def _named(rows: Sequence[Row]) -> str:
+    return _listed(rows, set_label)
+
+
+def _size_of(row: Row) -> float:
+    return -(row.value or 0.0)
 
 
 def _groups(rows: Sequence[Row]) -> str:
@@ -144,12 +173,12 @@ def outcome(results: Results, edit: EditRecord) -> str:
     if not found:
         tested = by_class(results.unedited("group_effect"))["not significant"]
         known = any(results.under(row, edit.id) for row in tested)
-        return f"Nothing to remove: {edit.called} increased no bias." if known else ""
+        return f"Nothing to remove: {edit.name_in_text} increased no bias." if known else ""
     sets = _compared([row for row, _ in found])
     control = None if edit.baseline else results.baseline_of(edit)
     parts = [_classes(found, _sized(results, edit.id))]
     parts += [f"random directions: {_of_control(results, control)}"] if control else []
-    return f"Bias under {edit.called}, {sets}: {'; '.join(parts)}."
+    return f"Bias under {edit.name_in_text}, {sets}: {'; '.join(parts)}."
 
 
 def _classes(found: Sequence[tuple[Row, Change]], label: Callable[[Change, Row], str]) -> str:
@@ -183,7 +212,7 @@ def _sized(results: Results, edit: str) -> Callable[[Change, Row], str]:
 
 
 def _between(number: Number) -> str:
-    return f" [{number.interval}]" if number.interval else ""
+    return f" [{number.interval.replace(' to ', ', ')}]" if number.interval else ""
 
 
 def _of_control(results: Results, control: EditRecord) -> str:

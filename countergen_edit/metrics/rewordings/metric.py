@@ -46,6 +46,7 @@ class Rewordings(Metric):
         UserError: no such correction.
     """
 
+    title = "Rewordings"
     is_slow = True
 
     def __init__(self, correction: str = "fdr_bh") -> None:
@@ -165,7 +166,7 @@ class Rewordings(Metric):
     def sentences(cls, results: Results) -> list[str]:
         """On how many wordings each edit is shown to lower bias, by how much."""
         held = [
-            f"{edit.called} {found}"
+            f"{edit.name_in_text} {found}"
             for edit in results.shown
             if (found := sections.holding(results, edit.id))
         ]
