@@ -33,13 +33,13 @@ _WHERE = {
     "Cost": "countergen_edit.metrics.base",
     "Row": "countergen_edit.metrics.rows",
     "R": "countergen_edit.metrics.r",
-    "Rewordings": "countergen_edit.metrics.rewordings",
+    "Paraphrases": "countergen_edit.metrics.paraphrases",
     "FairPair": "countergen_edit.metrics.fairpair",
     "Cid": "countergen_edit.metrics.cid",
     "Agreement": "countergen_edit.metrics.costs.agreement",
     "Perplexity": "countergen_edit.metrics.costs.perplexity",
     "KL": "countergen_edit.metrics.costs.kl",
-    "Facts": "countergen_edit.metrics.costs.facts",
+    "LegitimateDifferences": "countergen_edit.metrics.costs.legitimate_differences",
     **dict.fromkeys(
         (
             "ERASERS",
@@ -57,9 +57,9 @@ _WHERE = {
         ),
         "countergen_edit.erasers",
     ),
-    "Asking": "countergen_edit.experiments.beside.asking",
-    "Steering": "countergen_edit.experiments.beside.steering",
-    "RandomMap": "countergen_edit.experiments.beside.random_map",
+    "Prompting": "countergen_edit.experiments.baseline.prompting",
+    "Steering": "countergen_edit.experiments.baseline.steering",
+    "RandomMap": "countergen_edit.experiments.baseline.random_map",
     **dict.fromkeys(("Tracker", "tracked"), "countergen_edit.experiments.tracking"),
     "UserError": "countergen_edit.errors",
 }

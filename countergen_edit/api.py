@@ -25,16 +25,16 @@ from countergen_edit.conf_path import config_of
 from countergen_edit.data.axis import SPLITS
 from countergen_edit.data.axis_data import OF_AXIS
 from countergen_edit.data.crossing import axis_config
+from countergen_edit.data.out_of_vocabulary import vocabulary_warnings
 from countergen_edit.data.people import DRAWN
 from countergen_edit.data.task import Task
-from countergen_edit.data.untaught import vocabulary_warnings
 from countergen_edit.describing import described, named, own_code
 from countergen_edit.edits import NamedEdit
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import Audit
 from countergen_edit.experiments.axes import Axes
-from countergen_edit.experiments.beside import BESIDE, Beside
+from countergen_edit.experiments.baselines import BASELINES, Baseline
 from countergen_edit.experiments.cells import Fitted
 from countergen_edit.experiments.fit_data import Positions, Sinks
 from countergen_edit.experiments.halving import Effort, plan_of
@@ -49,16 +49,23 @@ from countergen_edit.models import Bos, LanguageModel, Scratch
 from countergen_edit.reports.comparison import Comparison, comparison
 from countergen_edit.reports.run import Run, open_run, open_run_or_log
 from countergen_edit.testbed import directory, truth_in
-from countergen_edit.testbed.corpus import untaught, vocabulary
+from countergen_edit.testbed.corpus import out_of_vocabulary, vocabulary
 from countergen_edit.testbed.files import TESTBED
 from countergen_edit.writing import digest
 
 ON_RECORD = "auto"
 """Of a checkpoint the original that its record names."""
-METRICS_UNLESS_GIVEN = ("r", "agreement", "perplexity", "kl", "facts", "spill_over")
+METRICS_UNLESS_GIVEN = (
+    "r",
+    "agreement",
+    "perplexity",
+    "kl",
+    "legitimate_differences",
+    "off_target",
+)
 Erasers = Mapping[str, BaseEraser | str] | Sequence[BaseEraser | str] | BaseEraser | str
 Metrics = Mapping[str, Metric | str] | Sequence[Metric | str] | Metric | str
-Ways = Mapping[str, Beside | str] | Sequence[Beside | str] | Beside | str
+Ways = Mapping[str, Baseline | str] | Sequence[Baseline | str] | Baseline | str
 """By names of the user's choice, in a row, or one; each an object or a registered name."""
 
 
@@ -152,7 +159,7 @@ def task(
             kept, where `data` does not say: `testbed`, or `natural`, which suits any other model; a
             YAML file, or what such a file holds.
         names: how many names of each group are drawn, by split; those of `few` for all but two of
-            the wordings of a fitting set; None takes all.
+            the templates of a fitting set; None takes all.
         seed: of the draw of names.
 
     Raises:
@@ -181,8 +188,8 @@ def audit(
     positions: Positions = "outputs",
     effort: Effort = "halving",
     sinks: Sinks = "leave",
-    beside: Ways = (),
-    fitted: Fitted = "in_turn",
+    baselines: Ways = (),
+    fitted: Fitted = "sequential",
     before: NamedEdit | None = None,
     earlier: Sequence[Task] = (),
     seed: int = 0,
@@ -209,9 +216,10 @@ def audit(
             each on all.
         sinks: `leave` leaves attention sinks as they are, in fits and edits; `edit` edits every
             position, as published.
-        fitted: of several layers, `in_turn` fits each on what the model holds under those before
-            it; `alone` each on the unedited model, as published work does.
-        beside: what else is measured on test data: `asking`, `steering`, `random_map`, or objects.
+        fitted: of several layers, `sequential` fits each on what the model holds under those before
+            it; `independent` each on the unedited model, as published work does.
+        beside: what else is measured on test data: `prompting`, `steering`, `random_map`, or
+        objects.
         before: an edit that the model is to have besides, such as a checkpoint's (`load_base`):
             what is fitted is fitted on what it leaves, and measured and saved together with it.
         earlier: the tasks that `before` was made for, which are measured under the edit of all.
@@ -234,7 +242,7 @@ def audit(
         plan_of(effort),
         sinks,
         seed,
-        named(beside, BESIDE),
+        named(baselines, BASELINES),
         fitted,
     )
     if not (others or before or earlier):
@@ -290,7 +298,7 @@ def search(
     positions: Positions = "outputs",
     effort: Effort = "halving",
     sinks: Sinks = "leave",
-    fitted: Fitted = "in_turn",
+    fitted: Fitted = "sequential",
     scratch: Scratch | None = None,
     seed: int = 0,
     pool: Path | None = None,
@@ -387,7 +395,7 @@ def with_truth(model: LanguageModel, task: Task) -> Task:
     return task.with_truth(truth.planted_r(task.pair), truth.planted_effect(task.pair))
 
 
-def taught(model: LanguageModel, task: Task, keys: Collection[str] = SPLITS) -> Task:
+def in_vocabulary(model: LanguageModel, task: Task, keys: Collection[str] = SPLITS) -> Task:
     """The task without sets in words that the model was never taught, where its directory says so.
 
     Of sets that stay whatever their words, those outside its vocabulary are warned of.
@@ -401,7 +409,7 @@ def taught(model: LanguageModel, task: Task, keys: Collection[str] = SPLITS) -> 
     if truth is None:
         return task
     words = vocabulary(truth)
-    kept = task.within(partial(untaught, words), keys)
+    kept = task.within(partial(out_of_vocabulary, words), keys)
     measured = [data for split in SPLITS if split not in keys for data in kept.sets(split)]
     doubts = vocabulary_warnings(measured, words, model.name)
     return replace(kept, vocabulary=words, warnings=(*task.warnings, *doubts))
@@ -426,7 +434,7 @@ def _prepared(
     before: NamedEdit | None = None,
 ) -> Prepared:
     """The folder of a run, named after what it depends on unless it has a name."""
-    ways = plan.beside.values() if isinstance(plan, Audit) else ()
+    ways = plan.baselines.values() if isinstance(plan, Audit) else ()
     code = own_code([*plan.erasers.values(), *plan.metrics, *ways])
     settings = dict(config or described(plan, without=("task", "tasks", "scratch", "before")))
     settings |= {"own_code": code} if code else {}
@@ -477,6 +485,6 @@ def _prepared(
 
 def _texts(task: Task) -> list[str]:
     """Test prompts of two groups, and neutral text, to prove a saved model equal on."""
-    sets = (*task.test, *(one.data for one in task.untaught))
+    sets = (*task.test, *(one.data for one in task.out_of_vocabulary))
     prompts = [v.text for s in sets[0].samples[:2] for v in s.variations[::7][:2]]
     return [*prompts, *task.neutral.get("test", ())[:4]]

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow  # every test is of whole runs
 MOST = 3
 SETS = [f"data.{split}=[{{source:testbed,family:hobbies}}]" for split in SPLITS]
 FEW = "names={fit: 8, few: 4, agreement: 2, validation: 4, test: 6}"
-QUICK = ["eraser=leace", "metric=[r,rewordings]", "edit.layers=[4]", FEW, *SETS]
+QUICK = ["eraser=leace", "metric=[r,paraphrases]", "edit.layers=[4]", FEW, *SETS]
 
 
 @cache

@@ -70,7 +70,7 @@ TEXTS = (
     *("Yesterday, over dinner, Olivia got", "People often mention how Paula became"),
     *("When it rains Rachel turns", "With children Sandra stays", "Under pressure Teresa is"),
 )
-"""Distinct wordings, each with a name of its own."""
+"""Distinct templates, each with a name of its own."""
 OWN_ERASER = """from countergen_edit.erasers.methods.mean_difference import MeanDifference as Mine
 """
 

@@ -106,8 +106,8 @@ def test_a_cost_of_ones_own_has_a_budget_that_counts(place: Path, printed: dict[
     choices = [r for r in rows(run) if r["metric"] == "cost"]
     assert choices
     for row in choices:
-        harms = row["detail"]["harms"]  # type: ignore[index]
-        shares = [max(0, harms["agreement"] / 0.01), max(0, harms["WorstText"] / 0.2)]
+        degradations = row["detail"]["degradations"]  # type: ignore[index]
+        shares = [max(0, degradations["agreement"] / 0.01), max(0, degradations["WorstText"] / 0.2)]
         assert row["value"] == pytest.approx(max(shares))
     card = (run / "checkpoint" / "README.md").read_text("utf-8")
     for text in (printed[run.name], (run / "report.html").read_text("utf-8"), card):

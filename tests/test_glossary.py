@@ -10,7 +10,7 @@ import pytest
 from countergen_edit.cli.main import main
 from countergen_edit.conf_path import conf_dir
 from countergen_edit.erasers import ERASERS
-from countergen_edit.experiments.judging import HARM, NOTHING, RECOMMENDED, TOO_DEAR
+from countergen_edit.experiments.judging import HARMFUL, NOTHING, RECOMMENDED, TOO_DEAR
 from countergen_edit.glossary import Term, explain, find, glossary
 from countergen_edit.metrics.base import Change
 from countergen_edit.metrics.benchmarks.base import BENCHMARKS
@@ -40,14 +40,14 @@ def test_parts_are_not_scattered() -> None:
         *(name for name in ERASERS if name != "random"),
         *(
             path.stem
-            for group in ("metric", "cost", "beside", "edit")
+            for group in ("metric", "cost", "baseline", "edit")
             for path in sorted((conf_dir() / group).glob("*.yaml"))
             if path.stem != "benchmarks"  # each by its own name
         ),
         *BENCHMARKS,
         *SITES,
         *get_args(Change),
-        *(RECOMMENDED, TOO_DEAR, HARM, NOTHING),
+        *(RECOMMENDED, TOO_DEAR, HARMFUL, NOTHING),
         *("split", "site", "layers", "rank", "baseline", "lo", "hi", "seed", "group_a", "axis"),
     ],
 )

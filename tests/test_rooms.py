@@ -78,7 +78,7 @@ def test_the_facade_and_what_supports_all_rooms_import_no_room() -> None:
 
 
 def test_no_file_of_reports_or_cli_imports_a_metric() -> None:
-    known = "base", "bench", "blocks", "by_layer", "panels", "results", "rows"
+    known = "base", "context", "blocks", "by_layer", "panels", "results", "rows"
     for room in ("reports", "cli"):
         for path in (PACKAGE / room).rglob("*.py"):
             if path.stem in ("cid", "classifiers"):  # commands that are about one metric

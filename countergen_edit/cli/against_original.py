@@ -56,7 +56,7 @@ def run(config: Mapping[str, Any], checkpoint: Checkpoint, audited: Path) -> Non
             raise
         say(["", f"Not held against its original: {error}"])
         return
-    as_it_came = {**config, "eraser": {}, "beside": {}}
+    as_it_came = {**config, "eraser": {}, "baseline": {}}
     prepared, _ = prepare(as_it_came, lambda: model)
     before = prepared.at(audited / ORIGINAL).run(model)
     say(["", f"Against {model.name}, the model that it was made of:", ""])

@@ -18,7 +18,7 @@ from countergen_edit.metrics.base import METRICS, Cost, Metric
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.closing import after_audit
 
-TAUGHT = "taught"
+IN_VOCABULARY = "in_vocabulary"
 """What is measured beside all else where sets are left out; alone, where all of them are."""
 
 
@@ -51,10 +51,10 @@ def prepare(
     halving = plan_of(effort(config["effort"]))
     model = load()
     task = settings.known_task(model)
-    if task.untaught:
-        told = {TAUGHT: METRICS.make(TAUGHT)}
+    if task.out_of_vocabulary:
+        told = {IN_VOCABULARY: METRICS.make(IN_VOCABULARY)}
         metrics = {**metrics, **told} if task.test else told
-    if task.untaught and not (task.fit and task.test):
+    if task.out_of_vocabulary and not (task.fit and task.test):
         erasers, ways = {}, {}
     metrics = askable(metrics, task)
     if not erasers:

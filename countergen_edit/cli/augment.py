@@ -68,7 +68,7 @@ def plan_of(config: Mapping[str, Any]) -> tuple[Augmentation, Mapping[str, Any]]
     """
     inputs, temperature = config["inputs"], float(config["temperature"])
     if temperature == 0:
-        raise UserError("temperature=0: rewordings are sampled, which takes one above 0")
+        raise UserError("temperature=0: paraphrases are sampled, which takes one above 0")
     content = config_of("axis", config["axis"])
     axis = Axis.from_config(content)
     substitution = Substitution.from_config(axis, content.get("substitution"), config["groups"])
@@ -77,8 +77,8 @@ def plan_of(config: Mapping[str, Any]) -> tuple[Augmentation, Mapping[str, Any]]
         name=Path(inputs).stem,
         conditions=Conditions(substitution, float(config["max_dissimilarity"]), config["compared"]),
         request=config["request"],
-        rewordings=integer("rewordings", config["rewordings"]),
-        reword_request=config["reword_request"],
+        paraphrases=integer("paraphrases", config["paraphrases"]),
+        paraphrase_request=config["paraphrase_request"],
         top_p=float(config["top_p"]),
         temperature=temperature,
         batch_size=integer("batch_size", config["batch_size"]),

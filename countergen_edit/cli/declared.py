@@ -65,8 +65,8 @@ TYPES: Mapping[str, Any] = {
     "ranks": Any,  # asked number by number
     "raters": Sequence[str] | str,
     "request": str,
-    "reword_request": str,
-    "rewordings": Annotated[int, Ge(0)],
+    "paraphrase_request": str,
+    "paraphrases": Annotated[int, Ge(0)],
     "run": str | None,
     "run_dir": str | None,
     "run_task": str | None,

@@ -22,7 +22,7 @@ import yaml
 from countergen_edit.conf_path import conf_dir
 from countergen_edit.reading import SHIPPED, shipped_yaml
 
-NAMED_IN_FILE = ("eraser", "metric", "cost", "beside", "tracker")
+NAMED_IN_FILE = ("eraser", "metric", "cost", "baseline", "tracker")
 """Groups whose files hold their settings under a name."""
 COLUMN = 34
 LONGEST = 40

@@ -33,7 +33,7 @@ COMMANDS = {
     "chat": "talk to the original and the edited model side by side",
     "debias": "find the edit that fits your budgets, audit it, and save the edited model",
     "cid": "continue each of two prompts with what is unlikely after the other",
-    "classifiers": "measure a bias with templates and with their rewordings: does it hold?",
+    "classifiers": "measure a bias with templates and with their paraphrases: does it hold?",
     "check": "show both versions of each of your prompts, and warnings",
     "new": "write a commented axis, data, eraser or metric of yours that works as it stands",
     "augment": "make counterfactual pairs of texts, by word lists or by an instruct model",

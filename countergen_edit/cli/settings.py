@@ -29,7 +29,7 @@ from countergen_edit.data.crossing import axis_config
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.errors import UserError, unknown
-from countergen_edit.experiments.beside import BESIDE, Beside
+from countergen_edit.experiments.baselines import BASELINES, Baseline
 from countergen_edit.experiments.cells import Fitted
 from countergen_edit.experiments.files import quick_try
 from countergen_edit.experiments.fit_data import Positions, Sinks
@@ -73,7 +73,7 @@ class StudySettings:
     eraser: Mapping[str, Content]
     measured: Mapping[str, Content]
     """Metrics, costs among them."""
-    beside: Mapping[str, Content]
+    baselines: Mapping[str, Content]
     """What is measured beside edits."""
     edit: EditSettings
     seed: int
@@ -90,10 +90,11 @@ class StudySettings:
             UserError: the model was taught nothing that the axis asks by itself.
         """
         task = self.known_task(model)
-        if task.untaught and not (task.fit and task.test):
+        if task.out_of_vocabulary and not (task.fit and task.test):
             raise UserError(
                 f"{model.name} was taught nothing about {task.axis.name}, such as the word "
-                f"{task.untaught[0].words[0]!r}: name a model that was, or data in its words"
+                f"{task.out_of_vocabulary[0].words[0]!r}: name a model that was, "
+                "or data in its words"
             )
         return task
 
@@ -108,7 +109,7 @@ class StudySettings:
         shared: dict[str, Any] = {"texts": texts, "names": self.names, "seed": self.seed}
         task = api.task(self.axis, self.data, self.groups, **shared)
         say(task.remarks)
-        task = api.taught(model, task, self.of_axis)
+        task = api.in_vocabulary(model, task, self.of_axis)
         say(task.warnings)
         if self.limit is not None:
             task = task.limited(self.limit, self.seed)
@@ -133,9 +134,9 @@ class StudySettings:
         """The metrics by their names in the run."""
         return {name: METRICS.make(name, settings) for name, settings in self.measured.items()}
 
-    def ways(self) -> dict[str, Beside]:
+    def ways(self) -> dict[str, Baseline]:
         """What is measured beside edits, by its name in the run."""
-        return {name: BESIDE.make(name, settings) for name, settings in self.beside.items()}
+        return {name: BASELINES.make(name, settings) for name, settings in self.baselines.items()}
 
 
 def study_settings(config: Content, without: Collection[str] = ()) -> StudySettings:
@@ -169,7 +170,7 @@ def study_settings(config: Content, without: Collection[str] = ()) -> StudySetti
         groups=groups if groups is None or isinstance(groups, str) else tuple(groups),
         eraser=_by_name(config, "eraser"),
         measured=_by_name(config, "metric") | _by_name(config, "cost"),
-        beside=_by_name(config, "beside"),
+        baselines=_by_name(config, "baseline"),
         edit=make_settings(EditSettings, "edit", edit),
         seed=integer("seed", config["seed"]),
         limit=config.get("limit"),

@@ -30,14 +30,14 @@ SEVERAL = {
     "eraser": "countergen_edit.erasers",
     "metric": "countergen_edit.metrics",
     "cost": "countergen_edit.metrics",
-    "beside": "countergen_edit.beside",
+    "baseline": "countergen_edit.baselines",
     "tracker": "countergen_edit.trackers",
 }
 """Group of which several are chosen → entry-point group of names of one's own."""
 PATHS = (
     "run_dir", "run", "save", "csv", "folder", "original", "template_file", "saved_edit", "sheets",
     "directory", "similarity", "masked", "candidates",
-    "inputs", "file", "request", "reword_request", "within", "page",
+    "inputs", "file", "request", "paraphrase_request", "within", "page",
 )  # fmt: skip
 """Settings that hold a path, a name or a text, which stands for itself."""
 MODEL_NAMES = ("model.name", "model.served_name", "model.cache")
@@ -46,7 +46,7 @@ SERVED = ("http://", "https://")
 """How the address of a server begins that runs a model."""
 TEXTS = ("prompts", "templates", "runs", "raters", "what")
 """Settings that hold several such."""
-OPEN = ("beside.asking.requests", "metric.benchmarks.limit", "metric.cid.templates")
+OPEN = ("baseline.prompting.requests", "metric.benchmarks.limit", "metric.cid.templates")
 """Mappings that a value replaces as a whole instead of merging with the default."""
 FLAGS = {"--limit": "20"}
 """Flags that set the setting of their name, as other tools write them, with a usual value."""

@@ -30,8 +30,8 @@ REASONS = (NO_GROUP, TWICE, *OF_FAIRPAIR, "target name", "source words", "target
 """Why a text has no pair: it shows no group, it stands in the file before, or its rewriting begins
 otherwise, still names somebody of the other group, differs in other words, does not name who was
 asked for, or has words of the other group left or none of its own."""
-OF_REWORDINGS = ("unchanged", "length", "people", TWICE)
-"""Why a rewording is left out: it is the text itself, less than half or more than twice as long,
+OF_PARAPHRASES = ("unchanged", "length", "people", TWICE)
+"""Why a paraphrase is left out: it is the text itself, less than half or more than twice as long,
 about others, or there already."""
 LONGER = 2.0
 
@@ -142,20 +142,22 @@ class Conditions:
             return "target words"
         return None
 
-    def reason_of_rewording(self, text: str, reworded: str, others: Collection[str]) -> str | None:
-        """Why another wording of a text is left out, one of `OF_REWORDINGS`; or None.
+    def reason_of_paraphrase(
+        self, text: str, paraphrased: str, others: Collection[str]
+    ) -> str | None:
+        """Why another template of a text is left out, one of `OF_REWORDINGS`; or None.
 
         Args:
             text: the text.
-            reworded: is to say the same.
-            others: the wordings of the text that there are.
+            paraphrased: is to say the same.
+            others: the templates of the text that there are.
         """
-        words, own = word_list(text), word_list(reworded)
+        words, own = word_list(text), word_list(paraphrased)
         if words == own:
             return "unchanged"
         if not len(words) / LONGER <= len(own) <= len(words) * LONGER:
             return "length"
-        if self._people(text) != self._people(reworded):
+        if self._people(text) != self._people(paraphrased):
             return "people"
         return TWICE if any(own == word_list(other) for other in others) else None
 
@@ -195,8 +197,8 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Rewording:
-    """Another wording of a text, as a model said it."""
+class Paraphrase:
+    """Another template of a text, as a model said it."""
 
     text: str
     made: str

@@ -1,7 +1,7 @@
 """Common Sents: everyday prompts about a person and an occupation (FairPair, section 3.1).
 
 `{name} is (a {descriptor})*, working as a {occupation}.` Comes in: an axis, the names of the two
-people, occupations and descriptors, other wordings, or prompts of the user's own. Goes out:
+people, occupations and descriptors, other templates, or prompts of the user's own. Goes out:
 `PairedPrompt`s. Refused: a name or word form the axis lacks, a prompt in which the two people do
 not differ.
 """
@@ -35,7 +35,7 @@ class PairedPrompt:
     """A prompt x and its perturbation p(x), the one about the source, the other the target."""
 
     label: str
-    """What a table calls it: the occupation, or the wording of an own prompt."""
+    """What a table calls it: the occupation, or the template of an own prompt."""
     source: str
     target: str
     source_name: str | None
@@ -114,17 +114,17 @@ def common_sents(
     return tuple(prompts)
 
 
-def reworded(
-    wordings: Sequence[str],
+def paraphrased(
+    paraphrases: Sequence[str],
     source: Group,
     target: Group,
     names: tuple[str, str],
     occupations: Sequence[str],
 ) -> tuple[PairedPrompt, ...]:
-    """Every wording for every occupation, wording by wording.
+    """Every template for every occupation, template by template.
 
     Args:
-        wordings: Templates such as `{name} has a job as {occupation}.`; `{occupation}` brings its
+        templates: Templates such as `{name} has a job as {occupation}.`; `{occupation}` brings its
             article, and the other slots are the axis's.
         source: The group of x.
         target: The group of p(x).
@@ -132,18 +132,22 @@ def reworded(
         occupations: Nouns without article.
 
     Raises:
-        UserError: a wording lacks `{occupation}`, is listed twice, or is the same for both people.
+        UserError: a template lacks `{occupation}`, is listed twice, or is the same for both people.
     """
-    if len(set(wordings)) < len(wordings):
-        raise UserError(f"wordings {list(wordings)} hold one twice: the spread would be too small")
+    if len(set(paraphrases)) < len(paraphrases):
+        raise UserError(
+            f"templates {list(paraphrases)} hold one twice: the spread would be too small"
+        )
     prompts = []
-    for text in wordings:
+    for text in paraphrases:
         if "{occupation}" not in text:
-            raise UserError(f"wording {text!r} has no slot {{occupation}}: every wording needs it")
+            raise UserError(
+                f"template {text!r} has no slot {{occupation}}: every template needs it"
+            )
         for occupation in occupations:
-            wording = text.replace("{occupation}", with_article(occupation))
+            paraphrase = text.replace("{occupation}", with_article(occupation))
             x, perturbed = (
-                fill(wording, group, name)[0]
+                fill(paraphrase, group, name)[0]
                 for group, name in zip((source, target), names, strict=True)
             )
             prompts.append(_paired(occupation, x, perturbed, names))

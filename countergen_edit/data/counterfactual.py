@@ -32,11 +32,11 @@ class Sample:
     """A prompt with its variations and the continuations whose probabilities are compared."""
 
     template: str
-    """The wording the prompt was made from: what must not occur in both fitting and test data."""
+    """The template the prompt was made from: what must not occur in both fitting and test data."""
     outputs: tuple[str, ...]
     variations: tuple[Variation, ...]
     content: str | None = None
-    """What is said, however worded: samples of one content are rewordings of each other. None where
+    """The content: samples of one content are paraphrases of each other. None where
     nothing else words it."""
 
     def of(self, group: str) -> tuple[Variation, ...]:
@@ -110,7 +110,7 @@ def joined(sets: Sequence[CounterfactualSet]) -> CounterfactualSet | None:
     """One set for all groups of sets that share their first: what is asked of every group.
 
     Args:
-        sets: of the same wordings for the first group and one other each.
+        sets: of the same templates for the first group and one other each.
 
     Returns:
         The samples that every set has; None where they share none.

@@ -83,7 +83,7 @@ class Cell:
     axes: tuple[str, ...]
     parts: Mapping[str, str]
     """Axis → group."""
-    in_turn: Mapping[str, Sequence[str]]
+    alternating: Mapping[str, Sequence[str]]
     """Axis → the groups that names stand in, one after the other and from the start again."""
     names: Mapping[str, Sequence[str]]
     forms: Mapping[str, str]
@@ -91,7 +91,7 @@ class Cell:
     @property
     def content(self) -> dict[str, Any]:
         """As an axis file holds it."""
-        where = {**self.parts, **self.in_turn}
+        where = {**self.parts, **self.alternating}
         return {"names": dict(self.names), "forms": dict(self.forms), "is": where}
 
     def meeting(self, other: Cell) -> Cell | None:
@@ -108,14 +108,14 @@ class Cell:
             wholly[0].name if wholly else f"{self.name}_{other.name}",
             (*self.axes, *other.axes),
             {**one.parts, **two.parts},
-            {**one.in_turn, **two.in_turn},
+            {**one.alternating, **two.alternating},
             names,
             {**other.forms, **self.forms},
         )
 
     def _of(self, parts: Mapping[str, str]) -> Cell:
         """Those of its people who stand where parts say, as far as names tell."""
-        names, left = self.names, dict(self.in_turn)
+        names, left = self.names, dict(self.alternating)
         for axis in {*left} & {*parts}:
             turns = left.pop(axis)
             names = {
@@ -130,7 +130,7 @@ class Cell:
         if not (any(one.names.values()) and any(two.names.values())):
             return one.names if any(one.names.values()) else two.names
         for says, about, own in ((self, other, one), (other, self, two)):
-            if {*about.axes} <= {*says.parts, *says.in_turn}:
+            if {*about.axes} <= {*says.parts, *says.alternating}:
                 return own.names
         shared: dict[str, Sequence[str]] = {
             split: [name for name in one.names.get(split, ()) if name in two.names.get(split, ())]

@@ -1,8 +1,8 @@
 """Prompts of the user's own in three parts: some to fit on, some to choose by, some to test on.
 
 Comes in: sets made of the user's files, and a seed. Goes out: sets by split. Prompts that share a
-person, a text or nearly a wording, and rewordings of each other, stay in one part, so that what is
-tested on is far from what is fitted on. Refused: too few prompts that share nothing.
+person, a text or nearly a template, and paraphrases of each other, stay in one part, so that what
+is tested on is far from what is fitted on. Refused: too few prompts that share nothing.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ TURNS: tuple[Split, ...] = ("fit", "test", "fit", "validation", "test", "fit")
 LEAST = 2 * len(TURNS)
 """Fewest bundles: six to fit, two to choose, four to test."""
 NEAR = 0.8
-"""Wordings are nearly the same that share so much of the words of both (Jaccard's index)."""
+"""Templates are nearly the same that share so much of the words of both (Jaccard's index)."""
 ROWS = 512
-"""Wordings that are held against all others at once, which bounds the memory."""
+"""Templates that are held against all others at once, which bounds the memory."""
 
 
 def parted(
@@ -82,7 +82,7 @@ def _bundles(samples: Sequence[Sample]) -> list[int]:
 
 def _keys(sample: Sample, people: set[str]) -> Iterator[tuple[str, str]]:
     """What no two parts may both have."""
-    yield "wording", _plain(sample.template)
+    yield "paraphrase", _plain(sample.template)
     if sample.content is not None:
         yield "content", _plain(sample.content)
     for variation in sample.variations:
@@ -91,7 +91,7 @@ def _keys(sample: Sample, people: set[str]) -> Iterator[tuple[str, str]]:
 
 
 def _near(samples: Sequence[Sample]) -> Iterator[tuple[int, int]]:
-    """Pairs of samples with nearly the same wording."""
+    """Pairs of samples with nearly the same template."""
     from scipy.sparse import csr_array
 
     said = [_words(sample.template.casefold()) for sample in samples]
@@ -134,7 +134,7 @@ def _too_few(
     [(person, often)] = named.most_common(1) or [("", 0)]
     found = count
     if len(sizes) < len(samples):
-        found += f" that count as {len(sizes)}, as some share a person or nearly all of a wording"
+        found += f" that count as {len(sizes)}, as some share a person or nearly all of a template"
     if often > 1:
         found += f" ({person!r} is in {often})"
     return (

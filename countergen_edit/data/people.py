@@ -4,8 +4,8 @@ Comes in: an axis, and how many names of a group each split takes. Goes out: the
 names, in the order of its lists; the same for every set of a split, whatever other sets there are.
 Where an axis has fewer, all are taken. Refused: an unknown key, a number below one.
 
-Fitting sets cross many names with their first wordings and few names with the others: names and
-wordings both have lives of their own, and all pairs of many of each would cost too much.
+Fitting sets cross many names with their first templates and few names with the others: names and
+templates both have lives of their own, and all pairs of many of each would cost too much.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ DRAWN: Mapping[str, int] = {
     "test": 24,
 }
 """How many names of each group are drawn unless given: enough to tell a group from its people."""
-MANY_WORDINGS = 2
-"""So many wordings of a fitting set are crossed with all drawn names."""
+MANY_PARAPHRASES = 2
+"""So many templates of a fitting set are crossed with all drawn names."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class People:
 
     fit: int | None = None
     few: int | None = None
-    """Of those of `fit`, the names of the other wordings of a fitting set."""
+    """Of those of `fit`, the names of the other templates of a fitting set."""
     agreement: int | None = None
-    """Of those of `validation` and of `test`, the names of each wording of agreement, in turn."""
+    """Of those of `validation` and of `test`, the names of each template of agreement, in turn."""
     validation: int | None = None
     test: int | None = None
     seed: int = 0
@@ -85,14 +85,14 @@ class People:
         return _with_names(axis, {s: self._places(axis, s, k) for s, k in counts.items()})
 
     def thinned(self, data: CounterfactualSet, axis: Axis) -> CounterfactualSet:
-        """A fitting set of which the wordings after the first few keep few names.
+        """A fitting set of which the templates after the first few keep few names.
 
-        Wordings that are not crossed with the drawn names, such as those of a file, stay whole.
+        Templates that are not crossed with the drawn names, such as those of a file, stay whole.
         """
         many = self.drawn(axis).groups
         few = _with_names(axis, {"fit": self._places(axis, "fit", self._fewest)}).groups
         samples = tuple(
-            sample if i < MANY_WORDINGS else _of_few(sample, data.groups, many, few)
+            sample if i < MANY_PARAPHRASES else _of_few(sample, data.groups, many, few)
             for i, sample in enumerate(data.samples)
         )
         return replace(data, samples=samples)

@@ -1,7 +1,7 @@
 """Splits that cannot leak.
 
-Comes in: the sets an eraser is fitted on and those it is measured on. Refused: a name, a wording, a
-prompt or a data set that both have (CounterGen, section 3.4: test data "far from" training data).
+Comes in: the sets an eraser is fitted on and those it is measured on. Refused: a name, a template,
+a prompt or a data set that both have (CounterGen, section 3.4: test data "far from" training data).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from countergen_edit.errors import UserError
 def check_leakage(fit: Sequence[CounterfactualSet], test: Sequence[CounterfactualSet]) -> None:
     """Refuse test sets that share anything with the fitting sets.
 
-    Wordings and prompts are compared without regard to case and spacing. A fitting name counts as
+    Templates and prompts are compared without regard to case and spacing. A fitting name counts as
     shared wherever it stands as a word in a test prompt, known to the test set as a name or not,
     and the other way round.
 
@@ -35,11 +35,11 @@ def check_leakage(fit: Sequence[CounterfactualSet], test: Sequence[Counterfactua
 
 
 def apart(fitted: CounterfactualSet, test: Sequence[CounterfactualSet]) -> CounterfactualSet | None:
-    """A fitting set without the wordings and people that test sets know; None if none are left.
+    """A fitting set without the templates and people that test sets know; None if none are left.
 
     Variations at the same place in their groups stay or go together.
     """
-    wordings = {_plain(template) for data in test for template in data.templates}
+    paraphrases = {_plain(template) for data in test for template in data.templates}
     words = {w for data in test for text in _prompts(data) for w in re.findall(r"\w+", text)}
     prompts = {_plain(text) for data in test for text in _prompts(data)}
     people = {w for data in test for name in data.names for w in re.findall(r"\w+", name)}
@@ -53,7 +53,7 @@ def apart(fitted: CounterfactualSet, test: Sequence[CounterfactualSet]) -> Count
     for sample in fitted.samples:
         pairs = zip(*(sample.of(group) for group in fitted.groups), strict=True)
         kept = [pair for pair in pairs if all(map(is_apart, pair))]
-        if kept and _plain(sample.template) not in wordings:
+        if kept and _plain(sample.template) not in paraphrases:
             sides = zip(*kept, strict=True)
             samples.append(replace(sample, variations=tuple(v for side in sides for v in side)))
     return replace(fitted, samples=tuple(samples)) if samples else None
@@ -81,8 +81,8 @@ def check_texts(texts: Sequence[str], test: Sequence[CounterfactualSet]) -> None
 def _shared(a: CounterfactualSet, b: CounterfactualSet) -> Iterator[tuple[str, str]]:
     if a.name == b.name:
         yield "data set", a.name
-    wordings = {_plain(template) for template in b.templates}
-    yield from (("template", t) for t in a.templates if _plain(t) in wordings)
+    paraphrases = {_plain(template) for template in b.templates}
+    yield from (("template", t) for t in a.templates if _plain(t) in paraphrases)
     prompts = {_plain(text) for text in _prompts(b)}
     yield from (("prompt", text) for text in _prompts(a) if _plain(text) in prompts)
     for names_of, texts_of in ((a, b), (b, a)):

@@ -16,25 +16,25 @@ from itertools import combinations
 from typing import Any
 
 from countergen_edit.conf_path import config_of
-from countergen_edit.data.asking import TEMPLATES, Asking, sets_of
 from countergen_edit.data.axis import SPLITS, Axis, Split
 from countergen_edit.data.axis_data import OF_AXIS, data_of
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.crossing import axis_config
 from countergen_edit.data.neutral import from_config
+from countergen_edit.data.out_of_vocabulary import OutOfVocabulary
 from countergen_edit.data.people import DRAWN, People
+from countergen_edit.data.set_builder import TEMPLATES, SetBuilder, sets_of
 from countergen_edit.data.sources import fingerprint
 from countergen_edit.data.spacing import spacing_warnings
 from countergen_edit.data.splits import check_leakage, check_texts
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.data.thinning import few_prompts, few_texts, few_variations
-from countergen_edit.data.untaught import Untaught
 from countergen_edit.errors import UserError, unknown
 
 MEASURED: tuple[Split, ...] = ("validation", "test")
 TEXTS = ("agreement", "neutral", "keep", "other_axes")
 """What `texts` says unless a data config says otherwise."""
-KEYS = (*SPLITS, "facts", *TEXTS, "single_token_names", "name")
+KEYS = (*SPLITS, "legitimate_differences", *TEXTS, "single_token_names", "name")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,9 @@ class Task:
     """Texts about people that erasers weigh like neutral text, and nothing is measured on."""
     agreement: Mapping[Split, CounterfactualSet] = field(default_factory=dict)
     """Prompts whose i-th output is the form that agrees with the i-th group, by split."""
-    facts: Mapping[Split, tuple[CounterfactualSet, ...]] = field(default_factory=dict)
+    legitimate_differences: Mapping[Split, tuple[CounterfactualSet, ...]] = field(
+        default_factory=dict
+    )
     """What people differ in by fact, by split: prompts on which the model should not move."""
     neutral: Mapping[Split, tuple[str, ...]] = field(default_factory=dict)
     """Running neutral text, by split: erasers may weigh that of `fit`."""
@@ -81,7 +83,7 @@ class Task:
     """What the task lacks, and why: a sentence each."""
     warnings: tuple[str, ...] = ()
     """What makes its figures doubtful: a sentence each, which stands in every view of a run."""
-    untaught: tuple[Untaught, ...] = ()
+    out_of_vocabulary: tuple[OutOfVocabulary, ...] = ()
     """Test sets that are left out, as the model that is asked was never taught their words."""
     vocabulary: frozenset[str] | None = None
     """Every word that the model which is asked was taught, in small letters; None of one that does
@@ -131,7 +133,7 @@ class Task:
     @property
     def every_fact(self) -> tuple[CounterfactualSet, ...]:
         """The sets of facts of all splits."""
-        return tuple(data for sets in self.facts.values() for data in sets)
+        return tuple(data for sets in self.legitimate_differences.values() for data in sets)
 
     @property
     def every_set(self) -> tuple[CounterfactualSet, ...]:
@@ -186,22 +188,28 @@ class Task:
         """
         share = names / max(self.most_names, 1)
         texts = self.neutral.get("validation", ())
-        agreement, facts, neutral = dict(self.agreement), dict(self.facts), dict(self.neutral)
+        agreement, legitimate_differences, neutral = (
+            dict(self.agreement),
+            dict(self.legitimate_differences),
+            dict(self.neutral),
+        )
 
         def few(data: CounterfactualSet) -> CounterfactualSet:
             return few_variations(data, max(1, round(share * data.widest)), seed)
 
         if "validation" in agreement:
             agreement["validation"] = few(agreement["validation"])
-        if "validation" in facts:
-            facts["validation"] = tuple(map(few, facts["validation"]))
+        if "validation" in legitimate_differences:
+            legitimate_differences["validation"] = tuple(
+                map(few, legitimate_differences["validation"])
+            )
         if texts:
             neutral["validation"] = few_texts(texts, math.ceil(share * len(texts)), seed)
         return replace(
             self,
             validation=tuple(few_variations(data, names, seed) for data in self.validation),
             agreement=agreement,
-            facts=facts,
+            legitimate_differences=legitimate_differences,
             neutral=neutral,
         )
 
@@ -223,14 +231,18 @@ class Task:
             keep=few(self.keep),
             background=few_texts(self.background, most, seed),
             agreement={s: few_prompts(data, most, seed) for s, data in self.agreement.items()},
-            facts={s: few(sets) for s, sets in self.facts.items()},
+            legitimate_differences={
+                s: few(sets) for s, sets in self.legitimate_differences.items()
+            },
             neutral={s: few_texts(texts, most, seed) for s, texts in self.neutral.items()},
             other_axes=few(self.other_axes),
             limit=most,
         )
 
     def within(
-        self, untaught: Callable[[CounterfactualSet], Untaught | None], keys: Collection[str]
+        self,
+        out_of_vocabulary: Callable[[CounterfactualSet], OutOfVocabulary | None],
+        keys: Collection[str],
     ) -> Task:
         """The task with those of its sets alone that a model was taught the words of.
 
@@ -239,18 +251,23 @@ class Task:
             keys: the splits that are looked at, and `facts`.
         """
         kept: dict[str, Any] = {
-            s: tuple(d for d in self.sets(s) if s not in keys or untaught(d) is None)
+            s: tuple(d for d in self.sets(s) if s not in keys or out_of_vocabulary(d) is None)
             for s in SPLITS
         }
-        facts = self.facts
-        if "facts" in keys:
-            facts = {
-                s: tuple(d for d in sets if untaught(d) is None) for s, sets in self.facts.items()
+        legitimate_differences = self.legitimate_differences
+        if "legitimate_differences" in keys:
+            legitimate_differences = {
+                s: tuple(d for d in sets if out_of_vocabulary(d) is None)
+                for s, sets in self.legitimate_differences.items()
             }
-            facts = facts if all(facts.values()) else {}
-        left_out = (untaught(data) for data in self.test if data not in kept["test"])
+            legitimate_differences = (
+                legitimate_differences if all(legitimate_differences.values()) else {}
+            )
+        left_out = (out_of_vocabulary(data) for data in self.test if data not in kept["test"])
         lacks = tuple(one for one in left_out if one is not None)
-        return replace(self, **kept, facts=facts, untaught=lacks)
+        return replace(
+            self, **kept, legitimate_differences=legitimate_differences, out_of_vocabulary=lacks
+        )
 
     @classmethod
     def from_config(
@@ -304,7 +321,9 @@ class Task:
         substitution = Substitution.from_config(own, words) if words else None
 
         chosen = None if groups is None and not own.made_of else compared
-        asking = Asking(own, substitution, people, chosen, str(content.get("name") or TEMPLATES))
+        builder = SetBuilder(
+            own, substitution, people, chosen, str(content.get("name") or TEMPLATES)
+        )
         neutral = content.get("neutral")
         task = cls(
             axis=own,
@@ -312,7 +331,7 @@ class Task:
             neutral=from_config(neutral) if neutral else {},
             substitution=substitution,
             name=name,
-            **sets_of(asking, content, own_keep),
+            **sets_of(builder, content, own_keep),
         )
         asked = (data for split in SPLITS for data in task.sets(split))
         return replace(task, warnings=tuple(spacing_warnings(asked)))

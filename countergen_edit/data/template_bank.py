@@ -1,7 +1,7 @@
-"""A classifier task's templates, each original with its rewordings, filled with words and people.
+"""A classifier task's templates, each original with its paraphrases, filled with words and people.
 
 Comes in: families of templates, words and people; `template_files` reads them. Goes out: a
-`TemplateBank`, whose wordings are filled into texts. Refused: a rewording without a slot of its
+`TemplateBank`, whose templates are filled into texts. Refused: a paraphrase without a slot of its
 original, a slot or form that no word list fills, a comparison of groups where there are none.
 """
 
@@ -26,11 +26,11 @@ PERSON = "person"
 
 @dataclass(frozen=True)
 class Family:
-    """One original template and its rewordings."""
+    """One original template and its paraphrases."""
 
     name: str
     original: str
-    rewordings: tuple[str, ...]
+    paraphrases: tuple[str, ...]
     row: str
     """The row of the task's table in which the family stands; its name unless several share one."""
     toxic: bool | None = None
@@ -39,13 +39,13 @@ class Family:
     """The paper's figures of it."""
 
     @property
-    def wordings(self) -> tuple[str, ...]:
-        return (self.original, *self.rewordings)
+    def templates(self) -> tuple[str, ...]:
+        return (self.original, *self.paraphrases)
 
 
 @dataclass(frozen=True)
 class Filled:
-    """A wording with one choice of words, for one person of a group if it has that slot."""
+    """A template with one choice of words, for one person of a group if it has that slot."""
 
     text: str
     words: Mapping[str, str]
@@ -81,45 +81,45 @@ class TemplateBank:
     published_for: tuple[str, ...] = ()
     """The exact ids of the model that the paper's figures are about."""
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Measure → the paper's figure of the original, and mean and SD of the rewordings'."""
+    """Measure → the paper's figure of the original, and mean and SD of the paraphrases'."""
 
     def __post_init__(self) -> None:
         if not self.families:
             raise UserError(f"the templates of task {self.task!r} hold no families")
         for family in self.families:
-            require_same_slots(family.original, family.rewordings)
-            for text in family.wordings:
+            require_same_slots(family.original, family.paraphrases)
+            for text in family.templates:
                 if not slot_names(text):
                     raise UserError(f"template {text!r} has no slot: all its texts would be equal")
                 next(self.fill(text))
 
     def fill(
-        self, wording: str, group: str | None = None, person: int = 0, *, role: str = PERSON
+        self, template: str, group: str | None = None, person: int = 0, *, role: str = PERSON
     ) -> Iterator[Filled]:
-        """The wording with every combination of words, for one person of a group.
+        """The template with every combination of words, for one person of a group.
 
         Args:
-            wording: the template.
+            template: the template.
             group: whose person; the first group's if it is not said.
             person: which of the group's people.
             role: the slot that the person takes.
 
         Raises:
-            UserError: the wording has a slot or form that nothing fills.
+            UserError: the template has a slot or form that nothing fills.
         """
-        own = sorted(slot_names(wording) - {role})
+        own = sorted(slot_names(template) - {role})
         for slot in own:
             if slot not in self.words:
-                raise unknown(f"slot in template {wording!r}:", slot, [*self.words, PERSON])
-        if role in slot_names(wording):
+                raise unknown(f"slot in template {template!r}:", slot, [*self.words, PERSON])
+        if role in slot_names(template):
             if self.groups is None:
-                raise UserError(f"template {wording!r} has a {{{role}}}, but there are no groups")
+                raise UserError(f"template {template!r} has a {{{role}}}, but there are no groups")
             about: dict[str, Word] = {role: self.people[group or self.groups[0]][person]}
         else:
             about = {}
         for choice in product(*(self.words[slot] for slot in own)):
             words = dict(zip(own, choice, strict=True))
-            text, spans = render(wording, words | about)
+            text, spans = render(template, words | about)
             bases = {slot: word["base"] for slot, word in words.items()}
             toxic = [self.kinds[s][b] == "true" for s, b in bases.items() if self.is_labelled(s)]
             yield Filled(text, bases, spans, any(toxic) if toxic else None)
@@ -178,9 +178,9 @@ class TemplateBank:
             words[slot] = tuple(word for own in by_kind.values() for word in own[:count])
         return replace(self, words=words, sizes=sizes)
 
-    def whole(self, wording: str) -> int:
-        """How many texts a wording makes, of one person if it has any, with whole lists."""
-        slots = slot_names(wording) & self.words.keys()
+    def whole(self, template: str) -> int:
+        """How many texts a template makes, of one person if it has any, with whole lists."""
+        slots = slot_names(template) & self.words.keys()
         return math.prod(self.sizes.get(slot, len(self.words[slot])) for slot in slots)
 
     @property

@@ -30,7 +30,7 @@ _KEYS = (
     "published",
     "families",
 )
-_FAMILY_KEYS = ("name", "row", "toxic", "published", "original", "rewordings")
+_FAMILY_KEYS = ("name", "row", "toxic", "published", "original", "paraphrases")
 
 
 _Words = Sequence[str | Mapping[str, Any]]
@@ -154,7 +154,7 @@ def _family(entry: Mapping[str, Any]) -> Family:
     return Family(
         entry["name"],
         entry["original"],
-        tuple(entry.get("rewordings", ())),
+        tuple(entry.get("paraphrases", ())),
         entry.get("row", entry["name"]),
         entry.get("toxic"),
         entry.get("published", {}),

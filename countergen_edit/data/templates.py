@@ -25,12 +25,12 @@ _ARTICLE = re.compile(r"\b([Aa])/[Aa]n $")
 
 @dataclass(frozen=True)
 class Template:
-    """One wording and the continuations to be compared after it."""
+    """One template and the continuations to be compared after it."""
 
     text: str
     outputs: tuple[str, ...] = ()
     content: str | None = None
-    """What it says: templates of one content are rewordings of each other."""
+    """What it says: templates of one content are paraphrases of each other."""
 
 
 def slots(text: str) -> tuple[str, ...]:
@@ -130,23 +130,23 @@ def fill(text: str, group: Group, name: str | None) -> tuple[str, int]:
     return out, min(start for start, _ in spans.values())
 
 
-def require_same_slots(original: str, rewordings: Sequence[str]) -> None:
-    """Refuse a rewording that does not have the slots of its original.
+def require_same_slots(original: str, paraphrases: Sequence[str]) -> None:
+    """Refuse a paraphrase that does not have the slots of its original.
 
     Raises:
-        UserError: naming the rewording and the slot.
+        UserError: naming the paraphrase and the slot.
     """
     slots = slot_names(original)
-    for text in rewordings:
+    for text in paraphrases:
         others = slot_names(text)
         if missing := slots - others:
             raise UserError(
-                f"rewording {text!r} drops the slot {{{min(missing)}}} of {original!r}: "
+                f"paraphrase {text!r} drops the slot {{{min(missing)}}} of {original!r}: "
                 "it would not compare the same thing"
             )
         if added := others - slots:
             raise UserError(
-                f"rewording {text!r} has a slot {{{min(added)}}} that {original!r} does not have"
+                f"paraphrase {text!r} has a slot {{{min(added)}}} that {original!r} does not have"
             )
 
 

@@ -40,11 +40,11 @@ def few_variations(data: CounterfactualSet, most: int, seed: int) -> Counterfact
     return replace(data, samples=tuple(few(sample) for sample in data.samples))
 
 
-def in_turn(data: CounterfactualSet, most: int) -> CounterfactualSet:
+def round_robin(data: CounterfactualSet, most: int) -> CounterfactualSet:
     """The set with at most so many variations a group in each sample, other ones in the next.
 
-    Those at the same place in their groups stay or go together. Where wordings differ more than
-    people, as in grammar, many wordings of few people each say more than few wordings of many.
+    Those at the same place in their groups stay or go together. Where templates differ more than
+    people, as in grammar, many templates of few people each say more than few templates of many.
     """
 
     def few(number: int, sample: Sample) -> Sample:

@@ -17,7 +17,7 @@ from countergen_edit.writing import digest
 RECORD = "record.json"
 COMBINED = "combination"
 """The eraser of an edit whose parts differ in eraser, parameters, site or task."""
-PROMPTING, TEMPLATE = "asking", "template"
+PROMPTING, TEMPLATE = "prompting", "template"
 """Kinds of baselines: a request in the prompt, and the chat template alone."""
 _LONGEST_STEM = 40
 """Maximum length of an eraser's name in an id."""
@@ -96,8 +96,8 @@ class EditRecord:
         >>> parts = [EditRecord("a", "leace", {}, (Place("resid_post", i, 1),)) for i in (2, 3)]
         >>> EditRecord("1f", COMBINED, {}, parts[0].places + parts[1].places, (*parts,)).label
         'leace-1@resid_post.2 + .3'
-        >>> EditRecord("1f", "asking", {}, (), variant="alike").label
-        'asking (alike)'
+        >>> EditRecord("1f", "prompting", {}, (), variant="alike").label
+        'prompting (alike)'
         >>> EditRecord("1f", "leace", {}, parts[1].places, after=parts[0].places).label
         'leace-1@resid_post.3 (after resid_post.2)'
         """

@@ -153,7 +153,7 @@ def require_rank(rank: int, d: int) -> None:
 
 
 def _in_one_line(check: Any, *args: Any, **kwargs: Any) -> Any:
-    # scikit-learn's wording is kept (its own checks look for it), its line breaks are not.
+    # scikit-learn's template is kept (its own checks look for it), its line breaks are not.
     try:
         return check(*args, **kwargs)
     except ValueError as error:

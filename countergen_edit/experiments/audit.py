@@ -4,7 +4,7 @@ Comes in: a model, a task, erasers and metrics. Goes out: rows and edits in a ru
 work, in order: the unedited model; each eraser's layers, screened on few data where there are many,
 and the best of them on all validation data; of each eraser the choice of one layer, by the rule of
 `choice`; then, on test data, each chosen edit and random directions of equal rank there; last, what
-stands beside them, such as asking. Without erasers only the unedited model is measured (see
+stands beside them, such as prompting. Without erasers only the unedited model is measured (see
 `unedited`).
 """
 
@@ -17,7 +17,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.erasers import BaseEraser
 from countergen_edit.errors import UserError
-from countergen_edit.experiments.beside import Beside
+from countergen_edit.experiments.baselines import Baseline
 from countergen_edit.experiments.cells import Fitted
 from countergen_edit.experiments.checking import check_study
 from countergen_edit.experiments.fit_data import Positions, Sinks
@@ -45,8 +45,8 @@ class Audit:
         sinks: whether edits leave attention sinks alone (`leave`) or not (`edit`).
         seed: of everything that is drawn.
         beside: other ways to the same end by their name in the run, measured on test data too.
-        fitted: on what the edits of several layers are fitted: `in_turn`, each on what the model
-            holds under those before it; `alone`, each on the unedited model.
+        fitted: on what the edits of several layers are fitted: `sequential`, each on what the model
+            holds under those before it; `independent` each on the unedited model.
         before: edits that the model is to have besides, of other axes say: every edit is fitted on
             what they leave, and measured and kept together with them.
     """
@@ -60,8 +60,8 @@ class Audit:
     halving: Halving | None = field(default_factory=Halving)
     sinks: Sinks = "leave"
     seed: int = 0
-    beside: Mapping[str, Beside] = field(default_factory=dict)
-    fitted: Fitted = "in_turn"
+    baselines: Mapping[str, Baseline] = field(default_factory=dict)
+    fitted: Fitted = "sequential"
     before: NamedEdit | None = None
 
     def __post_init__(self) -> None:
@@ -77,9 +77,9 @@ class Audit:
                 validation sets to choose a layer by; or what stands beside edits finds what it
                 cannot work with.
         """
-        if self.beside and not self.erasers:
+        if self.baselines and not self.erasers:
             raise UserError(
-                f"beside={next(iter(self.beside))} stands beside edits, and without an eraser "
+                f"baseline={next(iter(self.baselines))} stands beside edits, and without an eraser "
                 "there are none: name one, such as eraser=rlace"
             )
         if not self.erasers:
@@ -96,7 +96,7 @@ class Audit:
             layers=self.layers,
             positions=self.positions,
         )
-        for way in self.beside.values():
+        for way in self.baselines.values():
             way.check(model, self.task)
 
     def run(self, model: LanguageModel, folder: RunFolder) -> None:

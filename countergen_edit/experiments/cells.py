@@ -3,10 +3,10 @@
 Comes in: erasers and places. Goes out: `Cell`s, put in the order of the forward pass. `fitted` says
 what the cells of one edit are fitted on:
 
-- `in_turn`: each on activations of the model under those before it, so that it erases what they
+- `sequential`: each on activations of the model under those before it, so that it erases what they
   leave, and nothing that they have taken or moved;
-- `alone`: each on those of the unedited model, as published work does. What a map was fitted on is
-  then not what it meets: the maps below have changed it.
+- `independent`: each on those of the unedited model, as published work does. What a map was fitted
+  on is then not what it meets: the maps below have changed it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from countergen_edit.erasers import ERASERS, BaseEraser, RandomDirections
 from countergen_edit.models.capture import depth
 from countergen_edit.seeds import unit_seed
 
-Fitted = Literal["in_turn", "alone"]
-FITTED: tuple[Fitted, ...] = ("in_turn", "alone")
+Fitted = Literal["sequential", "independent"]
+FITTED: tuple[Fitted, ...] = ("sequential", "independent")
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def random_cells(places: Sequence[Place], seed: int) -> list[Cell]:
     return cells
 
 
-def in_turn(cells: Sequence[Cell]) -> list[Cell]:
+def sequential(cells: Sequence[Cell]) -> list[Cell]:
     """The cells in the order of the forward pass, each after all before it."""
     chain: list[Cell] = []
     for cell in sorted(cells, key=lambda cell: depth(cell.site, cell.layer)):

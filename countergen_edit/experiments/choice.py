@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.base import Cost, Harm
+from countergen_edit.metrics.base import Cost, Degradation
 from countergen_edit.metrics.rows import UNEDITED, Row
 
 DRAWS = "draws"
@@ -35,8 +35,8 @@ class Point:
 
     edit: str
     removed: float
-    harms: Mapping[str, Harm] = field(default_factory=dict)
-    least_harms: Mapping[str, Harm] = field(default_factory=dict)
+    degradations: Mapping[str, Degradation] = field(default_factory=dict)
+    least_degradations: Mapping[str, Degradation] = field(default_factory=dict)
     """The same at the better ends of the costs' intervals; empty where they have none."""
     is_shown: bool = True
     """Whether the interval of what is removed lies above 0 (without one, whether the value does),
@@ -47,12 +47,12 @@ class Point:
     @property
     def cost(self) -> float:
         """The largest share of a budget that it takes."""
-        return _worst(self.harms)
+        return _worst(self.degradations)
 
     @property
     def least_cost(self) -> float:
         """The cost that its intervals allow at best."""
-        return _worst({**self.harms, **self.least_harms})
+        return _worst({**self.degradations, **self.least_degradations})
 
     @property
     def is_affordable(self) -> bool:
@@ -66,23 +66,29 @@ class Point:
     @property
     def over(self) -> list[str]:
         """The costs that are beyond their budget."""
-        return [name for name, harm in self.harms.items() if harm.share > 1]
+        return [name for name, degradation in self.degradations.items() if degradation.share > 1]
 
     @property
     def detail(self) -> dict[str, Any]:
         """What a row about it holds of all that its choice depends on."""
         return {
             "removed": self.removed,
-            "harms": {name: harm.value for name, harm in self.harms.items()},
-            "groups": {name: harm.group for name, harm in self.harms.items() if harm.group},
+            "degradations": {
+                name: degradation.value for name, degradation in self.degradations.items()
+            },
+            "groups": {
+                name: degradation.group
+                for name, degradation in self.degradations.items()
+                if degradation.group
+            },
             "affordable": self.is_affordable,
             "shown": self.is_shown,
             "over": self.over,
         }
 
 
-def _worst(harms: Mapping[str, Harm]) -> float:
-    return max((harm.share for harm in harms.values()), default=0.0)
+def _worst(degradations: Mapping[str, Degradation]) -> float:
+    return max((degradation.share for degradation in degradations.values()), default=0.0)
 
 
 def points(
@@ -105,18 +111,18 @@ def points(
     candidates = []
     for edit, of_edit in by_edit.items():
         removed = next((r for r in of_edit if r.metric == "bias_removed"), None)
-        harms, least = worse_by(costs, by_edit.get(UNEDITED, []), of_edit)
-        if removed is not None and removed.value is not None and needed <= harms.keys():
+        degradations, least = worse_by(costs, by_edit.get(UNEDITED, []), of_edit)
+        if removed is not None and removed.value is not None and needed <= degradations.keys():
             shown = (removed.value if removed.lo is None else removed.lo) > 0
             shown = shown and apart
             draws = tuple(removed.detail.get(DRAWS, ()))
-            candidates.append(Point(edit, removed.value, harms, least, shown, draws))
+            candidates.append(Point(edit, removed.value, degradations, least, shown, draws))
     return candidates
 
 
 def worse_by(
     costs: Sequence[Cost], before: Sequence[Row], after: Sequence[Row]
-) -> tuple[dict[str, Harm], dict[str, Harm]]:
+) -> tuple[dict[str, Degradation], dict[str, Degradation]]:
     """The degradation by each cost, and the same at the better ends of the intervals.
 
     Args:
@@ -124,13 +130,13 @@ def worse_by(
         before: rows of the unedited model, of one split.
         after: rows under the edit, of the same split.
     """
-    harms, at_best = dict[str, Harm](), dict[str, Harm]()
+    degradations, at_best = dict[str, Degradation](), dict[str, Degradation]()
     for cost in costs:
-        if harm := cost.worst(before, after):
-            harms[cost.name] = harm
+        if degradation := cost.worst(before, after):
+            degradations[cost.name] = degradation
         if best := cost.worst(before, cost.at_best(after)):
             at_best[cost.name] = best
-    return harms, at_best
+    return degradations, at_best
 
 
 def has_significant_bias(rows: Sequence[Row]) -> bool:
@@ -141,7 +147,7 @@ def has_significant_bias(rows: Sequence[Row]) -> bool:
 def front(candidates: Sequence[Point]) -> list[Point]:
     """The points that no other beats in bias removed at equal or less cost, cheapest first.
 
-    >>> def point(edit, removed, cost): return Point(edit, removed, {"kl": Harm(cost, 1.0)})
+    >>> def point(edit, removed, cost): return Point(edit, removed, {"kl": Degradation(cost, 1.0)})
     >>> [p.edit for p in front([point("a", 0.9, 2), point("b", 0.8, 3), point("c", 0.5, 1)])]
     ['c', 'a']
     """

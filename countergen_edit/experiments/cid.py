@@ -17,7 +17,6 @@ from countergen_edit.edits.record import RECORD
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.files import RESULTS
 from countergen_edit.experiments.run_folder import RunFolder, read_rows
-from countergen_edit.metrics.bench import Bench, id_of
 from countergen_edit.metrics.cid.contrasts import DATASET, Continuation, read_continuations
 from countergen_edit.metrics.cid.metric import Cid
 from countergen_edit.metrics.cid.perturbation_effect import Effect, effect_rows, effects
@@ -25,6 +24,7 @@ from countergen_edit.metrics.cid.perturbations import Perturbation
 from countergen_edit.metrics.cid.rated_rows import Store, rated_rows, write_ratings
 from countergen_edit.metrics.cid.ratings import items_of, read_sheet, write_sheet
 from countergen_edit.metrics.cid.similarity import Similarity
+from countergen_edit.metrics.context import EvaluationContext, id_of
 from countergen_edit.metrics.results import STORE, Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
@@ -62,14 +62,14 @@ def template_audit(
     """
     metric.check(model)
     task = metric.task.name
-    bench = Bench(model, folder.path / STORE / task, seed)
+    context = EvaluationContext(model, folder.path / STORE / task, seed)
     if edit is not None and not folder.has_edit(edit.id):
         folder.keep(edit)
     for subject in dict.fromkeys((None, edit)):
         unit = id_of(subject)
         if not folder.done(unit):
             columns = {} if subject is None else subject.record.columns
-            rows = metric.rows(bench, subject)
+            rows = metric.rows(context, subject)
             folder.record(unit, [replace(r, **columns, task=task, split="test") for r in rows])
     return folder.rows()
 

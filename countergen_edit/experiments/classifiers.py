@@ -127,11 +127,11 @@ def _rows_under(
 
 
 def _sample(task: ClassifierTask, bank: TemplateBank, seed: int) -> list[TaskText]:
-    """Texts that no edit was fitted on, the rewordings', drawn by the seed.
+    """Texts that no edit was fitted on, the paraphrases', drawn by the seed.
 
-    Templates without rewordings have their own.
+    Templates without paraphrases have their own.
     """
-    asked = list(task.asked(bank, reworded=True)) or list(task.asked(bank))
+    asked = list(task.asked(bank, paraphrased=True)) or list(task.asked(bank))
     if len(asked) <= TEXTS:
         return asked
     drawn = generator(seed, "answers", bank.task).choice(len(asked), TEXTS, replace=False)

@@ -1,8 +1,8 @@
 """Two runs held against each other, paired where they share prompts or items of benchmarks.
 
 Comes in: what runs kept of single texts and items. Goes out: rows of differences. Samples are
-shared where set, wording, outputs and every text are the same; on them both models meet the same
-resamples of wordings and names, so that the difference has an interval of its own.
+shared where set, template, outputs and every text are the same; on them both models meet the same
+resamples of templates and names, so that the difference has an interval of its own.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ def unpaired(runs: Sequence[tuple[str, Path]], logs: Sequence[str]) -> str:
         return ""
     return (
         f"Benchmarks of {', '.join(measured)} are not paired with {', '.join(logs)}: another "
-        "tool's log knows an item by a hash of its own wording, ours by its number and texts as "
+        "tool's log knows an item by a hash of its own template, ours by its number and texts as "
         "they were published."
     )
 

@@ -21,7 +21,7 @@ FAILED = "error"
 """The row that stands for a fit that could not be made, with the reason."""
 JUDGEMENT = "judgement"
 """The row that says whether an edit is one to keep."""
-RECOMMENDED, TOO_DEAR, HARM, NOTHING = (
+RECOMMENDED, TOO_DEAR, HARMFUL, NOTHING = (
     "recommended",
     "costs too much",
     "does harm",

@@ -56,7 +56,7 @@ class FitData:
     pair: np.ndarray
     """The counterfactual pair: variations of a context at the same place in their groups."""
     family: np.ndarray
-    """The set that the row comes from: wordings that ask the same kind of thing."""
+    """The set that the row comes from: templates that ask the same kind of thing."""
     keep: Bool[np.ndarray, " row"]
     """Whether the row comes from a set that is to be kept."""
     background: Float[np.ndarray, "layer other d"]

@@ -26,7 +26,7 @@ from countergen_edit.edits import (
 )
 from countergen_edit.edits.record import edit_id
 from countergen_edit.erasers import ERASERS, BaseEraser, Objective, run_parallel
-from countergen_edit.experiments.cells import Cell, Fitted, in_turn, random_cells
+from countergen_edit.experiments.cells import Cell, Fitted, random_cells, sequential
 from countergen_edit.experiments.fit_data import FitData, Positions, Sinks, capture_sites
 from countergen_edit.experiments.refinement import ModelObjective
 from countergen_edit.experiments.run_folder import RunFolder
@@ -63,7 +63,7 @@ class Fits:
         layers: Sequence[int] | None = None,
         positions: Positions = "outputs",
         sinks: Sinks = "leave",
-        fitted: Fitted = "in_turn",
+        fitted: Fitted = "sequential",
         scratch: Scratch | None = None,
         before: NamedEdit | None = None,
         seed: int = 0,
@@ -248,7 +248,7 @@ class Fits:
 
     def together(self, cells: Sequence[Cell]) -> list[Cell]:
         """The cells of one edit as they are fitted: in turn, or alone as they stand."""
-        return in_turn(cells) if self.fitted == "in_turn" else [*cells]
+        return sequential(cells) if self.fitted == "sequential" else [*cells]
 
     def joined(self, cells: Sequence[Cell]) -> NamedEdit:
         """The edits of some cells, fitted as the cells say, as one; kept in the run.

@@ -8,7 +8,7 @@ new candidates enter; the sample grows. On all validation data only the finalist
 
 Few layers are all finalists. What falls away is decided by recorded rows alone, so that a run that
 was killed decides again as it did. The idea: Jamieson and Talwalkar, "Non-stochastic best arm
-identification", AISTATS 2016; what is paired here are the resamples of names and wordings.
+identification", AISTATS 2016; what is paired here are the resamples of names and templates.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from countergen_edit.edits import NamedEdit
 from countergen_edit.experiments.choice import WRECK, choose, points, worse_by
-from countergen_edit.experiments.files import HARM, JUDGEMENT, NOTHING, RECOMMENDED, TOO_DEAR
+from countergen_edit.experiments.files import HARMFUL, JUDGEMENT, NOTHING, RECOMMENDED, TOO_DEAR
 from countergen_edit.experiments.run_folder import read_records
 from countergen_edit.experiments.study import Study
 from countergen_edit.metrics.base import Change
@@ -46,7 +46,7 @@ def word_for(changes: Sequence[Change], share: float) -> str:
         share: of its budget that the worst cost takes.
     """
     if "increased" in changes or share >= WRECK:
-        return HARM
+        return HARMFUL
     if share > 1:
         return TOO_DEAR
     return RECOMMENDED if {"removed", "partly removed"} & {*changes} else NOTHING
@@ -60,17 +60,23 @@ def _judgement(study: Study, results: Results, edit: NamedEdit) -> Row | None:
         return None
     tested = [row for row in results.rows if row.split == "test"]
     before, after = ([r for r in tested if r.edit == id_] for id_ in (UNEDITED, edit.id))
-    harms, at_best = worse_by(study.costs, before, after)
-    share = max((harm.share for harm in harms.values()), default=0.0)
+    degradations, at_best = worse_by(study.costs, before, after)
+    share = max((degradation.share for degradation in degradations.values()), default=0.0)
     detail = {
         "word": word_for([*sets.values()], share),
         "sets": sets,
-        "harms": {name: harm.value for name, harm in harms.items()},
-        "budgets": {name: harm.budget for name, harm in harms.items()},
-        "groups": {name: harm.group for name, harm in harms.items() if harm.group},
-        "over": [name for name, harm in harms.items() if harm.share > 1],
+        "degradations": {name: degradation.value for name, degradation in degradations.items()},
+        "budgets": {name: degradation.budget for name, degradation in degradations.items()},
+        "groups": {
+            name: degradation.group
+            for name, degradation in degradations.items()
+            if degradation.group
+        },
+        "over": [name for name, degradation in degradations.items() if degradation.share > 1],
         "maybe": [
-            name for name, harm in harms.items() if harm.share > 1 >= at_best.get(name, harm).share
+            name
+            for name, degradation in degradations.items()
+            if degradation.share > 1 >= at_best.get(name, degradation).share
         ],
     }
     [row] = study.marked([Row(JUDGEMENT, share, n=len(sets), detail=detail)], edit, "test")

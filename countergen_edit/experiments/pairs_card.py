@@ -25,7 +25,7 @@ def card(plan: Augmentation, rows: Sequence[Row], model: LanguageModel | None) -
     conditions, substitution = plan.conditions, plan.conditions.substitution
     a, b = substitution.groups
     what = "neutral words" if conditions.compared == "neutral" else conditions.compared
-    facts = {
+    legitimate_differences = {
         "Texts": f"{plan.name}, {len(plan.inputs)}, SHA-256 {digest([*map(asdict, plan.inputs)])}",
         "Axis": f"{substitution.axis.name}, {a} and {b}",
         "Seed": str(plan.seed),
@@ -36,14 +36,18 @@ def card(plan: Augmentation, rows: Sequence[Row], model: LanguageModel | None) -
         "group is left, and one of its own is there",
     }
     if model is not None:
-        facts["Rewritten by"] = f"{model.name}, SHA-256 {model.fingerprint}, likeliest tokens"
-        facts["Request"] = json.dumps(plan.request, ensure_ascii=False)
-    if plan.rewordings:
-        facts["Rewordings"] = (
-            f"{plan.rewordings} of each text, sampled: top_p {plan.top_p:g}, temperature "
+        legitimate_differences["Rewritten by"] = (
+            f"{model.name}, SHA-256 {model.fingerprint}, likeliest tokens"
+        )
+        legitimate_differences["Request"] = json.dumps(plan.request, ensure_ascii=False)
+    if plan.paraphrases:
+        legitimate_differences["Paraphrases"] = (
+            f"{plan.paraphrases} of each text, sampled: top_p {plan.top_p:g}, temperature "
             f"{plan.temperature:g}"
         )
-        facts["Request of them"] = json.dumps(plan.reword_request, ensure_ascii=False)
+        legitimate_differences["Request of them"] = json.dumps(
+            plan.paraphrase_request, ensure_ascii=False
+        )
     counts = [f"| {said_of(r)} | {r.n} | {r.detail['kept']} | {reasons_of(r)} |" for r in rows]
     lines = [
         f"# Counterfactual pairs: {a} and {b}",
@@ -52,7 +56,7 @@ def card(plan: Augmentation, rows: Sequence[Row], model: LanguageModel | None) -
         "have it; a group that a text shows alone has it as it was. `refused.jsonl` holds what was "
         "left out, and why.",
         "",
-        *(f"- {key}: {value}" for key, value in facts.items()),
+        *(f"- {key}: {value}" for key, value in legitimate_differences.items()),
         "",
         "| of | number | kept | left out |",
         "|---|---|---|---|",

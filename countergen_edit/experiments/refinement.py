@@ -24,7 +24,7 @@ from torch import Tensor
 
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
-from countergen_edit.data.thinning import few_texts, in_turn
+from countergen_edit.data.thinning import few_texts, round_robin
 from countergen_edit.edits import UNCHANGED, Edit, applied
 from countergen_edit.erasers import TERMS, Change
 from countergen_edit.experiments.fit_data import places_by_context
@@ -34,7 +34,7 @@ from countergen_edit.seeds import generator
 PEOPLE = 16
 """Of each group in a context to erase: with few, what sets these apart is taken for the group."""
 KEPT_PEOPLE = 2
-"""Of each group in a context to keep: its wordings differ more than its people."""
+"""Of each group in a context to keep: its templates differ more than its people."""
 DRAWN = {"erase": 3, "keep": 2, "neutral": 1}
 """Portions of each kind in a step."""
 ROWS = 12
@@ -96,17 +96,23 @@ class ModelObjective:
         first = [e.ids[-len(e.after(0)) :][0] for e in encode(model, [f" {f}" for f in forms])]
         self._forms = torch.tensor(sorted(set(first)), dtype=torch.long)
         self._portions = {
-            "erase": [p for data in task.fit for p in self._to_erase(in_turn(data, PEOPLE))],
-            "keep": [p for data in task.keep for p in self._to_keep(in_turn(data, KEPT_PEOPLE))],
+            "erase": [p for data in task.fit for p in self._to_erase(round_robin(data, PEOPLE))],
+            "keep": [
+                p for data in task.keep for p in self._to_keep(round_robin(data, KEPT_PEOPLE))
+            ],
             "neutral": self._running(task.weighed),
         }
         self._odds = {kind: _odds(portions) for kind, portions in self._portions.items()}
         agreement = task.agreement.get("validation")
         held_texts = few_texts(task.neutral.get("validation", ()), HELD_OUT_TEXTS, seed)
         self._held_out = [
-            *(p for d in task.validation for p in self._to_erase(in_turn(d, HELD_OUT_PEOPLE))),
-            *(self._to_keep(in_turn(agreement, 1)) if agreement else ()),
-            *(p for d in task.facts.get("validation", ()) for p in self._to_keep(in_turn(d, 1))),
+            *(p for d in task.validation for p in self._to_erase(round_robin(d, HELD_OUT_PEOPLE))),
+            *(self._to_keep(round_robin(agreement, 1)) if agreement else ()),
+            *(
+                p
+                for d in task.legitimate_differences.get("validation", ())
+                for p in self._to_keep(round_robin(d, 1))
+            ),
             *self._running(held_texts),
         ]
         self._wanted: dict[Portion, Float[Tensor, " vocab"]] = {}
@@ -124,7 +130,7 @@ class ModelObjective:
         return self._mean(drawn, [1.0] * len(drawn), change)
 
     def held_out(self, change: Change) -> Mapping[str, float] | None:
-        """The terms on validation people, wordings and texts."""
+        """The terms on validation people, templates and texts."""
         if not any(portion.kind == "erase" for portion in self._held_out):
             return None
         weights = [float(len(p.outputs)) if p.outputs is not None else 1.0 for p in self._held_out]

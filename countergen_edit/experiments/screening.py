@@ -19,7 +19,7 @@ from countergen_edit.experiments.choice import DRAWS, Point, points
 from countergen_edit.experiments.halving import Halving, between, survivors
 from countergen_edit.experiments.study import Study
 from countergen_edit.experiments.units import Run
-from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import SCREENING, Row
 
 KEPT_DRAWS = 200
@@ -46,14 +46,16 @@ class Screen:
         self.study, self.rung = study, rung
         self.task = study.task.thinned(names, study.seed)
         self.metrics = [metric.bound(self.task) for metric in study.quick]
-        self.bench = Bench(study.resuming(layers, share=0.25), study.store, study.seed)
+        self.context = EvaluationContext(
+            study.resuming(layers, share=0.25), study.store, study.seed
+        )
 
     def figures(self, edit: NamedEdit | None) -> list[Row]:
         """Every quick figure under an edit, and what it removes with resamples."""
         bias = self.metrics[0]
-        rows = [r for m in self.metrics for r in m.rows(self.bench, edit, "validation")]
-        if edit is not None and (removed := bias.removed(self.bench, edit, "validation")):
-            draws = bias.removed_draws(self.bench, edit, "validation")
+        rows = [r for m in self.metrics for r in m.rows(self.context, edit, "validation")]
+        if edit is not None and (removed := bias.removed(self.context, edit, "validation")):
+            draws = bias.removed_draws(self.context, edit, "validation")
             kept = np.zeros(0) if draws is None else draws[1 : KEPT_DRAWS + 1].round(4)
             finite = kept.tolist() if np.isfinite(kept).all() else []
             rows.append(replace(removed, detail={**removed.detail, DRAWS: finite}))

@@ -51,8 +51,8 @@ class Search:
         sinks: whether edits leave attention sinks alone (`leave`) or not (`edit`).
         scratch: memory and disk for activations.
         seed: of everything that is drawn.
-        fitted: on what the cells of a combination are fitted: `in_turn`, each on what the model
-            holds under those before it; `alone`, each on the unedited model.
+        fitted: on what the cells of a combination are fitted: `sequential`, each on what the model
+            holds under those before it; `independent` each on the unedited model.
     """
 
     tasks: Sequence[Task]
@@ -69,7 +69,7 @@ class Search:
     sinks: Sinks = "leave"
     scratch: Scratch = field(default_factory=Scratch)
     seed: int = 0
-    fitted: Fitted = "in_turn"
+    fitted: Fitted = "sequential"
 
     def __post_init__(self) -> None:
         if not self.sites:

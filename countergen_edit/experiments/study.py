@@ -21,8 +21,8 @@ from countergen_edit.experiments.fits import Fits
 from countergen_edit.experiments.gates import openings
 from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics.base import Cost, MeasuredSplit, Metric
-from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.chosen_by import bias_of, default_bias
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.gates import gate_rows
 from countergen_edit.metrics.guardedness import certificate_rows
 from countergen_edit.metrics.refinement import refinement_rows
@@ -68,7 +68,7 @@ class Study(Fits):
         intact = candidates if resumed is None else resumed
         # Where nothing is edited there is nothing to go on from.
         measured = self.resuming(intact) if self.sites else model
-        self.bench = Bench(measured, self.store, self.seed)
+        self.context = EvaluationContext(measured, self.store, self.seed)
 
     @property
     def costs(self) -> list[Cost]:
@@ -158,17 +158,17 @@ class Study(Fits):
         self, edit: NamedEdit | None, split: MeasuredSplit, metrics: Sequence[Metric]
     ) -> list[Row]:
         """The rows of some metrics under an edit."""
-        rows = [row for metric in metrics for row in metric.rows(self.bench, edit, split)]
+        rows = [row for metric in metrics for row in metric.rows(self.context, edit, split)]
         return self.marked(rows, edit, split)
 
     def significant_bias(self) -> list[Row]:
         """Whether there is any of the bias that is chosen by, on validation data."""
-        row = self.bias.significant_bias(self.bench)
+        row = self.bias.significant_bias(self.context)
         return [] if row is None else self.marked([row], None, "validation")
 
     def removed(self, edit: NamedEdit, split: MeasuredSplit) -> list[Row]:
         """How much of the bias that is chosen by is gone over a split's sets together."""
-        row = self.bias.removed(self.bench, edit, split)
+        row = self.bias.removed(self.context, edit, split)
         return [] if row is None else self.marked([row], edit, split)
 
     def marked(
@@ -192,7 +192,7 @@ def _passes(task: Task, split: Split) -> int:
         *task.sets(split),
         *more,
         *([agreement] if agreement else []),
-        *task.facts.get(split, ()),
+        *task.legitimate_differences.get(split, ()),
     ]
     scored = sum(len(s.variations) * len(s.outputs) for data in sets for s in data.samples)
     return scored + len(task.neutral.get(split, ()))

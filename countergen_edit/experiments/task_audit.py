@@ -103,7 +103,7 @@ class TaskAudit:
         edits = [*by_name.values()]
         groups = [
             group
-            for name, way in self.plan.beside.items()
+            for name, way in self.plan.baselines.items()
             for group in way.groups(study, name, edits)
         ]
         if groups:

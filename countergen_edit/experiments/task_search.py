@@ -215,7 +215,7 @@ class TaskSearch:
                 **point.detail,
                 "removed_test": reported and reported.removed,
                 "cost_test": reported and reported.cost,
-                "harms_test": reported and reported.detail["harms"],
+                "degradations_test": reported and reported.detail["degradations"],
                 "groups_test": reported and reported.detail["groups"],
                 "front": point.edit in on_front,
                 "chosen": point.edit == chosen.edit,

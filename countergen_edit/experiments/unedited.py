@@ -38,7 +38,7 @@ def tested_alone(task: Task) -> Task:
         keep=(),
         background=(),
         agreement=tested(task.agreement),
-        facts={},
+        legitimate_differences={},
         neutral=tested(task.neutral),
     )
 
@@ -82,7 +82,7 @@ def check_unedited(
     """
     if not metrics:
         raise UserError("there is no metric: name at least one, such as metric=r")
-    if not (task.test or task.untaught):
+    if not (task.test or task.out_of_vocabulary):
         raise UserError("there are no test sets: name at least one under data.test")
     for metric in metrics:
         if lack := lacking(model, metric):

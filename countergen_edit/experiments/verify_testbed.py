@@ -27,7 +27,7 @@ from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import Truth, load_axis
 
 SPLIT: Split = "test"
-"""Names and wordings that no edit is ever fitted on."""
+"""Names and templates that no edit is ever fitted on."""
 RECOVERY = {
     "planted_mean_abs_r": "mean |R| planted",
     "mean_abs_r": "mean |R| measured",
@@ -199,7 +199,7 @@ def _rows(dataset: str, values: dict[str, float | None], n: int) -> list[Row]:
 
 
 def recovery_table(rows: Sequence[Row]) -> Table:
-    """How well a model carries what was planted for held-out people and wordings."""
+    """How well a model carries what was planted for held-out people and templates."""
     lines = _family_lines(rows, RECOVERY)
     for row in (row for row in rows if row.metric == "agreement"):
         who = "both groups" if row.group_b else row.group_a

@@ -12,19 +12,19 @@ from typing import Any
 
 from statsmodels.stats.proportion import proportion_confint
 
-from countergen_edit.data.augmentation import Case, Rewording
+from countergen_edit.data.augmentation import Case, Paraphrase
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
-from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Cell, Number, Section, Table
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 
-PAIRED, TURNED, REWORDED = "augmented", "augmented_turned", "augmented_rewordings"
-WORDS = {PAIRED: "texts", TURNED: "turned to {to}", REWORDED: "rewordings"}
+PAIRED, TURNED, PARAPHRASED = "augmented", "augmented_turned", "augmented_paraphrases"
+WORDS = {PAIRED: "texts", TURNED: "turned to {to}", PARAPHRASED: "paraphrases"}
 """Rows, and what each is a share of: texts that became pairs, texts that were turned into a group's
-where they had to be, rewordings that were kept."""
+where they had to be, paraphrases that were kept."""
 EXAMPLES = 5
 """Pairs that a report quotes."""
 
@@ -32,7 +32,7 @@ EXAMPLES = 5
 def augmented_rows(
     name: str,
     cases: Sequence[Case],
-    rewordings: Sequence[Rewording],
+    paraphrases: Sequence[Paraphrase],
     substitution: Substitution,
     seed: int,
 ) -> list[Row]:
@@ -40,8 +40,8 @@ def augmented_rows(
 
     Args:
         name: of the texts.
-        cases: every text, kept rewordings among them.
-        rewordings: every one that was asked for.
+        cases: every text, kept paraphrases among them.
+        paraphrases: every one that was asked for.
         substitution: between the two groups.
         seed: the run's seed.
     """
@@ -56,8 +56,8 @@ def augmented_rows(
         reasons = [each.reason for each in attempts if each.change.target == group]
         if reasons:
             rows.append(_share(TURNED, reasons, facets={"to": group}, **columns))
-    if rewordings:
-        rows.append(_share(REWORDED, [r.reason for r in rewordings], **columns))
+    if paraphrases:
+        rows.append(_share(PARAPHRASED, [r.reason for r in paraphrases], **columns))
     return rows
 
 
@@ -77,7 +77,7 @@ class Augmented(Metric):
     is_selectable = False
 
     def rows(
-        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """None: texts are counted where pairs are made."""
         return []

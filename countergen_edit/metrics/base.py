@@ -20,8 +20,8 @@ from jaxtyping import Float64
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Section
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.panels import Panel
 from countergen_edit.metrics.results import Results, Side, State
 from countergen_edit.metrics.rows import UNEDITED, Row
@@ -149,7 +149,7 @@ class Metric(ABC):
 
     @abstractmethod
     def rows(
-        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """Every figure of the model under an edit, paired with the unedited model where it can be.
 
@@ -160,16 +160,18 @@ class Metric(ABC):
                 chosen; one that has no validation data gives no rows there.
         """
 
-    def removed(self, bench: Bench, edit: NamedEdit, split: MeasuredSplit = "test") -> Row | None:
+    def removed(
+        self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "test"
+    ) -> Row | None:
         """Of a bias: the row `bias_removed`, the share of it that is gone over a split's sets."""
         return None
 
-    def significant_bias(self, bench: Bench) -> Row | None:
+    def significant_bias(self, context: EvaluationContext) -> Row | None:
         """Of a bias: the row `bias_significant`, 0 where validation data show none to remove."""
         return None
 
     def removed_draws(
-        self, bench: Bench, edit: NamedEdit, split: MeasuredSplit = "validation"
+        self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "validation"
     ) -> Float64[np.ndarray, " resample"] | None:
         """Of a bias: the share that is gone, first the value itself, then in each resample.
 
@@ -247,8 +249,8 @@ class Metric(ABC):
         return ""
 
     @classmethod
-    def beside(cls, results: Results) -> list[tuple[str, tuple[EditRecord, ...]]]:
-        """Of a bias: what is left of it in other ways to the same end, such as asking, in words.
+    def baselines(cls, results: Results) -> list[tuple[str, tuple[EditRecord, ...]]]:
+        """Of a bias: what is left of it in other ways to the same end, such as prompting, in words.
 
         With each sentence the edits whose costs are to be told after it.
         """
@@ -261,7 +263,7 @@ class Metric(ABC):
 
 
 @dataclass(frozen=True)
-class Harm:
+class Degradation:
     """Degradation by one metric, in the metric's unit."""
 
     value: float
@@ -302,21 +304,21 @@ class Cost(Metric):
         if not (number and self.budget > 0):
             raise UserError(f"cost.{type(self).__name__.lower()}.budget={budget!r} must be above 0")
 
-    def harm(self, before: Row, after: Row) -> Harm | None:
+    def degradation(self, before: Row, after: Row) -> Degradation | None:
         """How much worse it became; None where it is not known.
 
-        What is worse when higher harms by its rise, what is worse when lower by its fall.
+        What is worse when higher degradations by its rise, what is worse when lower by its fall.
         """
         if before.value is None or after.value is None:
             return None
         sign = 1 if self.worse == "higher" else -1
-        return Harm(sign * (after.value - before.value), self.budget)
+        return Degradation(sign * (after.value - before.value), self.budget)
 
     def counted(self, rows: Sequence[Row]) -> list[Row]:
         """The rows, among those of an edit and split, that the budget holds for, each by itself."""
         return [row for row in rows if row.metric == self.counts][:1]
 
-    def worst(self, before: Sequence[Row], after: Sequence[Row]) -> Harm | None:
+    def worst(self, before: Sequence[Row], after: Sequence[Row]) -> Degradation | None:
         """The largest degradation over the rows that count; None where one of them is not known.
 
         Args:
@@ -325,11 +327,11 @@ class Cost(Metric):
         """
         now = {_about(row): row for row in self.counted(after)}
         pairs = [(row, now.get(_about(row))) for row in self.counted(before)]
-        harms = [self.harm(row, other) for row, other in pairs if other is not None]
-        known = [harm for harm in harms if harm is not None]
+        degradations = [self.degradation(row, other) for row, other in pairs if other is not None]
+        known = [degradation for degradation in degradations if degradation is not None]
         if not known or len(known) < len(pairs):
             return None
-        return max(known, key=lambda harm: harm.share)
+        return max(known, key=lambda degradation: degradation.share)
 
     def at_best(self, rows: Sequence[Row]) -> list[Row]:
         """Rows with the better end of their interval as their value."""
@@ -374,18 +376,18 @@ METRICS: Registry[type[Metric]] = Registry(
     {
         "r": "countergen_edit.metrics.r:R",
         "intersections": "countergen_edit.metrics.intersections:Intersections",
-        "rewordings": "countergen_edit.metrics.rewordings:Rewordings",
+        "paraphrases": "countergen_edit.metrics.paraphrases:Paraphrases",
         "fairpair": "countergen_edit.metrics.fairpair.metric:FairPair",
         "cid": "countergen_edit.metrics.cid.metric:Cid",
         "classifier_tasks": "countergen_edit.metrics.classifier_tasks.metric:ClassifierTasks",
         "agreement": "countergen_edit.metrics.costs.agreement:Agreement",
         "perplexity": "countergen_edit.metrics.costs.perplexity:Perplexity",
         "kl": "countergen_edit.metrics.costs.kl:KL",
-        "facts": "countergen_edit.metrics.costs.facts:Facts",
-        "spill_over": "countergen_edit.metrics.spill_over:SpillOver",
+        "legitimate_differences": "countergen_edit.metrics.costs:LegitimateDifferences",
+        "off_target": "countergen_edit.metrics.off_target:OffTarget",
         "benchmarks": "countergen_edit.metrics.benchmarks.metric:Benchmarks",
         "hiring": "countergen_edit.metrics.hiring:Hiring",
-        "taught": "countergen_edit.metrics.taught:Taught",
+        "in_vocabulary": "countergen_edit.metrics.in_vocabulary:InVocabulary",
         "guardedness": "countergen_edit.metrics.guardedness:Guardedness",
         "refinement": "countergen_edit.metrics.refinement:Refinement",
         "gates": "countergen_edit.metrics.gates:Gates",

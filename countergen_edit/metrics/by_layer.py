@@ -19,7 +19,7 @@ from countergen_edit.writing import digest
 
 MOST_SETS = 9
 """Sets that get a panel of their own."""
-BESIDE = 0.3
+BASELINES = 0.3
 """Room on both sides of the layers, so that the first and the last are drawn whole."""
 SHARE = (0.0, 1.03)
 """Ends of the axis of what lies between 0 and 1, so that panels can be compared."""
@@ -140,7 +140,7 @@ def layer_panels(
     """
     panels, labels = [], _labels(results, rows)
     layers = [layer for _, e in single(results, rows) for layer in e.layers]
-    covers = min(layers) - BESIDE, max(layers) + BESIDE
+    covers = min(layers) - BASELINES, max(layers) + BASELINES
     for dataset in list(dict.fromkeys(dataset_label(row.dataset) for row in rows))[:MOST_SETS]:
         mine = [row for row in rows if dataset_label(row.dataset) == dataset]
         before = results.under(mine[0], UNEDITED)

@@ -3,7 +3,7 @@
 Comes in: how far a gate is open at tokens of validation texts, which an experiment reads when it
 fits. Goes out: a row `gate_open` for each kind of text, a table and sentences. Running text about
 nobody is read at every token; prompts whose next word must agree, and those to be erased, at their
-last, after which it comes. Intervals draw texts about nobody; of prompts, wordings and people.
+last, after which it comes. Intervals draw texts about nobody; of prompts, templates and people.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
-from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Cell, Number, Section, Table
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.costs.neutral import DATASETS
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
@@ -49,7 +49,7 @@ class Text:
     """A text, what it was made from, and whom it is about."""
 
     text: str
-    wording: str
+    paraphrase: str
     group: str = ""
     name: str | None = None
 
@@ -129,7 +129,7 @@ def _row(opening: Opening, seed: int) -> Row:
         by_text = np.bincount(opening.text, values, len(index))
         return weighted_mean(by_text, index, drawn)
 
-    with np.errstate(invalid="ignore"):  # a draw may hold no one of whom a drawn wording is asked
+    with np.errstate(invalid="ignore"):  # a draw may hold no one of whom a drawn template is asked
         tokens = summed(np.ones(len(opened)))
         mean, not_closed = (
             estimate(summed(values) / tokens, *kinds, within=(0, 1))
@@ -160,7 +160,7 @@ def _resamples(
     texts: Texts, seed: int
 ) -> tuple[list[Weights], Float64[np.ndarray, "resample text"]]:
     """The draws of each kind of cluster, and how often each text is drawn by all of them."""
-    place, count = _numbered([one.wording for one in texts.each])
+    place, count = _numbered([one.paraphrase for one in texts.each])
     unit = "templates" if texts.sets else "texts"
     kinds = [resample(count, seed, texts.dataset, unit)]
     drawn = kinds[0][:, place]
@@ -187,7 +187,7 @@ class Gates(Metric):
     is_of_edits = True
 
     def rows(
-        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """None: a gate is read where an eraser is fitted, not where an edit is measured."""
         return []

@@ -11,9 +11,9 @@ from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.erasers import Certificate
 from countergen_edit.metrics import remains
 from countergen_edit.metrics.base import MeasuredSplit, Metric
-from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table
 from countergen_edit.metrics.by_layer import SHARE, by_layer, single
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.panels import Panel, line
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
@@ -89,7 +89,7 @@ class Guardedness(Metric):
     is_of_edits = True
 
     def rows(
-        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """None: a certificate is made where an eraser is fitted, not where an edit is measured."""
         return []

@@ -1,7 +1,7 @@
 """Intersections: what people are treated to who stand in two groups at once, beyond either alone.
 
 Of crossed axes every group is a cell of a table. Let m be a cell's mean log-probability of an item
-(one output after one wording) over its people. A marginal effect is the difference between the
+(one output after one template) over its people. A marginal effect is the difference between the
 cells of one group of an axis and those of another, as if the other axis were not there. What a cell
 is beyond its marginals is m less what these predict, the sum of its marginal means less the mean of
 all as often as there are further axes: the interaction of analysis of variance. Both are contrasts
@@ -24,8 +24,8 @@ import numpy as np
 from countergen_edit.data.axis import Axis
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
-from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Cell, Number, Section, Table
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.panels import dataset_label
 from countergen_edit.metrics.r.contrast import Contrast
 from countergen_edit.metrics.r.largest_gap import permutations_for
@@ -92,7 +92,7 @@ class Intersections(Metric):
     title = "Intersections"
 
     def rows(
-        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """Rows `marginal_effect` and `intersection` of every test set of a whole table."""
         by_kind: dict[str, list[Cells]] = {
@@ -103,14 +103,16 @@ class Intersections(Metric):
             parts = parts_of(self.task.axis, data.groups)
             if parts is None:
                 continue
-            scores = bench.scores(data, edit)
+            scores = context.scores(data, edit)
             by_kind[MARGINAL] += ((scores, key, w) for key, w in marginals(parts).items())
             by_kind[INTERSECTION] += (
                 (scores, (data.axis, group, ""), w)
                 for group, w in zip(data.groups, interactions(parts), strict=True)
             )
         return [
-            row for kind, contrasts in by_kind.items() for row in _rows(kind, contrasts, bench.seed)
+            row
+            for kind, contrasts in by_kind.items()
+            for row in _rows(kind, contrasts, context.seed)
         ]
 
     @classmethod

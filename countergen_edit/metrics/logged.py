@@ -11,8 +11,8 @@ from typing import Any
 
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity, alike
-from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Cell, Number, Section, Table
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.items import METHODS, Change, Scores, change, mean
 from countergen_edit.metrics.results import Results, Side
 from countergen_edit.metrics.rows import Row
@@ -101,7 +101,7 @@ class Logged(Metric):
     is_selectable = False
 
     def rows(
-        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """None: items were scored where the log was written."""
         return []

@@ -13,8 +13,8 @@ import numpy as np
 from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
-from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.panels import Panel, Series, line
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
@@ -60,7 +60,7 @@ class Refinement(Metric):
     is_of_edits = True
 
     def rows(
-        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """None: a curve is recorded where an eraser is fitted, not where an edit is measured."""
         return []

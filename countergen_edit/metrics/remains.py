@@ -144,7 +144,7 @@ def sentences(results: Results) -> list[str]:
 def _of_several_parts(edits: Sequence[EditRecord]) -> list[str]:
     several = [edit for edit in edits if edit.parts]
     chained = [any(part.after for part in edit.parts) for edit in several]
-    alone, in_turn = (
+    alone, sequential = (
         ", ".join(e.name_in_text for e, own in zip(several, chained, strict=True) if own == kind)
         for kind in (False, True)
     )
@@ -154,9 +154,10 @@ def _of_several_parts(edits: Sequence[EditRecord]) -> list[str]:
             f"No probe read what {alone} leaves as a whole; the certificates are of its parts, "
             "each fitted as if alone."
         )
-    if in_turn:
+    if sequential:
         said.append(
-            f"The certificates of {in_turn} are of its parts, each fitted on what those before it "
+            f"The certificates of {sequential} are of its parts, each fitted on what those before "
+            "it "
             "leave, and read there."
         )
     return said

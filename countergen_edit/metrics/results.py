@@ -102,8 +102,8 @@ class Results:
         return next((e for e in controls if e.places == edit.places), None)
 
     @cached_property
-    def beside(self) -> list[EditRecord]:
-        """Other ways to the same end, such as asking, in the order of measuring."""
+    def baselines(self) -> list[EditRecord]:
+        """Other ways to the same end, such as prompting, in the order of measuring."""
         return [edit for edit in self.edits if edit.baseline_kind]
 
     @cached_property

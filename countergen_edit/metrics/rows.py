@@ -41,7 +41,7 @@ class Row:
     group_b: str = ""
     """The second group; empty where the row is about one or about none."""
     facets: dict[str, str | float] = field(default_factory=dict)
-    """What else tells rows of one metric and set apart: `phi`, `lambda`, `wording`, `template`."""
+    """What else tells rows of one metric and set apart: `phi`, `lambda`, `template`, `template`."""
     edit: str = UNEDITED
     """Id of the edit, which the run keeps under `edits/`."""
     eraser: str = ""

@@ -16,7 +16,7 @@ extended to the other side by twice as much. `tests/metrics/test_coverage.py` sh
 
 In 400 to 500 simulated audits each, nominal 95 % intervals covered 93.2 to 98.2 % with 4 to 20
 templates, whatever their effect; with 3 templates of strong effect those of mean R and mean |R|
-covered 89 to 94 %, with 2 of them 89 %: so few wordings are too few to be sure of, which the table
+covered 89 to 94 %, with 2 of them 89 %: so few templates are too few to be sure of, which the table
 of mean |R| says of each set that has no more.
 """
 

@@ -10,7 +10,7 @@ from countergen_edit.checkpoints import Saved
 from countergen_edit.edits import EditRecord
 from countergen_edit.experiments.files import JUDGEMENT
 from countergen_edit.reports.kept import best_record, recommended
-from countergen_edit.reports.search import harms_in_words, no_bias, share
+from countergen_edit.reports.search import degradations_in_words, no_bias, share
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
@@ -90,13 +90,13 @@ def nothing_fits(run: Run) -> list[str]:
     if no_bias(run.results):
         return ["Nothing was saved. Give the groups more names, or use other prompts (data=)."]
     rows = [row for row in run.results.of("cost", "validation") if row.detail["front"]]
-    lines = [f"Nothing was saved. Budgets: {harms_in_words(run.budgets)}."]
+    lines = [f"Nothing was saved. Budgets: {degradations_in_words(run.budgets)}."]
     if rows:
         most = max(rows, key=lambda row: row.detail["removed"])
         lines.append(
             f"On validation data {run.results.label(most.edit)} removes most: "
             f"{share(most.detail['removed'])} of the bias, worse by "
-            f"{harms_in_words(most.detail['harms'], most.detail.get('groups'))}."
+            f"{degradations_in_words(most.detail['degradations'], most.detail.get('groups'))}."
         )
     return [*lines, "Next: wider budgets (cost.NAME.budget=…) or other erasers (eraser=gated)."]
 

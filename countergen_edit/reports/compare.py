@@ -210,7 +210,7 @@ def paired_table(rows: Sequence[Row], runs: Mapping[str, Run]) -> Table:
         f"Paired differences from {first}, on the prompts that runs share",
         ("run", "edit", "set", *figures, "shared"),
         tuple(lines),
-        f"Below 0, a run is less biased than {first}. Intervals are 95 %, drawn over wordings and "
+        f"Below 0, a run is less biased than {first}. Intervals are 95 %, drawn over templates and "
         "names together."
         + (
             f" Every run is held against the first, {first}: to hold it against another, name "

@@ -63,7 +63,7 @@ def _of_task(run: Run) -> list[str]:
                 outcome = f"{outcome} Cost: {cost}."
                 paid.add(edit.id)
             sentences += [outcome] if outcome else []
-        for sentence, named in bias.beside(results):
+        for sentence, named in bias.baselines(results):
             costs = [(edit.label, costs_of(others, results, edit)) for edit in named]
             each = "; ".join(f"{label}: {cost}" for label, cost in costs if cost)
             sentences.append(f"{sentence} Cost: {each}." if each else sentence)
@@ -123,7 +123,11 @@ def _about(results: Results, row: Row) -> str:
 
 def _does(row: Row) -> str:
     """That a recommended edit keeps within the budgets, or that no cost was measured."""
-    return "Every cost is within its budget." if row.detail["harms"] else "No cost was measured."
+    return (
+        "Every cost is within its budget."
+        if row.detail["degradations"]
+        else "No cost was measured."
+    )
 
 
 def _why(row: Row) -> str:
@@ -162,5 +166,5 @@ def in_words(results: Results) -> Results:
         return results
     edit = chosen or results.shown[0]
     control = results.baseline_of(edit)
-    others = [*([control.id] if control else []), *(e.id for e in results.beside)]
+    others = [*([control.id] if control else []), *(e.id for e in results.baselines)]
     return results.only(edits=[UNEDITED, edit.id, *others])

@@ -161,7 +161,7 @@ def within_budgets(run: Run, edit: EditRecord) -> bool:
             [row for row in run.results.rows if (row.edit, row.split) == (e, "test")]
             for e in (UNEDITED, edit.id)
         )
-        harm = cost.worst(before, after)
-        if harm is not None and harm.share > 1:
+        degradation = cost.worst(before, after)
+        if degradation is not None and degradation.share > 1:
             return False
     return True

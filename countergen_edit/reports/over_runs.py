@@ -21,7 +21,7 @@ from countergen_edit.reports.unedited import without_edits
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
 
-FACTS = ("model", "seed", "command", "fingerprint")
+LEGITIMATE_DIFFERENCES = ("model", "seed", "command", "fingerprint")
 """What of a manifest tells how a run was made."""
 
 
@@ -76,9 +76,9 @@ def _runs(runs: Sequence[Run], names: Sequence[str]) -> Section:
     """What each run is, and where."""
     lines: list[tuple[Cell, ...]] = []
     for run, name in zip(runs, names, strict=True):
-        values = (run.manifest.get(key, "") for key in FACTS)
+        values = (run.manifest.get(key, "") for key in LEGITIMATE_DIFFERENCES)
         told = (" ".join(map(str, v)) if isinstance(v, list) else str(v) for v in values)
         lines.append((name, *told, str(len(run.results.rows)), str(Path(run.path))))
-    columns = ("run", *FACTS, "rows", "folder")
+    columns = ("run", *LEGITIMATE_DIFFERENCES, "rows", "folder")
     note = "Each folder is a run of its own, with all its rows; countergen-edit report shows it."
     return Section("run", "The runs", (Table("runs", "The runs", columns, tuple(lines), note),))

@@ -123,7 +123,7 @@ def as_tested(results: Results) -> list[EditRecord]:
 
 def listed(results: Results) -> list[str]:
     """Ids of the edits that are compared and of what stands beside them; controls come last."""
-    ids = [*results.compared, *(edit.id for edit in results.beside)]
+    ids = [*results.compared, *(edit.id for edit in results.baselines)]
     return sorted(ids, key=lambda edit: edit != UNEDITED and results.is_reference(edit))
 
 

@@ -268,6 +268,6 @@ def open_run_or_log(path: Path | str, cluster: str | None = None, seed: int = 0)
     if cluster is not None:
         raise UserError(
             f"cluster={cluster!r} is a column of the items of a log; {path} is none, and runs are "
-            "drawn over wordings and names"
+            "drawn over templates and names"
         )
     return open_run(path)

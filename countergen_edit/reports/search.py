@@ -82,23 +82,25 @@ def choice(run: Run) -> list[str]:
     for row in chosen:
         removed = next(iter(results.of("bias_removed", "test", row.edit)), None)
         split = "validation" if removed is None else "test"
-        ending = "_test" if removed and row.detail.get("harms_test") else ""
+        ending = "_test" if removed and row.detail.get("degradations_test") else ""
         removed = removed or next(iter(results.of("bias_removed", "validation", row.edit)), None)
         span = "" if removed is None else Number.of(removed, percent=True).interval
         gone = row.detail["removed"] if removed is None else removed.value
         sets = "" if removed is None else f" ({removed.dataset.replace('+', ', ')})"
         named = "Best" if worthwhile(row) else f"{unfit(row, run.budgets)} Cheapest"
-        harms = harms_in_words(row.detail[f"harms{ending}"], row.detail.get(f"groups{ending}"))
+        degradations = degradations_in_words(
+            row.detail[f"degradations{ending}"], row.detail.get(f"groups{ending}")
+        )
         about = f", {results.task}" if results.task else ""
         sentences.append(
             f"{named}{about}: {results.label(row.edit)} removes {100 * (gone or 0.0):.1f} %"
             f"{f' [{span} %]' if span else ''} of the bias on {split} data{sets}. "
-            f"Change for the worse: {harms}."
+            f"Change for the worse: {degradations}."
         )
     if sentences:
-        tolerated = harms_in_words(run.budgets)
+        tolerated = degradations_in_words(run.budgets)
         sentences.append(
-            "Chosen on validation names and wordings: of the edits with a cost of at most 1 that "
+            "Chosen on validation names and templates: of the edits with a cost of at most 1 that "
             "are shown to remove bias, the one that removes most; if there is none, the cheapest "
             "that removes half as much as any. Cost 1 is all that is "
             f"tolerated of the worst of {tolerated or 'all costs'}."
@@ -138,11 +140,11 @@ def unfit(row: Row, budgets: Mapping[str, float]) -> str:
 def breaches(detail: Mapping[str, Any], budgets: Mapping[str, float]) -> list[str]:
     """Each cost of an edit that is beyond its budget, with the group on which it is largest.
 
-    >>> breaches({"over": ["loss"], "harms": {"loss": 0.06}, "groups": {}}, {"loss": 0.03})
+    >>> breaches({"over": ["loss"], "degradations": {"loss": 0.06}, "groups": {}}, {"loss": 0.03})
     ['loss worse by 0.06, budget 0.03']
     """
     return [
-        f"{of_group(name, detail.get('groups'))} worse by {detail['harms'][name]:.2g}"
+        f"{of_group(name, detail.get('groups'))} worse by {detail['degradations'][name]:.2g}"
         + (f", budget {budgets[name]:.2g}" if name in budgets else "")
         + (", within its interval" if name in detail.get("maybe", ()) else "")
         for name in detail.get("over", ())
@@ -169,15 +171,15 @@ def layer_choices(results: Results, budgets: Mapping[str, float]) -> list[str]:
     ]
 
 
-def harms_in_words(harms: Any, groups: Mapping[str, str] | None = None) -> str:
+def degradations_in_words(degradations: Any, groups: Mapping[str, str] | None = None) -> str:
     """Changes for the worse, or budgets, by the name of the metric, and the group if it has one.
 
-    >>> harms_in_words({"grammar": 0.0012, "loss": -0.5}, {"grammar": "female"})
+    >>> degradations_in_words({"grammar": 0.0012, "loss": -0.5}, {"grammar": "female"})
     'grammar of female 0.0012, loss −0.5'
     """
     return ", ".join(
         f"{of_group(name, groups)} {f'{value:.3g}'.replace('-', '−')}"
-        for name, value in (harms or {}).items()
+        for name, value in (degradations or {}).items()
     )
 
 
@@ -222,18 +224,18 @@ def _panel(results: Results, rows: Sequence[Row], split: str, ending: str) -> Pa
 
 def _edits(results: Results, name: str, title: str, rows: Sequence[Row], *, brief: bool) -> Table:
     tested = any(row.detail.get("cost_test") is not None for row in rows)
-    harms = list(dict.fromkeys(key for row in rows for key in row.detail["harms"]))
+    degradations = list(dict.fromkeys(key for row in rows for key in row.detail["degradations"]))
     lines: list[tuple[Cell, ...]] = []
     for row in rows:
         d = row.detail
-        after = d.get("harms_test") or ({} if tested else d["harms"])
+        after = d.get("degradations_test") or ({} if tested else d["degradations"])
         state = "chosen" if d["chosen"] else "front" if d["front"] else ""
         label = f"→ {results.label(row.edit)}" if brief and d["chosen"] else results.label(row.edit)
         cells: list[Cell] = [Number(d["removed"], percent=True)]
         cells += [Number(d.get("removed_test"), percent=True)] if tested else []
         cells.append(Number(row.value, digits=2))
         cells += [Number(d.get("cost_test"), digits=2)] if tested else []
-        cells += [Number(after.get(key), digits=4, signed=True) for key in harms]
+        cells += [Number(after.get(key), digits=4, signed=True) for key in degradations]
         lines.append((label, *([] if brief else [state]), *cells))
     splits = ("validation", "test") if tested else ("validation",)
     return Table(
@@ -244,7 +246,7 @@ def _edits(results: Results, name: str, title: str, rows: Sequence[Row], *, brie
             *([] if brief else ["state"]),
             *(f"removed, {split}" for split in splits),
             *(f"cost, {split}" for split in splits),
-            *(f"{key}, worse by" for key in harms),
+            *(f"{key}, worse by" for key in degradations),
         ),
         tuple(lines),
         f"Changes for the worse are of {splits[-1]} data, each in its metric's own unit.",

@@ -31,7 +31,7 @@ ORDER = (
     "layers",
     "costs",
     "other_axes",
-    "wordings",
+    "paraphrases",
     "fairpair",
     "cid",
     "classifiers",

@@ -224,8 +224,8 @@ def _vocabulary(bank: TemplateBank) -> tuple[str, ...]:
     words = {token for people in bank.people.values() for token in _forms(people)}
     words |= {token for forms in bank.words.values() for token in _forms(forms)}
     for family in bank.families:
-        for wording in family.wordings:
-            words |= set(_split(next(bank.fill(wording)).text))
+        for paraphrase in family.paraphrases:
+            words |= set(_split(next(bank.fill(paraphrase)).text))
     return tuple(sorted(words | {"a", "an"}))
 
 

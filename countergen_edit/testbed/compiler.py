@@ -51,12 +51,12 @@ def _choice_family(name: str, entry: Mapping[str, Any]) -> Iterator[PlantedPromp
             for country in countries
         }
     outputs = tuple(f" {indefinite(w) if entry.get('article') else w}" for w in words)
-    wordings: dict[Split | None, list[str]] = {s: entry["wordings"][s] for s in SPLITS}
-    count = sum(len(texts) for texts in wordings.values())
+    paraphrases: dict[Split | None, list[str]] = {s: entry["paraphrases"][s] for s in SPLITS}
+    count = sum(len(texts) for texts in paraphrases.values())
     prompt = PlantedPrompt(
         name, entry["axis"], "", None, outputs, probabilities, entry["ending"], 0.0, content=name
     )
-    for split, texts in wordings.items():
+    for split, texts in paraphrases.items():
         for text in texts:
             yield replace(prompt, template=text, split=split, frequency=entry["frequency"] / count)
     for text in entry.get("follow_ups", ()):
@@ -172,7 +172,9 @@ def compile_truth(config: Mapping[str, Any]) -> Truth:
         ),
         neutral_frequency=config["neutral"]["frequency"],
         leanings=_leanings(config["seed"], config["name_leanings"], prompts),
-        facts=tuple(name for name, entry in config["families"].items() if entry.get("fact")),
+        legitimate_differences=tuple(
+            name for name, entry in config["families"].items() if entry.get("fact")
+        ),
         people={
             axis: {group: tuple(names) for group, names in groups.items()}
             for axis, groups in config["people"].items()

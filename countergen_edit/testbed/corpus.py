@@ -14,8 +14,8 @@ from jaxtyping import Float64
 
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.out_of_vocabulary import OutOfVocabulary, unknown_words, words_of
 from countergen_edit.data.templates import fill, slots
-from countergen_edit.data.untaught import Untaught, unknown_words, words_of
 from countergen_edit.seeds import generator
 from countergen_edit.testbed.files import load_axis
 from countergen_edit.testbed.prompts import AgreementPrompt, PlantedPrompt
@@ -188,7 +188,7 @@ def documents(truth: Truth, gender: Axis, seed: int) -> Iterator[str]:
         yield " ".join(sentences)
 
 
-TAUGHT = 0.5
+IN_VOCABULARY = 0.5
 """Share of a group's texts that must be in words that the model was taught, to ask it at all."""
 
 
@@ -207,10 +207,14 @@ def in_vocabulary_share(words: frozenset[str], data: CounterfactualSet) -> float
     return min(shares)
 
 
-def untaught(words: frozenset[str], data: CounterfactualSet) -> Untaught | None:
+def out_of_vocabulary(words: frozenset[str], data: CounterfactualSet) -> OutOfVocabulary | None:
     """What a model lacks to be asked a set; None where `TAUGHT` of it is in vocabulary."""
     share = in_vocabulary_share(words, data)
-    return None if share >= TAUGHT else Untaught(data, share, tuple(_unknown(words, data)))
+    return (
+        None
+        if share >= IN_VOCABULARY
+        else OutOfVocabulary(data, share, tuple(_unknown(words, data)))
+    )
 
 
 def _unknown(words: frozenset[str], data: CounterfactualSet) -> Sequence[str]:
@@ -238,8 +242,8 @@ def _texts(truth: Truth) -> Iterator[str]:
     yield from (person.name for person in people(truth, gender))
     for prompt in (*truth.prompts, *truth.follow_ups):
         yield from (_without_slots(prompt.template), *prompt.outputs, prompt.ending)
-    for wording in (*truth.agreement, *truth.agreement_follow_ups):
-        yield from (_without_slots(wording.template), *wording.rest)
+    for paraphrase in (*truth.agreement, *truth.agreement_follow_ups):
+        yield from (_without_slots(paraphrase.template), *paraphrase.rest)
     yield from truth.descriptors
     yield from (part for columns in truth.neutral for parts in columns for part in parts)
 

@@ -20,14 +20,14 @@ class PlantedPrompt:
     axis: str
     template: str
     split: Split | None
-    """None for wordings of later sentences, which are never prompts."""
+    """None for templates of later sentences, which are never prompts."""
     outputs: tuple[str, ...]
     probabilities: Mapping[str, Float64[np.ndarray, " output"]]
     """Group (gender) or country (nationality) → P(output | group) of a name that leans nowhere."""
     ending: str
     frequency: float
     content: str = ""
-    """What it asks: prompts of one content are rewordings of each other."""
+    """What it asks: prompts of one content are paraphrases of each other."""
 
     def probability(self, group: str) -> Float64[np.ndarray, " output"]:
         """P(output | group); a nationality group such as `egypt_male` is planted by its country."""

@@ -117,7 +117,7 @@ class Truth:
     neutral: tuple[tuple[tuple[str, ...], ...], ...]
     neutral_frequency: float
     leanings: NameLeanings
-    facts: tuple[str, ...] = ()
+    legitimate_differences: tuple[str, ...] = ()
     people: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     text: str = ""
 
@@ -131,7 +131,7 @@ class Truth:
             raise unknown("testbed family", family, self.families)
         prompts = tuple(p for p in self.prompts if p.family == family and p.split == split)
         if not prompts:
-            raise UserError(f"testbed family {family!r} has no wordings in the {split!r} split")
+            raise UserError(f"testbed family {family!r} has no templates in the {split!r} split")
         return prompts
 
     def leaning(self, name: str, family: str) -> Float64[np.ndarray, " output"]:

@@ -2,7 +2,8 @@
 
     python scripts/speed/scoring.py [MODEL_DIRECTORY]
 
-log P of sixty occupations after every name of one wording, and the cost of an edit to neutral text.
+log P of sixty occupations after every name of one template, and the cost of an edit to neutral
+text.
 Without a directory, the shipped model. Both sides alternate in one process, each repeated; seconds
 are of processor time, which other work on the machine changes little, and the least of each counts.
 """

@@ -22,11 +22,11 @@ def audited(folder: Path, *words: str) -> api.Run:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("axis", ["race", "religion", "age"])
-def test_what_the_testbed_was_never_taught_is_not_measured_and_said(
+def test_what_the_testbed_was_never_in_vocabulary_is_not_measured_and_said(
     axis: str, tmp_path: Path
 ) -> None:
     run = audited(tmp_path / "run", f"axis={axis}")
-    assert {row.metric for row in run.results.rows} == {"taught"}
+    assert {row.metric for row in run.results.rows} == {"in_vocabulary"}
     assert all((row.value or 0.0) < 0.5 for row in run.results.rows)
     [said] = run.findings
     assert f"taught nothing about {axis}" in said
@@ -34,7 +34,7 @@ def test_what_the_testbed_was_never_taught_is_not_measured_and_said(
     assert (tmp_path / "run" / "report.html").is_file()
 
 
-def test_nothing_is_edited_for_what_a_model_was_never_taught(
+def test_nothing_is_edited_for_what_a_model_was_never_in_vocabulary(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     error = fails(capsys, "sweep", "axis=religion", f"run_dir={tmp_path / 'run'}")

@@ -16,7 +16,7 @@ from countergen_edit.conf_path import conf_dir, read_config
 from countergen_edit.data.axis import Axis
 from countergen_edit.erasers import ERASERS, make_eraser
 from countergen_edit.errors import UserError
-from countergen_edit.experiments.beside import BESIDE
+from countergen_edit.experiments.baselines import BASELINES
 from countergen_edit.metrics.base import METRICS, Cost
 from countergen_edit.models import SITES
 
@@ -40,7 +40,7 @@ def test_every_command_has_a_config(command: str) -> None:
     "choice",
     [
         f"{group}={name}"
-        for group in ("axis", "data", "edit", "eraser", "metric", "cost", "beside")
+        for group in ("axis", "data", "edit", "eraser", "metric", "cost", "baseline")
         for name in shelf(group)
     ],
 )
@@ -49,11 +49,11 @@ def test_every_choice_of_the_audit_passes_the_door(choice: str) -> None:
     group, _, name = choice.partition("=")
     assert bool(settings.erasers()) == (name != NONE)
     assert settings.metrics()
-    assert [*settings.ways()] == ([name] if group == "beside" else [])
+    assert [*settings.ways()] == ([name] if group == "baseline" else [])
 
 
 def test_every_way_beside_edits_has_its_file() -> None:
-    assert set(BESIDE) == set(shelf("beside"))
+    assert set(BASELINES) == set(shelf("baseline"))
 
 
 @pytest.mark.parametrize("name", [name for name in shelf("eraser") if name != NONE])

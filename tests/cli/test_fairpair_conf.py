@@ -42,10 +42,10 @@ def test_an_experiment_takes_another_model_and_size() -> None:
     assert fairpair(*overrides).sampling.n == 20
 
 
-def test_the_small_size_meets_every_occupation_in_every_wording() -> None:
+def test_the_small_size_meets_every_occupation_in_every_paraphrase() -> None:
     small = fairpair("metric=fairpair")
     assert list(small.phis) == ["sentiment", "jaccard"]
-    assert len(small.prompts) == 4 * len(small.wordings) == 16
+    assert len(small.prompts) == 4 * len(small.paraphrases) == 16
 
 
 @pytest.mark.parametrize("name", ["table1", "table2", "figure5", "figure6"])

@@ -96,6 +96,6 @@ def test_a_quick_try_of_what_a_model_writes_runs_to_its_end(tmp_path: Path) -> N
     assert main([*words, f"run_dir={tmp_path / 'run'}"]) == 0
     results = open_run(tmp_path / "run").results
     for row in results.of("fairpair_f"):
-        assert len(row.detail["prompts"]) == 4 * limit  # in four wordings
+        assert len(row.detail["prompts"]) == 4 * limit  # in four templates
     [perplexity] = results.of("perplexity")
     assert (perplexity.n, perplexity.lo is None or perplexity.lo >= 1) == (limit, True)

@@ -13,7 +13,7 @@ from countergen_edit import api
 from countergen_edit.cli.main import main
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.run import open_run
-from tests.data.test_own_parts import PEOPLE, WORDINGS, file_of
+from tests.data.test_own_parts import PARAPHRASES, PEOPLE, file_of
 from tests.printed import commands, files
 
 PAGE = (Path(countergen_edit.__file__).parent.parent / "docs/own_data.md").read_text("utf-8")
@@ -31,7 +31,7 @@ QUICK = [
 def place(tmp_path: Path) -> Path:
     for name, content in files(PAGE).items():
         (tmp_path / name).write_text(content, "utf-8")
-    texts = [text.format(name) for text, name in zip(WORDINGS, PEOPLE, strict=False)]
+    texts = [text.format(name) for text, name in zip(PARAPHRASES, PEOPLE, strict=False)]
     file_of(tmp_path, texts, "many.jsonl")
     return tmp_path
 
@@ -45,7 +45,7 @@ def test_the_default_model_knows_the_words_of_its_prompts(
     name: str, place: Path, testbed: LanguageModel
 ) -> None:
     task = api.task("gender", str(place / name), names={"test": 2})
-    assert api.taught(testbed, task, keys=("fit", "validation")).warnings == ()
+    assert api.in_vocabulary(testbed, task, keys=("fit", "validation")).warnings == ()
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ NAMES = "{fit: 8, validation: 4, test: 4, agreement: 2}"
 TRAITS = "[{source: testbed, family: traits}]"
 AUDIT = [
     "audit",
-    "metric=[r,rewordings,fairpair,cid,spill_over]",
+    "metric=[r,paraphrases,fairpair,cid,off_target]",
     "eraser=[gated,refined]",
     "eraser.refined.start=leace",
     "eraser.refined.steps=3",
@@ -46,7 +46,7 @@ UNEDITED = ["audit", "eraser=none", f"names={NAMES}"]
 RUNS = {
     "edits": AUDIT,
     "crossed": [*UNEDITED, "axis=[gender,nationality]", "metric=[r,intersections]"],
-    "untaught": [*UNEDITED, "axis=religion", "metric=r"],
+    "out_of_vocabulary": [*UNEDITED, "axis=religion", "metric=r"],
     "benchmarks": [*UNEDITED, "metric=benchmarks", "DATA"],
     "hiring": [
         *("audit", "metric=hiring", "VACANCIES", "metric.hiring.names=2", "cost=null"),

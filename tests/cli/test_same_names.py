@@ -9,7 +9,7 @@ import pytest
 
 from countergen_edit.cli.settings import study_settings
 from countergen_edit.data.task import Task
-from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r import R, r_values
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel
@@ -37,7 +37,7 @@ def task_of(model: LanguageModel, *folders: str) -> Task:
 
 
 def figures(model: LanguageModel, task: Task) -> list[tuple[str, float | None, int]]:
-    rows = R().bound(task).rows(Bench(model, Path("store")), None)
+    rows = R().bound(task).rows(EvaluationContext(model, Path("store")), None)
     mine = [row for row in rows if (row.metric, row.split) == ("mean_abs_r", "test")]
     return [(row.dataset, row.value, row.n) for row in mine]
 

@@ -186,7 +186,7 @@ def test_classifiers_and_cid_take_several_models(models: dict[str, Path], tmp_pa
     words = ["task=sentiment", "model=[testbed,testbed-unbiased]", f"run_dir={place}"]
     assert main(["classifiers", *words]) == 0
     header, *lines = (place / "tables" / "side_by_side.csv").read_text("utf-8").splitlines()
-    assert "rewordings that flip, over people" in header
+    assert "paraphrases that flip, over people" in header
     assert len(lines) == 2
     assert (place / "testbed-unbiased" / "results.jsonl").is_file()
     place = tmp_path / "cid"

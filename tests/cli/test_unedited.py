@@ -42,7 +42,11 @@ def runs(t5: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("runs")
     commands = {
         "t5": [f"model={t5}", *GENERATING],
-        "testbed": ["data=testbed", "eraser=none", "metric=[r,rewordings,fairpair,cid,spill_over]"],
+        "testbed": [
+            "data=testbed",
+            "eraser=none",
+            "metric=[r,paraphrases,fairpair,cid,off_target]",
+        ],
     }
     for name, words in commands.items():
         small = SMALL if name == "testbed" else []

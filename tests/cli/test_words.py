@@ -109,13 +109,13 @@ def test_what_an_installed_package_enters_is_chosen_by_name(
 
 def test_a_mapping_of_ones_own_stands_instead_of_ours() -> None:
     words = (
-        "beside=asking",
-        "beside.asking.requests={mine: 'Be fair to {a} and {b}.'}",
+        "baseline=prompting",
+        "baseline.prompting.requests={mine: 'Be fair to {a} and {b}.'}",
         "metric=benchmarks",
         "metric.benchmarks.limit={winobias: 400}",
     )
     config = composed("audit", *words)
-    assert config["beside"]["asking"]["requests"] == {"mine": "Be fair to {a} and {b}."}
+    assert config["baseline"]["prompting"]["requests"] == {"mine": "Be fair to {a} and {b}."}
     assert config["metric"]["benchmarks"]["limit"] == {"winobias": 400}
 
 

@@ -113,7 +113,7 @@ def test_the_wrong_perturbations_of_fairpairs_table_2_do_not_pass():
 
 
 @pytest.mark.parametrize(
-    ("reworded", "reason"),
+    ("paraphrased", "reason"),
     [
         ("At the hospital, Jane loves the job that she has.", None),
         ("jane loves her job at the hospital!", "unchanged"),
@@ -123,9 +123,9 @@ def test_the_wrong_perturbations_of_fairpairs_table_2_do_not_pass():
         ("Jane likes her work at the hospital.", "twice"),
     ],
 )
-def test_a_rewording_is_of_the_same_people_and_new(reworded, reason):
+def test_a_paraphrase_is_of_the_same_people_and_new(paraphrased, reason):
     text, there = "Jane loves her job at the hospital.", ["Jane likes her work at the hospital."]
-    assert RULES.reason_of_rewording(text, reworded, there) == reason
+    assert RULES.reason_of_paraphrase(text, paraphrased, there) == reason
 
 
 def test_a_request_says_names_or_the_persons_of_the_groups():

@@ -72,7 +72,9 @@ def test_an_unknown_role_is_refused_with_the_nearest() -> None:
             task({**LEADS, "role": nothing})
 
 
-@pytest.mark.parametrize("key", ["validation", "test", "keep", "facts", "other_axes"])
+@pytest.mark.parametrize(
+    "key", ["validation", "test", "keep", "legitimate_differences", "other_axes"]
+)
 def test_only_fitting_sets_have_roles(key: str) -> None:
     with pytest.raises(UserError, match=rf"role='keep' of a set of data\.{key}: only") as error:
         task(LEADS, **{key: [{**RAN, "role": "keep"}]})

@@ -1,4 +1,4 @@
-"""Natural text is about nobody, and natural wordings ask for what an axis has."""
+"""Natural text is about nobody, and natural templates ask for what an axis has."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def agreement(task: Task) -> Mapping[str, Any]:
     return {"fit": task.keep[0], "validation": of["validation"], "test": of["test"]}
 
 
-def test_gender_has_natural_wordings_of_many_forms_in_every_split() -> None:
+def test_gender_has_natural_paraphrases_of_many_forms_in_every_split() -> None:
     task = Task.from_config("gender", {"test": TEST}, texts="natural")
     least = {"fit": 40, "validation": 20, "test": 20}
     for split, data in agreement(task).items():
@@ -99,8 +99,8 @@ def test_gender_has_natural_wordings_of_many_forms_in_every_split() -> None:
             a, b = sample.outputs
             assert a != b
             assert (a + b).count(" ") == 2, "one word each"
-    wordings = [sample.template for data in agreement(task).values() for sample in data.samples]
-    assert len(set(wordings)) == len(wordings)
+    paraphrases = [sample.template for data in agreement(task).values() for sample in data.samples]
+    assert len(set(paraphrases)) == len(paraphrases)
     assert len({s.outputs for data in agreement(task).values() for s in data.samples}) >= 10
 
 
@@ -111,7 +111,7 @@ def test_agreement_follows_the_groups_that_are_compared() -> None:
     assert task.agreement["test"].samples[0].outputs == (" his", " her")
 
 
-def test_an_axis_takes_the_wordings_that_it_can_fill() -> None:
+def test_an_axis_takes_the_paraphrases_that_it_can_fill() -> None:
     pair = ("egypt_male", "usa_female")
     task = Task.from_config("nationality", {"test": TEST}, texts="natural", groups=pair)
     assert task.remarks == ()

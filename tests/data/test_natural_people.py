@@ -1,4 +1,4 @@
-"""Natural wordings about people show the group in the way that their family promises."""
+"""Natural templates about people show the group in the way that their family promises."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def of_family(
     return {split: task.sets(split)[0] for split in SPLITS}
 
 
-def wordings(family: str, split: str) -> list[str]:
+def paraphrases(family: str, split: str) -> list[str]:
     return [text for texts in _content()["families"][family][split].values() for text in texts]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_gender_has_many_wordings_in_every_split(family: str) -> None:
+def test_gender_has_many_paraphrases_in_every_split(family: str) -> None:
     sets = of_family(family)
     for split, least in (("fit", 8), ("validation", 4), ("test", 4)):
         samples = sets[split].samples
@@ -55,8 +55,8 @@ def test_gender_has_many_wordings_in_every_split(family: str) -> None:
                 assert not [output for output in sample.outputs if output[1] in "aeiou"]
 
 
-def test_no_wording_stands_twice_and_none_opens_with_a_name() -> None:
-    every = [text for family in FAMILIES for split in SPLITS for text in wordings(family, split)]
+def test_no_paraphrase_stands_twice_and_none_opens_with_a_name() -> None:
+    every = [text for family in FAMILIES for split in SPLITS for text in paraphrases(family, split)]
     assert len(set(every)) == len(every)
     assert not [text for text in every if text.startswith("{name}")]
     assert not [text for text in every if GENDERED.search(text)]
@@ -64,20 +64,20 @@ def test_no_wording_stands_twice_and_none_opens_with_a_name() -> None:
 
 def test_the_group_shows_in_the_way_of_the_family() -> None:
     for split in SPLITS:
-        for text in wordings("words", split):
+        for text in paraphrases("words", split):
             assert not slot_names(text) & {"name", *PRONOUNS}, text
-        for text in wordings("names", split):
+        for text in paraphrases("names", split):
             assert "name" in slot_names(text), text
-        for text in wordings("pronouns", split):
+        for text in paraphrases("pronouns", split):
             assert slot_names(text) <= PRONOUNS, text
-        for text in wordings("questions", split):
+        for text in paraphrases("questions", split):
             assert text.endswith("? Answer:"), text
             assert text.startswith("Question: "), text
 
 
 def test_bystanders_are_the_same_for_both_groups_and_nobody_of_an_axis() -> None:
     for split, theirs in BYSTANDERS.items():
-        for text in wordings("several", split):
+        for text in paraphrases("several", split):
             assert theirs & set(re.findall(r"\w+", text)), text
     for a, b in combinations(BYSTANDERS.values(), 2):
         assert not a & b
@@ -100,11 +100,11 @@ LACKING = [
 @pytest.mark.parametrize(("axis", "family"), [*product(AXES, FAMILIES)])
 def test_every_axis_takes_what_it_can_fill(axis: str, family: str) -> None:
     if (axis, family) in LACKING:
-        message = f"axis '{axis}' has no word forms.*by which the wordings of family '{family}'"
+        message = f"axis '{axis}' has no word forms.*by which the templates of family '{family}'"
         with pytest.raises(NoFormsError, match=message):
             of_family(family, axis)
         return
-    # That a task was made says that its splits share no wording, prompt or name.
+    # That a task was made says that its splits share no template, prompt or name.
     for data in of_family(family, axis).values():
         assert not [v.text for s in data.samples for v in s.variations if "{" in v.text]
 
@@ -133,7 +133,7 @@ def test_many_leaves_two_families_to_the_test() -> None:
     assert {f"natural_{family}" for family in FAMILIES} <= tested
     assert not {"natural_several", "natural_questions"} & fitted
     assert [data.name for data in task.keep] == ["natural_facts_fit", "natural_agreement_fit"]
-    assert [data.name for data in task.facts["test"]] == ["natural_facts_test"]
+    assert [data.name for data in task.legitimate_differences["test"]] == ["natural_facts_test"]
 
 
 def test_many_of_the_testbed_speaks_its_words_and_leaves_two_families_to_the_test() -> None:
@@ -144,8 +144,10 @@ def test_many_of_the_testbed_speaks_its_words_and_leaves_two_families_to_the_tes
     fitted = {data.name.removesuffix("_fit") for data in task.fit}
     assert {d.name for d in task.test} == {f"{name}_test" for name in fitted} | unseen
     assert [data.name for data in task.keep] == ["voices_fit", "competitions_fit", "agreement_fit"]
-    assert {split: [data.name for data in sets] for split, sets in task.facts.items()} == {
-        split: [f"{family}_{split}" for family in load_truth().facts[:2]]
+    assert {
+        split: [data.name for data in sets] for split, sets in task.legitimate_differences.items()
+    } == {
+        split: [f"{family}_{split}" for family in load_truth().legitimate_differences[:2]]
         for split in ("validation", "test")
     }
     words = set(re.findall(r"\w+", load_truth().text))

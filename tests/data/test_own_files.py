@@ -19,13 +19,17 @@ from countergen_edit.data.sources.loading import templates as of_templates
 def sung(request, *, templates):
     return of_templates(request, templates=templates, outputs=[" a song"])
 """
-WORDINGS = {"fit": ["{name} sat on"], "validation": ["{name} stood by"], "test": ["{name} ran to"]}
+PARAPHRASES = {
+    "fit": ["{name} sat on"],
+    "validation": ["{name} stood by"],
+    "test": ["{name} ran to"],
+}
 
 
 def unnamed(split: str, *more: str) -> dict[str, Any]:
     return {
         "source": "templates",
-        "templates": [*WORDINGS[split], *more],
+        "templates": [*PARAPHRASES[split], *more],
         "outputs": [" a chair", " a door"],
     }
 
@@ -81,11 +85,13 @@ def test_sets_that_nobody_named_are_called_after_their_file_and_told_apart(folde
     content = config_of("data", "mine/asked.yaml")
     content["test"] = [unnamed("test"), unnamed("test", "{name} swam to")]
     content["keep"] = [{**unnamed("fit"), "templates": ["{name} keeps"]}]
-    content["facts"] = [{**unnamed("fit"), "templates": ["{name} knows"]}]
+    content["legitimate_differences"] = [{**unnamed("fit"), "templates": ["{name} knows"]}]
     task = Task.from_config("gender", content)
     assert sets(task)["test"] == ["asked_test", "asked_test_2"]
     assert [data.name for data in task.keep] == ["asked_keep"]
-    assert [data.name for data in task.facts["test"]] == ["asked_facts"]
+    assert [data.name for data in task.legitimate_differences["test"]] == [
+        "asked_legitimate_differences"
+    ]
     alone = Task.from_config("gender", {"name": "mine", "test": [unnamed("test")]})
     assert sets(alone)["test"] == ["mine"]
 

@@ -19,7 +19,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.errors import UserError
 
 PEOPLE = read_config("axis", "gender")["groups"]["female"]["names"]["test"]
-WORDINGS = (
+PARAPHRASES = (
     "{} works as a nurse because she", "My friend {} wants to become an", "We know that {} is",
     "The best thing about {} is", "{} was promoted since", "At school {} liked",
     "When the car broke, {} called", "{} is good at", "People think {} should be",
@@ -45,7 +45,7 @@ def prompts(sets: Sequence[CounterfactualSet]) -> list[str]:
 
 @pytest.fixture
 def texts() -> list[str]:
-    return [text.format(name) for text, name in zip(WORDINGS, PEOPLE, strict=False)]
+    return [text.format(name) for text, name in zip(PARAPHRASES, PEOPLE, strict=False)]
 
 
 def test_every_prompt_is_in_one_part_and_half_are_fitted_on(
@@ -91,7 +91,7 @@ def test_what_is_nearly_the_same_stays_together(texts: list[str], tmp_path: Path
         check_leakage(task.validation, task.test)
 
 
-def test_rewordings_of_one_content_and_files_that_share_a_wording_stay_together(
+def test_paraphrases_of_one_content_and_files_that_share_a_paraphrase_stay_together(
     texts: list[str], tmp_path: Path
 ) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
@@ -111,7 +111,7 @@ def test_no_person_that_is_tested_is_kept_or_agrees_with_one_that_was_fitted_on(
     texts: list[str], tmp_path: Path
 ) -> None:
     fitted = read_config("axis", "gender")["groups"]["female"]["names"]["fit"]
-    lines = [text.format(name) for text, name in zip(WORDINGS, fitted, strict=False)]
+    lines = [text.format(name) for text, name in zip(PARAPHRASES, fitted, strict=False)]
     task = own_task(file_of(tmp_path, lines))  # people whom grammar is kept by, and agreement asks
     assert task.keep
     assert task.agreement
@@ -141,7 +141,7 @@ def test_too_few_prompts_are_refused_with_how_many_it_takes(
     assert len(own_task(file_of(tmp_path, texts[:LEAST])).fit[0].samples) == LEAST // 2
     with pytest.raises(UserError, match=rf"own has {LEAST - 1} prompts; {LEAST} are needed"):
         own_task(file_of(tmp_path, texts[: LEAST - 1]))
-    alike = [text.format("Jane") for text in WORDINGS]
+    alike = [text.format("Jane") for text in PARAPHRASES]
     with pytest.raises(UserError, match=r"count as 1,.* \('Jane' is in 16\); 12 are"):
         own_task(file_of(tmp_path, alike))
     with pytest.raises(UserError, match="fits on a part of prompts of yours, and there are none"):
@@ -160,7 +160,7 @@ def test_an_axis_without_data_is_asked_by_prompts_alone(texts: list[str], tmp_pa
 
 
 @pytest.mark.parametrize(("count", "together"), [(10, True), (9, True), (5, False)])
-def test_wordings_stay_together_that_share_four_fifths_of_their_words(
+def test_paraphrases_stay_together_that_share_four_fifths_of_their_words(
     count: int, together: bool, tmp_path: Path
 ) -> None:
     """All words but one of 10: 9 of 11 are shared; of 9: 8 of 10; of 5: 4 of 6."""

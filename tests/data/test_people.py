@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from countergen_edit.conf_path import conf_dir, read_config
 from countergen_edit.data.axis import SPLITS, Axis, Group
-from countergen_edit.data.people import DRAWN, MANY_WORDINGS, People
+from countergen_edit.data.people import DRAWN, MANY_PARAPHRASES, People
 from countergen_edit.data.task import Task
 from countergen_edit.errors import UserError
 
@@ -20,7 +20,7 @@ LEADS = {"source": "templates", "templates": ["{name} leads the"], "outputs": ["
 TEST = [{**LEADS, "name": "shop", "templates": ["{name} ran the"]}]
 
 
-def wordings(count: int) -> dict[str, Any]:
+def paraphrases(count: int) -> dict[str, Any]:
     return {**LEADS, "templates": [f"{{name}} saw {i}" for i in range(count)]}
 
 
@@ -72,23 +72,27 @@ def test_fewer_names_are_some_of_more(seed: int) -> None:
 
 
 def test_a_set_changes_no_draw_of_another() -> None:
-    alone = Task.from_config("nationality", {"fit": [wordings(4)], "test": TEST}, seed=3)
+    alone = Task.from_config("nationality", {"fit": [paraphrases(4)], "test": TEST}, seed=3)
     more = {**LEADS, "name": "more", "templates": ["{name} has a"]}
-    both = Task.from_config("nationality", {"fit": [more, wordings(4)], "test": TEST}, seed=3)
+    both = Task.from_config("nationality", {"fit": [more, paraphrases(4)], "test": TEST}, seed=3)
     assert both.fit[1] == alone.fit[0]
     assert both.test == alone.test
-    other = Task.from_config("nationality", {"fit": [wordings(4)], "test": TEST}, seed=4)
+    other = Task.from_config("nationality", {"fit": [paraphrases(4)], "test": TEST}, seed=4)
     assert other.names["fit"] != alone.names["fit"]
 
 
-def test_fitting_crosses_many_names_with_few_wordings_and_few_with_many() -> None:
+def test_fitting_crosses_many_names_with_few_paraphrases_and_few_with_many() -> None:
     task = Task.from_config(
-        "nationality", {"fit": [wordings(5)], "test": TEST}, names={"fit": 20, "few": 6, "test": 9}
+        "nationality",
+        {"fit": [paraphrases(5)], "test": TEST},
+        names={"fit": 20, "few": 6, "test": 9},
     )
     [data] = task.fit
     sizes = [[len(sample.of(group)) for group in data.groups] for sample in data.samples]
-    assert sizes == [[20, 20]] * MANY_WORDINGS + [[6, 6]] * 3
-    of_few = {tuple(v.name for v in sample.variations) for sample in data.samples[MANY_WORDINGS:]}
+    assert sizes == [[20, 20]] * MANY_PARAPHRASES + [[6, 6]] * 3
+    of_few = {
+        tuple(v.name for v in sample.variations) for sample in data.samples[MANY_PARAPHRASES:]
+    }
     assert len(of_few) == 1
     assert {*next(iter(of_few))} < {v.name for v in data.samples[0].variations}
     assert [len(sample.variations) for sample in task.test[0].samples] == [18]
@@ -112,7 +116,9 @@ def test_appendix_a_keeps_its_ten_names_whatever_is_drawn() -> None:
 
 def test_texts_of_a_file_stay_whole() -> None:
     people = People(fit=2, few=1)
-    data = Task.from_config("nationality", {"fit": [wordings(4)], "test": TEST}, names=None).fit[0]
+    data = Task.from_config("nationality", {"fit": [paraphrases(4)], "test": TEST}, names=None).fit[
+        0
+    ]
     assert people.thinned(data, NATIONALITY) == data
 
 

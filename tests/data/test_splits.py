@@ -1,4 +1,4 @@
-"""Nothing that was fitted is measured, and parts of a set share no wording."""
+"""Nothing that was fitted is measured, and parts of a set share no template."""
 
 from __future__ import annotations
 

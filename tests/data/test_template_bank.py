@@ -1,4 +1,4 @@
-"""Templates are filled grammatically, and a rewording compares what its original compares."""
+"""Templates are filled grammatically, and a paraphrase compares what its original compares."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from countergen_edit.errors import UserError
 
 TASKS = ("sentiment", "nli", "toxicity", "masked")
 COUNTS = {"sentiment": (7, 40), "nli": (1, 3), "masked": (1, 4)}
-"""Originals and rewordings of the paper's Table 1."""
+"""Originals and paraphrases of the paper's Table 1."""
 
 
 def bank(task: str) -> TemplateBank:
@@ -40,13 +40,13 @@ def changed(**changes: object) -> dict[str, object]:
 @pytest.mark.parametrize("task", COUNTS)
 def test_the_papers_templates_are_all_there(task: str) -> None:
     families = bank(task).families
-    assert (len(families), sum(len(f.rewordings) for f in families)) == COUNTS[task]
+    assert (len(families), sum(len(f.paraphrases) for f in families)) == COUNTS[task]
 
 
-def test_toxicity_has_43_rewordings_in_five_lines() -> None:
+def test_toxicity_has_43_paraphrases_in_five_lines() -> None:
     families = bank("toxicity").families
     assert len({f.row for f in families}) == 5
-    assert sum(len(f.rewordings) for f in families) == 43
+    assert sum(len(f.paraphrases) for f in families) == 43
 
 
 def test_people_take_the_form_their_place_needs() -> None:
@@ -55,8 +55,8 @@ def test_people_take_the_form_their_place_needs() -> None:
     she, jane = (found.people["female"][i] for i in (0, 10))
     he = found.people["male"][0]
 
-    def text(wording: str, person: object) -> str:
-        return render(wording, words | {"person": person})[0]  # type: ignore[dict-item]
+    def text(template: str, person: object) -> str:
+        return render(template, words | {"person": person})[0]  # type: ignore[dict-item]
 
     found_in = "{Person} found {person:reflexive} in a/an {emotion:situation} situation."
     assert text(found_in, she) == "She found herself in an awful situation."
@@ -79,8 +79,8 @@ def test_an_article_shows_the_group_as_much_as_its_word_does() -> None:
     assert fill("We met a/an {leader}.", religion.groups["muslim"], None) == ("We met an imam.", 7)
 
 
-def test_verbs_are_in_the_tense_of_their_wording() -> None:
-    original, passive, present, _ = bank("nli").families[0].wordings
+def test_verbs_are_in_the_tense_of_their_template() -> None:
+    original, passive, present, _ = bank("nli").families[0].templates
     texts = [next(bank("nli").fill(w)).text for w in (original, passive, present)]
     assert texts == [
         "An accountant bought an apple.",
@@ -93,8 +93,8 @@ def test_verbs_are_in_the_tense_of_their_wording() -> None:
 def test_no_text_keeps_a_slot_or_an_open_article(task: str) -> None:
     found = bank(task)
     for family in found.families:
-        for wording in family.wordings:
-            text = next(found.fill(wording)).text
+        for template in family.templates:
+            text = next(found.fill(template)).text
             assert not set("{}/[]") & set(text), text
 
 
@@ -181,12 +181,12 @@ def test_words_of_a_users_own_are_a_whole_list() -> None:
 
 
 MISTAKES = {
-    "a rewording that drops a slot": (
-        {"families": [{**SMALL["families"][0], "rewordings": ["{Person} is here."]}]},  # type: ignore[index]
+    "a paraphrase that drops a slot": (
+        {"families": [{**SMALL["families"][0], "paraphrases": ["{Person} is here."]}]},  # type: ignore[index]
         r"drops the slot \{emotion\}",
     ),
-    "a rewording with one slot more": (
-        {"families": [{"name": "f", "original": "{Person} left", "rewordings": ["{emotion}"]}]},
+    "a paraphrase with one slot more": (
+        {"families": [{"name": "f", "original": "{Person} left", "paraphrases": ["{emotion}"]}]},
         "drops the slot",
     ),
     "a slot that nothing fills": (
@@ -222,7 +222,7 @@ def test_added_slots_are_refused_too() -> None:
         require_same_slots("{name} left", ["{name} left {object}"])
 
 
-def test_lists_of_templates_are_rewordings_of_their_first() -> None:
+def test_lists_of_templates_are_paraphrases_of_their_first() -> None:
     config = {
         "source": "templates",
         "outputs": [" Yes"],
@@ -234,7 +234,7 @@ def test_lists_of_templates_are_rewordings_of_their_first() -> None:
         load_set(config | {"templates": [["Is {name} smart?", "Smart?"]]}, GENDER, None, "test")
 
 
-def test_lines_of_one_content_are_rewordings(tmp_path: Path) -> None:
+def test_lines_of_one_content_are_paraphrases(tmp_path: Path) -> None:
     path = tmp_path / "pairs.jsonl"
     lines = [
         {"input": "She left", "outputs": [" home"], "content": "leaving"},

@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from countergen_edit.data.task import Task
-from countergen_edit.data.thinning import few_variations, in_turn
+from countergen_edit.data.thinning import few_variations, round_robin
 from countergen_edit.errors import UserError
 from tests.crossed import crossed
 
 
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(1, 14))
 def test_in_turn_every_person_is_asked_as_often_as_any_other(
-    wordings: int, people: int, most: int
+    paraphrases: int, people: int, most: int
 ) -> None:
-    data = in_turn(crossed(wordings, people), most)
+    data = round_robin(crossed(paraphrases, people), most)
     asked = Counter(v.name for sample in data.samples for v in sample.variations)
     for sample in data.samples:
         places = [[v.name[1:] for v in sample.of(group) if v.name] for group in "ab"]
@@ -29,8 +29,8 @@ def test_in_turn_every_person_is_asked_as_often_as_any_other(
 
 
 @given(st.integers(1, 5), st.integers(2, 9), st.integers(1, 4), st.integers(0, 4))
-def test_what_few_keep_more_keep_too(wordings: int, people: int, most: int, more: int) -> None:
-    data = crossed(wordings, people)
+def test_what_few_keep_more_keep_too(paraphrases: int, people: int, most: int, more: int) -> None:
+    data = crossed(paraphrases, people)
     few, many = few_variations(data, most, 3), few_variations(data, most + more, 3)
     for a, b in zip(few.samples, many.samples, strict=True):
         assert {*a.variations} <= {*b.variations}

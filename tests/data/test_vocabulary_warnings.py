@@ -7,7 +7,7 @@ from pathlib import Path
 import countergen_edit as ce
 from countergen_edit import api
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.data.untaught import vocabulary_warnings
+from countergen_edit.data.out_of_vocabulary import vocabulary_warnings
 from countergen_edit.models import LanguageModel
 
 WORDS = {"she", "he", "works", "as", "a", "nurse"}
@@ -33,7 +33,7 @@ def test_a_run_keeps_its_warnings(testbed: LanguageModel, tmp_path: Path) -> Non
     templates = ["{name} is excellent at"]
     test = [{"source": "templates", "templates": templates, "outputs": ["triage"], "name": "mine"}]
     data = {"fit": None, "validation": None, "test": test}
-    task = api.taught(testbed, ce.task("gender", data, names={"test": 2}), keys=())
+    task = api.in_vocabulary(testbed, ce.task("gender", data, names={"test": 2}), keys=())
     run = ce.audit(testbed, task, [], ["r"], folder=tmp_path / "run")
     spaces, words = run.manifest["warnings"]
     assert spaces.startswith("1 of 1 prompts of mine have outputs without a leading space")

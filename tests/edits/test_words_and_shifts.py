@@ -118,7 +118,7 @@ def test_words_and_shifts_come_back_from_files_and_tell_edits_apart(tmp_path: Pa
         again = load_edit(tmp_path / str(i))
         assert again.digest == edit.digest
         assert again.preface == edit.preface
-        named = NamedEdit.of(edit, "own", baseline_kind="asking", variant="x")
+        named = NamedEdit.of(edit, "own", baseline_kind="prompting", variant="x")
         named.save(tmp_path / f"named{i}")
         assert NamedEdit.load(tmp_path / f"named{i}").record == named.record
         assert named.record.baseline
@@ -128,24 +128,28 @@ def test_labels_tell_variants_and_leave_out_what_there_is_none_of() -> None:
     labels = [
         NamedEdit.of(edit, eraser, baseline_kind=eraser, variant=variant).label
         for edit, eraser, variant in (
-            (Edit((), WORDS), "asking", "alike"),
+            (Edit((), WORDS), "prompting", "alike"),
             (shifting(), "steering", "strength 2"),
             (erasing(), "random_map", ""),
         )
     ]
-    expected = ["asking (alike)", "steering@resid_post.0 (strength 2)", "random_map-1@resid_post.1"]
+    expected = [
+        "prompting (alike)",
+        "steering@resid_post.0 (strength 2)",
+        "random_map-1@resid_post.1",
+    ]
     assert labels == expected
 
 
 def test_words_are_refused_where_they_could_not_act(tmp_path: Path) -> None:
     model = load(tiny_model_dir("gpt2", tmp_path / "gpt2"))
-    asking = Edit((), WORDS)
+    prompting = Edit((), WORDS)
     with pytest.raises(UserError, match="acts in `applied` alone"):
-        attach(model, asking)
+        attach(model, prompting)
     with pytest.raises(UserError, match="choose one"):
-        asking + asking
-    assert (asking + erasing()).preface == WORDS
-    for edit in (asking, shifting(), Edit(erasing().placements, WORDS)):
+        prompting + prompting
+    assert (prompting + erasing()).preface == WORDS
+    for edit in (prompting, shifting(), Edit(erasing().placements, WORDS)):
         with pytest.raises(UserError, match="a checkpoint holds erasures") as error:
             save_checkpoint(model, edit, tmp_path / "saved")
         assert "\n" not in str(error.value)

@@ -166,7 +166,7 @@ def test_a_server_that_fails_half_way_is_not_paid_twice(server, capsys):
 
 @pytest.mark.slow
 def test_a_local_model_that_is_killed_goes_on_to_the_same_bytes(monkeypatch):
-    words = ["model=testbed", "rewordings=1"]
+    words = ["model=testbed", "paraphrases=1"]
     whole = augment(*words, "batch_size=3", folder="whole")
     generate, calls = replies.generate, []
 
@@ -192,9 +192,9 @@ def test_a_local_model_that_is_killed_goes_on_to_the_same_bytes(monkeypatch):
     same(augment(*words, "batch_size=5"), whole)
 
 
-def test_rewordings_are_kept_where_they_are_of_the_same_people(server):
-    folder = augment(f"model={server.url}", "model.cache=answers", "rewordings=3")
-    [row] = rows(folder, "augmented_rewordings")
+def test_paraphrases_are_kept_where_they_are_of_the_same_people(server):
+    folder = augment(f"model={server.url}", "model.cache=answers", "paraphrases=3")
+    [row] = rows(folder, "augmented_paraphrases")
     assert (row.n, row.detail["kept"]) == (18, 6)
     assert row.detail["refused"] == {"length": 6, "unchanged": 6}
     pairs = lines(folder / "pairs.jsonl")
@@ -231,10 +231,13 @@ MISTAKES = {
         "it needs {change}, {text}",
     ),
     "request with a brace": (["texts.jsonl", "request=Change {text"], "it needs {change}, {text}"),
-    "rewordings of nobody": (["texts.jsonl", "rewordings=2"], "rewordings=2 are asked of a model"),
-    "rewordings below none": (
-        ["texts.jsonl", "rewordings=-1"],
-        "rewordings=-1: write a whole number from 0",
+    "paraphrases of nobody": (
+        ["texts.jsonl", "paraphrases=2"],
+        "paraphrases=2 are asked of a model",
+    ),
+    "paraphrases below none": (
+        ["texts.jsonl", "paraphrases=-1"],
+        "paraphrases=-1: write a whole number from 0",
     ),
     "no batch": (["texts.jsonl", "batch_size=0"], "batch_size=0: at least 1"),
     "several batches": (

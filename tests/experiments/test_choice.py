@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.choice import Point, choose, front, points
-from countergen_edit.metrics.base import METRICS, Cost, Harm
+from countergen_edit.metrics.base import METRICS, Cost, Degradation
 from countergen_edit.metrics.rows import Row
 
 NUMBERS = st.integers(0, 6).map(lambda k: k / 4)
 POINTS = st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=12).map(
     lambda pairs: [
-        Point(str(i), removed, {"kl": Harm(cost, 1.0)}) for i, (removed, cost) in enumerate(pairs)
+        Point(str(i), removed, {"kl": Degradation(cost, 1.0)})
+        for i, (removed, cost) in enumerate(pairs)
     ]
 )
 
@@ -46,20 +47,20 @@ def test_the_chosen_point_is_on_the_front_and_affordable_if_any_is(candidates: l
 
 
 def test_an_edit_that_shows_nothing_is_no_choice_however_cheap() -> None:
-    nothing = Point("0", 0.01, {"kl": Harm(0.1, 1.0)}, is_shown=False)
-    dear = Point("1", 0.9, {"kl": Harm(3.0, 1.0)})
-    dearer = Point("2", 1.0, {"kl": Harm(4.0, 1.0)})
+    nothing = Point("0", 0.01, {"kl": Degradation(0.1, 1.0)}, is_shown=False)
+    dear = Point("1", 0.9, {"kl": Degradation(3.0, 1.0)})
+    dearer = Point("2", 1.0, {"kl": Degradation(4.0, 1.0)})
     assert choose([nothing, dear, dearer]) == dear
     assert dear.over == ["kl"]
     assert choose([nothing]) == nothing
     # Nor does a wreck say how much there is to remove.
-    wreck = Point("3", 3.0, {"kl": Harm(900.0, 1.0)})
+    wreck = Point("3", 3.0, {"kl": Degradation(900.0, 1.0)})
     assert choose([nothing, dear, dearer, wreck]) == dear
 
 
 def test_where_nothing_removes_any_bias_the_cheapest_is_taken() -> None:
-    worse = Point("0", -0.1, {"kl": Harm(3.0, 1.0)}, is_shown=False)
-    cheaper = Point("1", -0.2, {"kl": Harm(2.0, 1.0)}, is_shown=False)
+    worse = Point("0", -0.1, {"kl": Degradation(3.0, 1.0)}, is_shown=False)
+    cheaper = Point("1", -0.2, {"kl": Degradation(2.0, 1.0)}, is_shown=False)
     assert choose([worse, cheaper]) == cheaper
 
 
@@ -132,7 +133,7 @@ def test_a_cost_that_the_task_has_no_data_for_does_not_count() -> None:
     """A task without agreement sets has no such cost, and says so elsewhere."""
     without = [r for r in ROWS if r.metric != "agreement"]
     [point] = points(without, "validation", costs())
-    assert set(point.harms) == {"perplexity"}
+    assert set(point.degradations) == {"perplexity"}
 
 
 def test_random_directions_are_shown_and_never_chosen() -> None:
@@ -154,13 +155,13 @@ def test_a_budget_of_nothing_is_refused(name: str, budget: object) -> None:
         METRICS.make(name, {"budget": budget})
 
 
-def test_facts_that_move_count_against_an_edit_and_break_its_budget() -> None:
-    facts = METRICS.make("facts")
-    assert isinstance(facts, Cost)
-    facts.name = "facts"
+def test_legitimate_differences_that_move_count_against_an_edit_and_break_its_budget() -> None:
+    legitimate_differences = METRICS.make("legitimate_differences")
+    assert isinstance(legitimate_differences, Cost)
+    legitimate_differences.name = "legitimate_differences"
     moved = [row("fact_change", "none", 0.0), row("fact_change", "a", 0.03, lo=0.01)]
     each = [replace(r, metric="fact_change_of_set", value=0.5) for r in moved]
-    [point] = points([*ROWS, *each, *moved], "validation", [facts])
-    assert point.harms["facts"].share == pytest.approx(1.5)
+    [point] = points([*ROWS, *each, *moved], "validation", [legitimate_differences])
+    assert point.degradations["legitimate_differences"].share == pytest.approx(1.5)
     assert point.least_cost == pytest.approx(0.5)
-    assert point.over == ["facts"]
+    assert point.over == ["legitimate_differences"]

@@ -53,7 +53,7 @@ def of(rows: list[Row], metric: str, eraser: str = "", **detail: object) -> list
 
 @pytest.fixture(scope="module")
 def sentiment(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Row]]:
-    """A family, an exclamation mark among its rewordings, edited where words come in."""
+    """A family, an exclamation mark among its paraphrases, edited where words come in."""
     path = tmp_path_factory.mktemp("run") / "sentiment"
     rows = audited(
         "sentiment", bank("sentiment", 1, emotion=5), path, EVERYWHERE, "leace", "random"
@@ -61,11 +61,11 @@ def sentiment(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Row]
     return path, rows
 
 
-def test_erased_where_words_come_in_the_groups_are_scored_alike_in_every_wording(
+def test_erased_where_words_come_in_the_groups_are_scored_alike_in_every_template(
     sentiment: tuple[Path, list[Row]],
 ) -> None:
     """Planted is 0.5 of a logit for men on average, less where there is "!": it stands in the
-    embeddings of people, so that of the mean difference nothing is left, rewordings included, but
+    embeddings of people, so that of the mean difference nothing is left, paraphrases included, but
     for forms such as "his" that the original has not; people keep what tells them apart."""
     before = of(sentiment[1], "sentiment_difference")
     after = of(sentiment[1], "sentiment_difference", "leace")
@@ -110,11 +110,11 @@ def test_the_report_has_before_and_after_with_intervals(
     assert all(isinstance(cell, Number) and cell.interval for cell in shown)
     first = of(rows, "sentiment_difference", original=True)
     assert [c.value for c in shown[::3]] == [r.value for r in first]  # type: ignore[union-attr]
-    assert len(tables["classifier_wordings_edited"].rows) == len(of(rows, "sentiment_difference"))
+    assert len(tables["classifier_templates_edited"].rows) == len(of(rows, "sentiment_difference"))
     # The paper's tables stay those of the unedited model.
     assert len(tables["classifier_categories"].rows) == 4
     said = ClassifierTasks.sentences(results)[0]
-    assert said.startswith("leace-1@embed on rewordings, to which it was not fitted")
+    assert said.startswith("leace-1@embed on paraphrases, to which it was not fitted")
     assert open_run(path).report().is_file()
 
 
@@ -162,7 +162,7 @@ def test_inference_and_identity_terms_are_edited_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("task", ["sentiment", "masked"])
 def test_no_published_figure_stands_beside_an_edited_model(task: str, tmp_path: Path) -> None:
     own = replace(bank(task, 1, emotion=9), published_for=("testbed",))
-    own = replace(own, families=tuple(replace(f, rewordings=()) for f in own.families))
+    own = replace(own, families=tuple(replace(f, paraphrases=()) for f in own.families))
     where = Where("resid_post", None, "all")
     rows = audited(task, own, tmp_path / "run", where, "mean_difference")
     cited = {row.eraser: False for row in rows}
@@ -194,7 +194,7 @@ MISTAKES: dict[str, tuple[Any, str, Where, str]] = {
 def test_what_cannot_be_edited_is_refused_in_one_line(mistake: str, tmp_path: Path) -> None:
     model, name, where, message = MISTAKES[mistake]
     kind, own = TASKS.make("sentiment"), bank("sentiment", 1, emotion=19)
-    own = replace(own, families=tuple(replace(f, rewordings=()) for f in own.families))
+    own = replace(own, families=tuple(replace(f, paraphrases=()) for f in own.families))
     model = model or kind.wrap("testbed", *build(plant(own)))
     folder = RunFolder(tmp_path / "run", {}, IDENTITY)
     with pytest.raises(UserError, match=message):

@@ -103,8 +103,10 @@ def test_a_study_weighs_its_background_and_an_edit_depends_on_it(
 
 
 def test_folds_never_part_a_pair_without_names(model: LanguageModel) -> None:
-    wordings = [Template(f"In {i} {{subject}} was", (" a nurse", " an engineer")) for i in range(9)]
-    pronouns = expand("pronouns", wordings, AXIS, "fit")
+    paraphrases = [
+        Template(f"In {i} {{subject}} was", (" a nurse", " an engineer")) for i in range(9)
+    ]
+    pronouns = expand("pronouns", paraphrases, AXIS, "fit")
     data = capture_sites(
         model, [pronouns], [], TEXTS, sites=["resid_post"], layers=None, positions="outputs"
     )["resid_post"]
@@ -112,7 +114,7 @@ def test_folds_never_part_a_pair_without_names(model: LanguageModel) -> None:
         of_pair = data.context == context
         assert set(data.group[of_pair]) == {"female", "male"}
         assert len(set(data.name[of_pair])) == 1
-    assert len(set(data.name)) == len(wordings)
+    assert len(set(data.name)) == len(paraphrases)
     fitted = data.fit(make_eraser("preserving"), 1)
     assert np.isfinite(data.certify(fitted, 1, 0).linear_accuracy_before)
 

@@ -13,7 +13,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.edits import Edit, Placement, applied
 from countergen_edit.erasers import AffineErasure, Gate, make_eraser
-from countergen_edit.experiments.cells import Cell, in_turn
+from countergen_edit.experiments.cells import Cell, sequential
 from countergen_edit.experiments.gates import openings
 from countergen_edit.experiments.run_folder import RunFolder, read_records
 from countergen_edit.experiments.study import Study
@@ -177,7 +177,7 @@ def test_a_gate_fitted_in_turn_is_read_under_what_stands_before_it(
     study = Study(testbed, task, [METRICS.make("r")], folder, sites=["resid_post"], layers=[2, 4])
     soft = make_eraser("gated", start="leace", penalty=10.0)  # open in part almost everywhere
     erasers = {2: make_eraser("leace"), 4: soft}
-    first, second = in_turn([Cell("resid_post", k, f"e{k}", own) for k, own in erasers.items()])
+    first, second = sequential([Cell("resid_post", k, f"e{k}", own) for k, own in erasers.items()])
     told = [row for row in study.certificate(second) if row.metric == OPEN]
     [place] = study.edit(second).edit.placements
     with applied(testbed, study.edit(first).edit):

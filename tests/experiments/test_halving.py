@@ -22,7 +22,7 @@ from countergen_edit.experiments.choice import Point, choose
 from countergen_edit.experiments.halving import Halving, between, plan_of, survivors
 from countergen_edit.experiments.run_folder import RESULTS, RunFolder
 from countergen_edit.experiments.search import Search
-from countergen_edit.metrics.base import METRICS, Harm
+from countergen_edit.metrics.base import METRICS, Degradation
 from countergen_edit.metrics.rows import SCREENING, Row
 from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import load_axis, load_truth
@@ -54,7 +54,7 @@ def test_samples_grow_and_the_last_step_reaches_neighbours(count: int, names: in
 
 
 def point(edit: int, removed: float, cost: float, draws: Sequence[float] = ()) -> Point:
-    return Point(str(edit), removed, {"kl": Harm(cost, 1.0)}, draws=tuple(draws))
+    return Point(str(edit), removed, {"kl": Degradation(cost, 1.0)}, draws=tuple(draws))
 
 
 @given(
@@ -81,9 +81,9 @@ def test_chance_drops_nothing_and_what_is_surely_worse_falls() -> None:
 
 
 def test_what_no_interval_brings_within_the_budget_falls_unless_all_do() -> None:
-    dear = Point("0", 0.9, {"kl": Harm(5.0, 1.0)}, {"kl": Harm(3.0, 1.0)})
-    unsure = Point("1", 0.8, {"kl": Harm(5.0, 1.0)}, {"kl": Harm(0.5, 1.0)})
-    fair = Point("2", 0.3, {"kl": Harm(0.5, 1.0)}, {"kl": Harm(0.2, 1.0)})
+    dear = Point("0", 0.9, {"kl": Degradation(5.0, 1.0)}, {"kl": Degradation(3.0, 1.0)})
+    unsure = Point("1", 0.8, {"kl": Degradation(5.0, 1.0)}, {"kl": Degradation(0.5, 1.0)})
+    fair = Point("2", 0.3, {"kl": Degradation(0.5, 1.0)}, {"kl": Degradation(0.2, 1.0)})
     assert {p.edit for p in survivors([dear, unsure, fair], 3)} == {"1", "2"}
     assert [p.edit for p in survivors([dear], 1)] == ["0"]
 

@@ -8,7 +8,7 @@ import pytest
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import make_eraser
 from countergen_edit.errors import UserError
-from countergen_edit.experiments.beside import BESIDE
+from countergen_edit.experiments.baselines import BASELINES
 from countergen_edit.experiments.fit_data import FitData, capture_sites
 from countergen_edit.models import LanguageModel, load
 from tests.tiny_models import tiny_model_dir
@@ -79,4 +79,4 @@ def test_every_other_eraser_takes_several_groups_too(name: str, captured: FitDat
 
 def test_what_moves_one_group_to_another_is_refused(model: LanguageModel) -> None:
     with pytest.raises(UserError, match="4 are compared"):
-        BESIDE.make("steering", {"strengths": [1.0]}).check(model, TASK)
+        BASELINES.make("steering", {"strengths": [1.0]}).check(model, TASK)

@@ -1,6 +1,6 @@
 """Stereotype goes, grammar stays: what `data=contexts eraser=preserving` is held to on the testbed.
 
-Names and wordings of the test split were neither fitted on nor chosen by.
+Names and templates of the test split were neither fitted on nor chosen by.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def test_97_percent_of_the_bias_goes_and_grammar_and_perplexity_stay(
     assert np.exp(change) <= 1.01
 
 
-def test_a_rank_chosen_by_held_out_wordings_serves_wordings_never_fitted_better(
+def test_a_rank_chosen_by_held_out_paraphrases_serves_paraphrases_never_fitted_better(
     testbed: LanguageModel, data: FitData
 ) -> None:
     chosen, every = (fitted(data, (5,), rank=rank) for rank in ("cv", None))

@@ -32,7 +32,7 @@ from countergen_edit.experiments.run_folder import (
 )
 from countergen_edit.experiments.search import Search
 from countergen_edit.metrics.base import METRICS, Metric
-from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.costs.neutral import neutral_cost
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.rows import Row
@@ -63,7 +63,9 @@ class Slow(Metric):
     name = "slow"
     is_slow = True
 
-    def rows(self, bench: Bench, edit: NamedEdit | None, split: str = "test") -> list[Row]:
+    def rows(
+        self, context: EvaluationContext, edit: NamedEdit | None, split: str = "test"
+    ) -> list[Row]:
         return [Row("slow", 1.0, dataset="own")]
 
 

@@ -10,7 +10,7 @@ import pytest
 from countergen_edit.erasers import make_eraser
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.audit import Audit
-from countergen_edit.experiments.beside import BESIDE
+from countergen_edit.experiments.baselines import BASELINES
 from countergen_edit.experiments.run_folder import EDITS, RESULTS, RunFolder
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import UNEDITED, Row
@@ -20,7 +20,16 @@ from tests.experiments.test_audit import make_task, run
 from tests.metrics.fairpair_settings import SMALL
 from tests.tiny_models import tiny_model_dir
 
-NAMES = ("r", "rewordings", "fairpair", "cid", "agreement", "perplexity", "kl", "facts")
+NAMES = (
+    "r",
+    "paraphrases",
+    "fairpair",
+    "cid",
+    "agreement",
+    "perplexity",
+    "kl",
+    "legitimate_differences",
+)
 SETTINGS = {"fairpair": SMALL, "cid": {"names": 1, "strengths": [10.0], "max_new_tokens": 4}}
 
 
@@ -93,7 +102,7 @@ def test_an_encoder_decoder_model_is_measured_by_what_it_writes(
     writing.check(model)
     rows = run(model, writing, tmp_path / "run")
     assert {"fairpair_f", "fairpair_perturbed", "cid_divergence"} <= {row.metric for row in rows}
-    for name in ("r", "rewordings", "perplexity"):
+    for name in ("r", "paraphrases", "perplexity"):
         scoring = replace(plan, metrics=[*both, METRICS.make(name)])
         with pytest.raises(UserError, match=rf"metric={name} needs .* metric=\[fairpair,cid\]$"):
             scoring.check(model)
@@ -105,8 +114,8 @@ def test_an_encoder_decoder_model_is_measured_by_what_it_writes(
 def test_what_is_about_edits_alone_is_refused(plan: Audit, testbed: LanguageModel) -> None:
     with pytest.raises(UserError, match="metric=kl says what edits do"):
         replace(plan, metrics=[METRICS.make("kl").bound(plan.task)])
-    with pytest.raises(UserError, match="beside=asking stands beside edits"):
-        replace(plan, beside={"asking": BESIDE.make("asking")}).check(testbed)
+    with pytest.raises(UserError, match="baseline=prompting stands beside edits"):
+        replace(plan, baselines={"prompting": BASELINES.make("prompting")}).check(testbed)
     with pytest.raises(UserError, match="there is no metric"):
         replace(plan, metrics=[]).check(testbed)
 

@@ -14,11 +14,13 @@ Array = np.ndarray
 
 
 def scores_of(
-    groups: Mapping[str, Array], wordings: int = 1, names: Mapping[str, Sequence[str]] | None = None
+    groups: Mapping[str, Array],
+    paraphrases: int = 1,
+    names: Mapping[str, Sequence[str]] | None = None,
 ) -> SetScores:
-    """Scores of `[person, item]` log-probabilities of each group, wording after wording."""
+    """Scores of `[person, item]` log-probabilities of each group, template after template."""
     every = [*groups.values()]
-    per = every[0].shape[1] // wordings
+    per = every[0].shape[1] // paraphrases
     outputs = tuple(f" {i}" for i in range(per))
     samples = tuple(
         Sample(
@@ -30,12 +32,12 @@ def scores_of(
                 for i in range(len(side))
             ),
         )
-        for w in range(wordings)
+        for w in range(paraphrases)
     )
     data = CounterfactualSet("set_test", "axis", tuple(groups), samples)
     log_p = np.stack([side.T for side in every], axis=1)
-    template = np.repeat(np.arange(wordings), per)
-    return SetScores(data, log_p, np.ones(log_p.shape, bool), template, outputs * wordings)
+    template = np.repeat(np.arange(paraphrases), per)
+    return SetScores(data, log_p, np.ones(log_p.shape, bool), template, outputs * paraphrases)
 
 
 def planted(

@@ -13,8 +13,8 @@ import torch
 from countergen_edit.edits import Edit, EditRecord, NamedEdit
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.benchmarks.items import Item, is_asked, scored
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair import FairPair
 from countergen_edit.models import LanguageModel, generate, load
 from tests.made_benchmarks import make_benchmarks, settings
@@ -53,12 +53,12 @@ def test_a_question_is_the_users_and_the_rest_is_the_reply(
     asked = {"bbq": True, "crows_pairs": False}
     metric: Any = METRICS.make("benchmarks", settings(made) | {"of": [*asked], "limit": 3})
     metric = metric.bound(TASK, "benchmarks")
-    bench = Bench(model, tmp_path / "store")
+    context = EvaluationContext(model, tmp_path / "store")
     for name, is_question in asked.items():
         items: list[Item] = metric.items(name, 0)
         assert is_asked(model, items) is is_question
         assert not is_asked(model.alone(), items)
-        values = iter(scored(bench, None, name, items).log_p)
+        values = iter(scored(context, None, name, items).log_p)
         for item in items:
             if is_question:
                 assert item.question == f"{item.entry.context}\n\n{item.entry.question}"
@@ -68,19 +68,19 @@ def test_a_question_is_the_users_and_the_rest_is_the_reply(
                 )
                 assert prompt == "" or is_question
                 assert next(values) == pytest.approx(log_p(model, *own), abs=1e-4)
-        source = metric._source(name, bench)
+        source = metric._source(name, context)
         assert (source.detail["in_template"], source.detail["asked"]) == (True, is_question)
 
 
 def test_a_request_of_the_users_stands_before_a_question(
     model: LanguageModel, tmp_path: Path
 ) -> None:
-    bench = Bench(model, tmp_path)
+    context = EvaluationContext(model, tmp_path)
     edit = NamedEdit(EditRecord("a", "", {}, ()), Edit((), "<Be fair. Write.>\n", "Be fair."))
     pairs = [("Who left?", "Jane")]
-    [value] = bench.texts(pairs, edit, asked=True).log_p
+    [value] = context.texts(pairs, edit, asked=True).log_p
     assert value == pytest.approx(log_p(model, "<Be fair. Who left?>\n", "Jane"), abs=1e-4)
-    [plain] = bench.texts(pairs, edit).log_p  # kept apart
+    [plain] = context.texts(pairs, edit).log_p  # kept apart
     assert plain != value
 
 
@@ -94,7 +94,7 @@ def test_fairpair_draws_replies_where_prompts_are_asked(
 ) -> None:
     metric = fairpair(prompts=["What is {name} like?"], asked=True)
     metric.check(model)
-    [sampled] = metric.sampled(Bench(model, tmp_path), None)
+    [sampled] = metric.sampled(EvaluationContext(model, tmp_path), None)
     expected = generate(
         model.alone(),
         [f"<{sampled.prompt.source}>\n"],
@@ -111,11 +111,11 @@ def test_fairpair_draws_replies_where_prompts_are_asked(
         top_p=0.9,
     )
     assert list(sampled.g_x) == drawn
-    rows = metric.rows(Bench(model, tmp_path), None)
+    rows = metric.rows(EvaluationContext(model, tmp_path), None)
     [success] = [row for row in rows if row.metric == "fairpair_perturbed"]
     assert success.detail["asked"]
     continued = fairpair(prompts=["What is {name} like?"])
-    assert continued.sampled(Bench(model, tmp_path), None)[0].g_x != sampled.g_x
+    assert continued.sampled(EvaluationContext(model, tmp_path), None)[0].g_x != sampled.g_x
     assert np.isfinite([row.value for row in rows if row.metric == "fairpair_length"]).all()
 
 

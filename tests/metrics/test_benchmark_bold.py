@@ -18,11 +18,11 @@ from countergen_edit.data.benchmarks import Files, sources
 from countergen_edit.data.benchmarks.bold import GROUPS, read_bold
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.benchmarks import items as writing
 from countergen_edit.metrics.benchmarks.base import BENCHMARKS
 from countergen_edit.metrics.benchmarks.figures import measured, p_fair
 from countergen_edit.metrics.benchmarks.items import Item, continuations
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.continuations import Sampling, joined
 from countergen_edit.metrics.fairpair.phi import PHIS, ScoreDifference
 from countergen_edit.metrics.results import Results
@@ -61,7 +61,7 @@ def test_figures_are_shares_of_texts_that_vader_judges_and_their_differences(
 ) -> None:
     """From the files: every prompt continued, the whole text judged at 0.5 of the compound."""
     vader = SentimentIntensityAnalyzer()
-    rows = by_facets(asked(made).rows(Bench(model, tmp_path), None))
+    rows = by_facets(asked(made).rows(EvaluationContext(model, tmp_path), None))
     pages = {d: published_files(made, d) for d in DOMAINS}
     prompts = [
         (group, p.strip())
@@ -105,7 +105,7 @@ def test_what_people_wrote_stands_beside_it(
 ) -> None:
     vader = SentimentIntensityAnalyzer()
     metric = asked(made)
-    rows = by_facets(metric.rows(Bench(model, tmp_path), None))
+    rows = by_facets(metric.rows(EvaluationContext(model, tmp_path), None))
     scores = defaultdict(list)
     for one in read_bold(metric.read["bold"][0].files, DOMAINS):
         scores[one.group].append(vader.polarity_scores(one.sentence)["compound"])
@@ -124,14 +124,14 @@ def test_what_people_wrote_stands_beside_it(
 
 
 def source(metric: Any, model: LanguageModel) -> list[Any]:
-    return [metric._source("bold", Bench(model, Path()))]
+    return [metric._source("bold", EvaluationContext(model, Path()))]
 
 
 def test_p_of_differences_are_holm_s_within_a_domain(
     made: Path, model: LanguageModel, tmp_path: Path
 ) -> None:
     rows = asked(made, settings={"bold": {"max_new_tokens": 12, "n": 3}}).rows(
-        Bench(model, tmp_path), None
+        EvaluationContext(model, tmp_path), None
     )
     tested = defaultdict(list)
     for row in rows:
@@ -190,13 +190,13 @@ def test_a_group_of_one_page_says_nothing_of_its_spread() -> None:
 def test_an_edit_that_does_nothing_writes_the_same(
     made: Path, model: LanguageModel, tmp_path: Path
 ) -> None:
-    metric, bench = asked(made, bias_types=["gender"]), Bench(model, tmp_path)
-    rows = metric.rows(bench, an_edit(size=0.0))
+    metric, context = asked(made, bias_types=["gender"]), EvaluationContext(model, tmp_path)
+    rows = metric.rows(context, an_edit(size=0.0))
     changes = [row.value for row in rows if row.metric == "benchmark_change"]
     assert changes
     assert not any(changes)
     first, same, other = (
-        continuations(Bench(model, tmp_path / str(k)), edit, "x", PROMPTS, HOW)
+        continuations(EvaluationContext(model, tmp_path / str(k)), edit, "x", PROMPTS, HOW)
         for k, edit in enumerate((None, an_edit(size=0.0), an_edit()))
     )
     assert first == same
@@ -208,7 +208,7 @@ def test_a_model_that_only_writes_is_asked_too(made: Path, tmp_path: Path) -> No
     metric = asked(made, bias_types=["gender"])
     assert metric.is_generating
     metric.check(model)
-    rows = by_facets(metric.rows(Bench(model, tmp_path), None))
+    rows = by_facets(metric.rows(EvaluationContext(model, tmp_path), None))
     assert all(row.value is not None for row in rows.values())
     assert not asked(made, of=["bold", "crows_pairs"]).is_generating
 
@@ -219,20 +219,25 @@ PROMPTS = ["She left", "He left the", "She left", "It", "They all said that it"]
 def test_a_text_is_the_same_whatever_is_written_with_it(
     model: LanguageModel, tmp_path: Path
 ) -> None:
-    first = continuations(Bench(model, tmp_path / "a"), None, "x", PROMPTS, HOW)
+    first = continuations(EvaluationContext(model, tmp_path / "a"), None, "x", PROMPTS, HOW)
     wide = Sampling(**{**HOW.__dict__, "batch_size": 64})
-    assert continuations(Bench(model, tmp_path / "b"), None, "x", PROMPTS, wide) == first
+    assert (
+        continuations(EvaluationContext(model, tmp_path / "b"), None, "x", PROMPTS, wide) == first
+    )
     assert [len(own) for own in first] == [2] * 5
     assert first[0] != first[2]  # of the same prompt
-    one = continuations(Bench(model, tmp_path / "c"), None, "x", ["He left the"], HOW)
+    one = continuations(EvaluationContext(model, tmp_path / "c"), None, "x", ["He left the"], HOW)
     assert one == [first[1]]
-    assert continuations(Bench(model, tmp_path / "d", seed=1), None, "x", PROMPTS, HOW) != first
+    assert (
+        continuations(EvaluationContext(model, tmp_path / "d", seed=1), None, "x", PROMPTS, HOW)
+        != first
+    )
 
 
 def test_a_killed_run_writes_no_text_twice(
     model: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = continuations(Bench(model, tmp_path / "whole"), None, "x", PROMPTS, HOW)
+    whole = continuations(EvaluationContext(model, tmp_path / "whole"), None, "x", PROMPTS, HOW)
     made: list[str] = []
 
     def counted(lm: LanguageModel, prompts: list[str], **how: Any) -> list[str]:
@@ -241,28 +246,28 @@ def test_a_killed_run_writes_no_text_twice(
         made.extend(prompts)
         return generate(lm, prompts, **how)
 
-    bench = Bench(model, tmp_path / "killed")
+    context = EvaluationContext(model, tmp_path / "killed")
     monkeypatch.setattr(writing, "generate", counted)
     with pytest.raises(KeyboardInterrupt):
-        continuations(bench, None, "x", PROMPTS, HOW)
+        continuations(context, None, "x", PROMPTS, HOW)
     path = tmp_path / "killed/benchmarks/none/x.texts.jsonl"
     path.write_bytes(path.read_bytes() + b'{"prompt": "It", "te')  # what a kill left of a line
     before, made[:] = [*made], []
     assert 0 < len(before) < 10
-    assert continuations(bench, None, "x", PROMPTS, HOW) == whole
+    assert continuations(context, None, "x", PROMPTS, HOW) == whole
     assert not {*before} & {*made}
     monkeypatch.setattr(writing, "generate", None)  # nothing is generated any more
-    assert continuations(bench, None, "x", PROMPTS, HOW) == whole
+    assert continuations(context, None, "x", PROMPTS, HOW) == whole
 
 
 def test_texts_that_were_drawn_otherwise_are_made_anew(
     model: LanguageModel, tmp_path: Path
 ) -> None:
-    bench = Bench(model, tmp_path)
+    context = EvaluationContext(model, tmp_path)
     longer = Sampling(**{**HOW.__dict__, "max_new_tokens": 9})
-    short = continuations(bench, None, "x", PROMPTS, HOW)
-    assert continuations(bench, None, "x", PROMPTS, longer) != short
-    assert continuations(bench, None, "x", PROMPTS, HOW) == short
+    short = continuations(context, None, "x", PROMPTS, HOW)
+    assert continuations(context, None, "x", PROMPTS, longer) != short
+    assert continuations(context, None, "x", PROMPTS, HOW) == short
 
 
 def test_a_limit_is_of_each_group(made: Path) -> None:
@@ -285,7 +290,7 @@ def test_a_score_of_texts_that_is_named_is_counted_as_sentiment_is(
 ) -> None:
     settings = {"bold": {**SHORT["bold"], "phi": {"long": {"kind": f"{__file__}:Long"}}}}
     metric = asked(made, settings=settings, bias_types=["gender"])
-    rows = by_facets(metric.rows(Bench(model, tmp_path), None))
+    rows = by_facets(metric.rows(EvaluationContext(model, tmp_path), None))
     of = {about[1]: row.value for about, row in rows.items() if about[1].startswith("long")}
     men, women, apart = of.values()
     assert apart == pytest.approx(men - women)
@@ -355,7 +360,7 @@ def test_a_share_of_texts_that_an_edit_changes_is_neither_better_nor_worse(
     made: Path, model: LanguageModel, tmp_path: Path
 ) -> None:
     metric = asked(made, bias_types=["gender"])
-    rows = metric.rows(Bench(model, tmp_path), None)
+    rows = metric.rows(EvaluationContext(model, tmp_path), None)
     [before] = [r for r in rows if r.facets.get("figure") == "negative_American_actors"]
     after = replace(before, value=(before.value or 0.0) + 0.2, edit="e")
     own = after.detail | {"p": 0.001, "p_adjusted": 0.01, "smallest": 0.1}

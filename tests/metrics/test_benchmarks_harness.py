@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.benchmarks.items import scored
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.models import LanguageModel, load
 from tests.harness import evaluated, log_likelihoods, own_task
 from tests.made_benchmarks import make_benchmarks
@@ -98,11 +98,11 @@ def ours(
     made: Path, model: LanguageModel, folder: Path, **more: Any
 ) -> tuple[dict[str, list[float]], dict[tuple[Any, ...], Any]]:
     """The likelihoods of each item's texts by its id, and the figures."""
-    metric, bench = bound(made, **more), Bench(model, folder)
+    metric, context = bound(made, **more), EvaluationContext(model, folder)
     [(name, (_, items))] = metric.read.items()
-    scores = scored(bench, None, name, items).log_p.tolist()
+    scores = scored(context, None, name, items).log_p.tolist()
     of_item = {item.id: [scores.pop(0) for _ in item.texts] for item in items}
-    return of_item, by_facets(metric.rows(bench, None))
+    return of_item, by_facets(metric.rows(context, None))
 
 
 def test_the_score_of_crows_pairs_is_the_harness_s(
@@ -126,7 +126,7 @@ def test_the_accuracy_of_winogender_is_the_harness_s(
     assert rows["winogender", "accuracy", None, "gender"].value == pytest.approx(said, abs=1e-6)
 
 
-def test_the_accuracy_of_bbq_is_the_harness_s_but_for_the_ten_wordings_that_it_offers(
+def test_the_accuracy_of_bbq_is_the_harness_s_but_for_the_ten_paraphrases_that_it_offers(
     made: Path, model: LanguageModel, harness: Mapping[str, Any], tmp_path: Path
 ) -> None:
     """Of its choices, two people and ten ways to say `unknown`, three are the question's own."""

@@ -18,8 +18,8 @@ from countergen_edit.experiments.audit import Audit
 from countergen_edit.experiments.run_folder import MANIFEST, RunFolder
 from countergen_edit.experiments.unedited import check_unedited
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.benchmarks.metric import Benchmarks
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.models import LanguageModel, load
 from countergen_edit.models.served import connect
 from tests.experiments.runs import IDENTITY, KilledError
@@ -72,13 +72,13 @@ def test_a_killed_run_goes_on_to_the_bytes_of_one_that_was_not(
 ) -> None:
     """Killed after so many benchmarks; those are not scored a second time."""
     plan = Audit(task(), {}, [METRICS.make("benchmarks", settings(made) | {"limit": 6})])
-    texts, asked = Bench.texts, list[str]()
+    texts, asked = EvaluationContext.texts, list[str]()
 
-    def dying(bench: Bench, pairs: Any, edit: Any, progress: str, *more: Any) -> Any:
+    def dying(context: EvaluationContext, pairs: Any, edit: Any, progress: str, *more: Any) -> Any:
         if len(asked) == scored:
             raise KilledError
         asked.append(progress)
-        return texts(bench, pairs, edit, progress, *more)
+        return texts(context, pairs, edit, progress, *more)
 
     def run(path: Path) -> dict[str, bytes]:
         with RunFolder(path, {}, IDENTITY) as folder:
@@ -87,18 +87,20 @@ def test_a_killed_run_goes_on_to_the_bytes_of_one_that_was_not(
 
     whole = run(tmp_path / "whole")
     with monkeypatch.context() as patch:
-        patch.setattr(Bench, "texts", dying)
+        patch.setattr(EvaluationContext, "texts", dying)
         with pytest.raises(KilledError):
             run(tmp_path / "killed")
     assert len(asked) == scored
     with monkeypatch.context() as patch:
         again: list[str] = []
 
-        def counting(bench: Bench, pairs: Any, edit: Any, progress: str, *more: Any) -> Any:
+        def counting(
+            context: EvaluationContext, pairs: Any, edit: Any, progress: str, *more: Any
+        ) -> Any:
             again.append(progress)
-            return texts(bench, pairs, edit, progress, *more)
+            return texts(context, pairs, edit, progress, *more)
 
-        patch.setattr(Bench, "texts", counting)
+        patch.setattr(EvaluationContext, "texts", counting)
         assert run(tmp_path / "killed") == whole
     assert not {*asked} & {*again}
     assert len(asked) + len(again) == len(ALL_FIVE)
@@ -113,7 +115,7 @@ def test_a_served_model_has_the_figures_of_the_same_model_here(
     there = connect(server.url, log_probs=way, cache=tmp_path / "answers")
     rows = {}
     for name, one in (("here", model), ("there", there)):
-        rows[name] = metric.rows(Bench(one, tmp_path / name), None)
+        rows[name] = metric.rows(EvaluationContext(one, tmp_path / name), None)
     for own, served in zip(rows["here"], rows["there"], strict=True):
         assert (own.key, own.value, own.lo, own.hi) == (
             served.key,
@@ -138,7 +140,7 @@ def test_quotes_that_a_server_shows_in_bytes_are_refused_in_one_line(
     """Of WinoBias the prompt quotes a pronoun; byte by byte its tokens make up no text."""
     there = connect(server.url, log_probs="prompt", cache=tmp_path / "answers")
     with pytest.raises(UserError, match="do not make up the text 'The "):
-        bound(made, of="winobias", limit=2).rows(Bench(there, tmp_path), None)
+        bound(made, of="winobias", limit=2).rows(EvaluationContext(there, tmp_path), None)
 
 
 def test_a_server_that_tells_no_likelihoods_is_refused_in_one_line(
@@ -146,12 +148,12 @@ def test_a_server_that_tells_no_likelihoods_is_refused_in_one_line(
 ) -> None:
     silent = connect(server.url, log_probs="none", cache=tmp_path)
     with pytest.raises(UserError, match=r"gives no likelihoods of texts, as model\.log_probs=none"):
-        bound(made, of="crows_pairs").rows(Bench(silent, tmp_path), None)
+        bound(made, of="crows_pairs").rows(EvaluationContext(silent, tmp_path), None)
     server.without = ("logprobs",)
     try:
         mute = connect(server.url, cache=tmp_path)
         with pytest.raises(UserError, match="served without log-probabilities of a prompt"):
-            bound(made, of="crows_pairs").rows(Bench(mute, tmp_path), None)
+            bound(made, of="crows_pairs").rows(EvaluationContext(mute, tmp_path), None)
     finally:
         server.without = ()
 
@@ -173,7 +175,7 @@ def test_an_encoder_decoder_model_answers_questions(made: Path, tmp_path: Path) 
 
     metric = bound(made, of="bbq", bias_types="Age")
     metric.check(model)
-    rows = metric.rows(Bench(model, tmp_path / "run"), None)
+    rows = metric.rows(EvaluationContext(model, tmp_path / "run"), None)
     assert [row.detail["asked"] for row in rows if row.metric == "benchmark_source"] == [True]
     with (made / "BBQ/data/additional_metadata.csv").open(encoding="utf-8") as file:
         told = {

@@ -18,7 +18,6 @@ from countergen_edit.erasers import LEACE
 from countergen_edit.errors import UserError
 from countergen_edit.experiments.fit_data import capture_sites
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Quotes, Section, Tokens
 from countergen_edit.metrics.cid import metric as cid_metric
 from countergen_edit.metrics.cid.comparison import comparison
@@ -33,6 +32,7 @@ from countergen_edit.metrics.cid.contrasts import (
 from countergen_edit.metrics.cid.criteria import automatic_criteria
 from countergen_edit.metrics.cid.metric import Cid, commonest
 from countergen_edit.metrics.cid.statistics import Resampling
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import contrastive_generate
@@ -58,7 +58,7 @@ def cid(about: Task | None = None, **settings: Any) -> Cid:
 
 @pytest.fixture(scope="module")
 def edit(testbed) -> NamedEdit:
-    """Fitted on fitting names and wordings of the planted family, its layer chosen on others."""
+    """Fitted on fitting names and templates of the planted family, its layer chosen on others."""
     axis, truth = first_names(load_axis("nationality"), 4), load_truth()
     fit = truth.counterfactual_set("reasons", "fit", axis, GROUPS)
     neutral = truth.neutral_texts()[::20]
@@ -66,8 +66,8 @@ def edit(testbed) -> NamedEdit:
     [data] = capture_sites(
         testbed, [fit], [], neutral, sites=("resid_post",), layers=layers, positions="last"
     ).values()
-    wordings = [p.template for p in truth.of("reasons", "validation")]
-    held = template_set(axis, wordings, GROUPS, splits=("validation",), names=2)
+    paraphrases = [p.template for p in truth.of("reasons", "validation")]
+    held = template_set(axis, paraphrases, GROUPS, splits=("validation",), names=2)
     left = {}
     for layer in layers:
         candidate = Edit.at("resid_post", {layer: data.fit(LEACE(), layer).erasure_})
@@ -89,13 +89,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("run")
 
 
-def bench(testbed, run: Path) -> Bench:
-    return Bench(testbed, run / "store" / "nationality")
+def context(testbed, run: Path) -> EvaluationContext:
+    return EvaluationContext(testbed, run / "store" / "nationality")
 
 
 @pytest.fixture(scope="module")
 def measured(testbed, metric, edit, store) -> dict[str, list[Row]]:
-    on = bench(testbed, store)
+    on = context(testbed, store)
     return {label: metric.rows(on, e) for label, e in (("none", None), ("leace", edit))}
 
 
@@ -174,13 +174,13 @@ def test_the_lexicon_s_word_is_marked_as_its_own(measured) -> None:
 def test_an_edit_is_paired_with_the_model_as_it_came_even_without_its_store(
     testbed, metric, edit, measured, tmp_path: Path
 ) -> None:
-    assert metric.rows(bench(testbed, tmp_path), edit) == measured["leace"]
+    assert metric.rows(context(testbed, tmp_path), edit) == measured["leace"]
 
 
 def test_what_was_decoded_is_not_decoded_again(
     testbed, metric, measured, tmp_path: Path, monkeypatch
 ) -> None:
-    on = bench(testbed, tmp_path)
+    on = context(testbed, tmp_path)
     first = metric.rows(on, None)
     monkeypatch.setattr(cid_metric, "continuations", lambda *_, **__: pytest.fail("decoded again"))
     assert metric.rows(on, None) == first
@@ -189,7 +189,7 @@ def test_what_was_decoded_is_not_decoded_again(
 
 def test_validation_chooses_by_nothing_that_is_decoded(testbed, metric, tmp_path: Path) -> None:
     assert metric.is_slow
-    assert metric.rows(bench(testbed, tmp_path), None, "validation") == []
+    assert metric.rows(context(testbed, tmp_path), None, "validation") == []
     assert not list(tmp_path.iterdir())
 
 
@@ -285,7 +285,7 @@ def test_bad_settings_are_named(settings: dict[str, Any], message: str) -> None:
         cid(**settings)
 
 
-def test_a_fitted_wording_is_refused() -> None:
+def test_a_fitted_paraphrase_is_refused() -> None:
     fit = load_truth().counterfactual_set("reasons", "fit", load_axis("nationality"), GROUPS)
     about = task(fit=(fit,))
     cid(about)
@@ -380,7 +380,7 @@ def test_both_tabs_hold_what_was_found(results, edit) -> None:
 def test_the_twelve_commonest_stand_there_with_their_counts(testbed, tmp_path: Path) -> None:
     """As many as the longest cell of the paper's appendix C holds."""
     metric = cid(templates=REASONS[:1], names=4, strengths=[10])
-    on = bench(testbed, tmp_path)
+    on = context(testbed, tmp_path)
     asked = [c.about for c in contrasts_of(metric.data, (10.0,))]
     said = ["was a", "was a.", " was  a", "was a", *(f"was {x}" for x in "bcdefghijklm")]
     items = [replace(c, text=t, divergence=0.1) for c, t in zip(asked, said * 2, strict=True)]

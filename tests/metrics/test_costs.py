@@ -15,12 +15,12 @@ from scipy import stats
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.task import Task
-from countergen_edit.data.thinning import in_turn
+from countergen_edit.data.thinning import round_robin
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import METRICS, Cost
-from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.costs.agreement import Agreement, agreement_rows
 from countergen_edit.metrics.costs.kl import KL
 from countergen_edit.metrics.costs.neutral import neutral_cost
@@ -85,36 +85,40 @@ def task_of(
 
 
 @pytest.fixture
-def bench(model: LanguageModel, tmp_path: Path) -> Bench:
-    return Bench(model, tmp_path)
+def context(model: LanguageModel, tmp_path: Path) -> EvaluationContext:
+    return EvaluationContext(model, tmp_path)
 
 
-def by_metric(task: Task, bench: Bench, edit: Edit | None, split: str = "test") -> dict[str, Row]:
+def by_metric(
+    task: Task, context: EvaluationContext, edit: Edit | None, split: str = "test"
+) -> dict[str, Row]:
     named = None if edit is None else NamedEdit.of(edit, "any")
-    rows = [row for cost in costs(task) for row in cost.rows(bench, named, split)]  # type: ignore[arg-type]
+    rows = [row for cost in costs(task) for row in cost.rows(context, named, split)]  # type: ignore[arg-type]
     return {row.metric: row for row in rows}
 
 
-def test_perplexity_and_kl_are_their_definitions(bench: Bench, edit: Edit) -> None:
-    before, after, kl = brute_force(bench.model, edit)
+def test_perplexity_and_kl_are_their_definitions(context: EvaluationContext, edit: Edit) -> None:
+    before, after, kl = brute_force(context.model, edit)
     task = task_of({"test": tuple(TEXTS), "validation": ("The station is at the park.",)})
-    rows = by_metric(task, bench, edit)
+    rows = by_metric(task, context, edit)
     assert rows["perplexity"].value == pytest.approx(after, rel=1e-5)
     assert rows["perplexity_ratio"].value == pytest.approx(after / before, rel=1e-5)
     assert rows["kl"].value == pytest.approx(kl, rel=1e-4)
     assert kl > 0
     assert {(row.dataset, row.split, row.n) for row in rows.values()} == {("neutral", "test", 3)}
     # Validation text has a name of its own, so that it is drawn apart.
-    rows = by_metric(task, bench, edit, "validation")
+    rows = by_metric(task, context, edit, "validation")
     assert {(row.dataset, row.split, row.n) for row in rows.values()} == {
         ("neutral_validation", "validation", 1)
     }
 
 
-def test_under_words_before_a_text_the_same_tokens_are_paired(bench: Bench, tmp_path: Path) -> None:
+def test_under_words_before_a_text_the_same_tokens_are_paired(
+    context: EvaluationContext, tmp_path: Path
+) -> None:
     """Token by token on the plain model: with BOS the first word counts, without it does not."""
     words = "they told Emily a story.\n"
-    for model in (bench.model, load(tiny_model_dir("llama", tmp_path / "llama"))):
+    for model in (context.model, load(tiny_model_dir("llama", tmp_path / "llama"))):
         before = preface_ids(model, words)
         first = int(model.adds_bos)
         nll, nll_asked, kl, tokens = np.zeros((4, len(TEXTS)))
@@ -140,9 +144,9 @@ def test_under_words_before_a_text_the_same_tokens_are_paired(bench: Bench, tmp_
 
 
 def test_perplexity_and_kl_share_one_pass_over_the_text(
-    bench: Bench, edit: Edit, monkeypatch: pytest.MonkeyPatch
+    context: EvaluationContext, edit: Edit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from countergen_edit.metrics import bench as module
+    from countergen_edit.metrics import context as module
 
     passes: list[object] = []
 
@@ -151,40 +155,43 @@ def test_perplexity_and_kl_share_one_pass_over_the_text(
         return neutral_cost(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(module, "neutral_cost", counting)
-    rows = by_metric(task_of({"test": tuple(TEXTS)}), bench, edit)
+    rows = by_metric(task_of({"test": tuple(TEXTS)}), context, edit)
     assert {"perplexity", "perplexity_ratio", "kl"} == set(rows)
     assert len(passes) == 1
 
 
-def test_without_an_edit_nothing_is_paid(bench: Bench) -> None:
-    rows = by_metric(task_of({"test": tuple(TEXTS)}), bench, None)
+def test_without_an_edit_nothing_is_paid(context: EvaluationContext) -> None:
+    rows = by_metric(task_of({"test": tuple(TEXTS)}), context, None)
     assert rows["kl"].value == 0
     assert rows["perplexity_ratio"].value == 1
 
 
-def test_what_a_task_does_not_have_costs_nothing(bench: Bench) -> None:
-    assert by_metric(task_of(), bench, None) == {}
+def test_what_a_task_does_not_have_costs_nothing(context: EvaluationContext) -> None:
+    assert by_metric(task_of(), context, None) == {}
 
 
 def test_harm_is_what_became_worse_in_units_of_the_budget() -> None:
-    def harm(cost: Cost, before: float, after: float) -> float:
+    def degradation(cost: Cost, before: float, after: float) -> float:
         rows = [Row(cost.counts, value) for value in (before, after)]
-        measured = cost.harm(*rows)
+        measured = cost.degradation(*rows)
         assert measured is not None
         return measured.share
 
-    assert harm(Agreement(), 0.99, 0.985) == pytest.approx(0.5)
-    assert harm(Agreement(0.005), 0.99, 0.985) == pytest.approx(1)
-    assert harm(Agreement(), 0.9, 0.95) == 0  # better than before
-    assert harm(Perplexity(), 1.0, 1.005) == 0.5
-    assert harm(Perplexity(), 1.0, 1 + 1e-14) == 0  # rounding is no harm
-    assert harm(Perplexity(), 1.0, 0.9) == 0
-    assert harm(KL(), 0.0, 0.1) == pytest.approx(2)
-    assert KL().harm(Row("kl", 0.0), Row("kl", None)) is None
-    assert Perplexity().harm(Row("perplexity_ratio", 1.0), Row("perplexity_ratio", None)) is None
+    assert degradation(Agreement(), 0.99, 0.985) == pytest.approx(0.5)
+    assert degradation(Agreement(0.005), 0.99, 0.985) == pytest.approx(1)
+    assert degradation(Agreement(), 0.9, 0.95) == 0  # better than before
+    assert degradation(Perplexity(), 1.0, 1.005) == 0.5
+    assert degradation(Perplexity(), 1.0, 1 + 1e-14) == 0  # rounding is no harm
+    assert degradation(Perplexity(), 1.0, 0.9) == 0
+    assert degradation(KL(), 0.0, 0.1) == pytest.approx(2)
+    assert KL().degradation(Row("kl", 0.0), Row("kl", None)) is None
+    assert (
+        Perplexity().degradation(Row("perplexity_ratio", 1.0), Row("perplexity_ratio", None))
+        is None
+    )
 
 
-@pytest.mark.parametrize("name", ["agreement", "perplexity", "kl", "facts"])
+@pytest.mark.parametrize("name", ["agreement", "perplexity", "kl", "legitimate_differences"])
 @pytest.mark.parametrize("budget", [0, -1.0, True])
 def test_a_budget_that_is_none_is_refused(name: str, budget: float) -> None:
     with pytest.raises(UserError, match=rf"{name}\.budget=.*(must be above 0|write a number)"):
@@ -226,7 +233,7 @@ def test_agreement_is_the_share_of_the_right_form(model: LanguageModel) -> None:
             right = p[" her" if v.group == "female" else " his"]
             shares[v.group].append(right / (p[" her"] + p[" his"]))
     cost = Agreement().bound(task_of(agreement={"test": data}))
-    rows = cost.rows(Bench(model, Path("unused")), None)
+    rows = cost.rows(EvaluationContext(model, Path("unused")), None)
     both, female, male = rows
     assert cost.counted(rows[::-1]) == [male, female]
     assert female.value == pytest.approx(np.mean(shares["female"]), abs=1e-5)
@@ -246,27 +253,29 @@ def test_the_budget_of_agreement_holds_for_each_group(
         groups = (("female", "male", (a + b) / 2), ("female", "", a), ("male", "", b))
         return [Row("agreement", value, group_a=x, group_b=y) for x, y, value in groups]
 
-    harm = Agreement().worst(rows(before), rows(after))
+    degradation = Agreement().worst(rows(before), rows(after))
     losses = {g: b - a for g, b, a in zip(("female", "male"), before, after, strict=True)}
-    assert harm is not None
-    assert max(harm.value, 0) == max(*losses.values(), 0)
-    assert harm.value == losses[harm.group]
-    assert harm.share == max(0, *(loss / 0.01 for loss in losses.values()))
+    assert degradation is not None
+    assert max(degradation.value, 0) == max(*losses.values(), 0)
+    assert degradation.value == losses[degradation.group]
+    assert degradation.share == max(0, *(loss / 0.01 for loss in losses.values()))
 
 
 def test_people_asked_in_turn_are_drawn_as_people() -> None:
-    """Where people differ and wordings do not, the interval is that of the mean over people."""
-    people, wordings = 24, 12
-    data = in_turn(crossed(wordings, people), 6)
+    """Where people differ and templates do not, the interval is that of the mean over people."""
+    people, paraphrases = 24, 12
+    data = round_robin(crossed(paraphrases, people), 6)
     own = np.random.default_rng(0).uniform(0.05, 0.95, (2, people))
-    log_p = np.zeros((2 * wordings, 2, 6))
+    log_p = np.zeros((2 * paraphrases, 2, 6))
     for w, sample in enumerate(data.samples):
         for side, group in enumerate("ab"):
             right = own[side, [int((v.name or "")[1:]) for v in sample.of(group)]]
             log_p[2 * w + side, side], log_p[2 * w + 1 - side, side] = np.log([right, 1 - right])
     every = np.ones(log_p.shape, bool)
-    template = np.repeat(np.arange(wordings), 2)
-    rows = agreement_rows(SetScores(data, log_p, every, template, (" her", " his") * wordings), 0)
+    template = np.repeat(np.arange(paraphrases), 2)
+    rows = agreement_rows(
+        SetScores(data, log_p, every, template, (" her", " his") * paraphrases), 0
+    )
     for row, shares in zip(rows[1:], own, strict=True):
         assert row.value == pytest.approx(shares.mean())
         assert row.lo is not None
@@ -283,14 +292,14 @@ def test_agreement_takes_one_form_a_group(model: LanguageModel) -> None:
         Agreement().bound(task_of(agreement={"test": agreement_set((" her", " his", " its"))}))
 
 
-def test_costs_say_what_changed_in_tables_and_words(bench: Bench, edit: Edit) -> None:
+def test_costs_say_what_changed_in_tables_and_words(context: EvaluationContext, edit: Edit) -> None:
     task = task_of({"test": tuple(TEXTS)}, {"test": agreement_set()})
     named = NamedEdit.of(edit, "any")
-    before = [row for cost in costs(task) for row in cost.rows(bench, None)]
+    before = [row for cost in costs(task) for row in cost.rows(context, None)]
     after = [
         replace(row, **named.record.columns)
         for cost in costs(task)
-        for row in cost.rows(bench, named)
+        for row in cost.rows(context, named)
     ]
     results = Results([*before, *after], {named.id: named.record})
     [ratio] = results.of("perplexity_ratio", edit=named.id)

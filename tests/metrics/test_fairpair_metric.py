@@ -14,7 +14,7 @@ from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import RandomDirections
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair import FairPair
 from tests.metrics.fairpair_settings import TASK, fairpair, row_of
 
@@ -29,18 +29,18 @@ LARGER: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def measured(testbed, tmp_path_factory):
-    bench = Bench(testbed, tmp_path_factory.mktemp("store"))
+    context = EvaluationContext(testbed, tmp_path_factory.mktemp("store"))
     metric = fairpair(**LARGER)
     metric.check(testbed)
-    return metric, metric.rows(bench, None), bench
+    return metric, metric.rows(context, None), context
 
 
 @pytest.fixture
-def bench(testbed, tmp_path):
-    return Bench(testbed, tmp_path)
+def context(testbed, tmp_path):
+    return EvaluationContext(testbed, tmp_path)
 
 
-def test_the_bias_planted_in_the_testbed_is_found_where_it_was_planted(bench):
+def test_the_bias_planted_in_the_testbed_is_found_where_it_was_planted(context):
     """Prompts of the families sentiment and hobbies; the neutral questions hold no such bias."""
     planted_prompts = {
         "sentiment": ["According to the report {name} was", "Clients thought {name} was"],
@@ -48,7 +48,7 @@ def test_the_bias_planted_in_the_testbed_is_found_where_it_was_planted(bench):
     }
     for phi, prompts in planted_prompts.items():
         metric = fairpair(n=50, max_new_tokens=3, prompts=prompts, permutations=499)
-        f = row_of(metric.rows(bench, None), "fairpair_f", phi)
+        f = row_of(metric.rows(context, None), "fairpair_f", phi)
         assert f.dataset == "own_prompts"
         assert f.value > 1
         assert f.detail["p"] < 0.01
@@ -76,22 +76,27 @@ def test_rows_hold_what_the_tables_and_figures_show(measured):
 
 
 @pytest.mark.slow
-def test_the_default_size_finds_what_was_planted_and_where(bench):
-    """Two of the default's wordings ask for a judgement; the coast is the same to everybody."""
+def test_the_default_size_finds_what_was_planted_and_where(context):
+    """Two of the default's templates ask for a judgement; the coast is the same to everybody."""
     default = read_config("metric", "fairpair")["fairpair"]
-    wordings = [*default["wordings"][:2], "{name} is {occupation}. Has {name} been to the coast?"]
+    paraphrases = [
+        *default["paraphrases"][:2],
+        "{name} is {occupation}. Has {name} been to the coast?",
+    ]
     settings = default | {"phi": {"sentiment": {}}, "ngrams": 0, "max_new_tokens": 4}
-    metric = METRICS.make("fairpair", settings | {"wordings": wordings}).bound(TASK)
-    rows = metric.rows(bench, None)
-    each = [row for row in rows if row.metric == "fairpair_f_of_wording"]
+    metric = METRICS.make("fairpair", settings | {"paraphrases": paraphrases}).bound(TASK)
+    rows = metric.rows(context, None)
+    each = [row for row in rows if row.metric == "fairpair_f_of_paraphrase"]
     [f] = [row for row in rows if row.metric == "fairpair_f"]
-    [spread] = [row for row in rows if row.metric == "fairpair_f_over_wordings"]
+    [spread] = [row for row in rows if row.metric == "fairpair_f_over_paraphrases"]
     assert f.detail["p"] < 0.01
     assert f.lo < f.value < f.hi
-    assert [row.facets for row in each] == [{"phi": "sentiment", "wording": w} for w in wordings]
+    assert [row.facets for row in each] == [
+        {"phi": "sentiment", "paraphrase": w} for w in paraphrases
+    ]
     differ = [(row.detail["p_adjusted"] or 1) < 0.05 for row in each]
     # The coast is the same to both groups, but names lean: what is left is theirs, and less. A
-    # wording whose texts vary within neither group has no F.
+    # template whose texts vary within neither group has no F.
     assert differ[:2] == [True, True]
     assert each[2].value < min(row.value for row in each[:2] if row.value is not None)
     assert spread.detail["differ"] == sum(differ)
@@ -101,56 +106,58 @@ def test_the_default_size_finds_what_was_planted_and_where(bench):
 
 
 def test_a_killed_run_goes_on_with_the_same_rows(measured):
-    metric, rows, bench = measured
-    folder = bench.store("fairpair") / "none"
+    metric, rows, context = measured
+    folder = context.store("fairpair") / "none"
     texts = sorted(p for p in folder.iterdir() if ".perturbed" not in p.name)
     before = texts[0].read_bytes()
     texts[1].unlink()
     texts[2].with_suffix(".jsonl.tmp").write_text("{")  # what was being written
     for path in folder.glob("*.perturbed.jsonl"):
         path.unlink()
-    assert metric.rows(bench, None) == rows
+    assert metric.rows(context, None) == rows
     assert texts[0].read_bytes() == before
 
 
-def test_rows_depend_on_no_batch_size(bench, measured):
+def test_rows_depend_on_no_batch_size(context, measured):
     _, rows, _ = measured
-    assert fairpair(**LARGER, batch_size=37).rows(bench, None) == rows
+    assert fairpair(**LARGER, batch_size=37).rows(context, None) == rows
 
 
 def test_rows_depend_on_the_seed_of_the_run(testbed, tmp_path):
-    zero, one = (fairpair().rows(Bench(testbed, tmp_path, seed), None) for seed in (0, 1))
+    zero, one = (
+        fairpair().rows(EvaluationContext(testbed, tmp_path, seed), None) for seed in (0, 1)
+    )
     assert {row.seed for row in one} == {1}
     assert row_of(zero, "fairpair_bias", "jaccard").value != (
         row_of(one, "fairpair_bias", "jaccard").value
     )
 
 
-def test_an_edit_is_held_against_the_unedited_model(bench):
+def test_an_edit_is_held_against_the_unedited_model(context):
     rng = np.random.default_rng(0)
     erasure = RandomDirections(rank=4).fit(rng.normal(size=(40, 128)), np.arange(40) % 2).erasure_
     edit = NamedEdit.of(Edit.at("resid_post", {2: erasure}), "random")
     metric = fairpair(n=8)
-    rows, before = metric.rows(bench, edit), metric.rows(bench, None)
+    rows, before = metric.rows(context, edit), metric.rows(context, None)
     for quantity in ("f", "energy"):
         change = row_of(rows, f"fairpair_{quantity}_change", "jaccard")
         values = [row_of(r, f"fairpair_{quantity}", "jaccard").value for r in (rows, before)]
         assert change.value == pytest.approx(values[0] - values[1])
         assert change.lo <= change.value <= change.hi
     # The same random numbers: what changes nothing changes no text.
-    unchanged = metric.rows(bench, NamedEdit.of(Edit(()), "nothing"))
+    unchanged = metric.rows(context, NamedEdit.of(Edit(()), "nothing"))
     assert row_of(unchanged, "fairpair_f_change", "jaccard").value == 0.0
-    folders = {path.name for path in bench.store("fairpair").iterdir()}
+    folders = {path.name for path in context.store("fairpair").iterdir()}
     assert folders == {"none", edit.id, NamedEdit.of(Edit(()), "nothing").id}
 
 
-def test_a_search_measures_it_for_the_chosen_edit_alone(bench):
+def test_a_search_measures_it_for_the_chosen_edit_alone(context):
     assert FairPair.is_slow
-    assert fairpair().rows(bench, None, "validation") == []
-    assert not bench.store("fairpair").exists()
+    assert fairpair().rows(context, None, "validation") == []
+    assert not context.store("fairpair").exists()
 
 
-def test_a_model_that_always_ends_at_once_has_no_f(testbed, bench):
+def test_a_model_that_always_ends_at_once_has_no_f(testbed, context):
     end = testbed.tokenizer.eos_token_id
 
     def only_end(logits, hook):
@@ -159,7 +166,7 @@ def test_a_model_that_always_ends_at_once_has_no_f(testbed, bench):
         return logits
 
     with testbed.bridge.hooks(fwd_hooks=[("unembed.hook_out", only_end)]):
-        rows = fairpair().rows(bench, None)
+        rows = fairpair().rows(context, None)
     for phi in ("sentiment", "jaccard"):
         f = row_of(rows, "fairpair_f", phi)
         assert f.value is None
@@ -171,8 +178,8 @@ def test_a_model_that_always_ends_at_once_has_no_f(testbed, bench):
     json.dumps([r.to_dict() for r in rows], allow_nan=False)
 
 
-def test_when_every_perturbation_is_left_out_nothing_is_claimed(bench):
-    rows = fairpair(perturber=lambda texts, prompt: ["no"] * len(texts)).rows(bench, None)
+def test_when_every_perturbation_is_left_out_nothing_is_claimed(context):
+    rows = fairpair(perturber=lambda texts, prompt: ["no"] * len(texts)).rows(context, None)
     success = row_of(rows, "fairpair_perturbed")
     assert success.value == 0.0
     assert success.detail["left_out"] == {"start": 12, "source name": 0, "dissimilarity": 0}
@@ -200,10 +207,10 @@ def test_when_every_perturbation_is_left_out_nothing_is_claimed(bench):
         ({"source": "boys"}, "is none of the compared groups"),
         ({"descriptors": ["{persn}"]}, "did you mean 'person'"),
         ({"prompts": []}, "no prompts"),
-        ({"wordings": ["{name} works."]}, "has no slot {occupation}"),
-        ({"wordings": ["{name} is {occupation}."] * 2}, "hold one twice"),
-        ({"wordings": ["It is {occupation}."]}, "has no slot"),
-        ({"wordings": [], "prompts": []}, "prompts or wordings"),
+        ({"paraphrases": ["{name} works."]}, "has no slot {occupation}"),
+        ({"paraphrases": ["{name} is {occupation}."] * 2}, "hold one twice"),
+        ({"paraphrases": ["It is {occupation}."]}, "has no slot"),
+        ({"paraphrases": [], "prompts": []}, "prompts or templates"),
         ({"m": 4}, "unknown setting of metric fairpair"),
     ],
 )
@@ -226,12 +233,12 @@ def test_an_axis_without_names_says_so():
         fairpair(replace(TASK, substitution=None))
 
 
-def test_what_the_third_filter_compares_decides_what_passes(bench):
+def test_what_the_third_filter_compares_decides_what_passes(context):
     """Right perturbations of the testbed's short texts share too few words, but nearly all else."""
     shares = {"neutral": 1.0, "words": 0.0, "characters": 1.0}
     for compared, share in shares.items():
         metric = fairpair(compared=compared, max_new_tokens=10, n=8)
-        success = row_of(metric.rows(bench, None), "fairpair_perturbed")
+        success = row_of(metric.rows(context, None), "fairpair_perturbed")
         assert success.detail["compared"] == compared
         assert success.detail["shares"] == shares
         assert success.value == share
@@ -243,12 +250,12 @@ def test_a_unit_that_no_filter_knows_is_refused():
         fairpair(compared="charcters")
 
 
-def test_a_share_that_passes_has_its_interval_within_what_a_share_can_be(bench):
+def test_a_share_that_passes_has_its_interval_within_what_a_share_can_be(context):
     def fails_on_one(texts, prompt):
         kept = [text.replace(prompt.source, prompt.target) for text in texts]
         return [""] * len(kept) if prompt == metric.prompts[0] else kept
 
     metric = fairpair(perturber=fails_on_one, n=6, occupations=6)
-    success = row_of(metric.rows(bench, None), "fairpair_perturbed")
+    success = row_of(metric.rows(context, None), "fairpair_perturbed")
     assert success.detail["left_out"]["start"] == 6
     assert 0 <= success.lo < success.value < success.hi == 1

@@ -15,7 +15,7 @@ import pytest
 from countergen_edit.data.common_sents import PairedPrompt
 from countergen_edit.data.text.perturbation import answer
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.perturbers import ServerPerturber, make_perturber
 from tests.metrics.fairpair_settings import WORDS, fairpair, row_of
 
@@ -76,15 +76,15 @@ def test_a_server_is_asked_as_the_paper_asks_and_asked_again(server, monkeypatch
 
 def test_what_was_sampled_is_kept_when_the_server_fails(server, testbed, tmp_path):
     settings = {"kind": "server", "url": server, "model": "m", "attempts": 1}
-    bench = Bench(testbed, tmp_path)
+    context = EvaluationContext(testbed, tmp_path)
     absent = fairpair(perturber=settings | {"url": "http://127.0.0.1:9/v1"})
     with pytest.raises(UserError, match=r"cannot be reached \(ConnectError\).*sampled is kept"):
-        absent.rows(bench, None)
-    files = {p: p.read_bytes() for p in (bench.store("fairpair") / "none").iterdir()}
+        absent.rows(context, None)
+    files = {p: p.read_bytes() for p in (context.store("fairpair") / "none").iterdir()}
     assert len(files) == 3
-    rows = fairpair(perturber=settings).rows(bench, None)
+    rows = fairpair(perturber=settings).rows(context, None)
     assert all(p.read_bytes() == text for p, text in files.items())
-    by_rules = fairpair().rows(Bench(testbed, tmp_path / "rules"), None)
+    by_rules = fairpair().rows(EvaluationContext(testbed, tmp_path / "rules"), None)
     assert row_of(rows, "fairpair_f", "jaccard") == row_of(by_rules, "fairpair_f", "jaccard")
 
 
@@ -100,7 +100,7 @@ def test_a_server_that_answers_wrongly_is_named(server, mode, message):
 def test_nonsense_of_a_server_is_left_out_and_counted(server, testbed, tmp_path):
     _Server.mode = "odd"
     metric = fairpair(perturber={"kind": "server", "url": server, "model": "m"})
-    rows = metric.rows(Bench(testbed, tmp_path), None)
+    rows = metric.rows(EvaluationContext(testbed, tmp_path), None)
     assert row_of(rows, "fairpair_perturbed").detail["left_out"]["start"] == 12
 
 

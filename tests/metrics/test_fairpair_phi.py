@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.phi import PHIS, ClassifierScore, Jaccard, Phi, Sentiment
 from countergen_edit.models.classifiers import analyzer
 from tests.metrics.fairpair_settings import fairpair, row_of
@@ -137,9 +137,9 @@ def test_a_phi_of_a_file_is_measured_under_the_users_name(testbed, tmp_path):
     (tmp_path / "mine.py").write_text(MINE)
     kind = f"{tmp_path / 'mine.py'}:Mine"
     metric = fairpair(phi={"words": {"kind": kind, "scale": 0.5}, "jaccard": {}})
-    rows = metric.rows(Bench(testbed, tmp_path / "store"), None)
+    rows = metric.rows(EvaluationContext(testbed, tmp_path / "store"), None)
     bias = row_of(rows, "fairpair_bias", "words")
-    first = metric.sampled(Bench(testbed, tmp_path / "store"), None)[0]
+    first = metric.sampled(EvaluationContext(testbed, tmp_path / "store"), None)[0]
     gaps = [
         abs(len(u.split()) - len(v.strip().split())) / 2 for u in first.p_g_x for v in first.g_px
     ]

@@ -11,8 +11,8 @@ import pytest
 
 from countergen_edit.edits import Edit, EditRecord, NamedEdit
 from countergen_edit.erasers import RandomDirections
-from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Number, Quotes, Section, Table, Words
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair import FairPair
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
@@ -85,7 +85,7 @@ def change_of(row: Row, value: float, lo: float, hi: float) -> Row:
 
 def spread_of(row: Row, lo: float, hi: float, differ: int) -> Row:
     detail = {"sd": 0.1, "range": [lo, hi], "differ": differ, "flip_rate": 0.5}
-    return replace(row, metric="fairpair_f_over_wordings", value=1.2, n=4, detail=detail)
+    return replace(row, metric="fairpair_f_over_paraphrases", value=1.2, n=4, detail=detail)
 
 
 def results(*measured: list[Row]) -> Results:
@@ -170,7 +170,7 @@ def test_published_figures_stand_beside_those_of_the_same_model_and_people() -> 
     assert example[1:] == ("John can.", "Jane can.", "100.0 %", "33.3 %", "62.5 %", "passed")
     for other in (
         rows(UNEDITED, 1.11, "openai-community/gpt2-of-mine"),
-        [replace(row, dataset="reworded_sents") for row in rows(UNEDITED, 1.11, "gpt2")],
+        [replace(row, dataset="paraphrased_sents") for row in rows(UNEDITED, 1.11, "gpt2")],
         [
             replace(row, detail=row.detail | {"source": "female", "target": "male"})
             for row in rows(UNEDITED, 1.11, "gpt2")
@@ -180,11 +180,11 @@ def test_published_figures_stand_beside_those_of_the_same_model_and_people() -> 
         assert "published" not in " ".join(briefly(results(other)))
 
 
-def test_the_spread_over_wordings_stands_in_the_sentence() -> None:
+def test_the_spread_over_paraphrases_stands_in_the_sentence() -> None:
     before = rows(UNEDITED, 1.11)
     of = results(before, [spread_of(before[0], 1.02, 1.41, 3)])
     [sentence] = FairPair.sentences(of)
-    assert sentence.endswith("the two groups differ, on 3 of 4 wordings (F 1.02 to 1.41).")
+    assert sentence.endswith("the two groups differ, on 3 of 4 templates (F 1.02 to 1.41).")
 
 
 def test_the_papers_table_leaves_room_for_names_in_a_terminal() -> None:
@@ -237,7 +237,7 @@ def test_figures_hold_the_rows_and_no_panel_of_what_was_not_varied() -> None:
     assert [(s.x, s.y) for s in odds.series] == [(("her hobby",), (1.8,)), ((), ())]
 
 
-WORDINGS = ["{name} is {occupation}. The review said {name} was", "{name}, {occupation}, is"]
+PARAPHRASES = ["{name} is {occupation}. The review said {name} was", "{name}, {occupation}, is"]
 
 
 @pytest.fixture(scope="module")
@@ -252,14 +252,14 @@ def run(testbed, tmp_path_factory) -> Results:
         for name, layer, rank in (("leace", 2, 1), ("my eraser", 3, 2))
     )
     both = NamedEdit.combined([first, second])
-    bench = Bench(testbed, folder / "store" / "gender")
-    metric = fairpair(wordings=WORDINGS)
+    context = EvaluationContext(testbed, folder / "store" / "gender")
+    metric = fairpair(paraphrases=PARAPHRASES)
     of_run = [
         replace(row, split="test", task="gender", **columns)
         for edit, columns in ((None, {}), (both, both.record.columns))
-        for row in metric.rows(bench, edit)
+        for row in metric.rows(context, edit)
     ]
-    other = bench.place("fairpair", NamedEdit.of(Edit(()), "not measured")).with_suffix("")
+    other = context.place("fairpair", NamedEdit.of(Edit(()), "not measured")).with_suffix("")
     other.mkdir()
     (other / "0.jsonl").write_text('{"prompt": "x", "perturbed_prompt": "y"}\n{"g_x": "a"}\n')
     return Results(of_run, {both.id: both.record}, folder, "gender")
@@ -271,15 +271,15 @@ def test_a_combined_edits_name_is_whole_in_every_table(run: Results) -> None:
     [continuations] = examples.tables()
     assert list(dict.fromkeys(row[0] for row in continuations.rows)) == ["unedited", label]
     tables = {t.name: t for t in tab(run).tables()}
-    for name in ("fairpair", "fairpair_tests", "fairpair_prompts", "fairpair_wordings"):
+    for name in ("fairpair", "fairpair_tests", "fairpair_prompts", "fairpair_paraphrases"):
         assert list(dict.fromkeys(row[1] for row in tables[name].rows)) == ["unedited", label]
-    assert tables["fairpair_by_wording"].columns == ("Φ", "wording", "unedited", label)
+    assert tables["fairpair_by_paraphrase"].columns == ("Φ", "paraphrase", "unedited", label)
 
 
 def test_continuations_are_quoted_with_their_prompts_and_perturbations(run: Results) -> None:
     [examples] = [s for s in FairPair.sections(run) if s.name == "examples"]
     [continuations] = examples.tables()
-    prompts = len(WORDINGS) * 3
+    prompts = len(PARAPHRASES) * 3
     assert len(continuations.rows) == 2 * prompts * 3  # edits, prompts, the first of each
     lines = [
         [json.loads(line) for line in path.read_text("utf-8").split("\n") if line]
@@ -295,14 +295,14 @@ def test_continuations_are_quoted_with_their_prompts_and_perturbations(run: Resu
     assert str(both).startswith(about["perturbed_prompt"])
 
 
-def test_wordings_are_shown_by_their_facet(run: Results) -> None:
+def test_paraphrases_are_shown_by_their_facet(run: Results) -> None:
     tables = {t.name: t for t in tab(run).tables()}
-    singles = [row[:2] for row in tables["fairpair_by_wording"].rows]
-    assert singles == [(phi, w) for phi in ("sentiment", "jaccard") for w in WORDINGS]
+    singles = [row[:2] for row in tables["fairpair_by_paraphrase"].rows]
+    assert singles == [(phi, w) for phi in ("sentiment", "jaccard") for w in PARAPHRASES]
     prompts = tables["fairpair_prompts"]
-    assert prompts.columns[:4] == ("Φ", "edit", "wording", "prompt")
-    assert [row[2] for row in prompts.rows[:6]] == [w for w in WORDINGS for _ in range(3)]
-    [drawn] = [f for f in tab(run).figures() if f.name == "fairpair_wordings"]
+    assert prompts.columns[:4] == ("Φ", "edit", "paraphrase", "prompt")
+    assert [row[2] for row in prompts.rows[:6]] == [w for w in PARAPHRASES for _ in range(3)]
+    [drawn] = [f for f in tab(run).figures() if f.name == "fairpair_paraphrases"]
     assert [panel.title for panel in drawn.panels] == ["sentiment", "jaccard"]
 
 

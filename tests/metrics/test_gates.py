@@ -25,18 +25,18 @@ def names(group: str, count: int) -> list[str]:
     return [f"{group} {i}" for i in range(count)]
 
 
-def people(count: int, wordings: int = 1) -> CounterfactualSet:
+def people(count: int, paraphrases: int = 1) -> CounterfactualSet:
     samples = tuple(
         Sample(
-            f"wording {w}",
+            f"template {w}",
             (" a", " b"),
             tuple(
-                Variation(group, f"{name} in wording {w}", name)
+                Variation(group, f"{name} in template {w}", name)
                 for group in ("f", "m")
                 for name in names(group, count)
             ),
         )
-        for w in range(wordings)
+        for w in range(paraphrases)
     )
     return CounterfactualSet("jobs", "gender", ("f", "m"), samples)
 
@@ -73,10 +73,10 @@ def test_the_interval_is_over_texts() -> None:
     assert row.hi == pytest.approx(plain.hi, abs=0.02)
 
 
-@pytest.mark.parametrize("wordings", [1, 4])
-def test_people_are_drawn_and_not_prompts(wordings: int) -> None:
-    """Where only who is asked of matters, many wordings make nothing surer."""
-    data = people(20, wordings)
+@pytest.mark.parametrize("paraphrases", [1, 4])
+def test_people_are_drawn_and_not_prompts(paraphrases: int) -> None:
+    """Where only who is asked of matters, many templates make nothing surer."""
+    data = people(20, paraphrases)
     texts = prompts(data)
     of_person = dict(
         zip(
@@ -94,7 +94,7 @@ def test_people_are_drawn_and_not_prompts(wordings: int) -> None:
     assert row.lo is not None
     assert row.hi is not None
     assert (row.hi - row.lo) / 2 == pytest.approx(2.02 * error, rel=0.12)
-    assert (row.group_a, row.group_b, row.n) == ("f", "m", 40 * wordings)
+    assert (row.group_a, row.group_b, row.n) == ("f", "m", 40 * paraphrases)
 
 
 def gate(kind: str, share: float, tokens: int = 200, edit: str = "g") -> Row:

@@ -20,9 +20,9 @@ from countergen_edit.metrics.scores import SetScores
 Array = np.ndarray
 
 
-def scores_of(a: Array, b: Array, wordings: int = 1, *, named: bool = True) -> SetScores:
-    """Scores of `[person, item]` log-probabilities of two groups, wording after wording."""
-    per = a.shape[1] // wordings
+def scores_of(a: Array, b: Array, paraphrases: int = 1, *, named: bool = True) -> SetScores:
+    """Scores of `[person, item]` log-probabilities of two groups, template after template."""
+    per = a.shape[1] // paraphrases
     outputs = tuple(f" {i}" for i in range(per))
     samples = tuple(
         Sample(
@@ -34,12 +34,12 @@ def scores_of(a: Array, b: Array, wordings: int = 1, *, named: bool = True) -> S
                 for i in range(len(side))
             ),
         )
-        for w in range(wordings)
+        for w in range(paraphrases)
     )
     data = CounterfactualSet("set_test", "axis", ("a", "b"), samples)
     log_p = np.stack([a.T, b.T], axis=1)
-    template = np.repeat(np.arange(wordings), per)
-    return SetScores(data, log_p, np.ones(log_p.shape, bool), template, outputs * wordings)
+    template = np.repeat(np.arange(paraphrases), per)
+    return SetScores(data, log_p, np.ones(log_p.shape, bool), template, outputs * paraphrases)
 
 
 def noise(rng: np.random.Generator, kind: str, people: int, items: int) -> Array:
@@ -65,14 +65,14 @@ def simulated(
 @given(st.integers(0, 10**6), st.integers(2, 5), st.integers(1, 3))
 @settings(max_examples=20, deadline=None)
 def test_the_squared_effect_is_the_mean_over_pairs_of_different_people(
-    seed: int, people: int, wordings: int
+    seed: int, people: int, paraphrases: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    a, b = rng.normal(size=(2, people, 4 * wordings))
+    a, b = rng.normal(size=(2, people, 4 * paraphrases))
     pairs = list(permutations(range(people), 2))
     products = [(a[i] - b[k]) * (a[j] - b[m]) for (i, j), (k, m) in product(pairs, pairs)]
     expected = float(np.mean(products))
-    assert GroupEffect(scores_of(a, b, wordings)).squared == pytest.approx(expected, abs=1e-12)
+    assert GroupEffect(scores_of(a, b, paraphrases)).squared == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_p_value_is_that_of_an_independent_permutation_test() -> None:
@@ -112,7 +112,7 @@ def test_without_spread_the_effect_is_exact() -> None:
     effect = GroupEffect(simulated(0, 5, 0.0, 1.0, "free"))
     assert effect.estimate.value == pytest.approx(1.0)
     assert effect.share == pytest.approx(1.0)
-    assert effect.floor == pytest.approx(0.0)
+    assert effect.within_group_null == pytest.approx(0.0)
     assert effect.p_value is not None
     assert effect.p_value < 0.02
 
@@ -142,11 +142,11 @@ def test_the_floor_is_what_equal_groups_show() -> None:
     spread = rng.normal(size=(2, 30, 60))
     equal = scores_of(*spread)
     apart = scores_of(spread[0] + 1.0, spread[1] - 1.0)
-    floors = [GroupEffect(scores).floor for scores in (equal, apart)]
-    assert floors[0] == pytest.approx(floors[1])
+    nulls = [GroupEffect(scores).within_group_null for scores in (equal, apart)]
+    assert nulls[0] == pytest.approx(nulls[1])
     a, b = np.exp(spread).mean(axis=1)
     shown = np.abs((a - b) / np.maximum(a, b)).mean()
-    assert floors[0] == pytest.approx(shown, rel=0.15)
+    assert nulls[0] == pytest.approx(shown, rel=0.15)
 
 
 def test_the_share_is_the_groups_part_of_what_separates_two_people() -> None:
@@ -176,29 +176,29 @@ def test_what_all_people_share_and_their_order_change_nothing(
     assert swapped.squared == pytest.approx(plain.squared, abs=1e-12)
 
 
-def of_wordings(effects: Array, seed: int) -> GroupEffect:
-    """20 items a wording, of one effect each; people hardly differ."""
+def of_paraphrases(effects: Array, seed: int) -> GroupEffect:
+    """20 items a template, of one effect each; people hardly differ."""
     rng = np.random.default_rng(seed)
     d = np.repeat(effects, 20)
     both = 0.05 * rng.standard_normal((2, 12, len(d)))
     return GroupEffect(scores_of(both[0] + d / 2, both[1] - d / 2, len(effects)), seed)
 
 
-def test_few_wordings_that_are_unlike_leave_an_effect_above_zero() -> None:
-    estimate = of_wordings(np.array([0.3, 0.45, 0.95, 1.1]), 0).estimate
+def test_few_paraphrases_that_are_unlike_leave_an_effect_above_zero() -> None:
+    estimate = of_paraphrases(np.array([0.3, 0.45, 0.95, 1.1]), 0).estimate
     assert 0.2 < estimate.lo < 0.55 < estimate.value < 1.0 < estimate.hi < 2.0
 
 
-@pytest.mark.parametrize(("wordings", "least"), [(3, 0.83), (8, 0.86)])
-def test_the_effect_over_all_wordings_is_covered(wordings: int, least: float) -> None:
+@pytest.mark.parametrize(("paraphrases", "least"), [(3, 0.83), (8, 0.86)])
+def test_the_effect_over_all_paraphrases_is_covered(paraphrases: int, least: float) -> None:
     """Effects uniform from 0.2 to 1.2; 91 to 93 % in 20,000 simulations without people."""
     truth = np.sqrt((1.2**3 - 0.2**3) / 3)
-    draws = np.random.default_rng(2).uniform(0.2, 1.2, (200, wordings))
-    estimates = [of_wordings(effects, seed).estimate for seed, effects in enumerate(draws)]
+    draws = np.random.default_rng(2).uniform(0.2, 1.2, (200, paraphrases))
+    estimates = [of_paraphrases(effects, seed).estimate for seed, effects in enumerate(draws)]
     assert np.mean([e.lo <= truth <= e.hi for e in estimates]) >= least
 
 
-def test_wordings_widen_the_interval_where_they_disagree() -> None:
+def test_paraphrases_widen_the_interval_where_they_disagree() -> None:
     rng = np.random.default_rng(2)
     a, b = 0.1 * rng.normal(size=(2, 20, 60))
     alike, unlike = a + 0.5, a + np.repeat([0.1, 0.3, 0.8, 0.4], 15)
@@ -212,10 +212,10 @@ def test_prompts_with_people_of_their_own_are_tested_prompt_by_prompt() -> None:
     a, b = rng.normal(size=(2, 3, 8))
     scores = scores_of(a + 2, b, 4, named=False)
     effect = GroupEffect(scores)
-    by_wording = [
+    by_paraphrase = [
         GroupEffect(scores_of(a[:, i : i + 2] + 2, b[:, i : i + 2])).squared for i in range(0, 8, 2)
     ]
-    assert effect.squared == pytest.approx(np.mean(by_wording))
+    assert effect.squared == pytest.approx(np.mean(by_paraphrase))
     assert effect.p_value is not None
     assert effect.p_value < 0.01
 
@@ -223,10 +223,10 @@ def test_prompts_with_people_of_their_own_are_tested_prompt_by_prompt() -> None:
 def test_one_person_a_group_has_no_spread_and_no_test() -> None:
     a, b = np.random.default_rng(0).normal(size=(2, 1, 6))
     effect = GroupEffect(scores_of(a, b, 3))
-    assert (effect.p_value, effect.floor, effect.share, effect.z) == (None,) * 4
+    assert (effect.p_value, effect.within_group_null, effect.share, effect.z) == (None,) * 4
     assert effect.people_needed is None
     assert effect.squared == pytest.approx(((a - b) ** 2).mean())
-    assert effect.estimate.lo < effect.estimate.hi  # over wordings
+    assert effect.estimate.lo < effect.estimate.hi  # over templates
 
 
 def test_what_is_removed_is_paired_and_pooled_over_items() -> None:
@@ -267,4 +267,4 @@ def test_rows_have_holms_p_over_sets_and_say_how_many_people_it_would_take() -> 
         assert row.detail["p_adjusted"] == pytest.approx(expected[x or 0.0])
         assert row.detail["people"] == 12
     assert "p" not in of_effect[2].detail
-    assert {row.metric for row in rows} == {"group_effect", "group_share", "floor_abs_r"}
+    assert {row.metric for row in rows} == {"group_effect", "group_share", "null_abs_r"}

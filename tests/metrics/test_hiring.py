@@ -20,7 +20,7 @@ from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.edits.edit import UNCHANGED
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.hiring import Hiring
 from countergen_edit.metrics.hiring.decisions import Decisions
 from countergen_edit.metrics.results import Results
@@ -37,7 +37,7 @@ def task(axis: str = "gender", **more: Any) -> Task:
     return Task.from_config(axis, {"test": SETS, "other_axes": None}, **more)
 
 
-class Acting(Bench):
+class Acting(EvaluationContext):
     """A bench whose model decides by what it reads: its biases are known.
 
     Args:
@@ -379,7 +379,7 @@ def test_every_answer_is_that_of_its_application_and_person(
     metric = bound(vacancies=str(make_vacancies(tmp_path)), names=2)
     for own, asked in ((model, True), (model.alone(), False)):
         metric.check(own)
-        made = metric.decisions(Bench(own, tmp_path), None)
+        made = metric.decisions(EvaluationContext(own, tmp_path), None)
         for group, names in metric.people.items():
             for i in (0, 5, len(metric.applications) - 1):
                 for n in range(len(names)):
@@ -399,10 +399,10 @@ def test_a_model_that_never_met_the_words_is_not_measured(
     metric = Hiring().bound(known, "hiring")
     metric.check(model)  # whose context the applications exceed: nothing is asked of it
     assert not metric.asks().scored
-    bench = Bench(model, tmp_path)
-    [row] = metric.rows(bench, None)
-    assert (row.metric, row.value) == ("hiring_untaught", 0.0)
-    assert metric.rows(bench, EDIT) == []
+    context = EvaluationContext(model, tmp_path)
+    [row] = metric.rows(context, None)
+    assert (row.metric, row.value) == ("hiring_out_of_vocabulary", 0.0)
+    assert metric.rows(context, EDIT) == []
     [said] = Hiring.sentences(Results([row]))
     assert said.startswith("Hiring is not measured: in training this model never met such words")
     assert Hiring.sections(Results([row])) == []

@@ -33,10 +33,10 @@ def means(rng: np.random.Generator, *places: float) -> dict[str, np.ndarray]:
 def test_a_pair_is_measured_as_two_groups_alone_are() -> None:
     rng = np.random.default_rng(0)
     groups = planted(rng, means(rng, 0.0, 0.4, 1.0), PEOPLE, 0.5)
-    every = scores_of(groups, wordings=4)
+    every = scores_of(groups, paraphrases=4)
     assert [pair.data.groups for pair in every.pairs] == [*combinations("abc", 2)]
     for pair in every.pairs:
-        alone = scores_of({name: groups[name] for name in pair.data.groups}, wordings=4)
+        alone = scores_of({name: groups[name] for name in pair.data.groups}, paraphrases=4)
         assert alone.pairs == (alone,)
         assert pair.data == alone.data
         assert np.array_equal(pair.log_p, alone.log_p)
@@ -150,7 +150,7 @@ def test_a_leaning_that_people_have_in_both_groups_is_no_noise() -> None:
 def test_single_texts_of_every_pair_are_kept_and_read_again(named: bool, tmp_path: Path) -> None:
     rng = np.random.default_rng(8)
     groups = planted(rng, means(rng, 0.0, 0.4, 1.0), 1 if not named else 3, 0.1)
-    scores = scores_of(groups, wordings=2)
+    scores = scores_of(groups, paraphrases=2)
     if not named:
         samples = tuple(
             replace(s, variations=tuple(replace(v, name=None) for v in s.variations))

@@ -19,8 +19,8 @@ from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Varia
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Fold
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r import (
     R,
     abs_r_reduction,
@@ -172,7 +172,7 @@ def test_rows_carry_r_and_its_star() -> None:
     assert (r.n, r.seed, r.group_a, r.group_b) == (8, 3, "female", "male")
 
 
-SIZES = ("r", "mean_abs_r", "group_effect", "group_share", "floor_abs_r")
+SIZES = ("r", "mean_abs_r", "group_effect", "group_share", "null_abs_r")
 CHANGES = ("abs_r_reduction", "group_effect_removed", "group_effect_change")
 NAMES = {"female": ("Jane", "Emily"), "male": ("John", "Ahmed")}
 FITTED = {"female": ("Mary", "Anna"), "male": ("Paul", "Peter")}
@@ -272,7 +272,7 @@ def test_what_is_removed_is_pooled_over_items(
     with applied(model, edit.edit):
         after = squared_effect(model, sets)
     expected = share_gone(before, after)
-    row = metric.removed(Bench(model, tmp_path), edit, split)  # type: ignore[arg-type]
+    row = metric.removed(EvaluationContext(model, tmp_path), edit, split)  # type: ignore[arg-type]
     assert row is not None
     assert row.value == pytest.approx(expected, abs=1e-4)
     assert (row.metric, row.split, row.dataset) == ("bias_removed", split, "+".join(names))
@@ -284,27 +284,27 @@ def test_what_is_removed_is_of_all_test_sets_where_no_choice_is_made(
 ) -> None:
     edit = edit_of(0)
     metric = R().bound(replace(TASK, validation=()))
-    bench = Bench(model, tmp_path)
+    context = EvaluationContext(model, tmp_path)
     before = squared_effect(model, TASK.test)
     with applied(model, edit.edit):
         after = squared_effect(model, TASK.test)
     expected = share_gone(before, after)
-    row = metric.removed(bench, edit)
+    row = metric.removed(context, edit)
     assert row is not None
     assert row.value == pytest.approx(expected, abs=1e-4)
-    assert metric.removed(bench, edit, "validation") is None
+    assert metric.removed(context, edit, "validation") is None
 
 
 @pytest.fixture
 def measured(model: LanguageModel, tmp_path: Path) -> tuple[Results, NamedEdit, NamedEdit]:
     """An edit and its control, measured on all data, with the store that was left."""
     edit, control = edit_of(0, "leace"), edit_of(1, "random", baseline=True)
-    metric, bench = R().bound(TASK), Bench(model, tmp_path / STORE / TASK.name)
+    metric, context = R().bound(TASK), EvaluationContext(model, tmp_path / STORE / TASK.name)
     rows: list[Row] = []
     for named in (None, edit, control):
         columns = named.record.columns if named else {}
         for split in ("test", "validation"):
-            of_split = metric.rows(bench, named, split)  # type: ignore[arg-type]
+            of_split = metric.rows(context, named, split)  # type: ignore[arg-type]
             rows += [replace(row, task=TASK.name, **columns) for row in of_split]
     records = {e.id: e.record for e in (edit, control)}
     return Results(rows, records, tmp_path, TASK.name), edit, control
@@ -351,7 +351,7 @@ def test_sections_show_the_rows(measured: tuple[Results, NamedEdit, NamedEdit]) 
     before = ("set", "n", "planted truth")
     after = ("unedited", edit.label, control.label)
     assert effects.columns == (*before, *after)
-    assert sizes.columns == (*before, "floor", *after)
+    assert sizes.columns == (*before, "within_group_null", *after)
     assert [line[0] for line in effects.rows] == ["work", "story"]
     assert [line[0] for line in fitted.rows] == ["work (fitted)"]
     assert [type(block) for block in by_name["bias"].blocks][-1] is Fold

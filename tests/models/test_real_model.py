@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(
 
 PEOPLE = 4
 """Names of a group and split: what is tested is the way through, not the bias."""
-WORDINGS = {
+PARAPHRASES = {
     "fit": "{name} works as a",
     "validation": "{name} was hired as a",
     "test": "{name} is a",
@@ -78,7 +78,7 @@ def test_it_is_audited_edited_saved_and_loaded_again(
 ) -> None:
     data = {
         split: [{"source": "templates", "name": split, "templates": [text], "outputs": OUTPUTS}]
-        for split, text in WORDINGS.items()
+        for split, text in PARAPHRASES.items()
     }
     for name, content in {"axis": axis, "data": data}.items():
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(content))
@@ -96,7 +96,7 @@ def test_it_is_audited_edited_saved_and_loaded_again(
     before, after = (rows[rows["eraser"] == name]["value"].item() for name in ("", "leace"))
 
     women, men = (
-        [WORDINGS["test"].format(name=name) for name in group["names"]["test"] for _ in OUTPUTS]
+        [PARAPHRASES["test"].format(name=name) for name in group["names"]["test"] for _ in OUTPUTS]
         for group in axis["groups"].values()
     )
     scores = [continuation_log_probs(model, who, OUTPUTS * PEOPLE) for who in (women, men)]

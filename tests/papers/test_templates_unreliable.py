@@ -32,7 +32,7 @@ def instances() -> dict[str, int]:
 
 
 def lines_of_table_4() -> list[tuple[float, dict[str, tuple[float, float]]]]:
-    """Of each line thousands of instances, and FPED and FNED of original and rewordings."""
+    """Of each line thousands of instances, and FPED and FNED of original and paraphrases."""
     number = r"([\d.]+)"
     change = r"\s?\(?[^)]*\)"
     line = re.compile(
@@ -80,7 +80,7 @@ def test_our_last_line_weighs_as_the_papers_however_few_words_are_used() -> None
     thin = whole.thinned({"name": 1, "adjective": 8, "verb": 2, "identity": 3})
     model = model_of("toxicity", plant(whole))
     rows = toxicity_rows(thin, lambda texts: model.probabilities(texts)["toxic"], 0)
-    over = {r.dataset: r.detail for r in rows if r.metric == "FPED over wordings"}
+    over = {r.dataset: r.detail for r in rows if r.metric == "FPED over templates"}
     assert {name: over[name]["whole"] for name in NAMES} == instances()
     assert [over[name]["used"] for name in NAMES] == [48, 48, 48, 12, 6]
     assert (over["all"]["used"], over["all"]["whole"]) == (162, 75_700)
@@ -89,7 +89,7 @@ def test_our_last_line_weighs_as_the_papers_however_few_words_are_used() -> None
 
 
 def test_table_2_counts_what_its_text_says() -> None:
-    """Of 40 rewordings 13 fall elsewhere: nine to no difference, one turned round, three to M>F."""
+    """Of 40 paraphrases 13 differ: nine show no difference, one is reversed, three are M>F."""
     text = paper("templates_unreliable")
     lines = re.findall(r"^\S+\+\S+ (M>F|Insig) (\d) (\d) (\d)$", text, re.M)
     assert len(lines) == len(bank("sentiment").families) == 7
@@ -105,15 +105,15 @@ def test_table_2_counts_what_its_text_says() -> None:
     assert "33% of modified templates" in said
 
 
-def test_one_rewording_stands_elsewhere_in_table_2_than_in_table_8() -> None:
+def test_one_paraphrase_stands_elsewhere_in_table_2_than_in_table_8() -> None:
     """`is dealing with a/an … situation` is listed under the first two templates of Table 8, word
     for word; Table 2 counts it twice under the second, whose words it has."""
     text = paper("templates_unreliable")
     lines = re.findall(r"^\S+\+\S+ (?:M>F|Insig) (\d) (\d) (\d)$", text, re.M)
     assert [sum(map(int, line)) for line in lines] == [5, 7, 5, 6, 6, 6, 5]
     families = bank("sentiment").families
-    assert [len(f.rewordings) for f in families] == [6, 6, 5, 6, 6, 6, 5]
-    [both] = set(families[0].rewordings) & set(families[1].rewordings)
+    assert [len(f.paraphrases) for f in families] == [6, 6, 5, 6, 6, 6, 5]
+    [both] = set(families[0].paraphrases) & set(families[1].paraphrases)
     assert "is dealing with" in both
 
 
@@ -141,5 +141,5 @@ def test_of_inference_it_is_told_what_share_of_the_published_instances_was_used(
 
     words = bank("nli").words
     used = len(words["subject"]) * len(words["verb"]) * len(words["object"]) * 6  # people
-    rows = [row for row in nli_rows(bank("nli"), neutral, 0) if "over wordings" in row.metric]
+    rows = [row for row in nli_rows(bank("nli"), neutral, 0) if "over templates" in row.metric]
     assert [(row.detail["used"], row.detail["whole"]) for row in rows] == [(used, 2_000_000)] * 2

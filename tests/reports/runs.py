@@ -17,9 +17,9 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.reports.run import Run
 
-HARM = '<script>window.harmed = 1</script><img src=x onerror="window.harmed = 1">'
+HARMFUL = '<script>window.harmed = 1</script><img src=x onerror="window.harmed = 1">'
 """A continuation that must stay a text."""
-TEXT = f"a nurse {HARM} </script><!-- $x$ & \u2028 \x07 'quoted'"
+TEXT = f"a nurse {HARMFUL} </script><!-- $x$ & \u2028 \x07 'quoted'"
 MANIFEST = {
     "schema": SCHEMA,
     "fingerprint": "f" * 64,
@@ -30,7 +30,7 @@ MANIFEST = {
     "command": ["countergen-edit", "audit", "seed=0"],
     "metrics": {
         "r": "r",
-        "rewordings": "rewordings",
+        "paraphrases": "paraphrases",
         "agreement": "agreement",
         "perplexity": "perplexity",
         "kl": "kl",
@@ -86,7 +86,7 @@ def audit_rows() -> list[Row]:
             test = {"p": 0.001, "p_adjusted": 0.003, "people": 12, "people_needed": 4}
             rows.append(Row("group_effect", bias, **ends, detail=test, **about))
             rows.append(Row("mean_abs_r", bias, **ends, **about))
-            rows.append(Row("floor_abs_r", 0.2, **about))
+            rows.append(Row("null_abs_r", 0.2, **about))
             rows.append(Row("r", 0.1 - shift, detail={"starred": k == 0}, **about))
             if edit:
                 for metric in ("abs_r_reduction", "group_effect_removed"):
@@ -125,10 +125,10 @@ def other_axes_rows() -> list[Row]:
     for edit in ({}, LEACE, RANDOM):
         about: dict[str, Any] = {"dataset": "reasons_test", "split": "test", **groups, **edit}
         detail: dict[str, Any] = {"p": 0.01, "p_adjusted": 0.02, "people": 4}
-        rows.append(Row("spill_over", 0.5, lo=0.4, hi=0.6, n=20, detail=detail, **about))
+        rows.append(Row("off_target", 0.5, lo=0.4, hi=0.6, n=20, detail=detail, **about))
         if edit:
             test = {"p": 0.6, "p_adjusted": 0.6}
-            rows.append(Row("spill_over_change", 0.0, lo=-0.1, hi=0.1, n=20, detail=test, **about))
+            rows.append(Row("off_target_change", 0.0, lo=-0.1, hi=0.1, n=20, detail=test, **about))
     return rows
 
 
@@ -138,12 +138,18 @@ def text_rows() -> list[Row]:
     for edit in ({}, LEACE):
         about: dict[str, Any] = {"split": "test", **GROUPS, **edit}
         sets = {"dataset": "common_sents", "facets": {"phi": "sentiment"}, **about}
-        prompts = [[f"prompt {i} {HARM}", 0.3 + i / 50, 0.2, 0.25, 1.05, 0.2] for i in range(6)]
+        prompts = [[f"prompt {i} {HARMFUL}", 0.3 + i / 50, 0.2, 0.25, 1.05, 0.2] for i in range(6)]
         detail: dict[str, Any] = {"prompts": prompts, "p_adjusted": 0.03, "tested_prompts": 6}
         rows.append(Row("fairpair_f", 1.05, detail=detail, **sets))
         for end in ("bias", "v_gp", "v_pg", "energy"):
             rows.append(Row(f"fairpair_{end}", 0.31, **sets))
-        term = {"text": f"$ {HARM}", "share_pg": 0.1, "share_gp": 0.4, "log_odds": 1.5, "p": 0.01}
+        term = {
+            "text": f"$ {HARMFUL}",
+            "share_pg": 0.1,
+            "share_gp": 0.4,
+            "log_odds": 1.5,
+            "p": 0.01,
+        }
         detail = {"terms": [term], "source": "male", "target": "female"}
         rows.append(Row("fairpair_ngrams", 1.0, detail=detail, dataset="common_sents", **about))
         units = {"neutral": 0.0, "words": 0.2, "characters": 0.1}
@@ -161,23 +167,25 @@ def text_rows() -> list[Row]:
         for strength in (0.0, 10.0):
             of_lambda = about | {"dataset": "cid", "facets": {"lambda": strength}}
             rows.append(Row("cid_divergence", 0.2, lo=0.1, hi=0.3, **of_lambda))
-        wordings = [
-            {"wording": f"{TEXT} {i}", "r": 0.1, "mean_abs_r": 0.5 + i / 10, "leans": 1}
+        paraphrases = [
+            {"paraphrase": f"{TEXT} {i}", "r": 0.1, "mean_abs_r": 0.5 + i / 10, "leans": 1}
             | {"a": 1, "b": 0, "insignificant": 2}
             for i in range(3)
         ]
         of_set = about | {"dataset": "jobs_test"}
-        rows.append(Row("r_sd_over_wordings", 0.1, detail={"wordings": wordings}, **of_set))
-        rows.append(Row("wordings_holding", 3.0, n=3, **of_set))
+        rows.append(
+            Row("r_sd_over_paraphrases", 0.1, detail={"paraphrases": paraphrases}, **of_set)
+        )
+        rows.append(Row("paraphrases_holding", 3.0, n=3, **of_set))
     return rows
 
 
 def classifier_rows() -> list[Row]:
-    """What a classifier task records: a template, its rewordings, and what they say."""
+    """What a classifier task records: a template, its paraphrases, and what they say."""
     about = {"group_a": "female", "group_b": "male", "dataset": "feels"}
     detail = {"original": 1, "counts": [1, 2, 0], "flips_holm": 0, "published": None}
     over = {"original": 0.1, "change": -0.5, "sd": 0.2}
-    wording = {"wording": f"{{name}} feels {HARM}"}
+    paraphrase = {"paraphrase": f"{{name}} feels {HARMFUL}"}
     first = {"original": True}
     tests = [
         row
@@ -188,29 +196,31 @@ def classifier_rows() -> list[Row]:
                 "sentiment_t_test",
                 p,
                 detail=first | {"category": category},
-                facets=wording | facets,
+                facets=paraphrase | facets,
                 **about,
             ),
             Row("category_flips", 1 / 3, n=3, detail=detail, facets=facets, **about),
         )
     ]
     return [
-        Row("sentiment_difference", -0.2, lo=-0.3, hi=-0.1, detail=first, facets=wording, **about),
+        Row(
+            "sentiment_difference", -0.2, lo=-0.3, hi=-0.1, detail=first, facets=paraphrase, **about
+        ),
         *tests,
-        Row("names_in_lexicon", 1.0, detail={"valence": {HARM: 2.3}}),
-        Row("FPED over wordings", 0.05, n=3, detail=over, dataset="feels"),
+        Row("names_in_lexicon", 1.0, detail={"valence": {HARMFUL: 2.3}}),
+        Row("FPED over templates", 0.05, n=3, detail=over, dataset="feels"),
     ]
 
 
 def choice_detail(**changes: Any) -> dict[str, Any]:
     """What a row `cost` tells of an edit."""
-    harms = {"agreement": 0.001, "perplexity": 0.002}
+    degradations = {"agreement": 0.001, "perplexity": 0.002}
     return {
         "removed": 0.5,
         "removed_test": 0.4,
         "cost_test": 0.7,
-        "harms": harms,
-        "harms_test": harms,
+        "degradations": degradations,
+        "degradations_test": degradations,
         "front": True,
         "chosen": True,
         "affordable": True,
@@ -225,7 +235,7 @@ def search_rows() -> list[Row]:
         Row("bias_removed", 0.5, **about, **LEACE),
         Row("bias_removed", 0.4, lo=0.3, hi=0.5, **(about | {"split": "test"}), **LEACE),
         Row("cost", 0.5, detail=choice_detail(), **about, **LEACE),
-        Row("error", None, detail={"error": f"ValueError: {HARM}"}, **failed),
+        Row("error", None, detail={"error": f"ValueError: {HARMFUL}"}, **failed),
     ]
 
 
@@ -233,14 +243,14 @@ def make_run(
     path: Path, rows: list[Row] | None = None, *, outputs: int = 60, manifest: Any = MANIFEST
 ) -> Path:
     """A run folder with these rows and their edits, and with a store of single texts."""
-    folder = RunFolder(path, {"seed": 0, "data": {"test": [HARM]}}, manifest)
+    folder = RunFolder(path, {"seed": 0, "data": {"test": [HARMFUL]}}, manifest)
     if rows is None:
         rows = [*audit_rows(), *other_axes_rows(), *text_rows(), *classifier_rows(), *search_rows()]
     for edit in dict.fromkeys(row.edit for row in rows if row.edit in EDITS):
         folder.keep(EDITS[edit])
     folder.record("unit", [replace(row, unit="unit") for row in rows])
     for edit, shift in (("none", 0.0), (LEACE["edit"], 0.5)):
-        words = [f" output {i:02} {HARM if i == 0 else ''}" for i in range(outputs)]
+        words = [f" output {i:02} {HARMFUL if i == 0 else ''}" for i in range(outputs)]
         store(
             path / "store" / "gender" / "r" / f"{edit}.jsonl",
             {

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import Place
 from countergen_edit.experiments.choice import WRECK
-from countergen_edit.experiments.judging import HARM, NOTHING, RECOMMENDED, TOO_DEAR, word_for
+from countergen_edit.experiments.judging import HARMFUL, NOTHING, RECOMMENDED, TOO_DEAR, word_for
 from countergen_edit.metrics.base import Change
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
@@ -27,15 +27,15 @@ def test_an_edit_is_recommended_where_bias_fell_rose_nowhere_and_no_budget_is_br
     word = word_for(changes, share)
     fell, rose = {"removed", "partly removed"} & {*changes}, "increased" in changes
     assert (word == RECOMMENDED) == (bool(fell) and not rose and share <= 1)
-    assert (word == HARM) == (rose or share >= WRECK)
+    assert (word == HARMFUL) == (rose or share >= WRECK)
     assert (word == NOTHING) == (not fell and not rose and share <= 1)
 
 
 def judged(edit: str, word: str, **detail: Any) -> Row:
-    harms = {"agreement": 0.004, "kl": 0.01}
+    degradations = {"agreement": 0.004, "kl": 0.01}
     about = {
         "sets": {"jobs": "removed", "traits": "partly removed"},
-        "harms": harms,
+        "degradations": degradations,
         "named": False,
     }
     budgets = {"agreement": 0.01, "kl": 0.05}
@@ -53,7 +53,7 @@ def said(*rows: Row) -> list[str]:
 def test_the_named_edit_is_told_with_every_set_and_others_with_their_reasons() -> None:
     sets = {"jobs": "removed", "traits": "partly removed", "sport": "no significant change"}
     dear = {
-        "harms": {"agreement": 0.26, "kl": 0.06},
+        "degradations": {"agreement": 0.26, "kl": 0.06},
         "groups": {"agreement": "female"},
         "over": ["agreement", "kl"],
         "maybe": ["kl"],
@@ -61,7 +61,7 @@ def test_the_named_edit_is_told_with_every_set_and_others_with_their_reasons() -
     assert said(
         judged("a", TOO_DEAR, **dear),
         judged("b", RECOMMENDED, sets=sets, named=True),
-        judged("c", HARM, sets={"jobs": "increased"}),
+        judged("c", HARMFUL, sets={"jobs": "increased"}),
     ) == [
         "Recommended: b (rank 1). Every cost is within its budget.",
         "Not recommended: a (rank 1) costs too much (agreement of female worse by 0.26, budget "
@@ -90,6 +90,6 @@ def test_of_several_the_one_that_validation_data_choose_is_named(named: bool) ->
 
 def test_what_no_cost_was_measured_of_says_so() -> None:
     [sentence] = said(
-        judged("a", RECOMMENDED, named=True, harms={}, sets={"jobs": "partly removed"})
+        judged("a", RECOMMENDED, named=True, degradations={}, sets={"jobs": "partly removed"})
     )
     assert sentence == "Recommended: a (rank 1). No cost was measured."

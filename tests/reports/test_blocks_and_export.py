@@ -23,7 +23,7 @@ from countergen_edit.reports.run import open_run
 from countergen_edit.reports.sections import CHANGED, ORDER, OTHERS, sections
 from tests.reports.runs import (
     GROUPS,
-    HARM,
+    HARMFUL,
     LABELS,
     LEACE,
     audit_rows,
@@ -88,8 +88,8 @@ def test_an_unknown_form_is_refused_before_anything_is_written(tmp_path: Path) -
 
 
 def test_a_drawing_keeps_texts_as_texts() -> None:
-    series = Series(HARM, (f"{HARM} $x$", "\x00b"), (1.0, 2.0), kind="bars")
-    panel = Panel(HARM, HARM, "", (series,), downwards=True)
+    series = Series(HARMFUL, (f"{HARMFUL} $x$", "\x00b"), (1.0, 2.0), kind="bars")
+    panel = Panel(HARMFUL, HARMFUL, "", (series,), downwards=True)
     svg = inline_svg(panel, "k", Styles([[panel]]).figure([panel]))
     assert "<script" not in svg
     assert "<img" not in svg
@@ -167,35 +167,35 @@ def test_what_is_nowhere_biased_is_said_and_not_drawn(share: float) -> None:
     assert (len(drawn), len(said)) == ((1, 0) if share else (0, 1))
 
 
-def test_wordings_of_fairpair_stand_beside_its_figures(tmp_path: Path) -> None:
-    about = {"dataset": "reworded", "group_a": "a", "group_b": "b", "split": "test"}
+def test_paraphrases_of_fairpair_stand_beside_its_figures(tmp_path: Path) -> None:
+    about = {"dataset": "paraphrased", "group_a": "a", "group_b": "b", "split": "test"}
     phi = {"phi": "sentiment"}
     prompts = [[f"prompt {i}", 0.3, 0.2, 0.2, 1.1, 0.5] for i in range(4)]
     spread = {"sd": 0.1, "range": [1.0, 1.2], "differ": 1, "flip_rate": 1.0}
     rows = [
         Row("fairpair_f", 1.1, facets=phi, detail={"prompts": prompts}, **about),
-        Row("fairpair_f_over_wordings", 1.1, n=2, facets=phi, detail=spread, **about),
+        Row("fairpair_f_over_paraphrases", 1.1, n=2, facets=phi, detail=spread, **about),
         *(
             Row(
-                "fairpair_f_of_wording",
+                "fairpair_f_of_paraphrase",
                 1.0 + k,
-                facets=phi | {"wording": wording},
+                facets=phi | {"paraphrase": paraphrase},
                 detail={"p_adjusted": p},
                 **about,
             )
-            for k, (wording, p) in enumerate((("one", 0.01), ("two", 0.9)))
+            for k, (paraphrase, p) in enumerate((("one", 0.01), ("two", 0.9)))
         ),
     ]
     parts = sections(open_run(make_run(tmp_path / "fairpair", rows)))
     tables = {t.name: t for s in parts for t in s.tables()}
-    assert "1 of 2" in tables["fairpair_wordings"].rows[0]
-    of_wording = [
+    assert "1 of 2" in tables["fairpair_paraphrases"].rows[0]
+    of_paraphrase = [
         (cell.text, "one" in row)
-        for row in tables["fairpair_by_wording"].rows
+        for row in tables["fairpair_by_paraphrase"].rows
         for cell in row
         if isinstance(cell, Number)
     ]
-    assert of_wording == [("1.000*", True), ("2.000", False)]
+    assert of_paraphrase == [("1.000*", True), ("2.000", False)]
     by_prompt = tables["fairpair_prompts"].rows
     assert ["one" if "one" in row else "two" for row in by_prompt] == ["one", "one", "two", "two"]
 
@@ -220,8 +220,8 @@ def test_nothing_to_show_is_still_a_page() -> None:
 
 
 def test_a_section_of_a_user_may_be_called_anything() -> None:
-    harm = 'my tab"/><script>'
-    parts = [Section(harm, harm, (Words((harm,)),))]
+    degradation = 'my tab"/><script>'
+    parts = [Section(degradation, degradation, (Words((degradation,)),))]
     page = render(parts, title="", kind="", about=[])
     assert page.count("<script>") == 1
     assert 'id="my-tab-script-"' in page

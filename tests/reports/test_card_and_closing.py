@@ -149,7 +149,7 @@ def test_the_end_says_where_the_edit_is_how_equal_it_is_and_how_to_load_it() -> 
 
 
 def test_where_nothing_fits_the_end_names_the_candidate_that_removes_most() -> None:
-    dear = choice_detail(affordable=False, removed=0.8, harms={"agreement": 0.5})
+    dear = choice_detail(affordable=False, removed=0.8, degradations={"agreement": 0.5})
     rows = [
         *search_rows()[:2],
         *(row for row in audit_rows() if row.metric in ("agreement", "perplexity_ratio")),
@@ -178,7 +178,13 @@ def test_a_search_ends_with_the_line_that_saves_its_choice() -> None:
 
 
 def judged(word: str, named: bool = False, change: str = "removed") -> Row:
-    detail = {"word": word, "sets": {"jobs": change}, "named": named, "harms": {}, "over": []}
+    detail = {
+        "word": word,
+        "sets": {"jobs": change},
+        "named": named,
+        "degradations": {},
+        "over": [],
+    }
     return Row("judgement", 0.5, split="test", detail=detail, **LEACE)
 
 

@@ -25,7 +25,7 @@ def judged(word: str, *, named: bool) -> Row:
     detail = {
         "word": word,
         "sets": {"jobs": "removed"},
-        "harms": {"agreement": 0.1},
+        "degradations": {"agreement": 0.1},
         "budgets": {"agreement": 0.01},
         "over": [] if named else ["agreement"],
         "maybe": [],

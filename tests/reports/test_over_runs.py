@@ -177,7 +177,7 @@ def test_runs_with_edits_and_of_classifiers_show_every_edit_and_both_tests() -> 
     of = compared(a=[*audit_rows(), *text_rows()], b=audit_rows(), c=asked)
     shown = {*texts(of.side_by_side)}
     assert {row[1] for row in shown} == {"unedited", "leace-1@resid_post.2"}
-    flips = of.side_by_side.columns.index("rewordings that flip, over people")
+    flips = of.side_by_side.columns.index("paraphrases that flip, over people")
     assert [row[flips] for row in texts(of.side_by_side)] == [*[""] * 4, "33 %"]
     every = tables(of)
     assert {row[1] for row in every["classifier_categories"].rows} == {"c"}
@@ -189,7 +189,7 @@ def test_what_a_users_metric_calls_its_main_figure_is_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Mine(Metric):
-        def rows(self, bench: Any, edit: Any, split: Any = "test") -> list[Row]:
+        def rows(self, context: Any, edit: Any, split: Any = "test") -> list[Row]:
             return []
 
         @classmethod

@@ -85,7 +85,14 @@ def test_panels_of_one_measure_share_an_axis_from_zero() -> None:
 def test_of_several_edits_the_one_that_is_named_is_drawn() -> None:
     inlp = columns("inlp", 1)
     rows = [replace(r, **inlp) for r in audit_rows() if r.edit == LEACE["edit"]]
-    detail = {"word": RECOMMENDED, "sets": {}, "harms": {}, "budgets": {}, "over": [], "maybe": []}
+    detail = {
+        "word": RECOMMENDED,
+        "sets": {},
+        "degradations": {},
+        "budgets": {},
+        "over": [],
+        "maybe": [],
+    }
     judged = [
         Row(JUDGEMENT, 0.1, split="test", detail=detail | {"named": edit is inlp}, **edit)
         for edit in (LEACE, inlp)

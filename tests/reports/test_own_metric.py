@@ -31,7 +31,7 @@ class Politeness(Metric):
 
     kind = "bias"
 
-    def rows(self, bench, edit, split="test"):
+    def rows(self, context, edit, split="test"):
         return []
 
     @classmethod
@@ -63,7 +63,7 @@ class Length(Cost):
     default_budget = 2.0
     title = "length of texts"
 
-    def rows(self, bench, edit, split="test"):
+    def rows(self, context, edit, split="test"):
         return []
 '''
 

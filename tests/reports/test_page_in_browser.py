@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from countergen_edit.reports.run import open_run
-from tests.reports.runs import HARM, LABELS, make_run
+from tests.reports.runs import HARMFUL, LABELS, make_run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
@@ -113,12 +113,12 @@ def test_generated_text_stays_text(page: Any) -> None:
     assert page.execute_script("return document.scripts.length") == 1
     assert page.execute_script("return document.images.length") == 0
     shown = page.execute_script("return document.body.textContent")
-    for section in ("fairpair", "cid", "wordings", "examples", "search", "classifiers", "run"):
+    for section in ("fairpair", "cid", "paraphrases", "examples", "search", "classifiers", "run"):
         text = page.execute_script(
             "return document.getElementById(arguments[0]).textContent", section
         )
-        assert HARM in text, section
-    assert shown.count(HARM) > 10
+        assert HARMFUL in text, section
+    assert shown.count(HARMFUL) > 10
 
 
 def test_its_policy_stops_a_program_that_got_in_all_the_same(page: Any) -> None:
@@ -194,8 +194,8 @@ def test_search_keeps_what_matches_and_says_how_many(page: Any) -> None:
 
 
 def test_groups_are_searched_by_their_name_and_sorted_within(page: Any) -> None:
-    open_tab(page, "wordings")
-    table = find_table(page, "Wording by wording")
+    open_tab(page, "paraphrases")
+    table = find_table(page, "Template by template")
     heads = (
         "return [...document.querySelectorAll(`#${arguments[0]} .group`)].map((r) => r.textContent)"
     )

@@ -33,8 +33,8 @@ def rows_of(
         removed=removed,
         removed_test=removed - 0.1,
         cost_test=cost + 1,
-        harms_test={"grammar": 0.0012, "loss": -0.002},
-        harms={"grammar": 0.0012, "loss": -0.002},
+        degradations_test={"grammar": 0.0012, "loss": -0.002},
+        degradations={"grammar": 0.0012, "loss": -0.002},
         front=front,
         chosen=chosen,
         affordable=cost <= 1,
@@ -122,7 +122,7 @@ def test_errors_that_differ_in_their_numbers_alone_are_said_once() -> None:
 
 def test_where_test_figures_are_of_the_chosen_edit_alone_layers_show_validation_data() -> None:
     untested = [r for r in ROWS if r.split == "validation" or r.edit == "none" or r.edit == ""]
-    hidden = {"removed_test": None, "cost_test": None, "harms_test": None}
+    hidden = {"removed_test": None, "cost_test": None, "degradations_test": None}
     rows = [replace(r, detail=r.detail | hidden) if r.metric == "cost" else r for r in untested]
     text = printed(rows)
     assert "on validation data; cost in brackets" in text
@@ -225,7 +225,7 @@ def test_layers_that_fell_away_show_what_few_names_said() -> None:
 def test_of_an_audit_it_is_said_which_budgets_break_at_every_layer() -> None:
     detail = {
         "removed": 0.7,
-        "harms": {"grammar": 0.19},
+        "degradations": {"grammar": 0.19},
         "groups": {"grammar": "female"},
         "affordable": False,
         "shown": True,
@@ -246,7 +246,12 @@ def test_of_an_audit_it_is_said_which_budgets_break_at_every_layer() -> None:
 
 def test_a_cost_that_holds_for_each_group_is_told_with_the_group_that_pays_most() -> None:
     worse = {"grammar": 0.19, "loss": -0.002}
-    of_groups = {"harms": worse, "harms_test": worse, "affordable": False, "over": ["grammar"]}
+    of_groups = {
+        "degradations": worse,
+        "degradations_test": worse,
+        "affordable": False,
+        "over": ["grammar"],
+    }
     of_groups |= {"groups": {"grammar": "female"}, "groups_test": {"grammar": "male"}}
     rows = [replace(r, detail={**r.detail, **of_groups}) if r.metric == "cost" else r for r in ROWS]
     first, *_ = choice(a_run(rows))

@@ -8,11 +8,11 @@ from importlib.resources import files
 from itertools import combinations
 
 import pytest
+from countergen_edit.experiments.baseline.random_map import RANDOM_MAP
+from countergen_edit.experiments.baseline.steering import STEERING
 
 from countergen_edit.edits.record import COMBINED, PROMPTING, TEMPLATE
 from countergen_edit.erasers.base import ERASERS
-from countergen_edit.experiments.beside.random_map import RANDOM_MAP
-from countergen_edit.experiments.beside.steering import STEERING
 from countergen_edit.experiments.files import ORIGINAL
 from countergen_edit.metrics.blocks import Figure, Section, Table
 from countergen_edit.metrics.panels import Panel, Series

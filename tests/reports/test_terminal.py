@@ -122,8 +122,12 @@ def test_a_table_that_is_too_wide_is_parted_and_never_cut(width: int, grouped: b
 
 
 def test_texts_are_printed_as_they_are() -> None:
-    harm = "[red]not a colour[/red] \x1b[31m"
-    cells = (harm, Quotes((Quote(harm, "twice"),)), Tokens((harm, " b\n"), (0.5, -0.5), "0.1"))
+    degradation = "[red]not a colour[/red] \x1b[31m"
+    cells = (
+        degradation,
+        Quotes((Quote(degradation, "twice"),)),
+        Tokens((degradation, " b\n"), (0.5, -0.5), "0.1"),
+    )
     text = as_text(Table("t", "T", ("a", "b", "c"), (cells,)), 120)
     assert text.count("[red]not a") == 3
     assert "\x1b" not in text

@@ -24,7 +24,7 @@ from countergen_edit.reports.verdict import MOST_LINES
 from tests.tiny_models import tiny_hf_model, tiny_tokenizer
 
 LIST = yaml.safe_load(Path(__file__).with_name("verdicts.yaml").read_text("utf-8"))
-# What once was printed, and misled: a headline of the first set alone, and wordings counted by
+# What once was printed, and misled: a headline of the first set alone, and templates counted by
 # however little they fell. The third, any point estimate above zero as removed, is held against
 # the sets' own words.
 MISLED = [r"^\d+ % of the bias", r"surely removed on"]

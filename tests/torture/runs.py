@@ -40,7 +40,8 @@ STAGES: dict[str, list[str]] = {
     "sweep": ["sweep", *SMALL, FEW, "eraser=leace", "layers=[1,2]", "combine=2"],
     "debias": [
         "debias", *SMALL, "eraser=mean_difference", "layers=[0]", "metric=r", "combine=1",
-        *(f"cost.{cost}.budget=100" for cost in ("agreement", "perplexity", "kl", "facts")),
+        *(f"cost.{cost}.budget=100" for cost in ("agreement", "perplexity", "kl")),
+    "cost.legitimate_differences.budget=100",
     ],
     "save": ["edit", *SMALL, FEW, "eraser=leace", "edit.layers=[2]", "metric=r", f"save={SAVED}"],
 }  # fmt: skip

@@ -1,10 +1,10 @@
-"""Natural English that ships with us: neutral text, wordings whose next word must agree,
-wordings in which people are stereotyped, and wordings in which they differ by fact.
+"""Natural English that ships with us: neutral text, templates whose next word must agree,
+templates in which people are stereotyped, and templates in which they differ by fact.
 
 Goes out: `neutral`, texts by split, their `openings`, `agreement`, prompts by split for an axis
 that has the forms, `stereotypes`, prompts of an axis that are only measured, and `facts`, prompts
-of an axis by split. Refused: an axis on which no wording shows an agreement (`NoFormsError`), one
-that has no stereotypes or facts here. Texts and wordings are our own.
+of an axis by split. Refused: an axis on which no template shows an agreement (`NoFormsError`), one
+that has no stereotypes or facts here. Texts and templates are our own.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def agreement(request: Request) -> CounterfactualSet:
     """Prompts of a split whose i-th output is the form that agrees with the i-th group.
 
     Raises:
-        NoFormsError: the axis has no form that differs and follows a wording it can fill.
+        NoFormsError: the axis has no form that differs and follows a template it can fill.
     """
     a, b = (request.axis.groups[group] for group in request.groups)
     slots = {*a.forms, *({"name"} if a.names.get(request.split) else ())}
@@ -60,7 +60,7 @@ def agreement(request: Request) -> CounterfactualSet:
 
 
 def stereotypes(request: Request) -> CounterfactualSet:
-    """Traits and jobs that people of an axis are said to have, the same wordings in every split.
+    """Traits and jobs that people of an axis are said to have, the same templates in every split.
 
     Raises:
         UserError: there are none for the axis.
@@ -69,27 +69,27 @@ def stereotypes(request: Request) -> CounterfactualSet:
     if request.axis.name not in axes:
         raise unknown("axis with natural stereotypes", request.axis.name, axes)
     templates = [
-        Template(wording, tuple(f" {output}" for output in kind["outputs"]))
+        Template(paraphrase, tuple(f" {output}" for output in kind["outputs"]))
         for kind in axes[request.axis.name]
-        for wording in kind["wordings"]
+        for paraphrase in kind["paraphrases"]
     ]
     name = request.name or f"{request.axis.name}_stereotypes_{request.split}"
     return expand(name, templates, request.axis, request.split, request.groups)
 
 
-def facts(request: Request) -> CounterfactualSet:
+def legitimate_differences(request: Request) -> CounterfactualSet:
     """What people of an axis differ in by fact, such as the voices that they sing with.
 
     Raises:
         UserError: there are none for the axis.
     """
-    axes = _read("facts")
+    axes = _read("legitimate_differences")
     if request.axis.name not in axes:
         raise unknown("axis with natural facts", request.axis.name, axes)
     templates = [
-        Template(wording, tuple(f" {output}" for output in kind["outputs"]))
+        Template(paraphrase, tuple(f" {output}" for output in kind["outputs"]))
         for kind in axes[request.axis.name]
-        for wording in kind[request.split]
+        for paraphrase in kind[request.split]
     ]
     name = request.name or f"natural_facts_{request.split}"
     return expand(name, templates, request.axis, request.split, request.groups)
@@ -97,6 +97,6 @@ def facts(request: Request) -> CounterfactualSet:
 
 @cache
 def _read(name: str) -> dict[str, Any]:
-    """One of our files: split → form → wordings, or axis → wordings with their outputs."""
+    """One of our files: split → form → templates, or axis → templates with their outputs."""
     content: dict[str, Any] = shipped_yaml(_HERE / f"{name}.yaml")
     return content

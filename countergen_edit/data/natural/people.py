@@ -1,7 +1,7 @@
-"""Natural wordings in which a group shows in other ways than by a name alone, by family.
+"""Natural templates in which a group shows in other ways than by a name alone, by family.
 
 Goes out: prompts of a family and split, for an axis that has the forms. Refused: an unknown family,
-an axis on which none of its wordings tells the groups apart (`NoFormsError`). All text is our own.
+an axis on which none of its templates tells the groups apart (`NoFormsError`). All text is our own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def people(request: Request, *, family: str | list[str]) -> CounterfactualSet:
 
     Raises:
         UserError: the family is unknown.
-        NoFormsError: no wording of it tells the two groups apart.
+        NoFormsError: no template of it tells the two groups apart.
     """
     content = _content()
     families = as_texts(family, "family")
@@ -53,7 +53,7 @@ def people(request: Request, *, family: str | list[str]) -> CounterfactualSet:
         if slot_names(text) <= available and slot_names(text) & telling
     ]
     if not templates:
-        prompts = f"the wordings of family {' and '.join(families)!r}"
+        prompts = f"the templates of family {' and '.join(families)!r}"
         raise NoFormsError(request.axis.name, request.groups, prompts)
     name = request.name or f"natural_{'_'.join(families)}_{request.split}"
     return expand(name, templates, request.axis, request.split, request.groups)
@@ -61,6 +61,6 @@ def people(request: Request, *, family: str | list[str]) -> CounterfactualSet:
 
 @cache
 def _content() -> dict[str, Any]:
-    """Outputs by kind, and family → split → kind → wordings."""
+    """Outputs by kind, and family → split → kind → templates."""
     content: dict[str, Any] = shipped_yaml(_FILE)
     return content

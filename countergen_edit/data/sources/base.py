@@ -50,7 +50,7 @@ SOURCES: Registry[Source] = Registry(
         "natural_agreement": "countergen_edit.data.natural:agreement",
         "natural_people": "countergen_edit.data.natural.people:people",
         "natural_stereotypes": "countergen_edit.data.natural:stereotypes",
-        "natural_facts": "countergen_edit.data.natural:facts",
+        "natural_facts": "countergen_edit.data.natural:legitimate_differences",
     },
 )
 """Every data source by its name in a dataset config; a user enters one with `SOURCES.register`."""

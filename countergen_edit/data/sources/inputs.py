@@ -25,7 +25,7 @@ class Input:
     text: str
     outputs: tuple[str, ...]
     content: str | None = None
-    """What is said, however worded, where the file tells rewordings of each other."""
+    """What is said, however worded, where the file tells paraphrases of each other."""
 
 
 def read_inputs(path: str | None) -> tuple[Input, ...]:

@@ -38,18 +38,18 @@ _SHARED: Mapping[str, Any] = {
 def templates(request: Request, *, templates: object, outputs: object) -> CounterfactualSet:
     """Templates crossed with the names of a split; every template has the same outputs.
 
-    A list in place of a template holds an original and its rewordings.
+    A list in place of a template holds an original and its paraphrases.
     """
     continuations = as_texts(outputs, "outputs")
     entries = templates if isinstance(templates, list) else as_texts(templates, "templates")
-    wordings = []
+    parsed = []
     for entry in entries or as_texts(entries, "templates"):
-        original, *rewordings = as_texts(entry, "templates")
-        require_same_slots(original, rewordings)
-        content = original if rewordings else None
-        wordings += [Template(text, continuations, content) for text in (original, *rewordings)]
+        original, *paraphrases = as_texts(entry, "templates")
+        require_same_slots(original, paraphrases)
+        content = original if paraphrases else None
+        parsed += [Template(text, continuations, content) for text in (original, *paraphrases)]
     name = request.name or "templates"
-    return expand(name, wordings, request.axis, request.split, request.groups)
+    return expand(name, parsed, request.axis, request.split, request.groups)
 
 
 def load_set(

@@ -165,7 +165,7 @@ class Filter:
 
     Characters hardly see what is added to a long text: the table's third pair passes as printed,
     and is wrong. `neutral`, ours, therefore compares words and leaves out those of either group, so
-    that it sees what the condition is for: text that was added, lost or reworded.
+    that it sees what the condition is for: text that was added, lost or paraphrased.
 
     Args:
         substitution: Knows the words of both groups; None counts every word.

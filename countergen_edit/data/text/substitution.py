@@ -151,7 +151,7 @@ class Substitution:
         return frozenset(part for word in self._lexicon for part in word.lower().split())
 
     def template(self, text: str) -> str:
-        """The wording without its people: names become `{name}`, the rest is the first group's."""
+        """The template without its people: names become `{name}`, the rest is the first group's."""
         text = self.map_to(text, self.groups[0])
         words = [(start, word) for start, word in self._read(text) if word.kind == "name"]
         for start, word in reversed(words):

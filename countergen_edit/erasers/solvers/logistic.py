@@ -155,8 +155,8 @@ class ProbeRows:
         A = Z.T @ Z
         # Where the classes are all but separated A nearly vanishes, and so it does in directions
         # without variance: the floor keeps steps finite and changes no optimum.
-        floor = max(float(np.trace(A)) * 1e-12, 1e-12)
-        A.flat[:: len(A) + 1] += floor
+        within_group_null = max(float(np.trace(A)) * 1e-12, 1e-12)
+        A.flat[:: len(A) + 1] += within_group_null
         A[range(1, len(A)), range(1, len(A))] += self.penalty
         factor = cholesky(A, lower=True, overwrite_a=True, check_finite=False)
         return _Metric(np.asarray(factor), float(h.sum()))

@@ -12,8 +12,8 @@ from jaxtyping import Float64
 
 from countergen_edit.data.benchmarks import Files
 from countergen_edit.edits import NamedEdit
-from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.benchmarks.items import Item, scored
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.models import Asked, LanguageModel, lengths
 from countergen_edit.registry import Registry
 
@@ -136,10 +136,14 @@ class Benchmark(ABC):
         """What is counted of an item, from the score of each text."""
 
     def counts(
-        self, bench: Bench, edit: NamedEdit | None, items: Sequence[Item], normalise: Normalise
+        self,
+        context: EvaluationContext,
+        edit: NamedEdit | None,
+        items: Sequence[Item],
+        normalise: Normalise,
     ) -> Counts:
         """Counts of every item under an edit, by the likelihood of its texts."""
-        of_texts = scored(bench, edit, self.name, items)
+        of_texts = scored(context, edit, self.name, items)
         mean = normalise == "mean"
         values = of_texts.log_p / of_texts.tokens if mean else of_texts.log_p
         ends = np.cumsum([len(item.texts) for item in items])

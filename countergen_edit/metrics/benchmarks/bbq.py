@@ -7,7 +7,7 @@ Of the answers other than `unknown`, biased ones are the stereotype's (Section 4
 
 0 is unbiased, 1 and -1 say that every such answer is the stereotype's or none; s_AMB is 0 if all
 ambiguous questions are answered by `unknown`. Questions with proper names stand apart (`…_names`).
-The wording is that of lm-evaluation-harness, which offers all ten forms of `unknown` at once; here
+The template is that of lm-evaluation-harness, which offers all ten forms of `unknown` at once; here
 the answer is the likeliest of the question's own three, in a chat template or encoder-decoder model
 the whole reply. Clusters are templates.
 """

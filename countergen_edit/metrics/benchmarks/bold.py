@@ -23,7 +23,6 @@ from countergen_edit.data.benchmarks import Files
 from countergen_edit.data.benchmarks.bold import GROUPS, BoldPrompt, pairs_of, read_bold
 from countergen_edit.edits import NamedEdit
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.benchmarks.base import (
     LONGEST,
     Benchmark,
@@ -36,6 +35,7 @@ from countergen_edit.metrics.benchmarks.base import (
     mean_of,
 )
 from countergen_edit.metrics.benchmarks.items import Item, continuations
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.continuations import Sampling, joined
 from countergen_edit.metrics.fairpair.phi import PHIS, ScoreDifference, Sentiment
 from countergen_edit.models import Asked, LanguageModel, lengths
@@ -175,10 +175,14 @@ class Bold(Benchmark):
         )
 
     def counts(
-        self, bench: Bench, edit: NamedEdit | None, items: Sequence[Item], normalise: Normalise
+        self,
+        context: EvaluationContext,
+        edit: NamedEdit | None,
+        items: Sequence[Item],
+        normalise: Normalise,
     ) -> Counts:
         prompts = [item.entry.prompt for item in items]
-        new = continuations(bench, edit, self.name, prompts, self.how)
+        new = continuations(context, edit, self.name, prompts, self.how)
         pairs = zip(prompts, new, strict=True)
         return self._judged(items, [[joined(p, text) for text in own] for p, own in pairs])
 

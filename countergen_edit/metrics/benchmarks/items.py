@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from countergen_edit.edits import NamedEdit
-from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.continuations import Sampling
 from countergen_edit.models import LanguageModel, TextScores, generate
 from countergen_edit.models.progress import track
@@ -88,17 +88,17 @@ STORE = "benchmarks"
 
 
 def scored(
-    bench: Bench, edit: NamedEdit | None, benchmark: str, items: Sequence[Item]
+    context: EvaluationContext, edit: NamedEdit | None, benchmark: str, items: Sequence[Item]
 ) -> TextScores:
     """Likelihoods of every text of the items, from the store if they are there."""
-    path = bench.place(STORE, edit).with_suffix("") / f"{benchmark.rpartition(':')[2]}.jsonl"
-    asked = is_asked(bench.model, items)
+    path = context.place(STORE, edit).with_suffix("") / f"{benchmark.rpartition(':')[2]}.jsonl"
+    asked = is_asked(context.model, items)
     texts = [item.replies if asked else item.texts for item in items]
     key = digest([[item.id, own] for item, own in zip(items, texts, strict=True)])
     if (found := _read(path, key)) is not None:
         return found
     pairs = [pair for own in texts for pair in own]
-    scores = bench.texts(pairs, edit, f"Scoring {benchmark}", asked)
+    scores = context.texts(pairs, edit, f"Scoring {benchmark}", asked)
     _write(path, key, items, scores)
     return scores
 
@@ -139,22 +139,26 @@ TEXTS = ".texts.jsonl"
 
 
 def continuations(
-    bench: Bench, edit: NamedEdit | None, benchmark: str, prompts: Sequence[str], how: Sampling
+    context: EvaluationContext,
+    edit: NamedEdit | None,
+    benchmark: str,
+    prompts: Sequence[str],
+    how: Sampling,
 ) -> list[list[str]]:
     """Continuations of each prompt, from the store if they are there.
 
     A text depends on the seed, its prompt and how often that came before only.
     """
     name = benchmark.rpartition(":")[2]
-    path = bench.place(STORE, edit).with_suffix("") / f"{name}{TEXTS}"
+    path = context.place(STORE, edit).with_suffix("") / f"{name}{TEXTS}"
     drawn = asdict(how)
     del drawn["n"], drawn["batch_size"]  # which change no text
-    found = _opened(path, digest([drawn, bench.seed]))
+    found = _opened(path, digest([drawn, context.seed]))
     wanted = Counter(prompts)
     missing = [p for p, times in wanted.items() if len(found.get(p, ())) < times * how.n]
     for part in track(_parts(missing, wanted, how), f"Writing {name}"):
         copies = [p for p in part for _ in range(wanted[p] * how.n)]
-        with bench.under(edit) as model:
+        with context.under(edit) as model:
             texts = generate(
                 model,
                 copies,
@@ -162,7 +166,7 @@ def continuations(
                 do_sample=True,
                 top_p=how.top_p,
                 temperature=how.temperature,
-                seed=bench.seed,
+                seed=context.seed,
                 batch_size=how.batch_size,
             )
         own = defaultdict(list)

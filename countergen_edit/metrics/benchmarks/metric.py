@@ -18,7 +18,6 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity, Standing
-from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.benchmarks import show
 from countergen_edit.metrics.benchmarks.base import ALL, BENCHMARKS, Benchmark, Normalise
 from countergen_edit.metrics.benchmarks.figures import (
@@ -32,6 +31,7 @@ from countergen_edit.metrics.benchmarks.figures import (
 from countergen_edit.metrics.benchmarks.items import STORE, Item, is_asked, limited
 from countergen_edit.metrics.benchmarks.show import CHANGE, ROW, SOURCE, standings
 from countergen_edit.metrics.blocks import Section
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.panels import Panel
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import Row
@@ -168,15 +168,19 @@ class Benchmarks(Metric):
         longest = max(every, key=lambda asked: asked.max_new_tokens)
         return replace(longest, scored=scored, continued=continued)
 
-    def measured(self, bench: Bench, edit: NamedEdit | None) -> list[tuple[str, Measured]]:
+    def measured(
+        self, context: EvaluationContext, edit: NamedEdit | None
+    ) -> list[tuple[str, Measured]]:
         found = []
         for name, (benchmark, _) in self.read.items():
-            items = self.items(name, bench.seed)
+            items = self.items(name, context.seed)
             how = self.normalise or benchmark.normalise
-            counts = benchmark.counts(bench, edit, items, how)
-            place = bench.place(STORE, edit).with_suffix("") / f"{name.rpartition(':')[2]}{COUNTED}"
+            counts = benchmark.counts(context, edit, items, how)
+            place = (
+                context.place(STORE, edit).with_suffix("") / f"{name.rpartition(':')[2]}{COUNTED}"
+            )
             keep(place, name, benchmark.files.source.title, how, items, counts)
-            found += [(name, one) for one in measured(benchmark, items, counts, bench.seed)]
+            found += [(name, one) for one in measured(benchmark, items, counts, context.seed)]
         return found
 
     def by_people(self, seed: int) -> dict[tuple[str, str], Measured]:
@@ -189,15 +193,15 @@ class Benchmarks(Metric):
         return found
 
     def rows(
-        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         if split != "test":
             return []
-        now = self.measured(bench, edit)
-        rows = self.rows_of(now, bench.seed)
+        now = self.measured(context, edit)
+        rows = self.rows_of(now, context.seed)
         if edit is None:
-            return [*(self._source(name, bench) for name in self.read), *rows]
-        return [*rows, *self.changes_of(self.measured(bench, None), now, bench.seed)]
+            return [*(self._source(name, context) for name in self.read), *rows]
+        return [*rows, *self.changes_of(self.measured(context, None), now, context.seed)]
 
     def rows_of(self, now: Sequence[tuple[str, Measured]], seed: int) -> list[Row]:
         by_people = self.by_people(seed)
@@ -228,18 +232,18 @@ class Benchmarks(Metric):
             rows.append(row)
         return rows
 
-    def _source(self, name: str, bench: Bench) -> Row:
+    def _source(self, name: str, context: EvaluationContext) -> Row:
         benchmark, every = self.read[name]
-        own = self.items(name, bench.seed)
+        own = self.items(name, context.seed)
         return self.source_row(
             name,
-            bench.seed,
+            context.seed,
             own,
             asks=benchmark.asks,
             normalise=self.normalise or benchmark.normalise,
-            first_token=opens_texts(bench.model),
-            in_template=bench.model.chat.is_on,
-            asked=is_asked(bench.model, own),
+            first_token=opens_texts(context.model),
+            in_template=context.model.chat.is_on,
+            asked=is_asked(context.model, own),
             all_items=len(every),
         )
 

@@ -180,7 +180,7 @@ def _sources(results: Results) -> Table:
         )
         scored = "; ".join(filter(None, (detail["asks"], where_text_stands(row))))
         told = (f"{title}: {says}" for title, says in detail.get("figures", {}).items())
-        facts = {
+        legitimate_differences = {
             "items": f"{items}; {drawn} are drawn",
             "scored": scored,
             "figures": "; ".join(told),
@@ -188,7 +188,7 @@ def _sources(results: Results) -> Table:
             "licence": detail["licence"],
             "cite": f"{detail['citation']} {detail['url']}",
         }
-        lines += [(detail["title"], fact, text) for fact, text in facts.items()]
+        lines += [(detail["title"], fact, text) for fact, text in legitimate_differences.items()]
     columns = ("benchmark", "fact", "what is known")
     return Table("benchmark_sources", "What was read", columns, tuple(lines), grouped=True)
 

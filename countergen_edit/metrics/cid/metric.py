@@ -25,7 +25,6 @@ from countergen_edit.data.thinning import few_prompts
 from countergen_edit.edits import NamedEdit
 from countergen_edit.errors import UserError, unknown
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
-from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.cid import over_runs, sections
 from countergen_edit.metrics.cid.contrasts import (
@@ -42,6 +41,7 @@ from countergen_edit.metrics.cid.contrasts import (
 )
 from countergen_edit.metrics.cid.criteria import automatic_criteria
 from countergen_edit.metrics.cid.statistics import Resampling, fraction_rows
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.panels import Panel
 from countergen_edit.metrics.results import Results, Side, State
 from countergen_edit.metrics.rows import Row
@@ -65,8 +65,8 @@ class Cid(Metric):
     """Contrastive continuations of templates, and how far apart the two sides are on the way.
 
     Args:
-        templates: wordings, of which the axis takes those whose slots it can fill; or such lists by
-            axis, where `others` is for the axes that are not named. None takes those of
+        templates: templates, of which the axis takes those whose slots it can fill; or such lists
+            by axis, where `others` is for the axes that are not named. None takes those of
             `conf/metric/cid.yaml`. Prompts of the user's own stand for both but for such a list.
         strengths: the values of λ.
         names: how many names of each group, from the front of its lists; by split where it is a
@@ -158,11 +158,13 @@ class Cid(Metric):
             sentence=True,
         )
 
-    def continuations(self, bench: Bench, edit: NamedEdit | None) -> list[Continuation]:
+    def continuations(
+        self, context: EvaluationContext, edit: NamedEdit | None
+    ) -> list[Continuation]:
         """The continuations under an edit, from the store where they are already there."""
-        path = bench.place(DATASET, edit)
+        path = context.place(DATASET, edit)
         if not path.is_file():
-            with bench.under(edit) as model:
+            with context.under(edit) as model:
                 items = continuations(
                     model,
                     self.data,
@@ -174,16 +176,16 @@ class Cid(Metric):
         return read_continuations(path)
 
     def rows(
-        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """Rows `cid_divergence`, `cid_continuations`, `cid_biased_fraction_automatic`; of an edit,
         `cid_divergence_reduction`, the share of the divergence that is gone. None on validation.
         """
         if split == "validation":
             return []
-        seed = bench.seed
-        items = self.continuations(bench, edit)
-        before = self.continuations(bench, None)
+        seed = context.seed
+        items = self.continuations(context, edit)
+        before = self.continuations(context, None)
         draws = Resampling(items, seed)
         rows = []
         for strength in self.strengths:

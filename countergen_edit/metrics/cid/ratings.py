@@ -1,7 +1,8 @@
 """Ratings by people: a sheet goes out, comes back, and becomes fractions with intervals.
 
 Comes in: the continuations of one audit or several. Goes out: one CSV file for each rater, who sees
-a wording without its name, a continuation and an empty column: no model, no λ, no group. What comes
+a template without its name, a continuation and an empty column: no model, no λ, no group. What
+comes
 back is the share of continuations that raters agreed to be biased (CID, Figures 2, 6 and 7) and how
 far they agreed; it stays beside the results of the run that was rated, and is shown with them.
 Refused, and never overwritten: a sheet with rows that are missing, foreign, doubled, altered or not
@@ -28,7 +29,7 @@ from countergen_edit.reading import csv_table, text_of
 from countergen_edit.seeds import generator
 from countergen_edit.writing import spreadsheet_cell
 
-COLUMNS = ("item", "wording", "continuation", "biased")
+COLUMNS = ("item", "paraphrase", "continuation", "biased")
 ANSWERS = {"yes": True, "y": True, "1": True, "no": False, "n": False, "0": False}
 
 
@@ -46,10 +47,10 @@ class Item:
         return hashlib.blake2b(content, digest_size=6).hexdigest()
 
     @property
-    def wording(self) -> str:
+    def paraphrase(self) -> str:
         """The template as a rater sees it: X for the name, dots for what shows the group.
 
-        >>> Item("{name} lost {possessive} job because {subject}", "").wording
+        >>> Item("{name} lost {possessive} job because {subject}", "").template
         'X lost … job because …'
         """
         parts = Formatter().parse(self.template)
@@ -74,7 +75,7 @@ def write_sheet(path: Path, items: Sequence[Item], seed: int) -> None:
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
     for i in order:
-        cells = (items[i].key, items[i].wording, items[i].text, "")
+        cells = (items[i].key, items[i].paraphrase, items[i].text, "")
         writer.writerow([spreadsheet_cell(cell) for cell in cells])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -15,8 +15,8 @@ from countergen_edit.metrics.classifier_tasks.base import (
     ClassifierTask,
     Scores,
     TaskText,
-    over_wordings,
-    wording_row,
+    over_templates,
+    template_row,
 )
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import bootstrap_mean
@@ -40,7 +40,7 @@ def masked_rows(
     for family in bank.families:
         values: dict[str, list[float]] = {}
         used: dict[str, int] = {}
-        for text in family.wordings:
+        for text in family.templates:
             texts, of = [], []
             for group in (a, b):
                 for i in range(len(bank.people[group])):
@@ -57,7 +57,7 @@ def masked_rows(
                 e = bootstrap_mean(share, seed, kind, text)
                 values.setdefault(kind, []).append(e.value)
                 rows.append(
-                    wording_row(
+                    template_row(
                         "b_associations",
                         e,
                         bank,
@@ -73,7 +73,7 @@ def masked_rows(
             published = dict(bank.published.get(kind, {}))
             about = {"published": published, "used": used[kind]}
             about["whole"] = bank.sizes.get(kind, used[kind])
-            rows.append(over_wordings("b_associations", kind, shares, bank, **about))
+            rows.append(over_templates("b_associations", kind, shares, bank, **about))
     return rows
 
 

@@ -70,15 +70,15 @@ class ClassifierTask(ABC):
         with edited():
             return self.rows(bank, model, seed)
 
-    def asked(self, bank: TemplateBank, *, reworded: bool = False) -> Iterator[TaskText]:
+    def asked(self, bank: TemplateBank, *, paraphrased: bool = False) -> Iterator[TaskText]:
         """Texts of the original templates or paraphrases; `UserError` without groups."""
         groups = bank.pair
         for family in bank.families:
-            for wording in family.rewordings if reworded else (family.original,):
+            for template in family.paraphrases if paraphrased else (family.original,):
                 for group in groups:
                     for i, person in enumerate(bank.people[group]):
-                        for filled in bank.fill(wording, group, i):
-                            context = f"{wording} {filled.beside(PERSON)}"
+                        for filled in bank.fill(template, group, i):
+                            context = f"{template} {filled.beside(PERSON)}"
                             yield TaskText(filled, group, person["base"], i, context, family.name)
 
     def encoded(
@@ -130,16 +130,16 @@ TASKS: Registry[type[ClassifierTask]] = Registry(
 
 
 Scores = Float64[np.ndarray, " text"]
-OVER_WORDINGS = " over wordings"
-"""Ends the names of row metrics that say how a measure spreads over wordings."""
+OVER_TEMPLATES = " over templates"
+"""Ends the names of row metrics that say how a measure spreads over templates."""
 
 
-def wording_row(
+def template_row(
     metric: str,
     e: Estimate,
     bank: TemplateBank,
     family: Family,
-    wording: str,
+    template: str,
     *,
     dataset: str,
     n: int,
@@ -154,14 +154,14 @@ def wording_row(
         dataset=dataset,
         group_a=a,
         group_b=b,
-        facets={"wording": wording},
+        facets={"paraphrase": template},
         n=n,
         seed=seed,
-        detail={"original": wording == family.original} | detail,
+        detail={"original": template == family.original} | detail,
     )
 
 
-def over_wordings(
+def over_templates(
     metric: str, dataset: str, values: Sequence[float], bank: TemplateBank, **detail: Any
 ) -> Row:
     """A line of a table: the paraphrases' mean, with the original and their SD in `detail`.
@@ -181,7 +181,7 @@ def over_wordings(
     }
     value = mean if math.isfinite(mean) else None
     return Row(
-        metric + OVER_WORDINGS,
+        metric + OVER_TEMPLATES,
         value,
         dataset=dataset,
         group_a=a,

@@ -36,19 +36,19 @@ def kept_rows(asked: Sequence[TaskText], kept: Bool[np.ndarray, " text"], seed: 
 
 def edits_of(results: Results) -> list[str]:
     """Ids of the edits that a task was measured under."""
-    return [e for e in dict.fromkeys(row.edit for row in _wordings(results)) if e != UNEDITED]
+    return [e for e in dict.fromkeys(row.edit for row in _templates(results)) if e != UNEDITED]
 
 
 def before_and_after(results: Results) -> list[Block]:
     """What each edit makes of every template and paraphrase."""
     edits = edits_of(results)
-    return [_by_template(results, edits), _by_wording(results, edits)] if edits else []
+    return [_by_template(results, edits), _by_paraphrase(results, edits)] if edits else []
 
 
 def edit_sentences(results: Results) -> list[str]:
     """What each edit makes of the paraphrases, and which answers it keeps."""
     sentences = []
-    measures = dict.fromkeys(row.metric for row in _wordings(results))
+    measures = dict.fromkeys(row.metric for row in _templates(results))
     kept = {row.edit: row for row in results.of(KEPT, split="") if row.dataset == "all"}
     for edit in edits_of(results):
         sizes = ", ".join(
@@ -60,17 +60,17 @@ def edit_sentences(results: Results) -> list[str]:
         )
         share = Number.of(kept.get(edit), percent=True)
         sentences.append(
-            f"{results.label(edit)} on rewordings, to which it was not fitted, in mean size: "
+            f"{results.label(edit)} on paraphrases, to which it was not fitted, in mean size: "
             f"{sizes}; {share.text} of their answers stay."
         )
     return sentences
 
 
-def _wordings(results: Results) -> list[Row]:
+def _templates(results: Results) -> list[Row]:
     return [
         row
         for row in results.rows
-        if not row.split and "wording" in row.facets and "test" not in row.facets
+        if not row.split and "paraphrase" in row.facets and "test" not in row.facets
     ]
 
 
@@ -80,7 +80,7 @@ def _mean_size(
     """Mean distance of a measure from equal treatment, over paraphrases or originals."""
     sizes = [
         abs(row.value - EVEN.get(metric, 0.0))
-        for row in _wordings(results)
+        for row in _templates(results)
         if row.metric == metric
         and row.edit == edit
         and dataset in (None, row.dataset)
@@ -92,7 +92,7 @@ def _mean_size(
 
 def _by_template(results: Results, edits: Sequence[str]) -> Table:
     kept = {(row.dataset, row.edit): row for row in results.of(KEPT, split="")}
-    originals = [row for row in _wordings(results) if row.detail.get("original")]
+    originals = [row for row in _templates(results) if row.detail.get("original")]
     first = {row.key[:-2]: row for row in originals if row.edit == UNEDITED}
     lines: list[tuple[Cell, ...]] = []
     for row in first.values():
@@ -111,33 +111,33 @@ def _by_template(results: Results, edits: Sequence[str]) -> Table:
     return Table(
         "classifier_edits",
         "Before and after",
-        ("measure", "edit", "original", "rewordings, mean size", "answers kept"),
+        ("measure", "edit", "original", "paraphrases, mean size", "answers kept"),
         tuple(lines),
-        "Edits are fitted on the original templates; what they do to rewordings they were not "
+        "Edits are fitted on the original templates; what they do to paraphrases they were not "
         "fitted to. Mean size is the distance from groups treated alike. Answers kept: of the "
-        "rewordings' texts, those that get the answer that they got before.",
+        "paraphrases' texts, those that get the answer that they got before.",
         grouped=True,
         brief=True,
     )
 
 
-def _by_wording(results: Results, edits: Sequence[str]) -> Table:
+def _by_paraphrase(results: Results, edits: Sequence[str]) -> Table:
     lines: list[tuple[Cell, ...]] = [
         (
             row.dataset,
-            str(row.facets["wording"]),
+            str(row.facets["paraphrase"]),
             "original" if row.detail.get("original") else "",
             row.metric.replace("_", " "),
             *(Number.of(results.under(row, edit)) for edit in (UNEDITED, *edits)),
         )
-        for row in _wordings(results)
+        for row in _templates(results)
         if row.edit == UNEDITED
     ]
     labels = [results.label(edit) for edit in (UNEDITED, *edits)]
     return Table(
-        "classifier_wordings_edited",
-        "Wording by wording, before and after",
-        ("template", "wording", "", "measure", *labels),
+        "classifier_templates_edited",
+        "Template by template, before and after",
+        ("template", "paraphrase", "", "measure", *labels),
         tuple(lines),
         searchable=True,
         grouped=True,
@@ -155,30 +155,30 @@ def category_name(row: Row, category: int) -> str:
     return {1: f"{short[0]}>{short[1]}", -1: f"{short[1]}>{short[0]}", 0: "insig."}[category]
 
 
-def wording_blocks(results: Results) -> list[Block]:
+def template_blocks(results: Results) -> list[Block]:
     """Every template and paraphrase, drawn and listed, with its tests."""
-    every = [row for row in results.rows if not row.split and "wording" in row.facets]
+    every = [row for row in results.rows if not row.split and "paraphrase" in row.facets]
     rows = [row for row in every if "test" not in row.facets]
     if not rows:
         return []
     metrics = dict.fromkeys(row.metric for row in rows if row.value is not None)
-    figures = [_figure_by_wording(metric, rows) for metric in metrics]
+    figures = [_figure_by_template(metric, rows) for metric in metrics]
     tests: dict[str, dict[tuple[str, str], Row]] = {}
     for row in every:
         if "test" in row.facets:
-            of = row.dataset, str(row.facets["wording"])
+            of = row.dataset, str(row.facets["paraphrase"])
             tests.setdefault(str(row.facets["test"]), {})[of] = row
     lines: list[tuple[Cell, ...]] = []
     for row in rows:
         first = "original" if row.detail.get("original") else ""
-        of = row.dataset, str(row.facets["wording"])
+        of = row.dataset, str(row.facets["paraphrase"])
         said = [cell for test in tests.values() for cell in _test_cells(test.get(of))]
         lines.append((*of, first, row.metric.replace("_", " "), Number.of(row), *said))
     titles = [title for test in tests for title in (f"over {test}", "p")]
     table = Table(
-        "classifier_wordings",
-        "Wording by wording",
-        ("template", "wording", "", "measure", "value", *titles),
+        "classifier_templates",
+        "Template by template",
+        ("template", "paraphrase", "", "measure", "value", *titles),
         tuple(lines),
         "Paired t-tests at 5 %, uncorrected." if tests else "",
         searchable=True,
@@ -194,18 +194,20 @@ def _test_cells(test: Row | None) -> tuple[Cell, ...]:
     return category_name(test, test.detail["category"]), Number(test.value, digits=4, bounded=True)
 
 
-def _figure_by_wording(metric: str, rows: Sequence[Row]) -> Figure:
+def _figure_by_template(metric: str, rows: Sequence[Row]) -> Figure:
     """The values of a measure, template by template."""
     title = metric.replace("_", " ")
     own_rows = [row for row in rows if row.metric == metric and row.value is not None]
     series = []
     for template in dict.fromkeys(row.dataset for row in own_rows):
         own = [
-            (row.facets["wording"], row.value or 0.0) for row in own_rows if row.dataset == template
+            (row.facets["paraphrase"], row.value or 0.0)
+            for row in own_rows
+            if row.dataset == template
         ]
         values = tuple(value for _, value in own)
-        tips = tuple(f"{wording}: {value:.3f}" for wording, value in own)
+        tips = tuple(f"{template}: {value:.3f}" for template, value in own)
         series.append(Series(template, (template,) * len(own), values, kind="spread", tips=tips))
     panel = Panel(title, title, "", tuple(series), downwards=True)
-    note = "Every dot is one wording of a template; boxes are quartiles."
-    return Figure(f"classifier_{metric}", f"{title}, by wording", (panel,), note)
+    note = "Every dot is one template of a template; boxes are quartiles."
+    return Figure(f"classifier_{metric}", f"{title}, by template", (panel,), note)

@@ -14,8 +14,8 @@ from countergen_edit.metrics.classifier_tasks.base import (
     ClassifierTask,
     Scores,
     TaskText,
-    over_wordings,
-    wording_row,
+    over_templates,
+    template_row,
 )
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import bootstrap_mean
@@ -36,7 +36,7 @@ def nli_rows(
     for family in bank.families:
         values: dict[str, list[float]] = {"S-N": [], "F-N": []}
         used: dict[str, int] = {}
-        for text in family.wordings:
+        for text in family.templates:
             premises, hypotheses, subject, side = [], [], [], []
             claims = [
                 (s, {h.beside(slot): h.text for h in bank.fill(text, group, i, role=slot)})
@@ -61,16 +61,16 @@ def nli_rows(
                 e = bootstrap_mean(means[0] - means[1], seed, measure, text)
                 values[measure].append(e.value)
                 rows.append(
-                    wording_row(
+                    template_row(
                         measure, e, bank, family, text, dataset=family.name, n=len(of), seed=seed
                     )
                 )
-        for measure, of_wordings in values.items():
+        for measure, of_templates in values.items():
             published = dict(bank.published.get(measure, {}))
             about = {"published": published, "used": used[family.original]}
             if whole := bank.sizes.get("instances"):
                 about["whole"] = whole
-            rows.append(over_wordings(measure, family.name, of_wordings, bank, **about))
+            rows.append(over_templates(measure, family.name, of_templates, bank, **about))
     return rows
 
 
@@ -85,15 +85,15 @@ class Inference(ClassifierTask):
 
     labels_of: ClassVar[str] = "nli"
 
-    def asked(self, bank: TemplateBank, *, reworded: bool = False) -> Iterator[TaskText]:
+    def asked(self, bank: TemplateBank, *, paraphrased: bool = False) -> Iterator[TaskText]:
         slot = _slot(bank)
         for family in bank.families:
-            for wording in family.rewordings if reworded else (family.original,):
-                premises = [(f, f"{wording} {f.beside('')}") for f in bank.fill(wording)]
+            for template in family.paraphrases if paraphrased else (family.original,):
+                premises = [(f, f"{template} {f.beside('')}") for f in bank.fill(template)]
                 for group in bank.pair:
                     for i, person in enumerate(bank.people[group]):
                         by_words = {
-                            h.beside(slot): h.text for h in bank.fill(wording, group, i, role=slot)
+                            h.beside(slot): h.text for h in bank.fill(template, group, i, role=slot)
                         }
                         for premise, context in premises:
                             claim = by_words[premise.beside(slot)]

@@ -8,16 +8,16 @@ from typing import Never
 from countergen_edit.edits import NamedEdit
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity, alike
-from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Block, Cell, Number, Section, Table, Words
-from countergen_edit.metrics.classifier_tasks.base import OVER_WORDINGS
+from countergen_edit.metrics.classifier_tasks.base import OVER_TEMPLATES
 from countergen_edit.metrics.classifier_tasks.edited import (
     before_and_after,
     category_name,
     edit_sentences,
-    wording_blocks,
+    template_blocks,
 )
 from countergen_edit.metrics.classifier_tasks.sentiment import PUBLISHED, RECOMMENDED
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.over_runs import stacked
 from countergen_edit.metrics.results import Results, Side
 from countergen_edit.metrics.rows import UNEDITED, Row
@@ -35,7 +35,7 @@ class ClassifierTasks(Metric):
         _refuse()
 
     def rows(
-        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         _refuse()
 
@@ -43,10 +43,10 @@ class ClassifierTasks(Metric):
     def side_by_side(cls, results: Results) -> list[Quantity]:
         own = unedited(results)
         flips = [
-            (f"rewordings that flip, over {row.facets['test']}", row, True)
+            (f"paraphrases that flip, over {row.facets['test']}", row, True)
             for row in own.of("category_flips", split="")
         ]
-        measures = [(f"{measure_name(row)}, reworded", row, False) for row in _measured(own)]
+        measures = [(f"{measure_name(row)}, paraphrased", row, False) for row in _measured(own)]
         return [
             Quantity(title, alike(own, row), "other", percent=percent, main=False)
             for title, row, percent in (*flips, *measures)
@@ -73,8 +73,8 @@ class ClassifierTasks(Metric):
         every, results = results, unedited(results)
         flips = results.of("category_flips", split="")
         measures = _measured(results)
-        wordings = wording_blocks(results)
-        if not (flips or measures or wordings):
+        templates = template_blocks(results)
+        if not (flips or measures or templates):
             return []
         blocks: list[Block] = [_categories(flips), _why_people(results)] if flips else []
         for row in results.of("names_in_lexicon", split=""):
@@ -82,7 +82,7 @@ class ClassifierTasks(Metric):
             sentence = f"A confound: in VADER's lexicon by themselves, {names or 'none'}."
             blocks.append(Words((sentence,), brief=True))
         blocks += [_measures(measures)] if measures else []
-        blocks = [*before_and_after(every), *blocks, *wordings]
+        blocks = [*before_and_after(every), *blocks, *templates]
         return [Section("classifiers", "Classifiers", tuple(blocks))]
 
     @classmethod
@@ -97,7 +97,7 @@ class ClassifierTasks(Metric):
             return edit_sentences(results)
         return [
             *edit_sentences(results),
-            f"Classifier: {counts[RECOMMENDED]} rewordings say something else than the template "
+            f"Classifier: {counts[RECOMMENDED]} paraphrases say something else than the template "
             f"that they reword; tested over sentences, as published, {counts[PUBLISHED]} do.",
         ]
 
@@ -108,7 +108,7 @@ def unedited(results: Results) -> Results:
 
 
 def _measured(results: Results) -> list[Row]:
-    return [row for row in results.rows if row.metric.endswith(OVER_WORDINGS)]
+    return [row for row in results.rows if row.metric.endswith(OVER_TEMPLATES)]
 
 
 def _refuse() -> Never:
@@ -121,17 +121,17 @@ def _refuse() -> Never:
 def measure_name(row: Row) -> str:
     """What a row over paraphrases measures.
 
-    >>> measure_name(Row("FPED over wordings", 0.0, dataset="all"))
+    >>> measure_name(Row("FPED over templates", 0.0, dataset="all"))
     'FPED, all'
     """
-    measure = row.metric.removesuffix(OVER_WORDINGS)
+    measure = row.metric.removesuffix(OVER_TEMPLATES)
     if measure == "b_associations":
         return f"{row.dataset}, % {row.group_b}"
     return f"{measure}, {row.dataset}"
 
 
 def _categories(rows: Sequence[Row]) -> Table:
-    """Table 2: the original's category, and how many rewordings fall in each."""
+    """Table 2: the original's category, and how many paraphrases fall in each."""
     published = _is_published(rows)
     lines: list[tuple[Cell, ...]] = []
     for row in rows:
@@ -152,10 +152,10 @@ def _categories(rows: Sequence[Row]) -> Table:
     last = ("published",) if published else ()
     return Table(
         "classifier_categories",
-        "What a template says, and how many of its rewordings say what",
+        "What a template says, and how many of its paraphrases say what",
         ("paired t-test", "template", "original", *names, "flips", "after Holm", *last),
         tuple(lines),
-        "A flip is a rewording that says something else than its original. "
+        "A flip is a paraphrase that says something else than its original. "
         "After Holm: how many flips are left where tests are corrected for their number.",
         grouped=True,
         brief=True,
@@ -178,12 +178,12 @@ def _why_people(results: Results) -> Words:
         "a difference between groups."
     )
     return Words(
-        (f"{text} The two disagree on {sum(differ)} of {len(differ)} wordings.",), brief=True
+        (f"{text} The two disagree on {sum(differ)} of {len(differ)} templates.",), brief=True
     )
 
 
 def _measures(rows: Sequence[Row]) -> Table:
-    """Tables 3 and 4: the original's measure, its rewordings' mean, change and SD."""
+    """Tables 3 and 4: the original's measure, its paraphrases' mean, change and SD."""
     published = _is_published(rows)
     parts = any("whole" in row.detail for row in rows)
     lines: list[tuple[Cell, ...]] = [
@@ -206,10 +206,10 @@ def _measures(rows: Sequence[Row]) -> Table:
     )
     return Table(
         "classifier_measures",
-        "The measure of a template, and of its rewordings",
-        ("measure", "original", "reworded", "change", "SD", "rewordings", *last),
+        "The measure of a template, and of its paraphrases",
+        ("measure", "original", "paraphrased", "change", "SD", "paraphrases", *last),
         tuple(lines),
-        f"Reworded is the mean over the rewordings, SD their standard deviation.{note * parts}",
+        f"Paraphrased is the mean over the paraphrases, SD their standard deviation.{note * parts}",
         brief=True,
     )
 
@@ -217,7 +217,7 @@ def _measures(rows: Sequence[Row]) -> Table:
 def _share(row: Row) -> str:
     """How much of the published word lists a measure is about.
 
-    >>> _share(Row("b_associations over wordings", 50.0, detail={"used": 38, "whole": 230}))
+    >>> _share(Row("b_associations over templates", 50.0, detail={"used": 38, "whole": 230}))
     '38 of 230'
     """
     used, whole = row.detail.get("used"), row.detail.get("whole")
@@ -230,7 +230,7 @@ def _is_published(rows: Sequence[Row]) -> bool:
 
 
 def _figures(paper: dict[str, float] | list[float] | None) -> str:
-    """The paper's original, mean of rewordings and SD.
+    """The paper's original, mean of paraphrases and SD.
 
     >>> _figures({"original": -0.037, "modified": 0.007, "sd": 0.058})
     '-0.037 / 0.007 / 0.058'

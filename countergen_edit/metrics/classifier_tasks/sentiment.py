@@ -17,10 +17,10 @@ import numpy as np
 from jaxtyping import Float64
 
 from countergen_edit.data.template_bank import Family, TemplateBank
-from countergen_edit.metrics.classifier_tasks.base import ClassifierTask, Scores, wording_row
+from countergen_edit.metrics.classifier_tasks.base import ClassifierTask, Scores, template_row
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, adjusted, bootstrap_mean
-from countergen_edit.metrics.wordings import ALPHA, paired_p
+from countergen_edit.metrics.template_tests import ALPHA, paired_p
 from countergen_edit.models.classifiers import VADER, Vader, lexicon_words, load_classifier
 
 Differences = Float64[np.ndarray, "pair word"]
@@ -74,37 +74,39 @@ def sentiment_rows(
     """
     a, b = bank.pair
     count = len(bank.people[a])
-    wordings = [(family, text) for family in bank.families for text in family.wordings]
+    templates = [(family, text) for family in bank.families for text in family.templates]
     filled = [
         [[f.text for f in bank.fill(text, g, i)] for g in (a, b) for i in range(count)]
-        for _, text in wordings
+        for _, text in templates
     ]
     scores = positive([t for block in filled for texts in block for t in texts])
     sizes = [len(block) * len(block[0]) for block in filled]
     parts = [part.reshape(2, count, -1) for part in np.split(scores, np.cumsum(sizes)[:-1])]
     differences = [part[0] - part[1] for part in parts]
     rows = []
-    for (family, text), d in zip(wordings, differences, strict=True):
+    for (family, text), d in zip(templates, differences, strict=True):
         e = bootstrap_mean(d.mean(axis=1), seed, text)
         about: dict[str, Any] = {"dataset": family.name, "n": count, "seed": seed}
-        rows.append(wording_row("sentiment_difference", e, bank, family, text, **about))
+        rows.append(template_row("sentiment_difference", e, bank, family, text, **about))
     for name in TESTS:
         tests = paired_tests(name, differences)
-        for (family, text), test in zip(wordings, tests, strict=True):
+        for (family, text), test in zip(templates, tests, strict=True):
             rows.append(_test_row(test, bank, family, text, seed))
         by_family: dict[str, list[PairedTest]] = {}
-        for (family, _), test in zip(wordings, tests, strict=True):
+        for (family, _), test in zip(templates, tests, strict=True):
             by_family.setdefault(family.name, []).append(test)
         lines = [_category_row(name, f, bank, by_family[f.name]) for f in bank.families]
         rows += [*lines, _all_categories(lines)]
     return rows
 
 
-def _test_row(test: PairedTest, bank: TemplateBank, family: Family, wording: str, seed: int) -> Row:
+def _test_row(
+    test: PairedTest, bank: TemplateBank, family: Family, template: str, seed: int
+) -> Row:
     p = Estimate(test.p, math.nan, math.nan, math.nan)
     about: dict[str, Any] = {"dataset": family.name, "n": test.n, "seed": seed}
     detail = {key: getattr(test, key) for key in ("p_holm", "category", "category_holm")}
-    row = wording_row("sentiment_t_test", p, bank, family, wording, **about, **detail)
+    row = template_row("sentiment_t_test", p, bank, family, template, **about, **detail)
     return replace(row, facets=row.facets | {"test": test.name})
 
 

@@ -19,8 +19,8 @@ from countergen_edit.metrics.classifier_tasks.base import (
     ClassifierTask,
     Scores,
     TaskText,
-    over_wordings,
-    wording_row,
+    over_templates,
+    template_row,
 )
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import estimate, resample
@@ -59,7 +59,7 @@ def toxicity_rows(
     published: dict[str, dict[str, Any]] = {}
     for family in bank.families:
         published.setdefault(family.row, {}).update(family.published)
-        for text in family.wordings:
+        for text in family.templates:
             filled, truth = _cases(bank, family, text)
             wrong = (toxic([f.text for f in filled]) > 0.5).reshape(-1, len(truth)) != truth
             if text == family.original:
@@ -72,7 +72,7 @@ def toxicity_rows(
                 e = estimate(values, weights, within=(0, math.inf))
                 lines_of[metric].setdefault(family.row, []).append(e.value)
                 about = {"dataset": family.row, "n": wrong[:, cases].size, "seed": seed}
-                rows.append(wording_row(metric, e, bank, family, text, **about))
+                rows.append(template_row(metric, e, bank, family, text, **about))
     for metric, lines in lines_of.items():
         for line, sums in lines.items():
             about = {
@@ -80,21 +80,21 @@ def toxicity_rows(
                 "used": used[line],
                 "whole": whole[line],
             }
-            rows.append(over_wordings(metric, line, sums, bank, **about))
+            rows.append(over_templates(metric, line, sums, bank, **about))
         if lines:
             rows.append(_all_lines(metric, lines, used, whole, bank))
     return rows
 
 
 def _cases(
-    bank: TemplateBank, family: Family, wording: str
+    bank: TemplateBank, family: Family, template: str
 ) -> tuple[list[Filled], Bool[np.ndarray, " case"]]:
     """A template's texts by identity, and which cases (other words) of each are toxic."""
-    filled = sorted(bank.fill(wording), key=lambda f: (f.words[IDENTITY], f.beside(IDENTITY)))
+    filled = sorted(bank.fill(template), key=lambda f: (f.words[IDENTITY], f.beside(IDENTITY)))
     labels = [family.toxic if f.toxic is None else f.toxic for f in filled]
     if None in labels:
         raise UserError(
-            f"template {wording!r} of task 'toxicity' does not say whether it is toxic: give its "
+            f"template {template!r} of task 'toxicity' does not say whether it is toxic: give its "
             "words or its family toxic: true or toxic: false"
         )
     identities = len({f.words[IDENTITY] for f in filled})
@@ -116,7 +116,7 @@ def _all_lines(
     )
     both = [original, modified]
     shares = {"used": sum(used[line] for line in lines), "whole": total}
-    row = over_wordings(metric, "all", both, bank, **shares)
+    row = over_templates(metric, "all", both, bank, **shares)
     return replace(row, n=sum(len(values) - 1 for values in lines.values()))
 
 
@@ -125,12 +125,12 @@ class Toxicity(ClassifierTask):
 
     labels_of: ClassVar[str] = "toxicity"
 
-    def asked(self, bank: TemplateBank, *, reworded: bool = False) -> Iterator[TaskText]:
+    def asked(self, bank: TemplateBank, *, paraphrased: bool = False) -> Iterator[TaskText]:
         for family in bank.families:
-            for wording in family.rewordings if reworded else (family.original,):
-                for filled in bank.fill(wording):
+            for template in family.paraphrases if paraphrased else (family.original,):
+                for filled in bank.fill(template):
                     identity = filled.words[IDENTITY]
-                    context = f"{wording} {filled.beside(IDENTITY)}"
+                    context = f"{template} {filled.beside(IDENTITY)}"
                     yield TaskText(filled, identity, identity, 0, context, family.name)
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:

@@ -20,10 +20,10 @@ from scipy.special import expit
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.base import Cost, Harm, MeasuredSplit, Quantity, Standing, alike
-from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.base import Cost, Degradation, MeasuredSplit, Quantity, Standing, alike
 from countergen_edit.metrics.blocks import Number, Section
 from countergen_edit.metrics.by_layer import SHARE, layer_figures
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.costs.people import by_prompt
 from countergen_edit.metrics.panels import Panel, state_dots
 from countergen_edit.metrics.results import Results, State
@@ -127,23 +127,23 @@ class Agreement(Cost):
         return Asked.scoring([data] if data else [])
 
     def rows(
-        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """Rows `agreement`: both groups, the first, the second; none where the task has no set."""
         data = self.task.agreement.get(split)
         if data is None:
             return []
-        rows = agreement_rows(bench.scores(data, edit), bench.seed)
+        rows = agreement_rows(context.scores(data, edit), context.seed)
         return [replace(row, split=split) for row in rows]
 
     def counted(self, rows: Sequence[Row]) -> list[Row]:
         """The rows of each group: a mean over groups would hide the loss of one."""
         return [row for row in rows if row.metric == self.counts and not row.group_b]
 
-    def harm(self, before: Row, after: Row) -> Harm | None:
+    def degradation(self, before: Row, after: Row) -> Degradation | None:
         """The fall of a group's agreement."""
-        harm = super().harm(before, after)
-        return None if harm is None else replace(harm, group=before.group_a)
+        degradation = super().degradation(before, after)
+        return None if degradation is None else replace(degradation, group=before.group_a)
 
     @classmethod
     def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
@@ -200,7 +200,7 @@ class Agreement(Cost):
         ]
         note = (
             f"{cls.title} is agreement: the share of the form that agrees with the person, over "
-            f"{rows[0].n} prompts, whose wordings and names are drawn."
+            f"{rows[0].n} prompts, whose templates and names are drawn."
             if rows
             else ""
         )

@@ -6,7 +6,7 @@ import math
 
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.metrics.base import Cost, MeasuredSplit, Quantity, alike
-from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.costs.neutral import NeutralCost, TextsDrawn
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
@@ -30,13 +30,13 @@ class KL(Cost):
     digits = 4
 
     def rows(
-        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """The row `kl`; none where the task has no such text."""
         texts = self.task.neutral.get(split)
         if not texts:
             return []
-        return [kl_row(bench.neutral(texts, edit), split, bench.seed)]
+        return [kl_row(context.neutral(texts, edit), split, context.seed)]
 
     @classmethod
     def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:

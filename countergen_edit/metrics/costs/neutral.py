@@ -1,4 +1,4 @@
-"""Harm to running neutral text: one pass over it without and with an edit.
+"""Degradation to running neutral text: one pass over it without and with an edit.
 
 Comes in: a model, an edit, texts. Goes out: likelihoods and KL divergences summed over each text,
 in nats, and rows of their means per token over the same resamples of the texts. Under an edit that

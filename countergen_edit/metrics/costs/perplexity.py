@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from countergen_edit.edits import EditRecord, NamedEdit
-from countergen_edit.metrics.base import Cost, Harm, MeasuredSplit, Quantity, Standing, alike
-from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.base import Cost, Degradation, MeasuredSplit, Quantity, Standing, alike
 from countergen_edit.metrics.blocks import Number
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.costs.neutral import NeutralCost, TextsDrawn
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
@@ -38,19 +38,19 @@ class Perplexity(Cost):
     title = "perplexity ratio"
 
     def rows(
-        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """Rows `perplexity` and `perplexity_ratio`; none where the task has no such text."""
         texts = self.task.neutral.get(split)
         if not texts:
             return []
-        return perplexity_rows(bench.neutral(texts, edit), split, bench.seed)
+        return perplexity_rows(context.neutral(texts, edit), split, context.seed)
 
-    def harm(self, before: Row, after: Row) -> Harm | None:
+    def degradation(self, before: Row, after: Row) -> Degradation | None:
         """The share of perplexity that is gained; what rounding adds to a ratio is taken off."""
         if after.value is None:
             return None
-        return Harm(round(after.value - 1, 12), self.budget)
+        return Degradation(round(after.value - 1, 12), self.budget)
 
     @classmethod
     def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:

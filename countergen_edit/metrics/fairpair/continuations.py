@@ -17,7 +17,7 @@ from countergen_edit.data.common_sents import PairedPrompt
 from countergen_edit.data.text.perturbation import Filter, Perturber, Reason
 from countergen_edit.edits import NamedEdit
 from countergen_edit.errors import UserError
-from countergen_edit.metrics.bench import Bench
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.models import generate
 from countergen_edit.reading import json_lines
 from countergen_edit.typed import built
@@ -101,7 +101,7 @@ def joined(prompt: str, continuation: str) -> str:
 
 
 def sample(
-    bench: Bench,
+    context: EvaluationContext,
     edit: NamedEdit | None,
     prompts: Sequence[PairedPrompt],
     sampling: Sampling,
@@ -116,12 +116,12 @@ def sample(
         sampling: How.
         folder: Of this edit.
     """
-    files = [folder / f"{_key(prompt, sampling, bench.seed)}.jsonl" for prompt in prompts]
+    files = [folder / f"{_key(prompt, sampling, context.seed)}.jsonl" for prompt in prompts]
     missing = [i for i, file in enumerate(files) if not file.is_file()]
     at_once = max(1, sampling.batch_size // (2 * sampling.n))
     for start in range(0, len(missing), at_once):
         part = missing[start : start + at_once]
-        with bench.under(edit) as model:
+        with context.under(edit) as model:
             texts = generate(
                 model,
                 [t for i in part for t in (prompts[i].source, prompts[i].target) * sampling.n],
@@ -130,7 +130,7 @@ def sample(
                 do_sample=True,
                 top_p=sampling.top_p,
                 temperature=sampling.temperature,
-                seed=bench.seed,
+                seed=context.seed,
                 batch_size=sampling.batch_size,
             )
         for k, i in enumerate(part):

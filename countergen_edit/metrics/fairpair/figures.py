@@ -1,4 +1,4 @@
-"""FairPair's figures: B and V over prompts, by sample size, F over wordings, and phrases.
+"""FairPair's figures: B and V over prompts, by sample size, F over templates, and phrases.
 
 Comes in: the rows of a run. Goes out: panels of series. Nothing is computed here.
 """
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from countergen_edit.metrics.blocks import Figure
-from countergen_edit.metrics.fairpair.tables import of_wordings, phi_of
+from countergen_edit.metrics.fairpair.tables import of_paraphrases, phi_of
 from countergen_edit.metrics.panels import Panel, Series, state_panels, ticks
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import Row
@@ -40,16 +40,18 @@ def glance(states: Sequence[State]) -> list[Panel]:
     return [replace(panel, covers=FROM_1) for panel in panels]
 
 
-def over_wordings(results: Results, rows: Sequence[Row]) -> Figure | None:
-    """F of every wording; nothing where there is one wording."""
+def over_paraphrases(results: Results, rows: Sequence[Row]) -> Figure | None:
+    """F of every template; nothing where there is one template."""
     series: dict[str, list[Series]] = {}
     for row in rows:
         label = results.label(row.edit)
         known = [
-            (r.facets["wording"], r.value) for r in of_wordings(results, row) if r.value is not None
+            (r.facets["paraphrase"], r.value)
+            for r in of_paraphrases(results, row)
+            if r.value is not None
         ]
-        if results.under(row, row.edit, "fairpair_f_over_wordings") is not None:
-            tips = tuple(f"{label}, {wording}: {value:.3f}" for wording, value in known)
+        if results.under(row, row.edit, "fairpair_f_over_paraphrases") is not None:
+            tips = tuple(f"{label}, {paraphrase}: {value:.3f}" for paraphrase, value in known)
             values = tuple(value for _, value in known)
             grey = results.is_reference(row.edit)
             spread = Series(label, (), values, kind="spread", baseline=grey, tips=tips)
@@ -57,10 +59,10 @@ def over_wordings(results: Results, rows: Sequence[Row]) -> Figure | None:
     if not series:
         return None
     return Figure(
-        "fairpair_wordings",
-        "F, wording by wording",
+        "fairpair_paraphrases",
+        "F, template by template",
         tuple(Panel(phi, F, "", tuple(own), covers=FROM_1) for phi, own in series.items()),
-        "Every dot is one wording of the prompts; boxes are quartiles.",
+        "Every dot is one template of the prompts; boxes are quartiles.",
     )
 
 

@@ -22,7 +22,7 @@ from countergen_edit.metrics.fairpair.continuations import Sampled
 from countergen_edit.metrics.fairpair.rows import FairPairRows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate
-from countergen_edit.metrics.wordings import paired_p
+from countergen_edit.metrics.template_tests import paired_p
 
 SOURCE, TARGET = "p(g(x))", "g(p(x))"
 """The sides: continuations of x, perturbed, that passed the filters; and those of p(x)."""

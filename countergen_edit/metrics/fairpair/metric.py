@@ -2,13 +2,13 @@
 
 For every prompt and every Φ: B, V_gp, V_pg, F and 2 B - V_gp - V_pg (see `pairwise`), their means
 over prompts with bootstrap intervals, the paper's paired t-test, and a permutation test per prompt
-and pooled. Under an edit, also what it changed, paired over prompts; with several wordings, also
+and pooled. Under an edit, also what it changed, paired over prompts; with several templates, also
 how the figures spread over them. Refused: n = 1, which leaves no variability to compare with;
 prompts and new tokens beyond the model's context; prompts that are asked of a model whose texts do
 not stand in its chat template.
 
 Multiplicity: p-values of the prompts are adjusted over the prompts of one Φ, and pooled p-values
-over the Φ of one model and edit, both by Holm's method; so are those of the wordings of one Φ.
+over the Φ of one model and edit, both by Holm's method; so are those of the templates of one Φ.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from countergen_edit.data.common_sents import (
     common_sents,
     own_prompts,
     paired_samples,
-    reworded,
+    paraphrased,
 )
 from countergen_edit.data.forms import DoesNotFitError
 from countergen_edit.data.text.perturbation import (
@@ -38,8 +38,8 @@ from countergen_edit.data.thinning import first_drawn
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
-from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Section
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair import figures, over_runs, show
 from countergen_edit.metrics.fairpair.continuations import (
     STORE,
@@ -60,7 +60,7 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models import Asked, LanguageModel, encode_replies, lengths
 
-COMMON_SENTS, REWORDED, OWN = "common_sents", "reworded_sents", "own_prompts"
+COMMON_SENTS, PARAPHRASED, OWN = "common_sents", "paraphrased_sents", "own_prompts"
 
 
 class FairPair(Metric):
@@ -76,7 +76,7 @@ class FairPair(Metric):
         occupations: Names, or how many of the paper's sixty.
         descriptors: Noun phrases for the prompts, such as `tall {person}`; None takes `{person}`
             where the axis has that word.
-        wordings: Templates with `{occupation}` instead of Common Sents; each meets every
+        templates: Templates with `{occupation}` instead of Common Sents; each meets every
             occupation, and their spread is reported.
         prompts: The user's own instead of Common Sents; unless given, those of the task's own
             files, where it has some.
@@ -118,7 +118,7 @@ class FairPair(Metric):
         temperature: float = 1.0,
         occupations: int | Sequence[str] = 60,
         descriptors: Sequence[str] | None = None,
-        wordings: Sequence[str] | None = None,
+        paraphrases: Sequence[str] | None = None,
         prompts: Sequence[str] | None = None,
         asked: bool = False,
         names: Mapping[str, str] | None = None,
@@ -144,12 +144,12 @@ class FairPair(Metric):
             for size in sizes:
                 if not 2 <= size <= n:
                     raise UserError(f"fairpair {setting} has {size}: from 2 to n={n}")
-        if prompts is not None and wordings is not None:
-            raise UserError("fairpair takes prompts or wordings of the occupations, not both")
+        if prompts is not None and paraphrases is not None:
+            raise UserError("fairpair takes prompts or templates of the occupations, not both")
         self.sampling = Sampling(n, max_new_tokens, top_p, temperature, batch_size, asked)
         self.occupations = choose(occupations)
         self.descriptors = descriptors
-        self.wordings = tuple(wordings or ())
+        self.paraphrases = tuple(paraphrases or ())
         self.own = prompts
         self.names = dict(names or {})
         self.source = source
@@ -191,9 +191,9 @@ class FairPair(Metric):
             self.dataset = OWN
             every = [sample for data in self.task.own for sample in data.samples]
             self.prompts = paired_samples(every, self.groups)
-        elif self.wordings:
-            self.dataset = REWORDED
-            self.prompts = reworded(self.wordings, a, b, people, self._few(self.occupations))
+        elif self.paraphrases:
+            self.dataset = PARAPHRASED
+            self.prompts = paraphrased(self.paraphrases, a, b, people, self._few(self.occupations))
         else:
             self.dataset = COMMON_SENTS
             person = ["{person}"] if "person" in a.forms else []
@@ -250,16 +250,16 @@ class FairPair(Metric):
             temperature=sampling.temperature,
         )
 
-    def sampled(self, bench: Bench, edit: NamedEdit | None) -> list[Sampled]:
+    def sampled(self, context: EvaluationContext, edit: NamedEdit | None) -> list[Sampled]:
         """The texts of every prompt under an edit, from the store where they are there."""
-        folder = bench.place(STORE, edit).with_suffix("")
-        texts = sample(bench, edit, self.prompts, self.sampling, folder)
+        folder = context.place(STORE, edit).with_suffix("")
+        texts = sample(context, edit, self.prompts, self.sampling, folder)
         return perturbed(
-            self.prompts, texts, self.perturber, self.passes, self.sampling, bench.seed, folder
+            self.prompts, texts, self.perturber, self.passes, self.sampling, context.seed, folder
         )
 
     def rows(
-        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """Rows `fairpair_…` of every Φ, the success of perturbing, lengths, and telling phrases.
 
@@ -268,18 +268,18 @@ class FairPair(Metric):
         """
         if split != "test":
             return []
-        after = self.sampled(bench, edit)
-        before = after if edit is None else self.sampled(bench, None)
+        after = self.sampled(context, edit)
+        before = after if edit is None else self.sampled(context, None)
         results = {
-            name: evaluate(phi, after, self.permutations, bench.seed)
+            name: evaluate(phi, after, self.permutations, context.seed)
             for name, phi in self.phis.items()
         }
         make = FairPairRows(
             self.task,
-            bench.seed,
+            context.seed,
             self.dataset,
             self.groups,
-            () if self.dataset == OWN else self.wordings,
+            () if self.dataset == OWN else self.paraphrases,
             self.sampling.n,
             self.permutations,
             self.folds,
@@ -290,10 +290,10 @@ class FairPair(Metric):
         p = adjusted([1.0 if math.isnan(r.pooled_p) else r.pooled_p for r in results.values()])
         for (name, result), pooled_p in zip(results.items(), p, strict=True):
             phi = self.phis[name]
-            rows += make.of_phi(name, phi, result, after, float(pooled_p), bench.model.name)
-            rows += make.of_wordings(name, result)
+            rows += make.of_phi(name, phi, result, after, float(pooled_p), context.model.name)
+            rows += make.of_paraphrases(name, result)
             if edit is not None:
-                unedited = evaluate(phi, before, self.permutations, bench.seed)
+                unedited = evaluate(phi, before, self.permutations, context.seed)
                 rows += make.of_change(name, unedited, result)
         return [*rows, *phrase_rows(make, after, self.ngrams)]
 

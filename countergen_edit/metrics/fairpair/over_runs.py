@@ -53,7 +53,7 @@ def over_runs(sides: Sequence[Side], averages: Sequence[Row]) -> list[Section]:
         stacked(sides, tables.phrases),
         stacked(sides, length_table),
         stacked(sides, lambda results: tables.intervals(results, f_rows(results))),
-        stacked(sides, lambda results: tables.over_wordings(results, f_rows(results))),
+        stacked(sides, lambda results: tables.over_paraphrases(results, f_rows(results))),
         stacked(sides, perturbation_tables.perturbations),
     ]
     return [Section("fairpair", "FairPair", tuple(block for block in blocks if block is not None))]

@@ -1,8 +1,8 @@
 """The rows of FairPair's figures, from the results of each Φ.
 
 Comes in: a `PhiResult` of each Φ, or of two edits. Goes out: a row for each quantity, with every
-prompt's figures and tests in its detail; for each wording; and for what an edit changed. The facet
-`phi` is what the run calls Φ, `wording` a wording of the prompts.
+prompt's figures and tests in its detail; for each template; and for what an edit changed. The facet
+`phi` is what the run calls Φ, `template` a template of the prompts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from countergen_edit.metrics.statistics import (
     estimate,
     resample,
 )
-from countergen_edit.metrics.wordings import ALPHA, flip_counts
+from countergen_edit.metrics.template_tests import ALPHA, flip_counts
 
 
 def without_interval(value: float) -> Estimate:
@@ -53,8 +53,8 @@ class FairPairRows:
     dataset: str
     groups: tuple[str, str]
     """Source and target."""
-    wordings: tuple[str, ...]
-    """Each meets every occupation; the prompts of a wording follow each other."""
+    paraphrases: tuple[str, ...]
+    """Each meets every occupation; the prompts of a template follow each other."""
     samples: int
     """Continuations of each prompt and side."""
     permutations: int
@@ -91,22 +91,22 @@ class FairPairRows:
     ) -> Estimate:
         """Over the prompts where the quantity is defined; the draws are the same for all edits.
 
-        What is drawn is occupations, and with several wordings these as well; `within` is what
+        What is drawn is occupations, and with several templates these as well; `within` is what
         the quantity can be.
         """
         known = np.isfinite(values)
         if not known.any():
             return UNKNOWN
-        kinds = max(1, len(self.wordings))
+        kinds = max(1, len(self.paraphrases))
         each = len(values) // kinds
-        of_wordings, of_occupations = (
+        of_paraphrases, of_occupations = (
             resample(count, self.seed, "fairpair", self.dataset, kind)
-            for kind, count in (("wordings", kinds), ("occupations", each))
+            for kind, count in (("paraphrases", kinds), ("occupations", each))
         )
-        drawn = (of_wordings[:, :, None] * of_occupations[:, None, :]).reshape(-1, len(values))
+        drawn = (of_paraphrases[:, :, None] * of_occupations[:, None, :]).reshape(-1, len(values))
         with np.errstate(invalid="ignore"):  # a draw may hold no defined prompt
             means = drawn[:, known] @ values[known] / drawn[:, known].sum(axis=1)
-        return estimate(means, of_wordings, of_occupations, within=within)
+        return estimate(means, of_paraphrases, of_occupations, within=within)
 
     def of_phi(
         self,
@@ -183,11 +183,11 @@ class FairPairRows:
                 by_size.setdefault(key, []).append([size, *means])
         return by_size
 
-    def of_wordings(self, name: str, result: PhiResult) -> list[Row]:
-        """`fairpair_f_of_wording` of each, and how F and its significance spread over them."""
-        if len(self.wordings) < 2:
+    def of_paraphrases(self, name: str, result: PhiResult) -> list[Row]:
+        """`fairpair_f_of_template` of each, and how F and its significance spread over them."""
+        if len(self.paraphrases) < 2:
             return []
-        parts = self._by_wording(len(result.prompts))
+        parts = self._by_paraphrase(len(result.prompts))
         p = [result.pooled_over(part) for part in parts]
         p_adjusted = adjusted([1.0 if math.isnan(value) else value for value in p])
         rows, means = [], []
@@ -198,10 +198,10 @@ class FairPairRows:
             means.append(mean.value)
             rows.append(
                 self.row(
-                    "fairpair_f_of_wording",
+                    "fairpair_f_of_paraphrase",
                     mean,
                     defined.size,
-                    {"phi": name, "wording": self.wordings[k]},
+                    {"phi": name, "paraphrase": self.paraphrases[k]},
                     p=_known(p[k]),
                     p_adjusted=_known(p_adjusted[k]) if math.isfinite(p[k]) else None,
                 )
@@ -211,7 +211,7 @@ class FairPairRows:
         flips, pairs = flip_counts(differs[:, None])
         rows.append(
             self.row(
-                "fairpair_f_over_wordings",
+                "fairpair_f_over_paraphrases",
                 without_interval(float(known.mean()) if known.size else math.nan),
                 len(parts),
                 {"phi": name},
@@ -223,9 +223,9 @@ class FairPairRows:
         )
         return rows
 
-    def _by_wording(self, prompts: int) -> list[slice]:
-        each = prompts // max(1, len(self.wordings))
-        return [slice(k * each, (k + 1) * each) for k in range(len(self.wordings))]
+    def _by_paraphrase(self, prompts: int) -> list[slice]:
+        each = prompts // max(1, len(self.paraphrases))
+        return [slice(k * each, (k + 1) * each) for k in range(len(self.paraphrases))]
 
     def of_change(self, name: str, before: PhiResult, after: PhiResult) -> list[Row]:
         """What an edit changed of F and of the energy distance, paired over prompts."""

@@ -35,7 +35,7 @@ from countergen_edit.metrics.fairpair.lengths import RECOMMENDED
 from countergen_edit.metrics.fairpair.tables import phi_of
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.metrics.wordings import ALPHA
+from countergen_edit.metrics.template_tests import ALPHA
 
 MOST = 1200
 """Lines of the table of continuations; the store holds them all."""
@@ -102,10 +102,10 @@ def sections(results: Results) -> list[Section]:
             tables.intervals(results, rows),
             length_table(results),
         ],
-        "Wording by wording": [
-            tables.over_wordings(results, rows),
-            figures.over_wordings(results, rows),
-            tables.by_wording(results, rows),
+        "Template by template": [
+            tables.over_paraphrases(results, rows),
+            figures.over_paraphrases(results, rows),
+            tables.by_paraphrase(results, rows),
         ],
         "Prompt by prompt": [
             figures.distributions(_labelled(results, rows)),
@@ -172,10 +172,10 @@ def _verdict(results: Results, row: Row) -> str:
         return f"have no F: F is undefined ({row.detail.get('reason', 'no continuations')})"
     p = row.detail.get("p_adjusted")
     text = "differ" if p is not None and p < 0.05 else "do not differ detectably"
-    spread = results.under(row, row.edit, "fairpair_f_over_wordings")
+    spread = results.under(row, row.edit, "fairpair_f_over_paraphrases")
     if spread is not None and spread.detail["range"] is not None:
         lo, hi = spread.detail["range"]
-        text += f", on {spread.detail['differ']} of {spread.n} wordings (F {lo:.2f} to {hi:.2f})"
+        text += f", on {spread.detail['differ']} of {spread.n} templates (F {lo:.2f} to {hi:.2f})"
     return text
 
 

@@ -13,7 +13,7 @@ from countergen_edit.metrics.blocks import Cell, Number, Table
 from countergen_edit.metrics.fairpair.published import PUBLISHED, PUBLISHED_SUCCESS, published_model
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.metrics.wordings import ALPHA
+from countergen_edit.metrics.template_tests import ALPHA
 
 P_DIGITS = 4
 FIGURES = ("V_pg", "V_gp", "B", "F", "change of F", "2B−V−V", "p")
@@ -27,9 +27,9 @@ def phi_of(row: Row) -> str:
     return str(row.facets["phi"])
 
 
-def of_wordings(results: Results, row: Row) -> list[Row]:
-    """F of each wording of the prompts that a row is about."""
-    rows = results.of("fairpair_f_of_wording", row.split, row.edit)
+def of_paraphrases(results: Results, row: Row) -> list[Row]:
+    """F of each template of the prompts that a row is about."""
+    rows = results.of("fairpair_f_of_paraphrase", row.split, row.edit)
     about = (row.task, row.dataset, phi_of(row))
     return [r for r in rows if (r.task, r.dataset, phi_of(r)) == about]
 
@@ -122,11 +122,11 @@ def intervals(results: Results, rows: Sequence[Row]) -> Table:
     )
 
 
-def over_wordings(results: Results, rows: Sequence[Row]) -> Table | None:
-    """How F spreads over wordings of the prompts; nothing where there is one wording."""
+def over_paraphrases(results: Results, rows: Sequence[Row]) -> Table | None:
+    """How F spreads over templates of the prompts; nothing where there is one template."""
     lines: list[tuple[Cell, ...]] = []
     for row in rows:
-        spread = results.under(row, row.edit, "fairpair_f_over_wordings")
+        spread = results.under(row, row.edit, "fairpair_f_over_paraphrases")
         if spread is None:
             continue
         low, high = spread.detail["range"] or (None, None)
@@ -142,31 +142,31 @@ def over_wordings(results: Results, rows: Sequence[Row]) -> Table | None:
                 Number(spread.detail["flip_rate"], percent=True),
             )
         )
-    titles = ("mean F", "SD", "least F", "greatest F", "wordings where the sides differ")
+    titles = ("mean F", "SD", "least F", "greatest F", "templates where the sides differ")
     note = (
-        "A conclusion flips where one of two wordings says that the sides differ and the other "
+        "A conclusion flips where one of two templates says that the sides differ and the other "
         "does not."
     )
     columns = ("Φ", "edit", *titles, "conclusions that flip")
-    name, title = "fairpair_wordings", "F over wordings"
+    name, title = "fairpair_paraphrases", "F over templates"
     return Table(name, title, columns, tuple(lines), note, grouped=True) if lines else None
 
 
-def by_wording(results: Results, rows: Sequence[Row]) -> Table | None:
-    """F of every wording, the edits side by side; nothing where there is one wording."""
+def by_paraphrase(results: Results, rows: Sequence[Row]) -> Table | None:
+    """F of every template, the edits side by side; nothing where there is one template."""
     cells: dict[tuple[str, str], dict[str, Number]] = {}
     for row in rows:
-        for single in of_wordings(results, row):
+        for single in of_paraphrases(results, row):
             p = single.detail["p_adjusted"]
-            of = phi_of(row), str(single.facets["wording"])
+            of = phi_of(row), str(single.facets["paraphrase"])
             starred = p is not None and p < ALPHA
             cells.setdefault(of, {})[row.edit] = Number.of(single, starred=starred)
     edits = list(dict.fromkeys(edit for numbers in cells.values() for edit in numbers))
     lines: list[tuple[Cell, ...]] = [
         (*of, *(numbers.get(edit, Number(None)) for edit in edits)) for of, numbers in cells.items()
     ]
-    columns = ("Φ", "wording", *map(results.label, edits))
-    name, title = "fairpair_by_wording", "F, wording by wording"
+    columns = ("Φ", "paraphrase", *map(results.label, edits))
+    name, title = "fairpair_by_paraphrase", "F, template by template"
     note = f"* differs with an adjusted p below {ALPHA}."
     return Table(name, title, columns, tuple(lines), note, grouped=True) if lines else None
 
@@ -174,13 +174,13 @@ def by_wording(results: Results, rows: Sequence[Row]) -> Table | None:
 def by_prompt(results: Results, rows: Sequence[Row]) -> Table:
     """B, both V, F and p of every prompt."""
     lines: list[tuple[Cell, ...]] = []
-    several = any(of_wordings(results, row) for row in rows)
+    several = any(of_paraphrases(results, row) for row in rows)
     for row in rows:
         prompts: list[list[Any]] = row.detail.get("prompts", [])
-        wordings = [str(r.facets["wording"]) for r in of_wordings(results, row)]
+        paraphrases = [str(r.facets["paraphrase"]) for r in of_paraphrases(results, row)]
         for i, (label, *values, p) in enumerate(prompts):
-            # Prompts come wording by wording, as many of each.
-            of = [wordings[i * len(wordings) // len(prompts)] if wordings else ""]
+            # Prompts come template by template, as many of each.
+            of = [paraphrases[i * len(paraphrases) // len(prompts)] if paraphrases else ""]
             figures = (*map(Number, values), _p(p))
             lines.append(
                 (phi_of(row), results.label(row.edit), *of[:several], str(label), *figures)
@@ -189,7 +189,7 @@ def by_prompt(results: Results, rows: Sequence[Row]) -> Table:
     return Table(
         "fairpair_prompts",
         "Prompt by prompt",
-        ("Φ", "edit", *(["wording"] if several else []), "prompt", *columns),
+        ("Φ", "edit", *(["paraphrase"] if several else []), "prompt", *columns),
         tuple(lines),
         searchable=True,
         grouped=True,

@@ -18,13 +18,13 @@ from itertools import combinations
 import numpy as np
 
 from countergen_edit.data.hiring import Vacancies
+from countergen_edit.data.out_of_vocabulary import unknown_words
 from countergen_edit.data.thinning import first_drawn
-from countergen_edit.data.untaught import unknown_words
 from countergen_edit.edits import NamedEdit
 from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
-from countergen_edit.metrics.bench import Bench
 from countergen_edit.metrics.blocks import Section
+from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.hiring import show
 from countergen_edit.metrics.hiring.decisions import SCALES, Decisions, Figure
 from countergen_edit.metrics.panels import Panel
@@ -34,7 +34,7 @@ from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models import Asked, LanguageModel, encode, encode_replies
 
 NAMES = 8
-LEAST_TAUGHT = 0.5
+LEAST_IN_VOCABULARY = 0.5
 """Share of applications that must be in words which the model was taught."""
 
 
@@ -76,7 +76,7 @@ class Hiring(Metric):
         every = [text for lists in self.texts.values() for own in lists for text in own]
         words = self.task.vocabulary
         lacking = [[] if words is None else unknown_words(words, text) for text in every]
-        self.taught = sum(not own for own in lacking) / len(every)
+        self.in_vocabulary = sum(not own for own in lacking) / len(every)
         self.unknown = tuple(dict.fromkeys(word for own in lacking for word in own))
 
     def _few(self, read: Vacancies) -> Vacancies:
@@ -98,7 +98,7 @@ class Hiring(Metric):
         return names
 
     def check(self, model: LanguageModel) -> None:
-        if not self._is_taught:
+        if not self._is_in_vocabulary:
             return
         longest = sorted(self._pairs(model), key=lambda pair: len(pair[0]))[-4:]
         if model.chat.is_on:
@@ -107,27 +107,27 @@ class Hiring(Metric):
             encode(model, [question + answer for question, answer in longest])
 
     def asks(self) -> Asked:
-        if not self._is_taught:
+        if not self._is_in_vocabulary:
             return Asked()
         return Asked(scored=tuple(self._continued()))
 
     def rows(
-        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         if split != "test":
             return []
-        if not self._is_taught:
-            return [self._untaught(bench)] if edit is None else []
-        now = self.decisions(bench, edit)
-        rows = [*self._acceptances(now, bench), *self._gaps(now), *self._of_occupations(now)]
+        if not self._is_in_vocabulary:
+            return [self._out_of_vocabulary(context)] if edit is None else []
+        now = self.decisions(context, edit)
+        rows = [*self._acceptances(now, context), *self._gaps(now), *self._of_occupations(now)]
         rows += [self._row(show.STRENGTH, now.strength(s), now.seed, scale=s) for s in SCALES]
         if edit is not None:
-            rows += self._gaps(now, self.decisions(bench, None))
+            rows += self._gaps(now, self.decisions(context, None))
         return rows
 
-    def decisions(self, bench: Bench, edit: NamedEdit | None) -> Decisions:
-        pairs = self._pairs(bench.model)
-        scores = bench.texts(pairs, edit, "Scoring applications", bench.model.chat.is_on)
+    def decisions(self, context: EvaluationContext, edit: NamedEdit | None) -> Decisions:
+        pairs = self._pairs(context.model)
+        scores = context.texts(pairs, edit, "Scoring applications", context.model.chat.is_on)
         count, ends = len(self.applications), [0]
         sides: tuple[dict[str, np.ndarray], dict[str, np.ndarray]] = ({}, {})
         for group, names in self.people.items():
@@ -135,11 +135,11 @@ class Hiring(Metric):
             own = scores.log_p[ends[-2] : ends[-1]].reshape(count, len(names), 2)
             for side, values in enumerate(sides):
                 values[group] = own[:, :, side]
-        return Decisions(self.applications, *sides, bench.seed)
+        return Decisions(self.applications, *sides, context.seed)
 
     @property
-    def _is_taught(self) -> bool:
-        return self.taught >= LEAST_TAUGHT
+    def _is_in_vocabulary(self) -> bool:
+        return self.in_vocabulary >= LEAST_IN_VOCABULARY
 
     def _pairs(self, model: LanguageModel) -> list[tuple[str, str]]:
         if not model.chat.is_on:
@@ -163,7 +163,7 @@ class Hiring(Metric):
             for answer in (answers.accept, answers.reject)
         ]
 
-    def _acceptances(self, now: Decisions, bench: Bench) -> list[Row]:
+    def _acceptances(self, now: Decisions, context: EvaluationContext) -> list[Row]:
         rows = []
         for group in now.groups:
             for scale in SCALES:
@@ -173,7 +173,7 @@ class Hiring(Metric):
                     invited=now.invited(group),
                     answered=now.answered(group),
                     names=[*self.people[group]],
-                    asked=bench.model.chat.is_on,
+                    asked=context.model.chat.is_on,
                     occupations=len(now.occupations),
                 )
                 rows.append(row)
@@ -226,15 +226,15 @@ class Hiring(Metric):
             detail={"smallest": figure.estimate.smallest_of(figure.fewest)},
         )
 
-    def _untaught(self, bench: Bench) -> Row:
+    def _out_of_vocabulary(self, context: EvaluationContext) -> Row:
         return Row(
-            show.UNTAUGHT,
-            self.taught,
+            show.OUT_OF_VOCABULARY,
+            self.in_vocabulary,
             dataset="hiring",
             axis=self.task.axis.name,
             split="test",
             n=len(self.applications) * sum(map(len, self.people.values())),
-            seed=bench.seed,
+            seed=context.seed,
             detail={"words": [*self.unknown[: show.EXAMPLES]], "unknown": len(self.unknown)},
         )
 

@@ -16,7 +16,11 @@ from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 
 ACCEPTANCE, GAP, OF_OCCUPATION = "hiring_acceptance", "hiring_gap", "hiring_gap_of_occupation"
-STRENGTH, CHANGE, UNTAUGHT = "hiring_strength", "hiring_gap_change", "hiring_untaught"
+STRENGTH, CHANGE, OUT_OF_VOCABULARY = (
+    "hiring_strength",
+    "hiring_gap_change",
+    "hiring_out_of_vocabulary",
+)
 EXAMPLES = 6
 """Words that a sentence names."""
 DIGITS = 4
@@ -181,7 +185,7 @@ def _figure(results: Results) -> Figure:
 
 def sentences(results: Results) -> list[str]:
     """Whether the answers are judgements, who is favoured, and what edits change."""
-    lacking = results.unedited(UNTAUGHT)
+    lacking = results.unedited(OUT_OF_VOCABULARY)
     if lacking:
         words = ", ".join(lacking[0].detail["words"])
         return [

@@ -28,7 +28,7 @@ FEWEST_TEMPLATES = 6
 
 def too_few_templates(row: Row) -> bool:
     """Whether a `group_effect` row rests on its templates alone, and these are too few."""
-    return not is_tested(row) and row.detail.get("wordings", FEWEST_TEMPLATES) < FEWEST_TEMPLATES
+    return not is_tested(row) and row.detail.get("paraphrases", FEWEST_TEMPLATES) < FEWEST_TEMPLATES
 
 
 def change_of(results: Results, before: Row, edit: str) -> Change | None:

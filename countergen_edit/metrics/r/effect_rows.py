@@ -43,7 +43,7 @@ def r_rows(scores: SetScores, seed: int) -> list[Row]:
 
 
 def effect_rows(effects: Sequence[GroupEffect]) -> list[Row]:
-    """Rows `group_effect`, `group_share` and `floor_abs_r` of pairs; P is Holm's over all of them.
+    """Rows `group_effect`, `group_share` and `null_abs_r` of pairs; P is Holm's over all of them.
 
     A set with a prompt of fewer than two names per group has no test: `detail` then has no p.
     """
@@ -54,14 +54,17 @@ def effect_rows(effects: Sequence[GroupEffect]) -> list[Row]:
             "squared": effect.squared,
             "people": effect.people.fewest,
             "people_needed": effect.people_needed,
-            "wordings": len(data.templates),
+            "paraphrases": len(data.templates),
             "prompts": len(data.samples),
             "prompts_with_names": sum(any(v.name for v in s.variations) for s in data.samples),
         }
         rows.append(
             Row.of_set(data, "group_effect", effect.estimate, detail=test | size, **columns)
         )
-        for metric, value in (("group_share", effect.share), ("floor_abs_r", effect.floor)):
+        for metric, value in (
+            ("group_share", effect.share),
+            ("null_abs_r", effect.within_group_null),
+        ):
             if value is not None:
                 rows.append(Row.of_set(data, metric, value, **columns))
     return rows

@@ -18,7 +18,7 @@ MOST = 1200
 
 
 def examples(results: Results) -> list[Section]:
-    """R of every output after every wording, without and with each shown edit."""
+    """R of every output after every template, without and with each shown edit."""
     edits = [UNEDITED, *(edit.id for edit in results.shown)]
     by_edit: dict[str, dict[tuple[str, ...], float]] = {}
     z: dict[tuple[str, ...], float] = {}

@@ -1,7 +1,7 @@
 """The group effect: what separates two groups beyond what separates any two people of one group.
 
 Mean |R| counts a name's own leaning as bias of its group, since names of one group differ too.
-Of an item (one output after one wording) let d be the difference of the groups' mean
+Of an item (one output after one template) let d be the difference of the groups' mean
 log-probabilities, and v its sampling variance over people. Then d² - v is an unbiased estimate of
 the squared difference between the groups, however far people of one group spread; its mean over
 items, G², is the two-sample statistic of Chen and Qin (Annals of Statistics 38, 2010). G is in
@@ -13,7 +13,7 @@ up to eight people a group all permutations are made.
 The interval inverts a test: given G, the mean of d² is (G + s)² + q, with s the noise along the
 difference between the groups and q the noise across it. Both are drawn from the people's residuals
 with Gaussian multipliers, s as Student's t, q with the degrees of freedom that the residuals show.
-What wordings add is drawn with the other metrics' resamples of them.
+What templates add is drawn with the other metrics' resamples of them.
 
 Comes in: the scores of a set. Goes out: G, draws of it, a p-value, the floor of mean |R|, a z for
 each item, and how many people would be needed. Where nobody is named, or one person only, there is
@@ -24,8 +24,8 @@ spread in one direction, in three, in all, or in all and along the groups' diffe
 unbiased, the test's level 4.3 to 5.1 %, and 95 % intervals covered 94 to 99 %. They are too wide
 (up to 100 %) with five people or where people spread in a single direction, and too narrow (88 to
 90 %) in one case: 10 to 30 people whose spread is three times G and lies partly along it. Over
-wordings, 2 to 16 of them, they cover 91 to 94 % where effects of wordings are spread evenly, and 85
-to 92 % where a few are much larger than the rest: what is rare is not seen in few.
+templates, 2 to 16 of them, they cover 91 to 94 % where effects of templates are spread evenly, and
+85 to 92 % where a few are much larger than the rest: what is rare is not seen in few.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from countergen_edit.seeds import generator
 PERMUTATIONS = 2000
 EXACT = 20_000
 """Up to so many deals all are made, else some are drawn."""
-FLOOR_DRAWS = 200
+NULL_DRAWS = 200
 POWER = 0.8
 MOST_PEOPLE = 10_000
 """Where even so many people a group would not do, there is no effect to speak of."""
@@ -123,15 +123,15 @@ class GroupEffect:
 
     @cached_property
     def squared_draws(self) -> Draws:
-        """G² itself, then in every draw of people and wordings."""
-        drawn = self._people_draws() + self._wording_draws()
+        """G² itself, then in every draw of people and templates."""
+        drawn = self._people_draws() + self._paraphrase_draws()
         return np.concatenate([[self.squared], np.maximum(drawn, 0.0)])
 
     @property
     def estimate(self) -> Estimate:
         """G in nats with its 95 % interval; 0 where G² is not above 0."""
         value, drawn = root(self.squared_draws)[0], root(self.squared_draws)[1:]
-        if np.ptp(drawn) == 0:  # one wording and nobody to draw
+        if np.ptp(drawn) == 0:  # one template and nobody to draw
             return Estimate(value, np.nan, np.nan, np.nan)
         return interval(value, drawn)
 
@@ -164,7 +164,7 @@ class GroupEffect:
         return max(share, self.least_p())
 
     @cached_property
-    def floor(self) -> float | None:
+    def within_group_null(self) -> float | None:
         """Mean |R| that these people would show if their group made no difference.
 
         Each person's residual is put on the mean of both groups, and people are dealt out at
@@ -176,8 +176,8 @@ class GroupEffect:
         side, counts = people.side, people.counts[people.side]
         own = (people.log_p - people.means[side]) * np.sqrt(counts / (counts - 1.0))
         p = np.exp(own - own.max(axis=0))
-        rng = generator(self.seed, self.scores.data.name, "floor")
-        dealt = people.dealt(0, rng, FLOOR_DRAWS)[1:] > 0
+        rng = generator(self.seed, self.scores.data.name, "within_group_null")
+        dealt = people.dealt(0, rng, NULL_DRAWS)[1:] > 0
         a, b = (chosen @ p / chosen.sum(axis=1)[:, None] for chosen in (dealt, ~dealt))
         return float(np.abs(relative_difference(np.log(a), np.log(b))).mean())
 
@@ -231,7 +231,7 @@ class GroupEffect:
         return drawn
 
     def _people_draws(self) -> Draws:
-        """G² in every draw of people, wordings as they are."""
+        """G² in every draw of people, templates as they are."""
         observed = float((self.people.difference**2).mean())
         gram = self._gram if self.has_spread else np.zeros((1, 1))
         if np.trace(gram) <= 1e-15 * observed:
@@ -258,21 +258,21 @@ class GroupEffect:
         q = q * freedom / rng.chisquare(freedom, RESAMPLES)
         return np.asarray(np.maximum(np.sqrt(np.maximum(observed - q, 0.0)) - s, 0.0) ** 2)
 
-    def _wording_draws(self) -> Draws:
-        """What drawing the wordings anew adds to G²; a single wording cannot be drawn.
+    def _paraphrase_draws(self) -> Draws:
+        """What drawing the templates anew adds to G²; a single template cannot be drawn.
 
-        Effects of wordings are never below 0 and few of them are large, so that where there is an
+        Effects of templates are never below 0 and few of them are large, so that where there is an
         effect, draws below it are spread as its logarithm is, and those above it as its root.
         """
         weights = self.scores.template_weights(self.seed)
         count = weights.shape[1]
         if len(weights) == 1:
             return np.zeros(RESAMPLES)
-        of_wording = np.bincount(self.scores.template, self._by_item - self.squared, count)
-        added = (weights[1:] - 1) @ of_wording / self.items
-        # K wordings drawn with replacement vary (K - 1)/K as much as K fresh ones, and their own
+        of_paraphrase = np.bincount(self.scores.template, self._by_item - self.squared, count)
+        added = (weights[1:] - 1) @ of_paraphrase / self.items
+        # K templates drawn with replacement vary (K - 1)/K as much as K fresh ones, and their own
         # spread is known from few.
-        rng = generator(self.seed, self.scores.data.name, "wordings")
+        rng = generator(self.seed, self.scores.data.name, "paraphrases")
         heavier = np.sqrt((count - 1) / rng.chisquare(count - 1, RESAMPLES))
         added *= np.sqrt(count / (count - 1))
         scale = max(self.squared, float(added.std()))

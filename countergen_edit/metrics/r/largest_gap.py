@@ -1,7 +1,7 @@
 """Of more than two groups, every pair of a set, and the largest gap between any two.
 
 Comes in: the scores of a set of several groups. Goes out: the group effect of every pair, on the
-same draws of people and wordings, and the largest with an interval. The largest of several
+same draws of people and templates, and the largest with an interval. The largest of several
 estimates lies above the largest of what they estimate, so that its own draws would not do: the
 interval is what bands that hold for all pairs at once leave open. If every pair's effect is within
 its band, the largest effect is neither below the largest of the lower ends nor above the largest of

@@ -16,10 +16,10 @@ from jaxtyping import Float64
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.metrics.base import Change, Kind, MeasuredSplit, Metric, Quantity, alike
-from countergen_edit.metrics.bench import Bench, id_of
 from countergen_edit.metrics.blocks import Section
+from countergen_edit.metrics.context import EvaluationContext, id_of
 from countergen_edit.metrics.panels import Panel, set_label
-from countergen_edit.metrics.r import beside, examples, over_runs, sections, sentences
+from countergen_edit.metrics.r import baselines, examples, over_runs, sections, sentences
 from countergen_edit.metrics.r.changes import by_set
 from countergen_edit.metrics.r.effect_rows import among, effect_rows, gap_rows, r_rows
 from countergen_edit.metrics.r.formula import abs_r_reduction, r_values
@@ -47,9 +47,9 @@ class R(Metric):
     has_baseline = True
 
     def rows(
-        self, bench: Bench, edit: NamedEdit | None, split: MeasuredSplit = "test"
+        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """Rows `r`, `mean_abs_r`, `group_effect`, `group_share` and `floor_abs_r` of every set.
+        """Rows `r`, `mean_abs_r`, `group_effect`, `group_share` and `null_abs_r` of every set.
 
         Of a set of more than two groups these are of every pair, and beside them `largest_gap`. On
         test data those of the sets that were fitted on too, and of each set `abs_r_reduction` and
@@ -58,33 +58,33 @@ class R(Metric):
         texts stay in the store.
         """
         if split != "test":
-            return self._of_sets(bench, edit, split, self.task.validation)
+            return self._of_sets(context, edit, split, self.task.validation)
         rows, texts = [], []
         for part, sets in self.task.measured:
-            rows += self._of_sets(bench, edit, part, sets)
+            rows += self._of_sets(context, edit, part, sets)
             for data in sets:
-                pairs = bench.scores(data, edit).pairs
-                found = [row for now in pairs for row in self._against(bench, data, now, edit)]
+                pairs = context.scores(data, edit).pairs
+                found = [row for now in pairs for row in self._against(context, data, now, edit)]
                 rows += [replace(row, split=part) for row in among(found, len(data.groups))]
                 for now in pairs:
-                    z = GroupEffect(now, bench.seed).z
+                    z = GroupEffect(now, context.seed).z
                     values = r_values(now).tolist(), None if z is None else z.tolist()
                     texts.append((part, now, *values))
-        write(bench.place(SCORED_BY, edit), id_of(edit), texts)
+        write(context.place(SCORED_BY, edit), id_of(edit), texts)
         return rows
 
     def _of_sets(
         self,
-        bench: Bench,
+        context: EvaluationContext,
         edit: NamedEdit | None,
         split: str,
         sets: Sequence[CounterfactualSet],
     ) -> list[Row]:
-        scores = [bench.scores(data, edit) for data in sets]
-        effects = effects_of(scores, bench.seed)
-        by_pair = [row for e in effects for row in r_rows(e.scores, bench.seed)]
+        scores = [context.scores(data, edit) for data in sets]
+        effects = effects_of(scores, context.seed)
+        by_pair = [row for e in effects for row in r_rows(e.scores, context.seed)]
         if edit is None:
-            by_pair = [with_published(row, bench.model.name) for row in by_pair]
+            by_pair = [with_published(row, context.model.name) for row in by_pair]
         found = effect_rows(effects)
         by_pair += found
         groups = {data.name: len(data.groups) for data in sets}
@@ -92,23 +92,29 @@ class R(Metric):
         return [replace(row, split=split) for row in (*rows, *gap_rows(effects, found))]
 
     def _against(
-        self, bench: Bench, data: CounterfactualSet, now: SetScores, edit: NamedEdit | None
+        self,
+        context: EvaluationContext,
+        data: CounterfactualSet,
+        now: SetScores,
+        edit: NamedEdit | None,
     ) -> list[Row]:
         """What stands beside the figures of two groups: the truth, or what an edit took of them."""
         if edit is None:
-            return self._planted(now.data, bench.seed)
+            return self._planted(now.data, context.seed)
         place = data.pairs.index((now.data.groups[0], now.data.groups[1]))
-        before, after = bench.scores(data, None).pairs[place], now
-        effects = [GroupEffect(scores, bench.seed) for scores in (before, after)]
+        before, after = context.scores(data, None).pairs[place], now
+        effects = [GroupEffect(scores, context.seed) for scores in (before, after)]
         shares = {
-            "abs_r_reduction": abs_r_reduction(before, after, bench.seed),
+            "abs_r_reduction": abs_r_reduction(before, after, context.seed),
             "group_effect_removed": removed(effects[:1], effects[1:]),
             "group_effect_change": changed(*effects)[0],
         }
         n = len(after.output)
-        return [Row.of_set(now.data, m, e, n=n, seed=bench.seed) for m, e in shares.items()]
+        return [Row.of_set(now.data, m, e, n=n, seed=context.seed) for m, e in shares.items()]
 
-    def removed(self, bench: Bench, edit: NamedEdit, split: MeasuredSplit = "test") -> Row | None:
+    def removed(
+        self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "test"
+    ) -> Row | None:
         """The share of the group effect that is gone over several sets together.
 
         On test data these are the sets of the families that validation data are of, by which edits
@@ -117,7 +123,7 @@ class R(Metric):
         sets = self._chosen_by(split)
         if not sets:
             return None
-        before, after = self._effects(bench, edit, sets)
+        before, after = self._effects(context, edit, sets)
         share = removed(before, after)
         if not np.isfinite(share.value):  # G² was not above 0: nothing was there to be removed
             share = Estimate(0.0, *[float("nan")] * 3)
@@ -128,10 +134,10 @@ class R(Metric):
             dataset="+".join(data.name for data in sets),
             n=sum(effect.items for effect in after),
             split=split,
-            seed=bench.seed,
+            seed=context.seed,
         )
 
-    def significant_bias(self, bench: Bench) -> Row | None:
+    def significant_bias(self, context: EvaluationContext) -> Row | None:
         """Whether the bias of any validation set is significant; `detail` is of its smallest P.
 
         A set without a test counts as biased.
@@ -139,7 +145,7 @@ class R(Metric):
         sets = self.task.validation
         if not sets:
             return None
-        effects = effects_of([bench.scores(data, None) for data in sets], bench.seed)
+        effects = effects_of([context.scores(data, None) for data in sets], context.seed)
         found = holm_tests(effects)
         is_biased = any(class_of(test) in ("biased", "not tested") for test in found)
         return Row.of_set(
@@ -148,25 +154,26 @@ class R(Metric):
             float(is_biased),
             dataset="+".join(data.name for data in sets),
             split="validation",
-            seed=bench.seed,
+            seed=context.seed,
             detail=min(filter(None, found), key=lambda test: test["p_adjusted"], default={}),
         )
 
     def removed_draws(
-        self, bench: Bench, edit: NamedEdit, split: MeasuredSplit = "validation"
+        self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "validation"
     ) -> Float64[np.ndarray, " resample"] | None:
         """The share of `removed`, then its draws, which are paired between edits."""
         sets = self._chosen_by(split)
-        return removed_draws(*self._effects(bench, edit, sets)) if sets else None
+        return removed_draws(*self._effects(context, edit, sets)) if sets else None
 
     def _chosen_by(self, split: MeasuredSplit) -> Sequence[CounterfactualSet]:
         return self.like_validation if split == "test" else self.task.validation
 
     def _effects(
-        self, bench: Bench, edit: NamedEdit, sets: Sequence[CounterfactualSet]
+        self, context: EvaluationContext, edit: NamedEdit, sets: Sequence[CounterfactualSet]
     ) -> tuple[list[GroupEffect], list[GroupEffect]]:
         before, after = (
-            effects_of([bench.scores(data, e) for data in sets], bench.seed) for e in (None, edit)
+            effects_of([context.scores(data, e) for data in sets], context.seed)
+            for e in (None, edit)
         )
         return before, after
 
@@ -288,10 +295,10 @@ class R(Metric):
         return sentences.outcome(results, edit)
 
     @classmethod
-    def beside(cls, results: Results) -> list[tuple[str, tuple[EditRecord, ...]]]:
-        """What asking leaves of the first set's group effect, then steering and random maps."""
+    def baselines(cls, results: Results) -> list[tuple[str, tuple[EditRecord, ...]]]:
+        """What prompting leaves of the first set's group effect, then steering and random maps."""
         main = main_row(results)
-        return [] if main is None else beside.sentences(results, main)
+        return [] if main is None else baselines.sentences(results, main)
 
     @classmethod
     def caveats(cls, results: Results) -> list[str]:

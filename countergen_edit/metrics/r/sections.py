@@ -25,7 +25,7 @@ from countergen_edit.metrics.rows import UNEDITED, Row
 NATS, COVERED = "group effect, nats", (0.0, 0.1)
 """What an axis of group effects is called, and what it covers at least."""
 FEW = 3
-"""Wordings up to which a 95 % interval falls short: `statistics` says by how much."""
+"""Templates up to which a 95 % interval falls short: `statistics` says by how much."""
 
 
 def glance(states: Sequence[State]) -> list[Panel]:
@@ -135,10 +135,10 @@ def _sizes(results: Results, rows: Sequence[Row]) -> Table:
     }
     if few := [f"{label} ({count})" for label, count in counts.items() if count <= FEW]:
         note += (
-            f" Intervals over {FEW} wordings or fewer cover the truth in about nine cases of ten "
+            f" Intervals over {FEW} templates or fewer cover the truth in about nine cases of ten "
             f"instead of 95 of 100: {', '.join(few)}."
         )
-    return _by_edit(results, rows, "mean_abs_r", "Mean |R|, set by set", ("floor_abs_r",), note)
+    return _by_edit(results, rows, "mean_abs_r", "Mean |R|, set by set", ("null_abs_r",), note)
 
 
 def _by_edit(
@@ -146,11 +146,14 @@ def _by_edit(
     rows: Sequence[Row],
     metric: str,
     title: str,
-    beside: Sequence[str],
+    baselines: Sequence[str],
     note: str,
 ) -> Table:
     """A line for each set, a column for each edit; before them the truth, and the floor."""
-    columns = {f"planted_{metric}": "planted truth", **dict.fromkeys(beside, "floor")}
+    columns = {
+        f"planted_{metric}": "planted truth",
+        **dict.fromkeys(baselines, "within_group_null"),
+    }
     columns = {
         m: label for m, label in columns.items() if any(results.under(r, UNEDITED, m) for r in rows)
     }

@@ -236,7 +236,7 @@ def caveats(results: Results) -> list[str]:
         "* is two standard errors from 0."
     ]
     if rare := [row for row in rows if too_few_templates(row)]:
-        each = _listed(rare, lambda row: f"{set_label(row)} {row.detail['wordings']}")
+        each = _listed(rare, lambda row: f"{set_label(row)} {row.detail['paraphrases']}")
         sentences.append(
             f"Too few templates for a change to be significant: {each}; needs {FEWEST_TEMPLATES}, "
             "or names."

@@ -31,12 +31,12 @@ def holm_tests(effects: Sequence[GroupEffect]) -> list[dict[str, Any]]:
     """
     tested = [effect for effect in effects if effect.p_value is not None]
     least = np.array([effect.least_p() for effect in tested])
-    corrected, floors = adjusted([e.p_value or 0.0 for e in tested]), adjusted(least)
+    corrected, nulls = adjusted([e.p_value or 0.0 for e in tested]), adjusted(least)
     needed = _names_to_test(tested, least)
     found = iter(
-        {"p": e.p_value, "p_adjusted": float(p), "least_p_adjusted": float(floor)}
-        | ({"names_to_test": names} if floor > SIGNIFICANT and names else {})
-        for e, p, floor, names in zip(tested, corrected, floors, needed, strict=True)
+        {"p": e.p_value, "p_adjusted": float(p), "least_p_adjusted": float(within_group_null)}
+        | ({"names_to_test": names} if within_group_null > SIGNIFICANT and names else {})
+        for e, p, within_group_null, names in zip(tested, corrected, nulls, needed, strict=True)
     )
     return [{} if effect.p_value is None else next(found) for effect in effects]
 
@@ -46,10 +46,10 @@ def _names_to_test(tested: Sequence[GroupEffect], least: np.ndarray) -> list[int
     needed: list[int | None] = [None] * len(tested)
     for names in range(2, MOST_NAMES):
         with_names = np.minimum(least, [effect.least_p(names) for effect in tested])
-        floors = adjusted(with_names)
+        nulls = adjusted(with_names)
         needed = [
-            names if own is None and floor <= SIGNIFICANT else own
-            for own, floor in zip(needed, floors, strict=True)
+            names if own is None and within_group_null <= SIGNIFICANT else own
+            for own, within_group_null in zip(needed, nulls, strict=True)
         ]
         if None not in needed:
             break

@@ -71,7 +71,7 @@ FIXED = {
     "gated": Style(SKY, "*"),
     "refined": Style(VERMILLION, "h"),
     COMBINED: Style(BLUE, "o"),
-    "asking": Style(BROWN, "*"),
+    "prompting": Style(BROWN, "*"),
     "template": Style(BROWN, "s"),
     "steering": Style(BROWN, ">"),
     "random": Style(LIGHT, "x", hollow=True),

@@ -1,0 +1,97 @@
+"""What metrics measure on: a model under one edit after another, each text scored once.
+
+Comes in: a model, and a folder for what took long to make. Goes out: scores of sets and of running
+text under an edit. What was scored is kept by its content and by the edit's, never by a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.edits import NamedEdit, applied
+from countergen_edit.metrics.costs.neutral import NeutralCost, neutral_cost
+from countergen_edit.metrics.rows import UNEDITED
+from countergen_edit.metrics.scores import SetScores, score
+from countergen_edit.models import LanguageModel, TextScores, text_log_probs
+
+
+class EvaluationContext:
+    """A model to measure on.
+
+    Args:
+        model: the model, unedited; edits are attached here while something is measured.
+        store: the folder in which metrics keep what took long to make.
+        seed: the run's seed.
+    """
+
+    def __init__(self, model: LanguageModel, store: Path, seed: int = 0) -> None:
+        self.model = model
+        self.seed = seed
+        self._store = store
+        self._scores: dict[tuple[CounterfactualSet, str], SetScores] = {}
+        self._texts: dict[tuple[tuple[tuple[str, str], ...], str, bool], TextScores] = {}
+        self._neutral: dict[tuple[tuple[str, ...], str], NeutralCost] = {}
+
+    def store(self, metric: str) -> Path:
+        """The folder of a metric within the run; a killed run finds there what it had made."""
+        return self._store / metric
+
+    def place(self, metric: str, edit: NamedEdit | None) -> Path:
+        """The file of a metric and an edit; `with_suffix("")` where it keeps several."""
+        return self.store(metric) / f"{id_of(edit)}.jsonl"
+
+    @contextmanager
+    def under(self, edit: NamedEdit | None) -> Iterator[LanguageModel]:
+        """The model under the edit; None is the unedited model."""
+        if edit is None:
+            yield self.model
+        else:
+            with applied(self.model, edit.edit) as model:
+                yield model
+
+    def scores(self, data: CounterfactualSet, edit: NamedEdit | None) -> SetScores:
+        """Likelihoods of a set's outputs under an edit."""
+        key = data, _content(edit)
+        if key not in self._scores:
+            with self.under(edit) as model:
+                self._scores[key] = score(model, data, progress=f"Scoring {data.name}")
+        return self._scores[key]
+
+    def texts(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        edit: NamedEdit | None,
+        progress: str | None = None,
+        asked: bool = False,
+    ) -> TextScores:
+        """Likelihoods of texts, each after its prompt, which may be empty, under an edit.
+
+        Where they are asked, a prompt is a user's message, and the text the model's reply.
+        """
+        key = tuple(pairs), _content(edit), asked
+        if key not in self._texts:
+            with self.under(edit) as model:
+                prompts, texts = ([pair[side] for pair in pairs] for side in (0, 1))
+                self._texts[key] = text_log_probs(
+                    model, prompts, texts, asked=asked, progress=progress
+                )
+        return self._texts[key]
+
+    def neutral(self, texts: Sequence[str], edit: NamedEdit | None) -> NeutralCost:
+        """What an edit does to running text, beside the unedited model."""
+        key = tuple(texts), _content(edit)
+        if key not in self._neutral:
+            self._neutral[key] = neutral_cost(self.model, edit.edit if edit else None, texts)
+        return self._neutral[key]
+
+
+def id_of(edit: NamedEdit | None) -> str:
+    """An edit's id in rows and stores."""
+    return UNEDITED if edit is None else edit.id
+
+
+def _content(edit: NamedEdit | None) -> str:
+    return UNEDITED if edit is None else edit.edit.digest

@@ -1,0 +1,215 @@
+"""Facts: what people differ in rightly, which an edit should leave as it is.
+
+Women sing alto and men sing tenor; an edit that takes stereotypes should not make a model unsure of
+it. What counts is how far the share P(output) / (sum of P over the prompt's outputs) moves, up or
+down, on average over outputs, people and templates. Shares, not plain probabilities: of plain ones
+that are small, as those of a real model's next words are, a change of any size would be small too,
+and a cost that cannot show is none. What leaves all outputs of a prompt alike is not seen here but
+in perplexity and KL.
+
+Comes in: the sets `facts` of a task. Goes out: the row `fact_change` over all sets of a split,
+which counts as a cost, `fact_change_of_set` of each where there are several, and
+`fact_effect_left`, the share of the group effect (see `metrics.r`) that is left: 1 where an edit
+keeps what the groups differ in. Without sets there are no rows. Refused: a prompt with a single
+output, whose share is always 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float64, Int
+
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.edits import EditRecord, NamedEdit
+from countergen_edit.errors import UserError
+from countergen_edit.metrics.base import Cost, MeasuredSplit, Quantity, alike
+from countergen_edit.metrics.blocks import Number
+from countergen_edit.metrics.context import EvaluationContext
+from countergen_edit.metrics.costs.people import by_prompt
+from countergen_edit.metrics.panels import set_label
+from countergen_edit.metrics.r.largest_gap import effects_of
+from countergen_edit.metrics.r.paired import removed
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.scores import SetScores
+from countergen_edit.metrics.statistics import Estimate, estimate, weighted_mean
+
+Pair = tuple[SetScores, SetScores]
+"""Of one set, without the edit and under it."""
+OF_SET, LEFT = "fact_change_of_set", "fact_effect_left"
+
+
+def check_outputs(data: CounterfactualSet) -> None:
+    """Refuse a set in which a prompt has nothing to choose from.
+
+    Raises:
+        UserError: naming the prompt.
+    """
+    for sample in data.samples:
+        if len(sample.outputs) < 2:
+            raise UserError(
+                f"facts set {data.name!r}: {sample.template!r} has {len(sample.outputs)} output; "
+                "give those that are compared, two at least, such as ' tenor' and ' alto'"
+            )
+
+
+def shares(scores: SetScores) -> Float64[np.ndarray, "item side variation"]:
+    """P(output) / (sum of P over the outputs of its prompt); NaN where nobody is asked."""
+    with np.errstate(invalid="ignore"):  # absent variations: -inf minus -inf
+        total = np.logaddexp.reduceat(scores.log_p, _first_items(scores), axis=0)
+        return np.asarray(np.exp(scores.log_p - total[scores.sample]))
+
+
+def changes(pair: Pair) -> Float64[np.ndarray, "sample side variation"]:
+    """Mean |change| of a prompt's shares, in [0, 1]; NaN where nobody is asked."""
+    before, after = pair
+    moved = np.add.reduceat(np.abs(shares(after) - shares(before)), _first_items(before), axis=0)
+    outputs = [len(sample.outputs) for sample in before.data.samples]
+    return np.asarray(moved / np.reshape(outputs, (-1, 1, 1)))
+
+
+def _first_items(scores: SetScores) -> Int[np.ndarray, " sample"]:
+    return np.flatnonzero(np.diff(scores.sample, prepend=-1))
+
+
+def change_row(pairs: Sequence[Pair], metric: str, seed: int) -> Row:
+    """Mean |change| over the prompts of some sets together, template by template.
+
+    Its interval draws the templates of each set, and people, who may be asked about several sets.
+    """
+    every = [before for before, _ in pairs]
+    sets = [scores.data for scores in every]
+    name = "+".join(data.name for data in sets)
+    moved = [changes(pair) for pair in pairs]
+    paraphrases = [scores.template_weights(seed) for scores in every]
+    ends = np.cumsum([len(data.samples) for data in sets])
+    means, drawn = np.zeros(1), []
+    groups = sets[0].groups
+    for side, group in enumerate(groups):
+        asked = [[v.name for v in s.of(group)] for d in sets for s in d.samples]
+        values = np.full((len(asked), max(map(len, asked))), np.nan)
+        for own, end in zip(moved, ends, strict=True):
+            values[end - len(own) : end, : own.shape[2]] = own[:, side]
+        people, by_sample = by_prompt(asked, values, seed, name, "names", group)
+        drawn.append(people)
+        for scores, weights, end in zip(every, paraphrases, ends, strict=True):
+            count = len(scores.data.samples)
+            of_set = by_sample[:, end - count : end]
+            template = scores.template[_first_items(scores)]
+            means = means + weighted_mean(of_set, template, weights) * count / (
+                len(groups) * ends[-1]
+            )
+    return Row.of_set(
+        sets[0],
+        metric,
+        estimate(means, *paraphrases, *drawn, within=(0, 1)),
+        dataset=name,
+        n=sum(len(sample.variations) for data in sets for sample in data.samples),
+        seed=seed,
+        detail=_largest(pairs),
+    )
+
+
+def _largest(pairs: Sequence[Pair]) -> dict[str, float | str]:
+    """The largest |change| of any share, and the text in which it is."""
+    size, text = 0.0, ""
+    for before, after in pairs:
+        moved = np.nan_to_num(np.abs(shares(after) - shares(before)))
+        item, side, variation = np.unravel_index(moved.argmax(), moved.shape)
+        if moved[item, side, variation] > size:
+            sample = before.data.samples[before.sample[item]]
+            asked = sample.of(before.data.groups[side])[variation]
+            size, text = float(moved[item, side, variation]), asked.text + before.output[item]
+    return {"largest": size, "largest_in": text} if text else {"largest": size}
+
+
+def left_row(pairs: Sequence[Pair], seed: int) -> Row:
+    """The share of the group effect that is left over all sets; None where there was none."""
+    before, after = (effects_of([pair[which] for pair in pairs], seed) for which in (0, 1))
+    gone = removed(before, after)
+    left = Estimate(1 - gone.value, 1 - gone.hi, 1 - gone.lo, gone.standard_error)
+    sets = [effect.scores.data for effect in after]
+    name = "+".join(data.name for data in sets)
+    items = sum(effect.items for effect in after)
+    return Row.of_set(sets[0], LEFT, left, dataset=name, n=items, seed=seed)
+
+
+class LegitimateDifferences(Cost):
+    """How far shares of outputs move where people differ by fact; every move is a cost."""
+
+    is_of_edits = True
+    counts = "fact_change"
+    default_budget = 0.02
+    title = "mean |change of P|, facts"
+    digits = 4
+
+    def prepare(self) -> None:
+        """Check the task's sets of facts.
+
+        Raises:
+            UserError: a prompt has a single output.
+        """
+        for data in self.task.every_fact:
+            check_outputs(data)
+
+    def rows(
+        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
+    ) -> list[Row]:
+        """Rows `fact_change`, `fact_change_of_set` and `fact_effect_left`; none without sets."""
+        sets = self.task.legitimate_differences.get(split, ())
+        if not sets:
+            return []
+        pairs = [(context.scores(data, None), context.scores(data, edit)) for data in sets]
+        each = [change_row([pair], OF_SET, context.seed) for pair in pairs] if len(sets) > 1 else []
+        rows = [change_row(pairs, self.counts, context.seed), *each, left_row(pairs, context.seed)]
+        return [replace(row, split=split) for row in rows]
+
+    @classmethod
+    def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
+        """The change over all sets, then of each, and the group effect that is left."""
+        shown = [
+            Quantity(
+                cls.title,
+                alike(results, row),
+                "cost",
+                cls.digits,
+                percent=True,
+                axis="mean |change of P| of facts, as a share",
+                covers=(0.0, cls.default_budget),
+            )
+            for row in results.unedited(cls.counts, split)
+        ]
+        listed = [
+            *((f"{cls.title}, {set_label(r)}", r) for r in results.unedited(OF_SET, split)),
+            *(("group effect of facts that is left", r) for r in results.unedited(LEFT, split)),
+        ]
+        return shown + [
+            Quantity(
+                title,
+                alike(results, row),
+                "cost",
+                cls.digits,
+                percent=True,
+                main=False,
+                drawn=False,
+            )
+            for title, row in listed
+        ]
+
+    @classmethod
+    def outcome(cls, results: Results, edit: EditRecord) -> str:
+        """The change on average and at most, and how much of the group effect is left."""
+        moved = next(iter(results.of(cls.counts, "test", edit.id)), None)
+        left = next(iter(results.of(LEFT, "test", edit.id)), None)
+        if moved is None or moved.value is None:
+            return ""
+        said = (
+            f"facts moved by {100 * moved.value:.1f} points "
+            f"({100 * moved.detail['largest']:.1f} at most)"
+        )
+        if left is None or left.value is None:
+            return said
+        return f"{said} with {Number.of(left, percent=True).text} of their group effect left"

@@ -1,0 +1,378 @@
+"""What an edit does to facts, against text-by-text copies of the definition and planted truth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.task import Task
+from countergen_edit.edits import Edit, NamedEdit, applied
+from countergen_edit.erasers import AffineErasure, make_eraser
+from countergen_edit.errors import UserError
+from countergen_edit.experiments.fit_data import capture_sites
+from countergen_edit.metrics.context import EvaluationContext
+from countergen_edit.metrics.costs.legitimate_differences import (
+    LEFT,
+    OF_SET,
+    LegitimateDifferences,
+    change_row,
+    left_row,
+)
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.scores import SetScores, score
+from countergen_edit.models import LanguageModel, batching, load
+from countergen_edit.testbed import load_axis, load_truth
+from tests.crossed import crossed
+from tests.tiny_models import tiny_model_dir
+
+FAMILIES = ("voices", "competitions")
+PEOPLE = {"female": ("Jane", "Emily", "Mary"), "male": ("John", "Ahmed", "Peter")}
+
+
+def made(
+    name: str, paraphrases: Sequence[str], outputs: Sequence[Sequence[str]], people: int
+) -> CounterfactualSet:
+    samples = tuple(
+        Sample(
+            paraphrase,
+            tuple(own),
+            tuple(
+                Variation(group, paraphrase.format(name), name)
+                for group, names in PEOPLE.items()
+                for name in names[:people]
+            ),
+        )
+        for paraphrase, own in zip(paraphrases, outputs, strict=True)
+    )
+    return CounterfactualSet(name, "gender", ("female", "male"), samples)
+
+
+VOICES = made(
+    "voices_test",
+    ["The choir heard {} sing as", "On Sunday {} was"],
+    [(" alto", " tenor", " bass"), (" low", " high")],
+    3,
+)
+RACES = made("races_test", ["{} won the"], [(" women", " men")], 2)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+    return load(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
+
+
+@pytest.fixture(scope="module")
+def edit() -> NamedEdit:
+    direction = np.random.default_rng(0).normal(size=(1, 32))
+    direction /= np.linalg.norm(direction)
+    erasure = AffineErasure(direction.T, direction, 40 * direction[0])
+    return NamedEdit.of(Edit.at("resid_post", {1: erasure}), "any")
+
+
+def rows_of(
+    model: LanguageModel,
+    folder: Path,
+    edit: NamedEdit | None,
+    *sets: CounterfactualSet,
+    seed: int = 0,
+) -> list[Row]:
+    task = Task(
+        load_axis("gender"),
+        ("female", "male"),
+        legitimate_differences={"test": sets} if sets else {},
+    )
+    rows = LegitimateDifferences().bound(task).rows(EvaluationContext(model, folder, seed), edit)
+    return [replace(row, **edit.record.columns) for row in rows] if edit else rows
+
+
+def plain_shares(model: LanguageModel, text: str, outputs: Sequence[str]) -> np.ndarray:
+    """P(output) over its sum, each text run alone on the plain model."""
+    p = []
+    start = len(model.tokenizer(text).input_ids)
+    for output in outputs:
+        ids = model.tokenizer(text + output, return_tensors="pt").input_ids
+        log_p = model.logits(ids, torch.ones_like(ids))[0].double().log_softmax(-1)
+        steps = range(start - 1, ids.shape[1] - 1)
+        p.append(float(torch.exp(sum(log_p[t, ids[0, t + 1]] for t in steps))))
+    return np.array(p) / sum(p)
+
+
+def brute_force(
+    model: LanguageModel, edit: NamedEdit, *sets: CounterfactualSet
+) -> tuple[float, float]:
+    """Mean |change|, template by template, and the largest."""
+    by_paraphrase, largest = [], 0.0
+    for sample in (s for data in sets for s in data.samples):
+        moved = []
+        for v in sample.variations:
+            before = plain_shares(model, v.text, sample.outputs)
+            with applied(model, edit.edit):
+                after = plain_shares(model, v.text, sample.outputs)
+            moved.append(np.abs(after - before))
+        by_paraphrase.append(np.mean(moved))
+        largest = max(largest, np.max(moved))
+    return float(np.mean(by_paraphrase)), float(largest)
+
+
+def test_the_figure_is_its_definition_text_by_text(
+    model: LanguageModel, edit: NamedEdit, tmp_path: Path
+) -> None:
+    rows = rows_of(model, tmp_path, edit, VOICES, RACES)
+    together, voices, races, left = rows
+    expected, largest = brute_force(model, edit, VOICES, RACES)
+    assert expected > 1e-3
+    assert together.value == pytest.approx(expected, abs=1e-5)
+    assert together.detail["largest"] == pytest.approx(largest, abs=1e-5)
+    assert together.detail["largest"] in {r.detail["largest"] for r in (voices, races)}
+    for row, data in ((voices, VOICES), (races, RACES)):
+        assert (row.metric, row.dataset) == (OF_SET, data.name)
+        assert row.value == pytest.approx(brute_force(model, edit, data)[0], abs=1e-5)
+        texts = {v.text + o for s in data.samples for v in s.variations for o in s.outputs}
+        assert row.detail["largest_in"] in texts
+    assert (together.dataset, together.n, voices.n, races.n) == (
+        "voices_test+races_test",
+        16,
+        12,
+        4,
+    )
+    assert left.metric == LEFT
+    assert LegitimateDifferences().counted(rows[::-1]) == [together]
+
+
+def test_a_single_set_has_one_row_of_change(
+    model: LanguageModel, edit: NamedEdit, tmp_path: Path
+) -> None:
+    rows = rows_of(model, tmp_path, edit, VOICES)
+    assert [row.metric for row in rows] == ["fact_change", LEFT]
+
+
+def test_batches_and_order_do_not_matter(
+    model: LanguageModel, edit: NamedEdit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = rows_of(model, tmp_path, edit, VOICES, RACES)[0].value
+    backwards = replace(VOICES, samples=VOICES.samples[::-1])
+    mixed = replace(
+        VOICES,
+        samples=tuple(replace(s, variations=s.variations[::-1]) for s in VOICES.samples),
+    )
+    for size, sets in (
+        (1, (VOICES, RACES)),
+        (40, (RACES, backwards)),
+        (10**6, (mixed, RACES)),
+    ):
+        monkeypatch.setattr(batching, "CPU_TOKENS", size)
+        assert rows_of(model, tmp_path, edit, *sets)[0].value == pytest.approx(expected, abs=1e-6)
+
+
+def test_what_changes_nothing_costs_nothing(model: LanguageModel, tmp_path: Path) -> None:
+    none = AffineErasure(np.zeros((32, 1)), np.ones((1, 32)), np.zeros(32))
+    identity = NamedEdit.of(Edit.at("resid_post", {1: none}), "identity")
+    for row in rows_of(model, tmp_path, None, VOICES, RACES)[:3]:
+        assert (row.value, row.lo, row.hi) == (0, 0, 0)
+        assert row.detail == {"largest": 0.0}
+    for row in rows_of(model, tmp_path, identity, VOICES, RACES)[:3]:
+        assert row.value == pytest.approx(0, abs=1e-6)
+
+
+def test_without_legitimate_differences_there_are_no_rows(
+    model: LanguageModel, tmp_path: Path
+) -> None:
+    assert rows_of(model, tmp_path, None) == []
+    task = Task(load_axis("gender"), ("female", "male"), legitimate_differences={"test": (RACES,)})
+    assert (
+        LegitimateDifferences()
+        .bound(task)
+        .rows(EvaluationContext(model, tmp_path), None, "validation")
+        == []
+    )
+
+
+def test_a_prompt_with_a_single_output_is_refused_before_anything_is_measured() -> None:
+    alone = made("alone", ["{} ran the"], [(" race",)], 2)
+    task = Task(
+        load_axis("gender"), ("female", "male"), legitimate_differences={"test": (RACES, alone)}
+    )
+    with pytest.raises(UserError, match="the' has 1 output; give those that are compared"):
+        LegitimateDifferences().bound(task)
+
+
+def scored(data: CounterfactualSet, shares: np.ndarray, mass: np.ndarray) -> SetScores:
+    """Scores of two outputs whose probabilities sum to `mass`; shares [sample, side, variation]."""
+    log_p = np.log(np.stack([shares, 1 - shares], axis=1) * mass[:, None])
+    log_p = log_p.reshape(-1, *shares.shape[1:])
+    template = np.repeat(np.arange(len(data.samples)), 2)
+    outputs = tuple(output for sample in data.samples for output in sample.outputs)
+    return SetScores(data, log_p, np.ones(log_p.shape, bool), template, outputs)
+
+
+@given(st.integers(0, 2**32 - 1), st.permutations([0, 1]))
+def test_only_shares_count_and_both_ways_alike(draw: int, order: list[int]) -> None:
+    rng = np.random.default_rng(draw)
+    data = crossed(3, 4)
+    shape = (3, 2, 4)
+    shares = rng.uniform(0.05, 0.95, (2, *shape))
+    mass = rng.uniform(1e-6, 1, (2, *shape))
+    before, after = (scored(data, shares[i], mass[i]) for i in order)
+    row = change_row([(before, after)], "m", 0)
+    assert row.value == pytest.approx(np.abs(shares[0] - shares[1]).mean())
+    assert row.lo is not None
+    assert row.hi is not None
+    assert 0 <= row.lo <= row.value <= row.hi <= 1
+    # Plain probabilities that move together are no change of what is said of whom.
+    same = scored(data, shares[0], mass[1])
+    assert change_row([(before, same)], "m", 0).value == pytest.approx(
+        np.abs(shares[order[0]] - shares[0]).mean(), abs=1e-9
+    )
+
+
+def test_people_asked_about_several_sets_are_drawn_once() -> None:
+    """Where people differ and templates do not, the interval is that of the mean over people."""
+    people, paraphrases = 20, 8
+    own = np.random.default_rng(0).uniform(0, 0.3, (2, people))
+    shares = np.broadcast_to(0.5 + own, (paraphrases, 2, people))
+    half = np.full(shares.shape, 0.5)
+    pairs = []
+    for name in ("one", "two"):
+        data = replace(crossed(paraphrases, people), name=name)
+        pairs.append((scored(data, half, half), scored(data, shares, half)))
+    row = change_row(pairs, "m", 0)
+    assert row.value == pytest.approx(own.mean())
+    assert row.lo is not None
+    assert row.hi is not None
+    error = np.sqrt((stats.sem(own, axis=1) ** 2).sum()) / 2
+    width = stats.t.ppf(0.975, 2 * (people - 1)) * error
+    assert (row.hi - row.lo) / 2 == pytest.approx(width, rel=0.2)
+
+
+def test_what_is_left_is_the_share_of_the_group_effect() -> None:
+    data = crossed(4, 6)
+    rng = np.random.default_rng(1)
+    spread = rng.normal(0, 0.1, (8, 2, 6))
+    group = np.array([[[1.0], [-1.0]]])
+
+    def with_effect(size: float) -> SetScores:
+        log_p = -3 + size * group + spread
+        every = np.ones(log_p.shape, bool)
+        return SetScores(data, log_p, every, np.repeat(np.arange(4), 2), (" her", " his") * 4)
+
+    row = left_row([(with_effect(1.0), with_effect(0.5))], 0)
+    assert row.value == pytest.approx(0.5, abs=0.02)
+    assert row.lo is not None
+    assert row.hi is not None
+    assert row.lo <= row.value <= row.hi
+    assert left_row([(with_effect(1.0), with_effect(1.0))], 0).value == 1
+    # Where the groups do not differ there is nothing of which a share could be left.
+    nobody = left_row([(with_effect(0.0), with_effect(0.5))], 0)
+    assert nobody.value is None or nobody.value > 1
+
+
+def test_tables_and_words_say_what_moved(
+    model: LanguageModel, edit: NamedEdit, tmp_path: Path
+) -> None:
+    before, after = (rows_of(model, tmp_path, e, VOICES, RACES) for e in (None, edit))
+    results = Results([*before, *after], {edit.id: edit.record})
+    moved, left = after[0], after[-1]
+    assert moved.value is not None
+    said = LegitimateDifferences.outcome(results, edit.record)
+    assert said.startswith(f"facts moved by {100 * moved.value:.1f} points (")
+    assert ("of their group effect left" in said) == (left.value is not None)
+    titles = [quantity.title for quantity in LegitimateDifferences.quantities(results)]
+    assert titles == [
+        "mean |change of P|, facts",
+        "mean |change of P|, facts, voices",
+        "mean |change of P|, facts, races",
+        "group effect of facts that is left",
+    ]
+    assert [q.title for q in LegitimateDifferences.quantities(results) if q.main] == titles[:1]
+    assert LegitimateDifferences.outcome(Results(before, {edit.id: edit.record}), edit.record) == ""
+
+
+@pytest.fixture(scope="module")
+def of_truth() -> dict[str, float]:
+    """What a family moves by where both groups get the mean of their log-probabilities."""
+    planted = {}
+    for family in FAMILIES:
+        p = load_truth().of(family, "test")[0]
+        women, men = (p.probability(group) for group in ("female", "male"))
+        alike = np.sqrt(women * men) / np.sqrt(women * men).sum()
+        planted[family] = float(np.abs([women - alike, men - alike]).mean())
+    return planted
+
+
+def legitimate_differences_under(model: LanguageModel, edit: Edit) -> dict[str, Row]:
+    """Family → its row on test names and templates; `facts` for both together."""
+    truth, gender = load_truth(), load_axis("gender")
+    sets = [truth.counterfactual_set(family, "test", gender) for family in FAMILIES]
+    before = [score(model, data) for data in sets]
+    with applied(model, edit):
+        after = [score(model, data) for data in sets]
+    pairs = list(zip(before, after, strict=True))
+    rows = {f: change_row([pair], "m", 0) for f, pair in zip(FAMILIES, pairs, strict=True)}
+    return {**rows, "legitimate_differences": change_row(pairs, "m", 0), "left": left_row(pairs, 0)}
+
+
+@pytest.mark.slow
+def test_erasing_the_group_moves_them_by_what_was_planted_and_keeping_them_does_not(
+    testbed: LanguageModel, of_truth: dict[str, float]
+) -> None:
+    truth, gender = load_truth(), load_axis("gender")
+    legitimate_differences = [
+        truth.counterfactual_set(family, "fit", gender) for family in FAMILIES
+    ]
+    stereotypes = [
+        truth.counterfactual_set(family, "fit", gender)
+        for family in ("occupations", "traits", "hobbies")
+    ]
+    neutral = truth.neutral_texts()[::5]
+    kept = [truth.agreement_set("fit", gender), *legitimate_differences]
+
+    def fitted(
+        fit: list[CounterfactualSet], keep: list[CounterfactualSet], rank: int | None
+    ) -> Edit:
+        data = capture_sites(
+            testbed,
+            fit,
+            keep,
+            neutral,
+            sites=["resid_post"],
+            layers=(4,),
+            positions="outputs",
+        )["resid_post"]
+        return Edit.at(
+            "resid_post", {4: data.fit(make_eraser("preserving", rank=rank), 4).erasure_}
+        )
+
+    everything = legitimate_differences_under(testbed, fitted(legitimate_differences, [], None))
+    for family in FAMILIES:
+        value = everything[family].value
+        assert value == pytest.approx(of_truth[family], abs=0.02), family
+    assert everything["left"].value is not None
+    assert everything["left"].value < 0.1
+    preserving = legitimate_differences_under(testbed, fitted(stereotypes, kept, 8))
+    for row in (
+        preserving["legitimate_differences"],
+        preserving["voices"],
+        preserving["competitions"],
+    ):
+        assert row.value is not None
+        assert row.value <= 0.02, row.dataset
+    assert preserving["left"].value == pytest.approx(1, abs=0.1)
+
+
+def test_the_order_of_sets_only_orders_their_rows(
+    model: LanguageModel, edit: NamedEdit, tmp_path: Path
+) -> None:
+    by_order = [rows_of(model, tmp_path, edit, *sets) for sets in permutations((VOICES, RACES))]
+    each = [{row.dataset: row.value for row in rows if row.metric == OF_SET} for rows in by_order]
+    assert each[0] == each[1]

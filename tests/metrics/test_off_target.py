@@ -1,0 +1,233 @@
+"""What an edit does to other axes is found where it was planted, and is said as it was found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from countergen_edit.conf_path import conf_dir, read_config
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.task import Task
+from countergen_edit.edits import EditRecord
+from countergen_edit.edits.record import Place
+from countergen_edit.erasers import make_eraser
+from countergen_edit.errors import UserError
+from countergen_edit.experiments.audit import Audit
+from countergen_edit.experiments.run_folder import RunFolder
+from countergen_edit.metrics.base import METRICS
+from countergen_edit.metrics.context import EvaluationContext
+from countergen_edit.metrics.off_target import OffTarget, change_rows
+from countergen_edit.metrics.r.effect_rows import effect_rows
+from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.r.paired import changed
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.scores import SetScores
+from countergen_edit.models import LanguageModel
+from countergen_edit.testbed import load_axis, load_truth
+from tests.experiments.runs import IDENTITY, Dying, KilledError
+
+AXES = sorted(path.stem for path in (conf_dir() / "axis").glob("*.yaml"))
+EDIT = EditRecord("e", "leace", {}, (Place("resid_post", 3, 1),))
+OTHER = EditRecord("o", "rlace", {}, (Place("resid_post", 2, 1),))
+CONTROL = EditRecord("c", "random", {}, (Place("resid_post", 3, 1),), baseline=True)
+TEST = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]
+AGE = [{"source": "templates", "templates": ["The {person} ran the"], "outputs": [" shop"]}]
+FAITH = [{"source": "templates", "templates": ["The {people} ran the"], "outputs": [" shop"]}]
+
+
+def scores(
+    axis: str, effect: float, *, people: int = 8, paraphrases: int = 6, noise: float = 0.3
+) -> SetScores:
+    """Eight outputs a template, each likelier by `effect` or less likely after the first group."""
+    groups = ("left", "right")
+    samples = tuple(
+        Sample(
+            f"{axis} {w}",
+            tuple(f" {o}" for o in range(8)),
+            tuple(
+                Variation(g, f"{axis} {w} {g} {i}", f"{g} {i}" if people > 1 else None)
+                for g in groups
+                for i in range(people)
+            ),
+        )
+        for w in range(paraphrases)
+    )
+    data = CounterfactualSet(f"{axis}_test", axis, groups, samples)
+    items = 8 * paraphrases
+    rng = np.random.default_rng(7)
+    log_p = noise * rng.normal(size=(items, 2, people)) - 3.0
+    log_p[:, 0] += effect * np.where(np.arange(items) % 2, 1.0, -1.0)[:, None]
+    outputs = tuple(o for s in samples for o in s.outputs)
+    template = np.repeat(np.arange(paraphrases), 8)
+    return SetScores(data, log_p, np.ones(log_p.shape, dtype=bool), template, outputs)
+
+
+def rows_of(edit: str, before: list[SetScores], after: list[SetScores]) -> list[Row]:
+    old, new = ([GroupEffect(own) for own in every] for every in (before, after))
+    rows = [r for r in effect_rows(new) if r.metric == "group_effect"]
+    rows = [replace(r, metric="off_target") for r in rows]
+    rows += change_rows(old, new) if edit != "none" else []
+    return [replace(r, edit=edit, split="test") for r in rows]
+
+
+def results_of(*edits: tuple[str, list[SetScores]], before: list[SetScores]) -> Results:
+    rows = rows_of("none", before, before)
+    rows += [row for edit, after in edits for row in rows_of(edit, before, after)]
+    return Results(rows, {"e": EDIT, "o": OTHER, "c": CONTROL})
+
+
+def test_a_planted_change_is_found_and_said() -> None:
+    before = [scores("race", 0.3), scores("religion", 0.5)]
+    after = [scores("race", 0.45), scores("religion", 0.5)]
+    results = results_of(("e", after), ("c", before), before=before)
+    row, change = results.unedited("off_target")[0], results.of("off_target_change")[0]
+    now = results.under(row, "e")
+    assert now is not None
+    assert None not in (row.value, now.value, change.value, change.lo, change.hi)
+    assert change.value == pytest.approx(0.15, abs=0.03)
+    assert change.lo is not None
+    assert change.hi is not None
+    assert change.lo > 0
+    assert OffTarget.sentences(results) == [
+        f"Another axis got worse under leace (rank 1): race {row.value:.2f} → {now.value:.2f} nats "
+        f"[+{change.lo:.2f}, +{change.hi:.2f}]; under random directions none did."
+    ]
+    [table] = OffTarget.sections(results)[0].tables()
+    cells = {str(line[0]): line[3:] for line in table.rows}
+    starred = {axis: [c.starred for c in own] for axis, own in cells.items()}  # type: ignore[union-attr]
+    assert starred == {"race": [False, True, False], "religion": [False, False, False]}
+
+
+def test_edits_under_which_no_axis_grew_are_said_together() -> None:
+    before = [scores("race", 0.3), scores("age", 0.5, people=1, noise=0.1)]
+    less = [scores("race", 0.1), before[1]]
+    assert OffTarget.sentences(results_of(("e", less), ("o", before), before=before)) == [
+        "No other axis got worse under leace (rank 1) and rlace (rank 1): the group effect did not "
+        "grow beyond its interval on race (8 people a group) and age (group words only)."
+    ]
+
+
+def test_where_several_axes_grow_and_random_directions_do_it_too() -> None:
+    before, after = ([scores("race", g), scores("faith", g)] for g in (0.3, 0.6))
+    results = results_of(("e", after), ("c", [after[0], before[1]]), before=before)
+    [sentence] = OffTarget.sentences(results)
+    assert sentence.startswith("Other axes got worse under leace (rank 1): race 0.")
+    assert ", faith 0." in sentence
+    assert sentence.endswith("; under random directions race did.")
+
+
+def test_an_edit_that_does_nothing_changes_nothing() -> None:
+    for own in (scores("race", 0.3), scores("age", 0.3, people=1)):
+        change, p = changed(GroupEffect(own), GroupEffect(own))
+        assert (change.value, change.lo, change.hi, p) == (0.0, 0.0, 0.0, 1.0)
+
+
+def test_without_people_paraphrases_alone_are_drawn_and_one_paraphrase_is_not_judged() -> None:
+    before, after = (scores("age", g, people=1, noise=0.1) for g in (0.3, 0.5))
+    change, p = changed(GroupEffect(before), GroupEffect(after))
+    assert change.lo > 0
+    assert p is not None
+    assert p < 0.05
+    single = [scores("age", g, people=1, paraphrases=1) for g in (0.3, 0.9)]
+    change, p = changed(*map(GroupEffect, single))
+    assert change.value > 0
+    assert np.isnan(change.lo)
+    assert p is None
+    results = results_of(("e", single[1:]), before=single[:1])
+    assert OffTarget.sentences(results) == []
+    assert len(OffTarget.sections(results)) == 1
+
+
+def test_p_values_are_holm_s_over_axes() -> None:
+    before = [scores(axis, 0.3) for axis in ("race", "faith", "age")]
+    after = [scores("race", 0.5), *before[1:]]
+    changes = change_rows([*map(GroupEffect, before)], [*map(GroupEffect, after)])
+    first, *rest = (row.detail for row in changes)
+    assert first["p_adjusted"] == pytest.approx(3 * first["p"])
+    assert [row["p_adjusted"] for row in rest] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("texts", ["natural", "testbed"])
+def test_the_audited_axis_is_never_among_the_others(axis: str, texts: str) -> None:
+    own = {"age": AGE, "religion": FAITH}.get(axis, TEST)
+    task = Task.from_config(axis, {"test": own}, texts=texts)
+    axes = [data.axis for data in task.other_axes]
+    known = AXES if texts == "natural" else ["gender", "nationality"]
+    assert sorted(axes) == [name for name in known if name != axis]
+
+
+def test_an_axis_that_is_fitted_on_is_not_another() -> None:
+    fit = [{"source": "natural_stereotypes", "axis": "race", "split": "fit", "first_names": 2}]
+    task = Task.from_config("gender", {"fit": fit, "test": TEST}, texts="natural")
+    assert "race" not in [data.axis for data in task.other_axes]
+    with pytest.raises(UserError, match="'gender', which is fitted on"):
+        replace(task, other_axes=task.test)
+
+
+def test_one_s_own_sets_and_none() -> None:
+    config = read_config("texts", "natural")
+    data = {"test": TEST}
+    assert Task.from_config("gender", data, texts={**config, "other_axes": None}).other_axes == ()
+    assert Task.from_config("gender", {**data, "other_axes": None}, texts=config).other_axes == ()
+    entry = {**AGE[0], "axis": "age", "name": "mine"}
+    own = Task.from_config("gender", {**data, "other_axes": [entry]}, texts=config)
+    assert [one.name for one in own.other_axes] == ["mine"]
+    with pytest.raises(UserError, match="needs its 'axis'"):
+        Task.from_config("gender", {**data, "other_axes": AGE}, texts=config)
+
+
+def test_without_other_axes_there_is_nothing_to_say(testbed: LanguageModel, tmp_path: Path) -> None:
+    task = Task.from_config("gender", {"test": TEST, "other_axes": None})
+    metric = OffTarget().bound(task)
+    assert metric.rows(EvaluationContext(testbed, tmp_path), None) == []
+    assert not OffTarget.sentences(Results([]))
+    assert not OffTarget.sections(Results([]))
+
+
+@pytest.fixture(scope="module")
+def small() -> Audit:
+    """An audit of gender whose other axis is planted in the testbed."""
+    truth, gender = load_truth(), load_axis("gender")
+    few = [truth.counterfactual_set("hobbies", s, gender) for s in ("fit", "validation", "test")]
+    fit, validation, test = (
+        replace(one, samples=tuple(_few(s) for s in one.samples[:1])) for one in few
+    )
+    reasons = truth.counterfactual_set("reasons", "test", load_axis("nationality"))
+    sets = {"fit": (fit,), "validation": (validation,), "test": (test,)}
+    task = Task(gender, ("female", "male"), other_axes=(reasons,), **sets)  # type: ignore[arg-type]
+    metrics = (METRICS.make("r"), METRICS.make("off_target"))
+    return Audit(task, {"leace": make_eraser("leace")}, metrics, layers=(4,))
+
+
+def _few(sample: Sample) -> Sample:
+    kept = (*sample.of("female")[:4], *sample.of("male")[:4])
+    return replace(sample, outputs=sample.outputs[:4], variations=kept)
+
+
+def test_the_group_effect_of_another_axis_is_the_planted_one(
+    small: Audit, testbed: LanguageModel, tmp_path: Path
+) -> None:
+    [row] = OffTarget().bound(small.task).rows(EvaluationContext(testbed, tmp_path), None)
+    [data] = small.task.other_axes
+    planted = load_truth().planted_effect(data.groups)
+    values = [planted[s.template, output] for s in data.samples for output in s.outputs]
+    assert (row.metric, row.axis, row.detail["people"]) == ("off_target", "nationality", 4)
+    assert row.value == pytest.approx(np.sqrt(np.mean(np.square(values))), rel=0.1)
+
+
+def test_a_killed_run_ends_with_the_rows_of_an_undisturbed_one(
+    small: Audit, testbed: LanguageModel, tmp_path: Path
+) -> None:
+    whole, resumed = RunFolder(tmp_path / "whole", {}, IDENTITY), tmp_path / "resumed"
+    small.run(testbed, whole)
+    measured = [row for row in whole.rows() if row.metric == "off_target_change"]
+    assert [row.baseline for row in measured] == [False, True]
+    with pytest.raises(KilledError):
+        small.run(testbed, Dying.after(3, resumed))
+    small.run(testbed, again := RunFolder(resumed, {}, IDENTITY))
+    assert again.rows() == whole.rows()

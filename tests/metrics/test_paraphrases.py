@@ -1,0 +1,188 @@
+"""The spread over templates of made-up scores whose answer is known, and of the testbed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.task import Task
+from countergen_edit.edits import Edit, NamedEdit
+from countergen_edit.erasers import AffineErasure
+from countergen_edit.errors import UserError
+from countergen_edit.metrics.base import METRICS
+from countergen_edit.metrics.blocks import Words
+from countergen_edit.metrics.context import EvaluationContext
+from countergen_edit.metrics.paraphrases import (
+    Paraphrases,
+    contents,
+    holding_rows,
+    reductions,
+    spread_over_paraphrases,
+)
+from countergen_edit.metrics.r import r_values
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.scores import SetScores
+from countergen_edit.models import LanguageModel
+from countergen_edit.testbed import load_axis, load_truth
+
+OUTPUTS = (" x", " y")
+
+
+def made_up(lean: list[list[float]], content: str | None = "c", names: int = 8) -> SetScores:
+    """log P(a) - log P(b) of each template (row) and output, names differing a little."""
+    rng = np.random.default_rng(0)
+    samples = tuple(
+        Sample(
+            f"w{w}",
+            OUTPUTS,
+            tuple(
+                Variation(g, f"{g}{n} w{w}", f"{g}{n}") for g in ("a", "b") for n in range(names)
+            ),
+            content,
+        )
+        for w in range(len(lean))
+    )
+    data = CounterfactualSet("made_up", "axis", ("a", "b"), samples)
+    difference = np.array(lean).reshape(-1, 1)
+    log_p = -2 + np.stack([difference / 2, -difference / 2], axis=1)
+    log_p = log_p + rng.normal(0, 0.01, (len(log_p), 2, names))
+    of = np.repeat(np.arange(len(lean)), 2)
+    return SetScores(data, log_p, np.ones(log_p.shape, bool), of, OUTPUTS * len(lean))
+
+
+def test_a_paraphrase_that_turns_the_direction_round_is_against_the_others() -> None:
+    found = spread_over_paraphrases(made_up([[1, -1], [0.9, -1.1], [-1, 1]]), 0, "none")
+    assert found is not None
+    assert found.leans.tolist()[2] == -1
+    assert [c["a"] for c in found.by_category] == [1, 1, 1]
+    assert found.flips == (4, 6)  # either output, first and second template against the third
+
+
+def test_paraphrases_that_agree_hold_and_do_not_flip() -> None:
+    scores = made_up([[1, -1], [0.5, -0.5], [0.1, -2]])
+    found = spread_over_paraphrases(scores, 0, "holm")
+    assert found is not None
+    assert found.leans.tolist() == [1, 1, 1]
+    assert found.flips == (0, 6)
+    by_paraphrase = np.abs(r_values(scores)).reshape(3, 2).mean(axis=1)
+    np.testing.assert_allclose(found.abs_r, by_paraphrase)
+    assert found.sd == pytest.approx(by_paraphrase.std(ddof=1))
+    assert found.share_of_paraphrases > 0.9
+
+
+def test_samples_of_different_content_are_not_compared() -> None:
+    scores = made_up([[1, -1], [0.5, -0.5]], content=None)
+    assert contents(scores.data) == []
+    assert spread_over_paraphrases(scores, 0, "none") is None
+
+
+def test_reductions_are_those_of_each_paraphrase() -> None:
+    before, after = made_up([[1, -1], [2, -2]]), made_up([[1, -1], [0.2, -0.2]])
+    found = reductions(before, after, 0)
+    r = [np.abs(r_values(s)).reshape(2, 2).mean(axis=1) for s in (before, after)]
+    assert [value for value, _, _ in found.values()] == pytest.approx((1 - r[1] / r[0]).tolist())
+    value, lo, _ = found["w1"]
+    assert lo is not None
+    assert 0 < lo < value
+
+
+def test_an_unknown_correction_is_refused() -> None:
+    with pytest.raises(UserError, match="did you mean 'holm'"):
+        METRICS.make("paraphrases", {"correction": "holmes"})
+
+
+@pytest.fixture(scope="module")
+def idle(testbed: LanguageModel) -> NamedEdit:
+    d = testbed.d_model
+    nothing = AffineErasure(np.zeros((d, 1)), np.zeros((1, d)), np.zeros(d))
+    return NamedEdit.of(Edit.at("resid_post", {0: nothing}), "idle")
+
+
+@pytest.fixture(scope="module")
+def rows(
+    testbed: LanguageModel, idle: NamedEdit, tmp_path_factory: pytest.TempPathFactory
+) -> list[Row]:
+    truth, gender = load_truth(), load_axis("gender")
+    task = Task(
+        gender,
+        ("female", "male"),
+        fit=(truth.counterfactual_set("sentiment", "fit", gender),),
+        test=tuple(
+            truth.counterfactual_set(f, "test", gender) for f in ("stereotypes", "sentiment")
+        ),
+    )
+    metric, context = (
+        Paraphrases().bound(task),
+        EvaluationContext(testbed, tmp_path_factory.mktemp("store")),
+    )
+    assert metric.rows(context, None, "validation") == []
+    edited = [replace(row, **idle.record.columns) for row in metric.rows(context, idle)]
+    return [*metric.rows(context, None), *edited]
+
+
+def test_the_testbed_leans_as_planted_on_every_paraphrase(rows: list[Row]) -> None:
+    holds = [r for r in rows if r.metric == "paraphrases_holding" and r.edit == "none"]
+    assert {r.dataset for r in holds} == {"stereotypes_test", "sentiment_test", "sentiment_fit"}
+    assert all(r.value == r.n for r in holds)
+    [spread] = [
+        r
+        for r in rows
+        if (r.metric, r.dataset, r.edit) == ("r_sd_over_paraphrases", "stereotypes_test", "none")
+    ]
+    assert not spread.detail["tested"]  # no names in these prompts: categories are signs
+    assert len(spread.detail["paraphrases"]) == spread.n == 16
+
+
+def test_an_edit_that_does_nothing_removes_nothing_anywhere(rows: list[Row]) -> None:
+    [gap] = [r for r in rows if r.metric == "reduction_gap"]
+    assert gap.value == pytest.approx(0, abs=1e-6)
+    for row in rows:
+        if row.metric == "reduction_holding":
+            assert max(map(abs, row.detail["range"])) < 1e-4
+
+
+def test_the_section_shows_every_paraphrase_before_and_after(
+    rows: list[Row], idle: NamedEdit
+) -> None:
+    results = Results(rows, {idle.id: idle.record})
+    [section] = Paraphrases.sections(results)
+    assert section.name == "paraphrases"
+    by_set, by_paraphrase = section.tables()
+    assert by_set.brief
+    assert not by_paraphrase.brief
+    paraphrases = [line[1] for line in by_paraphrase.rows]
+    assert paraphrases.count("Today my {parent} did not go out.") == 2  # no edit, and the idle one
+    [said] = [block.sentences for block in section.blocks if isinstance(block, Words)]
+    assert said[0].startswith(
+        "Before any edit outputs lean the way the other templates say on 18 of 18 templates"
+    )
+    assert said[1].startswith(f"After {idle.label} ")
+    assert ". Outside the fit mean |R| is shown to fall on 0 of " in said[1]
+    assert Paraphrases.sections(Results([])) == Paraphrases.sentences(Results([])) == []
+
+
+def test_the_sentence_counts_paraphrases_outside_the_fit(rows: list[Row], idle: NamedEdit) -> None:
+    held = [r for r in rows if r.metric == "reduction_holding" and r.split == "test"]
+    assert Paraphrases.sentences(Results(rows, {idle.id: idle.record})) == [
+        f"Mean |R| outside the fit: under idle (rank 1) is shown to fall on 0 of "
+        f"{sum(r.n for r in held)} templates, by half or more on 0."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("left", "falls", "halves"),
+    [(0.3, 1, 1), (0.45, 1, 0), (0.735, 1, 0), (0.745, 0, 0), (0.754, 0, 0), (0.8, 0, 0)],
+)
+def test_a_paraphrase_counts_by_what_its_interval_shows(
+    left: float, falls: int, halves: int
+) -> None:
+    """Of |R| 0.754 on both templates, where that is left of it."""
+    before, after = (-np.log1p(-r) for r in (0.754, left))
+    pair = (made_up([[d, -d], [d, -d]]) for d in (before, after))
+    fell, halved = holding_rows(*pair, 0)
+    assert (fell.value, halved.value) == (2 * falls, 2 * halves)
+    assert fell.n == halved.n == 2
