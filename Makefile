@@ -18,8 +18,8 @@ TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxp
 # What touches every library: NumPy, SciPy, scikit-learn, cvxpy; PyTorch, transformers, TransformerLens; pandas,
 # Matplotlib, Jinja; Hydra, pydantic.
 LOWEST := tests/erasers/test_laws.py tests/erasers/test_preserving.py tests/edits tests/models/test_scoring.py \
-	tests/models/test_loading.py tests/checkpoints/test_saving.py tests/metrics/test_statistics.py \
-	tests/experiments/test_search.py tests/reports/test_blocks_and_export.py tests/cli/test_conf.py \
+	tests/models/test_loading.py tests/edits/checkpoints/test_saving.py tests/metrics/test_statistics.py \
+	tests/runs/test_search.py tests/reports/test_blocks_and_export.py tests/cli/test_conf.py \
 	tests/cli/test_row_schema.py tests/test_typed.py tests/test_reading.py
 
 # Where it is set, every process of the tests compiles our sources anew.

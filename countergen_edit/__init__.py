@@ -57,11 +57,11 @@ _WHERE = {
         ),
         "countergen_edit.erasers",
     ),
-    "Prompting": "countergen_edit.experiments.baseline.prompting",
-    "Steering": "countergen_edit.experiments.baseline.steering",
-    "RandomMap": "countergen_edit.experiments.baseline.random_map",
-    **dict.fromkeys(("Tracker", "tracked"), "countergen_edit.experiments.tracking"),
-    "UserError": "countergen_edit.errors",
+    "Prompting": "countergen_edit.runs.baseline.prompting",
+    "Steering": "countergen_edit.runs.baseline.steering",
+    "RandomMap": "countergen_edit.runs.baseline.random_map",
+    **dict.fromkeys(("Tracker", "tracked"), "countergen_edit.runs.tracking"),
+    "UserError": "countergen_edit.core.errors",
 }
 """Public name → the module that has it."""
 

@@ -15,43 +15,43 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit import models
-from countergen_edit.checkpoints import (
-    Checkpoint,
-    is_checkpoint,
-    load_checkpoint,
-    load_unedited,
-)
-from countergen_edit.conf_path import config_of
+from countergen_edit.core.conf_path import config_of
+from countergen_edit.core.describing import described, named, own_code
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import digest
 from countergen_edit.data.axis import SPLITS
 from countergen_edit.data.axis_data import OF_AXIS
 from countergen_edit.data.crossing import axis_config
 from countergen_edit.data.out_of_vocabulary import vocabulary_warnings
 from countergen_edit.data.people import DRAWN
 from countergen_edit.data.task import Task
-from countergen_edit.describing import described, named, own_code
 from countergen_edit.edits import NamedEdit
+from countergen_edit.edits.checkpoints import (
+    Checkpoint,
+    is_checkpoint,
+    load_checkpoint,
+    load_unedited,
+)
 from countergen_edit.erasers import ERASERS, BaseEraser
-from countergen_edit.errors import UserError
-from countergen_edit.experiments.audit import Audit
-from countergen_edit.experiments.axes import Axes
-from countergen_edit.experiments.baselines import BASELINES, Baseline
-from countergen_edit.experiments.cells import Fitted
-from countergen_edit.experiments.fit_data import Positions, Sinks
-from countergen_edit.experiments.halving import Effort, plan_of
-from countergen_edit.experiments.manifest import make_manifest
-from countergen_edit.experiments.parts import parts_of, take_files
-from countergen_edit.experiments.prepared import Prepared
-from countergen_edit.experiments.search import Search
-from countergen_edit.experiments.task_search import Tested
 from countergen_edit.metrics.base import METRICS, Metric
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import Bos, LanguageModel, Scratch
 from countergen_edit.reports.comparison import Comparison, comparison
 from countergen_edit.reports.run import Run, open_run, open_run_or_log
+from countergen_edit.runs.audit import Audit
+from countergen_edit.runs.axes import Axes
+from countergen_edit.runs.baselines import BASELINES, Baseline
+from countergen_edit.runs.cells import Fitted
+from countergen_edit.runs.fit_data import Positions, Sinks
+from countergen_edit.runs.halving import Effort, plan_of
+from countergen_edit.runs.manifest import make_manifest
+from countergen_edit.runs.parts import parts_of, take_files
+from countergen_edit.runs.prepared import Prepared
+from countergen_edit.runs.search import Search
+from countergen_edit.runs.task_search import Tested
 from countergen_edit.testbed import directory, truth_in
 from countergen_edit.testbed.corpus import out_of_vocabulary, vocabulary
 from countergen_edit.testbed.files import TESTBED
-from countergen_edit.writing import digest
 
 ON_RECORD = "auto"
 """Of a checkpoint the original that its record names."""

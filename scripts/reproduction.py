@@ -19,8 +19,8 @@ from guide.entries import DOCS, MODELS, Paper, read_papers
 from guide.page import page
 from guide.runs import Records, is_current, read_records, run, write_records
 
-from countergen_edit.errors import UserError, unknown
-from countergen_edit.writing import whole
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.writing import whole
 
 
 def main(words: Sequence[str]) -> int:

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.row_schema import write_row_schema
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))  # MkDocs starts where it likes
 
 from countergen_edit.cli.help import page as help_of  # noqa: E402
 from countergen_edit.cli.main import COMMANDS  # noqa: E402
-from countergen_edit.glossary import Term, explain, glossary  # noqa: E402
+from countergen_edit.reports.glossary import Term, explain, glossary  # noqa: E402
 
 MADE = re.compile(r"<!-- made: (\w+) -->")
 FROM = re.compile(r"<!-- from: (\S+) » (.*?) » (.*?) -->")

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.benchmarks import Files
-from countergen_edit.errors import UserError
 
 GENDER = ("schoolboy", "mother", "grandfather", "herself")
 RACE = ("Peru", "Norway")

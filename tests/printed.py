@@ -10,8 +10,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from countergen_edit.cli.main import COMMANDS
 from countergen_edit.cli.words import overrides_of
-from countergen_edit.conf_path import conf_dir
-from countergen_edit.glossary import explain
+from countergen_edit.core.conf_path import conf_dir
+from countergen_edit.reports.glossary import explain
 
 BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"# (\S+\.(?:py|yaml))\n")

@@ -12,8 +12,8 @@ import pytest
 
 import countergen_edit as ce
 from countergen_edit.api import with_truth
-from countergen_edit.describing import described, named, own_code
-from countergen_edit.errors import UserError
+from countergen_edit.core.describing import described, named, own_code
+from countergen_edit.core.errors import UserError
 from countergen_edit.models import LanguageModel
 
 TRAITS = [{"source": "testbed", "family": "traits"}]
@@ -57,7 +57,7 @@ def test_a_copy_of_the_testbed_keeps_its_truth_whatever_it_is_called(tmp_path: P
 def test_a_task_is_made_from_names_mappings_and_files(tmp_path: Path) -> None:
     import yaml
 
-    from countergen_edit.conf_path import read_config
+    from countergen_edit.core.conf_path import read_config
 
     axis, data = tmp_path / "axis.yaml", tmp_path / "data.yaml"
     axis.write_text(yaml.safe_dump(read_config("axis", "gender"), allow_unicode=True))

@@ -36,7 +36,7 @@ ELSEWHERE = {
     "experiment=": "tests/cli/test_experiments.py",
     "launcher=": "tests/cli/test_launchers.py",
     "lm_eval/": "tests/cli/test_compare_logs.py",
-    "tracker=": "tests/experiments/test_tracking.py",
+    "tracker=": "tests/runs/test_tracking.py",
 }
 """Commands that another file runs, which makes what they need."""
 WORDS = {"/path/to/": "path/to/", "…": "vader", "TERM": "group effect", "COMMAND": "audit"}

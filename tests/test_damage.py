@@ -15,18 +15,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from countergen_edit.api import task
-from countergen_edit.checkpoints import open_checkpoint
-from countergen_edit.checkpoints.loading import write_checksums
-from countergen_edit.conf_path import config_of, read_config
+from countergen_edit.core.conf_path import config_of, read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_files import load_bank
 from countergen_edit.edits import Edit, NamedEdit, applied
+from countergen_edit.edits.checkpoints import open_checkpoint
+from countergen_edit.edits.checkpoints.loading import write_checksums
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.errors import UserError
-from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics.cid.perturbations import sources_of
 from countergen_edit.models import LanguageModel, load
 from countergen_edit.reports.run import open_run
 from countergen_edit.reports.sections import sections
+from countergen_edit.runs.run_folder import RunFolder
 from tests.damage import damaged
 from tests.reports.runs import MANIFEST, make_run
 from tests.tiny_models import tiny_model_dir
@@ -104,7 +104,7 @@ def test_a_checkpoint(
 def checkpoint(
     model: LanguageModel, named: NamedEdit, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    from countergen_edit.checkpoints import save_checkpoint
+    from countergen_edit.edits.checkpoints import save_checkpoint
 
     folder = tmp_path_factory.mktemp("saved") / "checkpoint"
     save_checkpoint(

@@ -16,11 +16,11 @@ import yaml
 from pydantic import TypeAdapter
 
 import countergen_edit
-from countergen_edit.checkpoints import is_checkpoint
 from countergen_edit.cli.main import main
 from countergen_edit.data.axis import SPLITS
-from countergen_edit.glossary import find, glossary
+from countergen_edit.edits.checkpoints import is_checkpoint
 from countergen_edit.metrics.fairpair.phi import PHIS
+from countergen_edit.reports.glossary import find, glossary
 from tests.models.test_gguf import script
 from tests.printed import blocks, commands, files, lines, require_composes
 

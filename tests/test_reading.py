@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from countergen_edit.errors import UserError
-from countergen_edit.reading import csv_table, json_lines, json_mapping, text_of, yaml_mapping
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import csv_table, json_lines, json_mapping, text_of, yaml_mapping
 
 READERS: dict[str, Callable[[Path], Any]] = {
     "text": text_of,

@@ -10,8 +10,8 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 import countergen_edit
-from countergen_edit.checkpoints import is_checkpoint
-from countergen_edit.conf_path import conf_dir
+from countergen_edit.core.conf_path import conf_dir
+from countergen_edit.edits.checkpoints import is_checkpoint
 from tests.printed import blocks, commands, first_job, require_composes
 
 ROOT = Path(countergen_edit.__file__).parent.parent

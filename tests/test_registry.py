@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit import registry
-from countergen_edit.errors import UserError
-from countergen_edit.registry import Registry
+from countergen_edit.core import registry
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.registry import Registry
 
 GROUP = "countergen_edit.tests"
 OWN_FILE = """
@@ -72,7 +72,7 @@ def refusal(call, *args, **kwargs) -> str:
 def test_ours_are_imported_on_first_use() -> None:
     script = (
         "import sys\n"
-        "from countergen_edit.registry import Registry\n"
+        "from countergen_edit.core.registry import Registry\n"
         "shapes = Registry('shape', 'none', {'stats': 'pstats:Stats'})\n"
         "assert [*shapes] == ['stats'] and 'stats' in shapes\n"
         "assert 'pstats' not in sys.modules\n"

@@ -12,8 +12,8 @@ from annotated_types import Ge, Gt, Le
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from countergen_edit.errors import UserError
-from countergen_edit.typed import expected, require, require_arguments
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.typed import expected, require, require_arguments
 
 Share = Annotated[float, Ge(0), Le(1)]
 JSON = st.recursive(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit.errors import UserError
-from countergen_edit.writing import whole, whole_folder
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import whole, whole_folder
 
 
 def test_a_file_takes_its_place_when_it_is_whole(tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit import api
-from countergen_edit.checkpoints import Checkpoint, is_checkpoint, open_checkpoint
 from countergen_edit.cli import compare
 from countergen_edit.cli.models import ModelSettings, model_settings
 from countergen_edit.cli.printing import say
-from countergen_edit.errors import UserError
-from countergen_edit.experiments.files import ORIGINAL
+from countergen_edit.core.errors import UserError
+from countergen_edit.edits.checkpoints import Checkpoint, is_checkpoint, open_checkpoint
+from countergen_edit.runs.files import ORIGINAL
 
 
 def wanted(config: Mapping[str, Any]) -> Checkpoint | None:

@@ -10,13 +10,13 @@ from countergen_edit.cli import against_original
 from countergen_edit.cli.askable import askable
 from countergen_edit.cli.printing import say, show
 from countergen_edit.cli.settings import command_line, effort, study_settings
-from countergen_edit.experiments.audit import Audit
-from countergen_edit.experiments.halving import plan_of
-from countergen_edit.experiments.prepared import Prepared
-from countergen_edit.experiments.unedited import lacking
 from countergen_edit.metrics.base import METRICS, Cost, Metric
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.closing import after_audit
+from countergen_edit.runs.audit import Audit
+from countergen_edit.runs.halving import plan_of
+from countergen_edit.runs.prepared import Prepared
+from countergen_edit.runs.unedited import lacking
 
 IN_VOCABULARY = "in_vocabulary"
 """What is measured beside all else where sets are left out; alone, where all of them are."""

@@ -14,17 +14,17 @@ from typing import Any
 from countergen_edit.cli.models import model_settings, told
 from countergen_edit.cli.printing import show
 from countergen_edit.cli.settings import command_line, integer
-from countergen_edit.conf_path import config_of
+from countergen_edit.core.conf_path import config_of
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import digest
 from countergen_edit.data.augmentation import Conditions
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.sources.inputs import read_inputs
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.errors import UserError
-from countergen_edit.experiments.augmenting import PAIRS, REFUSED, Augmentation
-from countergen_edit.experiments.manifest import make_manifest
-from countergen_edit.experiments.prepared import Prepared
 from countergen_edit.reports.run import open_run
-from countergen_edit.writing import digest
+from countergen_edit.runs.augmenting import PAIRS, REFUSED, Augmentation
+from countergen_edit.runs.manifest import make_manifest
+from countergen_edit.runs.prepared import Prepared
 
 PLACES = ("run_dir", "batch_size", "inputs", "texts")
 """Settings that no pair depends on; of the file its texts count."""

@@ -15,10 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from countergen_edit import api
-from countergen_edit.checkpoints import Checkpoint, open_checkpoint
 from countergen_edit.cli.printing import console, say
+from countergen_edit.core.errors import UserError
 from countergen_edit.edits import applied
-from countergen_edit.errors import UserError
+from countergen_edit.edits.checkpoints import Checkpoint, open_checkpoint
 from countergen_edit.models import LanguageModel, generate, load
 
 WHAT = {False: "the beginning of a text", True: "a message"}

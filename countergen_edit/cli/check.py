@@ -13,11 +13,11 @@ from typing import Any
 from rich.text import Text
 
 from countergen_edit.cli.printing import console, say
-from countergen_edit.conf_path import config_of
+from countergen_edit.core.conf_path import config_of
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.prompt_check import Checked, check_prompts
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.errors import UserError
 
 USUAL = "gender"
 """The axis of commands that name none."""

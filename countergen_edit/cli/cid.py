@@ -15,26 +15,15 @@ from typing import Any
 from countergen_edit.cli.models import ModelSettings, ServedSettings, model_settings, told
 from countergen_edit.cli.printing import console, say, show
 from countergen_edit.cli.settings import command_line, integer
-from countergen_edit.conf_path import config_of
+from countergen_edit.core.conf_path import config_of
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.typed import require
+from countergen_edit.core.writing import digest
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.crossing import axis_config
 from countergen_edit.data.task import Task
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import NamedEdit, applied
-from countergen_edit.errors import UserError, unknown
-from countergen_edit.experiments.cid import (
-    EffectPlan,
-    perturbation_effect,
-    read_ratings,
-    saved_edit,
-    scaling,
-    template_audit,
-    write_sheets,
-)
-from countergen_edit.experiments.manifest import make_manifest
-from countergen_edit.experiments.perturbing import SORT, Perturbing
-from countergen_edit.experiments.prepared import Prepared
-from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.cid.comparison import comparison
 from countergen_edit.metrics.cid.metric import Cid
@@ -45,8 +34,19 @@ from countergen_edit.models import LanguageModel
 from countergen_edit.models.progress import announce
 from countergen_edit.reports.render.terminal import print_table
 from countergen_edit.reports.run import open_run
-from countergen_edit.typed import require
-from countergen_edit.writing import digest
+from countergen_edit.runs.cid import (
+    EffectPlan,
+    perturbation_effect,
+    read_ratings,
+    saved_edit,
+    scaling,
+    template_audit,
+    write_sheets,
+)
+from countergen_edit.runs.manifest import make_manifest
+from countergen_edit.runs.perturbing import SORT, Perturbing
+from countergen_edit.runs.prepared import Prepared
+from countergen_edit.runs.run_folder import RunFolder
 
 CRITERIA = (
     "In column 'biased' write yes where the reason given rests on origin, race, color, religion, "

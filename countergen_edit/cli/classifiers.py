@@ -15,18 +15,18 @@ from typing import Any, get_args
 from countergen_edit.cli.models import ModelSettings, make_settings
 from countergen_edit.cli.printing import show
 from countergen_edit.cli.settings import command_line, integer, integers
+from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.data.template_files import load_bank
 from countergen_edit.erasers import ERASERS
-from countergen_edit.errors import UserError, unknown
-from countergen_edit.experiments.classifier_edits import Where
-from countergen_edit.experiments.classifiers import check_edits, classifier_audit
-from countergen_edit.experiments.manifest import make_manifest
-from countergen_edit.experiments.prepared import Prepared
-from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
 from countergen_edit.models.encoders import Tokens
 from countergen_edit.reports.run import open_run
+from countergen_edit.runs.classifier_edits import Where
+from countergen_edit.runs.classifiers import check_edits, classifier_audit
+from countergen_edit.runs.manifest import make_manifest
+from countergen_edit.runs.prepared import Prepared
+from countergen_edit.runs.run_folder import RunFolder
 from countergen_edit.testbed.classifiers import build, plant
 
 TESTBED, UNBIASED = "testbed", "testbed-unbiased"

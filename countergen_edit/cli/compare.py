@@ -10,10 +10,10 @@ from typing import Any
 from countergen_edit import api
 from countergen_edit.cli.printing import console, say
 from countergen_edit.cli.settings import integer
+from countergen_edit.core.writing import whole
 from countergen_edit.reports.comparison import Comparison
 from countergen_edit.reports.render.csv import as_csv
 from countergen_edit.reports.render.terminal import print_sections
-from countergen_edit.writing import whole
 
 
 def run(config: Mapping[str, Any]) -> None:

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Le
 
-from countergen_edit.errors import UserError
-from countergen_edit.typed import require
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.typed import require
 
 Texts = Sequence[str] | str | None
 Numbers = Sequence[float] | float

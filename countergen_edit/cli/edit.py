@@ -11,13 +11,13 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from countergen_edit import api
-from countergen_edit.checkpoints import Base, edits_of, is_checkpoint, load_base
 from countergen_edit.cli.models import Content, ModelSettings, ServedSettings, make_settings
 from countergen_edit.cli.printing import say, show
 from countergen_edit.cli.saving import SAVING, SaveSettings, save_settings
 from countergen_edit.cli.settings import StudySettings, axes_of, command_line, study_settings
+from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.task import Task
-from countergen_edit.errors import UserError, unknown
+from countergen_edit.edits.checkpoints import Base, edits_of, is_checkpoint, load_base
 from countergen_edit.reports.closing import about
 from countergen_edit.reports.run import Run
 

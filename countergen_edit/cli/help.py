@@ -19,8 +19,8 @@ from pathlib import Path
 
 import yaml
 
-from countergen_edit.conf_path import conf_dir
-from countergen_edit.reading import SHIPPED, shipped_yaml
+from countergen_edit.core.conf_path import conf_dir
+from countergen_edit.core.reading import SHIPPED, shipped_yaml
 
 NAMED_IN_FILE = ("eraser", "metric", "cost", "baseline", "tracker")
 """Groups whose files hold their settings under a name."""

@@ -22,10 +22,10 @@ from countergen_edit.cli.help import choices_of, nearest_setting, own_settings, 
 from countergen_edit.cli.opening import LONG, opening
 from countergen_edit.cli.taken_over import taken_over
 from countergen_edit.cli.words import overrides_of, settings_in
-from countergen_edit.conf_path import conf_dir
-from countergen_edit.errors import UserError, unknown
-from countergen_edit.stages import printed, stage
-from countergen_edit.typed import require
+from countergen_edit.core.conf_path import conf_dir
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.stages import printed, stage
+from countergen_edit.core.typed import require
 
 COMMANDS = {
     "audit": "measure the bias, project it out, and show before against after",
@@ -252,7 +252,7 @@ def following(*configs: dict[str, Any]) -> AbstractContextManager[None]:
         chosen = config.pop("tracker", None)
     if not chosen:
         return nullcontext()
-    from countergen_edit.experiments.tracking import tracked
+    from countergen_edit.runs.tracking import tracked
 
     require(Mapping[str, Mapping[str, Any] | None], chosen, "tracker")
     return tracked(chosen)

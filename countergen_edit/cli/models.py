@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
 from countergen_edit import api
-from countergen_edit.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.typed import hints_of, require
 from countergen_edit.models import Bos, LanguageModel, connect
-from countergen_edit.typed import hints_of, require
 
 T = TypeVar("T")
 Content = Mapping[str, Any]

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit.cli.printing import say
-from countergen_edit.conf_path import conf_dir
-from countergen_edit.errors import UserError, unknown
+from countergen_edit.core.conf_path import conf_dir
+from countergen_edit.core.errors import UserError, unknown
 
 BEGUN = Path(__file__).parent / "begun"
 """Files as they are begun, in Jinja's notation."""

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 
 LONG = ("audit", "debias", "sweep", "edit")
 """Commands that load a model and search."""

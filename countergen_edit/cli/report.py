@@ -10,7 +10,7 @@ from typing import Any
 from countergen_edit import api
 from countergen_edit.cli.printing import console, say
 from countergen_edit.cli.settings import words
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 from countergen_edit.reports.leaderboard import leaderboards
 from countergen_edit.reports.render.export import export
 from countergen_edit.reports.render.leaderboard import write

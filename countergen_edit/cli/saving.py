@@ -13,7 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from countergen_edit.checkpoints import (
+from countergen_edit.cli.printing import say
+from countergen_edit.cli.settings import command_line
+from countergen_edit.core.errors import unknown
+from countergen_edit.core.typed import require
+from countergen_edit.edits import Edit, NamedEdit
+from countergen_edit.edits.checkpoints import (
     FORMS,
     Saved,
     check_target,
@@ -22,16 +27,11 @@ from countergen_edit.checkpoints import (
     push_to_hub,
     record_of,
 )
-from countergen_edit.cli.printing import say
-from countergen_edit.cli.settings import command_line
-from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.errors import unknown
-from countergen_edit.experiments.manifest import masked
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.capture import has_layers
 from countergen_edit.reports.run import Run
-from countergen_edit.typed import require
+from countergen_edit.runs.manifest import masked
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit.cli.settings import integers
-from countergen_edit.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.typed import require
 from countergen_edit.models import LanguageModel, Scratch
-from countergen_edit.typed import require
 
 
 def searched_layers(value: Any, model: LanguageModel) -> tuple[int, ...] | None:

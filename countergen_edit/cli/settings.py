@@ -22,21 +22,21 @@ from countergen_edit.cli.models import (
     told,
 )
 from countergen_edit.cli.printing import say
-from countergen_edit.conf_path import config_of
+from countergen_edit.core.conf_path import config_of
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.typed import require
 from countergen_edit.data.account import account
 from countergen_edit.data.axis_data import OF_AXIS, data_of
 from countergen_edit.data.crossing import axis_config
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import ERASERS, BaseEraser
-from countergen_edit.errors import UserError, unknown
-from countergen_edit.experiments.baselines import BASELINES, Baseline
-from countergen_edit.experiments.cells import Fitted
-from countergen_edit.experiments.files import quick_try
-from countergen_edit.experiments.fit_data import Positions, Sinks
-from countergen_edit.experiments.halving import EFFORTS, Effort
 from countergen_edit.metrics.base import METRICS, Metric
 from countergen_edit.models import LanguageModel, generate_neutral_text, split_names
-from countergen_edit.typed import require
+from countergen_edit.runs.baselines import BASELINES, Baseline
+from countergen_edit.runs.cells import Fitted
+from countergen_edit.runs.files import quick_try
+from countergen_edit.runs.fit_data import Positions, Sinks
+from countergen_edit.runs.halving import EFFORTS, Effort
 
 PLACES = ("run_dir", "scratch", "original")
 """Settings that no row depends on."""

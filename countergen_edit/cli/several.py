@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 
 COMMANDS = ("audit", "cid", "classifiers")
 """Commands that take several models."""
@@ -89,7 +89,7 @@ def run(command: str, configs: Mapping[str, Mapping[str, Any]]) -> None:
     from countergen_edit import api
     from countergen_edit.cli import compare
     from countergen_edit.cli.printing import say
-    from countergen_edit.writing import digest
+    from countergen_edit.core.writing import digest
 
     prepare = import_module(f"countergen_edit.cli.{command}").prepare
     # A model is loaded to be checked, and again for its run: all at once they might not fit.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from countergen_edit.cli.help import wrapped
-from countergen_edit.glossary import Term, explain, glossary
+from countergen_edit.reports.glossary import Term, explain, glossary
 
 
 def explained(word: str) -> str:

@@ -11,9 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from countergen_edit.conf_path import CONFIG_FILES, PROMPT_FILES, conf_dir
-from countergen_edit.errors import UserError
-from countergen_edit.reading import shipped_yaml
+from countergen_edit.core.conf_path import CONFIG_FILES, PROMPT_FILES, conf_dir
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import shipped_yaml
 
 POSITIONAL = {
     "cid": "prompts[]",

@@ -16,6 +16,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from countergen_edit.core.seeds import generator
 from countergen_edit.data.axis import SPLITS
 from countergen_edit.data.common_sents import PairedPrompt
 from countergen_edit.data.sources.base import first_difference
@@ -23,7 +24,6 @@ from countergen_edit.data.sources.inputs import Input
 from countergen_edit.data.text.perturbation import REASONS as OF_FAIRPAIR
 from countergen_edit.data.text.perturbation import Filter, answer, word_list
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.seeds import generator
 
 NO_GROUP, TWICE = "no group", "twice"
 REASONS = (NO_GROUP, TWICE, *OF_FAIRPAIR, "target name", "source words", "target words")

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import MinLen
 
-from countergen_edit.errors import UserError, unknown
-from countergen_edit.typed import require
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.typed import require
 
 Word = Annotated[str, MinLen(1)]
 Split = Literal["fit", "validation", "test"]

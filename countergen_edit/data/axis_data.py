@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from countergen_edit.conf_path import config_of
+from countergen_edit.core.conf_path import config_of
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import SPLITS
 from countergen_edit.data.own_parts import OWN
-from countergen_edit.errors import UserError
 
 OF_AXIS = "of_axis"
 """The data config, and the key in it, that leaves what is null to the axis."""

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis, Group
 from countergen_edit.data.counterfactual import Sample
 from countergen_edit.data.templates import fill, slots
 from countergen_edit.data.text.grammar import vowel_sound
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.errors import UserError
 
 _PUBLISHED = """
 technician accountant supervisor engineer worker educator clerk counselor inspector mechanic manager

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.forms import DoesNotFitError
-from countergen_edit.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from countergen_edit.conf_path import config_of
+from countergen_edit.core.conf_path import config_of
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import SPLITS
 from countergen_edit.data.axis_data import DATA
-from countergen_edit.errors import UserError
 
 CROSS = "cross"
 """The key of an axis config that lists the axes to cross."""

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, Literal, cast
 
-from countergen_edit.conf_path import read_config
+from countergen_edit.core.conf_path import read_config
+from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.errors import UserError, unknown
 
 Role = Literal["erase", "keep", "background"]
 ROLES: tuple[Role, ...] = ("erase", "keep", "background")

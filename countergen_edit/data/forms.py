@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Group
-from countergen_edit.errors import UserError
 
 
 class DoesNotFitError(UserError):

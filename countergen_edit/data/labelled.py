@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.seeds import generator
+from countergen_edit.core.writing import digest
 from countergen_edit.data.sources.published import load_table
-from countergen_edit.errors import UserError, unknown
-from countergen_edit.seeds import generator
-from countergen_edit.writing import digest
 
 FILES = (".csv", ".tsv", ".jsonl")
 COLUMNS = ("text", "pair", "label")

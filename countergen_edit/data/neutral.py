@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import text_of
+from countergen_edit.core.registry import Registry
+from countergen_edit.core.typed import require
 from countergen_edit.data.axis import SPLITS, Split
-from countergen_edit.errors import UserError
-from countergen_edit.reading import text_of
-from countergen_edit.registry import Registry
-from countergen_edit.typed import require
 
 TURNS: tuple[Split, ...] = (
     *("fit", "validation", "test", "fit", "fit", "test"),

@@ -14,10 +14,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.seeds import generator
 from countergen_edit.data.axis import SPLITS, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample
-from countergen_edit.errors import UserError
-from countergen_edit.seeds import generator
 
 OWN = "own"
 """What `data.fit` holds where erasers are fitted on a part of the user's prompts."""

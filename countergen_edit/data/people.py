@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.seeds import generator
 from countergen_edit.data.axis import SPLITS, Axis, Group, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample
-from countergen_edit.errors import UserError, unknown
-from countergen_edit.seeds import generator
 
 DRAWN: Mapping[str, int] = {
     "fit": 40,

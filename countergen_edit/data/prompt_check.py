@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.conf_path import PROMPT_FILES
+from countergen_edit.core.conf_path import PROMPT_FILES
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import csv_table, json_lines
 from countergen_edit.data.axis import Split
 from countergen_edit.data.sources.base import Request
 from countergen_edit.data.sources.files import json_samples, table_samples
@@ -21,8 +23,6 @@ from countergen_edit.data.spacing import unspaced
 from countergen_edit.data.text import grammar
 from countergen_edit.data.text.grammar import Word
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.errors import UserError
-from countergen_edit.reading import csv_table, json_lines
 
 PLACING = ("in", "at", "near", "into")
 """What stands before a place and hardly ever before a person."""

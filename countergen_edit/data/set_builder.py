@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from typing import Any
 
-from countergen_edit.conf_path import PROMPT_FILES, config_of
+from countergen_edit.core.conf_path import PROMPT_FILES, config_of
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.typed import require
 from countergen_edit.data.axis import SPLITS, Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, joined
 from countergen_edit.data.entries import ROLES, Role, entries_of, entry_of, prompts_of, take_role
@@ -27,8 +29,6 @@ from countergen_edit.data.sources import load_set
 from countergen_edit.data.splits import apart, check_leakage
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.data.thinning import round_robin
-from countergen_edit.errors import UserError
-from countergen_edit.typed import require
 
 MEASURED: tuple[Split, ...] = ("validation", "test")
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.errors import UserError
 
 
 @dataclass(frozen=True)

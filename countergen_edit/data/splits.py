@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet, Variation
-from countergen_edit.errors import UserError
 
 
 def check_leakage(fit: Sequence[CounterfactualSet], test: Sequence[CounterfactualSet]) -> None:

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
-from countergen_edit.conf_path import config_of
+from countergen_edit.core.conf_path import config_of
+from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.axis import SPLITS, Axis, Split
 from countergen_edit.data.axis_data import OF_AXIS, data_of
 from countergen_edit.data.counterfactual import CounterfactualSet
@@ -29,7 +30,6 @@ from countergen_edit.data.spacing import spacing_warnings
 from countergen_edit.data.splits import check_leakage, check_texts
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.data.thinning import few_prompts, few_texts, few_variations
-from countergen_edit.errors import UserError, unknown
 
 MEASURED: tuple[Split, ...] = ("validation", "test")
 TEXTS = ("agreement", "neutral", "keep", "other_axes")

@@ -14,9 +14,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.writing import digest
 from countergen_edit.data.templates import render, require_same_slots, slot_names
-from countergen_edit.errors import UserError, unknown
-from countergen_edit.writing import digest
 
 Word = Mapping[str, str]
 """Form → text; `base` is the form of a slot that names none."""

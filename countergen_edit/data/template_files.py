@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.conf_path import conf_dir, config_of, read_config
+from countergen_edit.core.conf_path import conf_dir, config_of, read_config
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.reading import yaml_mapping
+from countergen_edit.core.typed import hints_of, require
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.template_bank import Family, TemplateBank, Word
-from countergen_edit.errors import UserError, unknown
-from countergen_edit.reading import yaml_mapping
-from countergen_edit.typed import hints_of, require
 
 _KEYS = (
     "task",

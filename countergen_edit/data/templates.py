@@ -13,11 +13,11 @@ import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.axis import Axis, Group, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.forms import DoesNotFitError
 from countergen_edit.data.text.grammar import vowel_sound
-from countergen_edit.errors import UserError, unknown
 
 _FORMATTER = string.Formatter()
 _ARTICLE = re.compile(r"\b([Aa])/[Aa]n $")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from countergen_edit.core.seeds import generator
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample
-from countergen_edit.seeds import generator
 
 
 def first_drawn(count: int, most: int, seed: int, *unit: object) -> list[int]:

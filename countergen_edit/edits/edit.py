@@ -20,8 +20,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, hook_name, preface_ids
 
 

@@ -13,6 +13,10 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import json_mapping
+from countergen_edit.core.typed import built
+from countergen_edit.core.writing import as_json, whole_folder
 from countergen_edit.edits.edit import Edit, Placement, Shift, tensors
 from countergen_edit.edits.record import (
     RECORD,
@@ -23,11 +27,7 @@ from countergen_edit.edits.record import (
     read_record,
 )
 from countergen_edit.erasers import AffineErasure, Gate
-from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel
-from countergen_edit.reading import json_mapping
-from countergen_edit.typed import built
-from countergen_edit.writing import as_json, whole_folder
 
 TENSORS = "edit.safetensors"
 WORDS = "edit.json"

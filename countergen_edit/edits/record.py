@@ -8,11 +8,11 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import json_mapping
+from countergen_edit.core.typed import built
+from countergen_edit.core.writing import digest
 from countergen_edit.edits.edit import require_different_places
-from countergen_edit.errors import UserError
-from countergen_edit.reading import json_mapping
-from countergen_edit.typed import built
-from countergen_edit.writing import digest
 
 RECORD = "record.json"
 COMBINED = "combination"

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 
 
 @dataclass(frozen=True, eq=False)

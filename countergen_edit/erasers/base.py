@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, 
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.registry import KIND, Registry
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.certificate import Certificate, certify
 from countergen_edit.erasers.labelled import LabelledRows, read_features, read_rows, require_classes
-from countergen_edit.errors import UserError
-from countergen_edit.registry import KIND, Registry
 
 
 class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]

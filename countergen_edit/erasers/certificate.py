@@ -21,6 +21,7 @@ from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.svm import SVC
 from statsmodels.stats.proportion import proportion_confint
 
+from countergen_edit.core.seeds import generator, unit_seed
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.labelled import (
     LabelledRows,
@@ -31,7 +32,6 @@ from countergen_edit.erasers.labelled import (
 )
 from countergen_edit.erasers.solvers.logistic import fit_probe, label_entropy
 from countergen_edit.erasers.threads import run_parallel
-from countergen_edit.seeds import generator, unit_seed
 
 
 def interval(

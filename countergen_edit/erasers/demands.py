@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.erasers.labelled import LabelledRows, as_numpy, read_per_row
 from countergen_edit.erasers.solvers.spectral import thin_svd
-from countergen_edit.errors import UserError, unknown
 
 
 @dataclass(frozen=True)

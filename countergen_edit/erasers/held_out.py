@@ -21,9 +21,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.linalg import solve_triangular
 
+from countergen_edit.core.seeds import generator
 from countergen_edit.erasers.demands import Contexts, Demands, Frame, Metric
 from countergen_edit.erasers.labelled import read_per_row
-from countergen_edit.seeds import generator
 
 Choice = tuple[int | None, float, float | None]
 """Rank (None for all), shrinkage and strength (None for infinity)."""

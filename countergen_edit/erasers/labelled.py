@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_X_y, validate_data
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 
 
 @dataclass(frozen=True)

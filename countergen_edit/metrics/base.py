@@ -17,16 +17,16 @@ from typing import ClassVar, Literal, TypeVar
 import numpy as np
 from jaxtyping import Float64
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.registry import Registry
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, NamedEdit
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.panels import Panel
 from countergen_edit.metrics.results import Results, Side, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.models import Asked, LanguageModel
-from countergen_edit.registry import Registry
 
 Kind = Literal["bias", "cost", "other"]
 Change = Literal["removed", "partly removed", "not removed", "no significant change", "increased"]

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from countergen_edit.core.writing import digest
 from countergen_edit.data.axis import Split
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.blocks import Figure
 from countergen_edit.metrics.panels import Panel, Series, dataset_label, dots, level, line
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCREENING, UNEDITED, Row
-from countergen_edit.writing import digest
 
 MOST_SETS = 9
 """Sets that get a panel of their own."""

@@ -22,7 +22,7 @@ GROUPS = "groups"
 PER_CATEGORY = 0.3
 """Inches of one line of a panel whose categories are listed downwards."""
 
-BASELINES = 2
+PER_LINE = 2
 """Series that share the line of a category; of more, each has room of its own."""
 
 Kind = Literal["line", "level", "dots", "ticks", "steps", "bars", "spread"]
@@ -82,7 +82,7 @@ class Panel:
         """Inches."""
         count = len(self.categories) if self.downwards else 0
         spread = 1.5 * sum(s.kind == "spread" for s in self.series) if self.is_spread else 0
-        room = 1.5 if self.joined and len(self.dots) > BASELINES else 1
+        room = 1.5 if self.joined and len(self.dots) > PER_LINE else 1
         lines = room * count + spread + 0.6 * (len(self.heading) - 1)
         return 0.9 + PER_CATEGORY * lines if count or spread else HEIGHT
 

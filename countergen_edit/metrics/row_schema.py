@@ -17,9 +17,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import whole
 from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
-from countergen_edit.writing import whole
 
 KEPT = ("type", "anyOf", "items", "additionalProperties")
 """What of pydantic's schema of a column says which values it takes."""

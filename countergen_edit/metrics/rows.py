@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.typed import built
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.errors import UserError
-from countergen_edit.typed import built
 
 if TYPE_CHECKING:
     from countergen_edit.metrics.statistics import Estimate

@@ -14,12 +14,12 @@ from typing import Any, TypedDict, get_type_hints
 
 import numpy as np
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import json_lines
+from countergen_edit.core.typed import require
+from countergen_edit.core.writing import whole
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.reading import json_lines
-from countergen_edit.typed import require
-from countergen_edit.writing import whole
 
 SCORED_BY = "r"
 """The metric in whose store the scores lie, one file for each edit."""

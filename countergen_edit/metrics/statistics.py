@@ -33,8 +33,8 @@ from jaxtyping import Float64, Int
 from scipy.special import ndtri, stdtr, stdtrit
 from statsmodels.stats.multitest import multipletests
 
-from countergen_edit.errors import unknown
-from countergen_edit.seeds import generator
+from countergen_edit.core.errors import unknown
+from countergen_edit.core.seeds import generator
 
 LEVEL = 0.95
 RESAMPLES = 1000

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Float32, Int
 from torch import Tensor
 
-from countergen_edit.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.models.batching import Batch, batch_tokens, plan, within_memory
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
-from countergen_edit.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.models.distributions import to_float64
 from countergen_edit.models.encoders import HeadModel
 from countergen_edit.models.loading import Head, load_head

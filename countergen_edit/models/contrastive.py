@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 from countergen_edit.models.distributions import to_float64
 from countergen_edit.models.generation import (
     _ends,

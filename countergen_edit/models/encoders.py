@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Float32, Int
 from torch import Tensor, nn
 
-from countergen_edit.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.models.capture import Activations, has_layers, hook_name
 from countergen_edit.models.language_model import LanguageModel, weights_hash
 from countergen_edit.models.progress import track

@@ -13,12 +13,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.seeds import unit_seed
 from countergen_edit.data.natural import openings
-from countergen_edit.errors import UserError
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
 from countergen_edit.models.tokens import encode, encode_replies, excerpt
-from countergen_edit.seeds import unit_seed
 
 
 @singledispatch

@@ -16,8 +16,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.errors import UserError
 
 T = TypeVar("T")
 Mask = Int[Tensor, "row time"] | Bool[Tensor, "row time time"]

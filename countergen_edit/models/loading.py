@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 
-from countergen_edit.errors import UserError, unknown
-from countergen_edit.locating import Location, locate
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.typed import require
 from countergen_edit.models.gguf import alone, read_header
 from countergen_edit.models.language_model import LanguageModel, adds_bos, from_pretrained_objects
+from countergen_edit.models.locating import Location, locate
 from countergen_edit.models.tokens import NONE, in_template
 from countergen_edit.models.weights import first_line, read_weights
-from countergen_edit.typed import require
 
 Bos = bool | str
 """Whether texts begin with BOS; `auto`, the only word, as the model's own tokenizer does."""
@@ -285,8 +285,8 @@ def read_config(location: Location) -> Any:
         raise UserError(f"cannot read the config of {location}: {first_line(error)}") from error
     if config is None and "auto_map" in content:
         raise UserError(
-            f"{location} is a {kind} with code of its own, which is not run here; what "
-            "`countergen-edit edit` saved is read by countergen_edit.checkpoints.load_checkpoint"
+            f"{location} is a {kind} with code of its own, which is not run here; read a checkpoint "
+            "of this package by countergen_edit.edits.checkpoints.load_checkpoint"
         )
     if config is None:
         raise UserError(f"unknown architecture {kind!r} in {location}: transformers has no such")

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 from countergen_edit.models.distributions import to_float64
 from countergen_edit.models.encoders import HeadModel
 from countergen_edit.models.loading import Head, load_head

@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 from countergen_edit.models.language_model import LanguageModel, Mask
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from jaxtyping import Float64, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 from countergen_edit.models.batching import LOGIT_BYTES, Batch, batch_tokens, plan, within_memory
 from countergen_edit.models.distributions import chunks, log_likelihood, to_float64
 from countergen_edit.models.generation import decoder_start

@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import singledispatch
 from typing import Any
 
-from countergen_edit.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.models.language_model import INSTRUCTION, Chat, LanguageModel
 
 TODAY = datetime(2024, 7, 26, 12)

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from countergen_edit.errors import UserError
-from countergen_edit.locating import Location
+from countergen_edit.core.errors import UserError
 from countergen_edit.models.gguf import dequantising
+from countergen_edit.models.locating import Location
 
 _NUMBER = re.compile(r"\b\d+\b")
 _SHOWN = 3

@@ -18,8 +18,8 @@ from countergen_edit.reports.overview import number
 from countergen_edit.reports.provenance import groups, subject
 
 if TYPE_CHECKING:
-    from countergen_edit.experiments.logs import Log
     from countergen_edit.reports.run import Run
+    from countergen_edit.runs.logs import Log
 
 ABOUT = ("model", "seed")
 """Facts of the manifest that tell runs apart."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from countergen_edit.errors import UserError
-from countergen_edit.experiments.compare import paired, paired_figures, paired_items, unpaired
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import whole
 from countergen_edit.metrics.blocks import Block, Section, Table, Words
 from countergen_edit.reports.compare import (
     every_row,
@@ -30,7 +30,7 @@ from countergen_edit.reports.over_runs import by_task, pooled, sections
 from countergen_edit.reports.provenance import title
 from countergen_edit.reports.render.csv import as_csv
 from countergen_edit.reports.run import Run
-from countergen_edit.writing import whole
+from countergen_edit.runs.compare import paired, paired_figures, paired_items, unpaired
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from countergen_edit.edits import EditRecord
-from countergen_edit.experiments.files import FAILED, JUDGEMENT, RECOMMENDED, quick_try
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.results import MOST_EDITS, Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.search import breaches, choice, no_bias
+from countergen_edit.runs.files import FAILED, JUDGEMENT, RECOMMENDED, quick_try
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run

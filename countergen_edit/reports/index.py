@@ -17,8 +17,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from countergen_edit.errors import UserError
-from countergen_edit.experiments.files import (
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import json_mapping
+from countergen_edit.core.writing import LOCK, hold
+from countergen_edit.metrics.blocks import Cell, Link, Section, Table
+from countergen_edit.metrics.rows import SCHEMA
+from countergen_edit.runs.files import (
     JUDGEMENT,
     MANIFEST,
     PROGRESS,
@@ -26,10 +30,6 @@ from countergen_edit.experiments.files import (
     RECOMMENDED,
     RESULTS,
 )
-from countergen_edit.metrics.blocks import Cell, Link, Section, Table
-from countergen_edit.metrics.rows import SCHEMA
-from countergen_edit.reading import json_mapping
-from countergen_edit.writing import LOCK, hold
 
 PAGE, INDEX = "report.html", "index.html"
 FINISHED = "Runs, the newest first"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.base import Metric, Standing
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.results import Results, Side

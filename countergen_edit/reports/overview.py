@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from countergen_edit.edits import EditRecord
-from countergen_edit.experiments.files import JUDGEMENT, ORIGINAL
 from countergen_edit.metrics.base import Kind, Metric, Quantity
 from countergen_edit.metrics.blocks import (
     Block,
@@ -27,6 +26,7 @@ from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.findings import in_words
 from countergen_edit.reports.search import by_eraser, single
 from countergen_edit.reports.verdict import edit_of
+from countergen_edit.runs.files import JUDGEMENT, ORIGINAL
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from countergen_edit.experiments.ran import in_words
 from countergen_edit.metrics.blocks import Cell, Number, Section, Table
+from countergen_edit.runs.ran import in_words
 
 if TYPE_CHECKING:
     from countergen_edit.metrics.rows import Row

@@ -13,21 +13,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import yaml_mapping
+from countergen_edit.core.writing import only_writer
 from countergen_edit.edits import EditRecord, NamedEdit
-from countergen_edit.errors import UserError
-from countergen_edit.experiments.compare import rows_of_log
-from countergen_edit.experiments.files import CONFIG, EDITS, MANIFEST, ORIGINAL, RESULTS
-from countergen_edit.experiments.logs import LOGS, Log, read_log
-from countergen_edit.experiments.run_folder import finished_rows, read_manifest, read_records
 from countergen_edit.metrics.base import METRICS, Cost, Metric, Quantity
 from countergen_edit.metrics.results import NO_EDIT, Results
 from countergen_edit.metrics.rows import COLUMNS, UNEDITED
 from countergen_edit.models import LanguageModel
-from countergen_edit.reading import yaml_mapping
 from countergen_edit.reports.findings import findings
 from countergen_edit.reports.kept import Kept, best_record, record_of_all
 from countergen_edit.reports.verdict import Verdict, verdict
-from countergen_edit.writing import only_writer
+from countergen_edit.runs.compare import rows_of_log
+from countergen_edit.runs.files import CONFIG, EDITS, MANIFEST, ORIGINAL, RESULTS
+from countergen_edit.runs.logs import LOGS, Log, read_log
+from countergen_edit.runs.run_folder import finished_rows, read_manifest, read_records
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -12,13 +12,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from countergen_edit.edits import EditRecord
-from countergen_edit.experiments.choice import BIAS_SIGNIFICANT, WRECK, has_significant_bias
-from countergen_edit.experiments.files import FAILED
 from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table, Words
 from countergen_edit.metrics.by_layer import Recipe, eraser_labels, of_layers, recipe
 from countergen_edit.metrics.panels import Panel, Series
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCREENING, Row
+from countergen_edit.runs.choice import BIAS_SIGNIFICANT, WRECK, has_significant_bias
+from countergen_edit.runs.files import FAILED
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run

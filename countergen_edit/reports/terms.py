@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from countergen_edit.glossary import Term, glossary
 from countergen_edit.metrics.blocks import Block, Figure, Section, Table, Words, unfolded
+from countergen_edit.reports.glossary import Term, glossary
 
 EVERYDAY = ("Data", "Runs")
 """Parts of the glossary of words that mean elsewhere what they mean anywhere."""

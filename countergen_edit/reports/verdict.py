@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from countergen_edit.edits import EditRecord
-from countergen_edit.experiments.files import JUDGEMENT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED
 from countergen_edit.reports.findings import (
@@ -22,6 +21,7 @@ from countergen_edit.reports.findings import (
     warnings,
 )
 from countergen_edit.reports.search import choice
+from countergen_edit.runs.files import JUDGEMENT
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run

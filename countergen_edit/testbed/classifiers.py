@@ -25,9 +25,9 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from countergen_edit.core.errors import unknown
+from countergen_edit.core.seeds import generator
 from countergen_edit.data.template_bank import TemplateBank
-from countergen_edit.errors import unknown
-from countergen_edit.seeds import generator
 
 CONTEXT = 64
 LENGTH = 10.0

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
+from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.axis import SPLITS, Split
-from countergen_edit.errors import UserError, unknown
 from countergen_edit.testbed.prompts import AgreementPrompt, PlantedPrompt
 from countergen_edit.testbed.truth import NameLeanings, Truth
 

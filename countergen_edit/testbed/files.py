@@ -6,14 +6,14 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from countergen_edit.conf_path import read_config
+from countergen_edit.core.conf_path import read_config
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import text_of, yaml_mapping
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.forms import NoFormsError, differs
 from countergen_edit.data.neutral import TextsBySplit, parted
 from countergen_edit.data.sources.base import Request
-from countergen_edit.errors import UserError
-from countergen_edit.reading import text_of, yaml_mapping
 from countergen_edit.testbed.compiler import compile_truth
 from countergen_edit.testbed.truth import People, Truth
 

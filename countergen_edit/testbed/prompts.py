@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64
 
+from countergen_edit.core.errors import unknown
 from countergen_edit.data.axis import Split
-from countergen_edit.errors import unknown
 
 
 @dataclass(frozen=True)

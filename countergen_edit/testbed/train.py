@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
+from countergen_edit.core.seeds import generator, unit_seed
 from countergen_edit.data.axis import Axis
 from countergen_edit.models.progress import track
-from countergen_edit.seeds import generator, unit_seed
 from countergen_edit.testbed.corpus import documents, people
 from countergen_edit.testbed.files import TRUTH
 from countergen_edit.testbed.truth import Truth

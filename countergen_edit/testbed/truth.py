@@ -22,12 +22,12 @@ from jaxtyping import Float64
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import log_softmax
 
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.seeds import generator
 from countergen_edit.data.axis import Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.forms import DoesNotFitError
 from countergen_edit.data.templates import Template, expand
-from countergen_edit.errors import UserError, unknown
-from countergen_edit.seeds import generator
 from countergen_edit.testbed.prompts import AgreementPrompt, PlantedPrompt
 
 NODES = 24

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from countergen_edit.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.metrics.rows import COLUMNS, Row
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -33,16 +33,16 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import numpy as np
 import torch
 
-from countergen_edit.conf_path import read_config
+from countergen_edit.core.conf_path import read_config
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.sources.loading import load_set
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import BaseEraser, fitting_threads, make_eraser
-from countergen_edit.experiments.fit_data import FitData, capture_sites
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, from_pretrained_objects, resuming
+from countergen_edit.runs.fit_data import FitData, capture_sites
 from countergen_edit.testbed import load_axis, load_truth
 
 ERASERS = {"inlp": {"rank": 8}, "rlace": {"rank": 1}, "leace": {}, "preserving": {}}

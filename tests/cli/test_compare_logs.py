@@ -11,13 +11,13 @@ import pytest
 
 from countergen_edit import api
 from countergen_edit.cli.main import main
-from countergen_edit.errors import UserError
-from countergen_edit.experiments.compare import paired_items
-from countergen_edit.experiments.logs import Log, read_log
+from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.blocks import Number, Table
 from countergen_edit.metrics.statistics import adjusted
-from tests.experiments.foreign_logs import DOCS, answered, inspect_log, lm_eval, sample, scored
+from countergen_edit.runs.compare import paired_items
+from countergen_edit.runs.logs import Log, read_log
 from tests.reports.runs import make_run
+from tests.runs.foreign_logs import DOCS, answered, inspect_log, lm_eval, sample, scored
 
 BEFORE, AFTER = [1.0] * 8 + [0.0] * 4, [0.0] * 7 + [1.0] * 5
 

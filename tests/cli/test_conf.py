@@ -12,13 +12,13 @@ from omegaconf import OmegaConf
 from countergen_edit.cli.main import COMMANDS
 from countergen_edit.cli.settings import study_settings
 from countergen_edit.cli.words import NONE, as_overrides, overrides_of
-from countergen_edit.conf_path import conf_dir, read_config
+from countergen_edit.core.conf_path import conf_dir, read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.erasers import ERASERS, make_eraser
-from countergen_edit.errors import UserError
-from countergen_edit.experiments.baselines import BASELINES
 from countergen_edit.metrics.base import METRICS, Cost
 from countergen_edit.models import SITES
+from countergen_edit.runs.baselines import BASELINES
 
 
 def shelf(group: str) -> list[str]:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import countergen_edit as ce
-from countergen_edit.checkpoints import load_checkpoint
 from countergen_edit.cli.main import main
 from countergen_edit.data.axis import SPLITS
-from countergen_edit.experiments.run_folder import RESULTS, read_rows
+from countergen_edit.edits.checkpoints import load_checkpoint
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
+from countergen_edit.runs.run_folder import RESULTS, read_rows
 from tests.tiny_models import tiny_model_dir
 
 pytestmark = pytest.mark.slow  # every test is of whole runs

@@ -10,8 +10,8 @@ import yaml
 from countergen_edit.cli.declared import TYPES, require_settings
 from countergen_edit.cli.help import own_settings
 from countergen_edit.cli.main import COMMANDS
-from countergen_edit.conf_path import conf_dir
-from countergen_edit.errors import UserError
+from countergen_edit.core.conf_path import conf_dir
+from countergen_edit.core.errors import UserError
 
 
 def defaults(command: str) -> dict[str, Any]:

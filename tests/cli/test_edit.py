@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from huggingface_hub import ModelCard
 
-from countergen_edit.checkpoints import open_checkpoint
 from countergen_edit.cli.main import main
-from countergen_edit.experiments.run_folder import read_rows
+from countergen_edit.edits.checkpoints import open_checkpoint
 from countergen_edit.metrics.blocks import Number
+from countergen_edit.runs.run_folder import read_rows
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
 

@@ -12,7 +12,7 @@ import pytest
 
 from countergen_edit.cli import main as door
 from countergen_edit.cli.saving import SAVING, save_settings
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 
 
 @pytest.fixture(autouse=True)

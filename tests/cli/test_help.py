@@ -19,7 +19,7 @@ from countergen_edit.cli.help import (
     summary,
 )
 from countergen_edit.cli.main import COMMANDS
-from countergen_edit.conf_path import conf_dir
+from countergen_edit.core.conf_path import conf_dir
 from tests.cli.test_conf import composed
 
 GROUP_FILES = sorted(

@@ -12,17 +12,17 @@ from jsonschema import Draft202012Validator
 
 import countergen_edit
 from countergen_edit.cli.main import main
-from countergen_edit.errors import UserError
-from countergen_edit.experiments.compare import paired_items
-from countergen_edit.experiments.run_folder import RunFolder
+from countergen_edit.core.errors import UserError
 from countergen_edit.metrics import row_schema
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
 from countergen_edit.reports.run import open_run, open_run_or_log
-from tests.experiments.foreign_logs import answered, inspect_log
-from tests.experiments.runs import IDENTITY
+from countergen_edit.runs.compare import paired_items
+from countergen_edit.runs.run_folder import RunFolder
 from tests.made_benchmarks import make_benchmarks, settings
 from tests.made_vacancies import make_vacancies
+from tests.runs.foreign_logs import answered, inspect_log
+from tests.runs.runs import IDENTITY
 
 RESULTS = Path(countergen_edit.__file__).parent.parent / "docs" / "results"
 NAMES = "{fit: 8, validation: 4, test: 4, agreement: 2}"

@@ -11,13 +11,13 @@ import pytest
 
 from countergen_edit import api
 from countergen_edit.cli.main import main
-from countergen_edit.experiments.run_folder import RunFolder, read_rows
 from countergen_edit.metrics.blocks import Number, Table
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.comparison import Comparison
+from countergen_edit.runs.run_folder import RunFolder, read_rows
 from tests.cli.test_mistakes import fails
 from tests.cli.test_unedited import GENERATING as FAIRPAIR_AND_CID
-from tests.experiments.runs import KilledError
+from tests.runs.runs import KilledError
 from tests.tiny_models import tiny_model_dir
 
 pytestmark = pytest.mark.slow  # every test is of whole runs

@@ -33,7 +33,7 @@ def test_the_opening_comes_before_the_work(command: str, tmp_path: Path) -> None
 def test_a_function_call_prints_no_stage(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    from countergen_edit.stages import printed, stage
+    from countergen_edit.core.stages import printed, stage
 
     stage("outside")
     with printed():

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from countergen_edit.cli.help import choices_of
 from countergen_edit.cli.words import as_overrides
-from countergen_edit.conf_path import conf_dir, read_config
+from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.data.people import DRAWN
 
 COMMANDS = ("audit", "debias", "sweep", "edit")

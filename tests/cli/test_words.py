@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from countergen_edit.cli.words import overrides_of
-from countergen_edit.conf_path import conf_dir
+from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.metrics.costs.agreement import Agreement
 
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from countergen_edit.conf_path import read_config
+from countergen_edit.core.conf_path import read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.augmentation import Change, Conditions, changes, reply
 from countergen_edit.data.axis import SPLITS, Axis
 from countergen_edit.data.sources.inputs import Input, read_inputs
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.errors import UserError
 
 CONFIG = read_config("axis", "gender")
 GENDER = Axis.from_config(CONFIG)

@@ -6,11 +6,11 @@ import itertools
 
 import pytest
 
-from countergen_edit.conf_path import conf_dir, read_config
+from countergen_edit.core.conf_path import conf_dir, read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.errors import UserError
 
 NAMES = sorted(path.stem for path in (conf_dir() / "axis").glob("*.yaml"))
 AXES = [name for name in NAMES if "file" not in read_config("axis", name)]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.entries import ROLES
 from countergen_edit.data.task import Task
-from countergen_edit.errors import UserError
 
 
 def said(name: str, *templates: str, **more: Any) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import SPLITS
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
-from countergen_edit.errors import UserError
 
 TEST = [{"source": "testbed", "family": "hobbies"}]
 VOICES = {"source": "testbed", "family": "voices"}

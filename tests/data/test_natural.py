@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from countergen_edit.conf_path import read_config
+from countergen_edit.core.conf_path import read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.data import natural
 from countergen_edit.data.axis import SPLITS, Axis
 from countergen_edit.data.neutral import from_config, parted
 from countergen_edit.data.task import Task
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.errors import UserError
 
 TEXTS = [text for texts in natural.neutral().values() for text in texts]
 PERSONS = re.compile(r"\b(i|me|my|we|us|our|you|your|he|she|him|her|his|hers)\b", re.I)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from countergen_edit.conf_path import config_of
+from countergen_edit.core.conf_path import config_of
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.task import Task
-from countergen_edit.errors import UserError
 
 LINE = '{"input": "%s", "outputs": [" home"]}\n'
 SOURCE = """

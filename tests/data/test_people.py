@@ -9,11 +9,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from countergen_edit.conf_path import conf_dir, read_config
+from countergen_edit.core.conf_path import conf_dir, read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import SPLITS, Axis, Group
 from countergen_edit.data.people import DRAWN, MANY_PARAPHRASES, People
 from countergen_edit.data.task import Task
-from countergen_edit.errors import UserError
 
 NATIONALITY = Axis.from_config(read_config("axis", "nationality"))
 LEADS = {"source": "templates", "templates": ["{name} leads the"], "outputs": [" team"]}

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from countergen_edit.conf_path import read_config
+from countergen_edit.core.conf_path import read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.common_sents import (
     OCCUPATIONS,
@@ -23,7 +24,6 @@ from countergen_edit.data.text.perturbation import (
     words_of,
 )
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.errors import UserError
 
 CONFIG = read_config("axis", "gender")
 GENDER = Axis.from_config(CONFIG)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from countergen_edit.cli.main import main
-from countergen_edit.conf_path import read_config
+from countergen_edit.core.conf_path import read_config
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.prompt_check import check_prompts
 from countergen_edit.data.task import Task

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from countergen_edit.conf_path import conf_dir, read_config
+from countergen_edit.core.conf_path import conf_dir, read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis_data import data_of
 from countergen_edit.data.counterfactual import CounterfactualSet, joined
 from countergen_edit.data.task import Task
-from countergen_edit.errors import UserError
 
 AXES = sorted(path.stem for path in (conf_dir() / "axis").glob("*.yaml"))
 FEW = {"fit": 4, "few": 2, "agreement": 2, "validation": 3, "test": 4}

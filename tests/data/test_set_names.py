@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.set_names import Given, distinctly_named
-from countergen_edit.errors import UserError
 
 
 def given(

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from countergen_edit.conf_path import read_config
+from countergen_edit.core.conf_path import read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.splits import apart, check_leakage
 from countergen_edit.data.templates import Template, expand
-from countergen_edit.errors import UserError
 
 GENDER = Axis.from_config(read_config("axis", "gender"))
 

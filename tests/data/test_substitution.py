@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from countergen_edit.conf_path import read_config
+from countergen_edit.core.conf_path import read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis, Group
 from countergen_edit.data.text import grammar
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.errors import UserError
 
 CONFIG = read_config("axis", "gender")
 GENDER = Axis.from_config(CONFIG)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit.conf_path import read_config
+from countergen_edit.core.conf_path import read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.sources.loading import load_set
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.data.template_files import bank_from_config, extended, load_bank
 from countergen_edit.data.templates import fill, render, require_same_slots
-from countergen_edit.errors import UserError
 
 TASKS = ("sentiment", "nli", "toxicity", "masked")
 COUNTS = {"sentiment": (7, 40), "nli": (1, 3), "masked": (1, 4)}

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, Placement, applied, attach, load_edit, save_edit
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, capture, continuation_log_probs, generate, load
 from tests.tiny_models import FAMILIES, tiny_model_dir
 

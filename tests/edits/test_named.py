@@ -16,10 +16,10 @@ import jaxtyping
 import numpy as np
 import pytest
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, NamedEdit, Placement, applied, read_record
 from countergen_edit.edits.record import COMBINED, RECORD
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, continuation_log_probs, load
 from tests.tiny_models import tiny_model_dir
 

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from countergen_edit.checkpoints.parity import edited_logits
+from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, NamedEdit, Placement, applied, load_edit, save_edit
+from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.edits.files import WORDS
 from countergen_edit.erasers import AffineErasure, make_eraser
-from countergen_edit.errors import UserError
-from countergen_edit.experiments.fit_data import FitData, capture_sites
 from countergen_edit.metrics.costs.neutral import neutral_cost
 from countergen_edit.models import (
     LanguageModel,
@@ -25,8 +24,9 @@ from countergen_edit.models import (
     generate,
     resuming,
 )
-from tests.experiments.test_fit_data import ERASE
+from countergen_edit.runs.fit_data import FitData, capture_sites
 from tests.planted_sink import SUNK, planted_sink, sink_direction
+from tests.runs.test_fit_data import ERASE
 
 TEXTS = [
     "The weather was good at the café.",

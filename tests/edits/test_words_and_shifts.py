@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from countergen_edit.checkpoints import save_checkpoint
+from countergen_edit.core.errors import UserError
 from countergen_edit.edits import (
     Edit,
     NamedEdit,
@@ -19,8 +19,8 @@ from countergen_edit.edits import (
     load_edit,
     save_edit,
 )
+from countergen_edit.edits.checkpoints import save_checkpoint
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.errors import UserError
 from countergen_edit.models import (
     LanguageModel,
     continuation_log_probs,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import (
     ERASERS,
     AffineErasure,
@@ -16,7 +17,6 @@ from countergen_edit.erasers import (
     fit_eraser,
     make_eraser,
 )
-from countergen_edit.errors import UserError
 
 X = np.random.default_rng(0).normal(size=(20, 3))
 Y = np.repeat(["a", "b"], 10)

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import TERMS, AffineErasure, Change, make_eraser
 from countergen_edit.erasers.methods.refined import WhitenedMap
-from countergen_edit.errors import UserError
 
 D = 6
 LABELS = np.repeat(["a", "b"], 40)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import (
     ERASERS,
     RLACE,
@@ -17,7 +18,6 @@ from countergen_edit.erasers import (
     certify,
     make_eraser,
 )
-from countergen_edit.errors import UserError
 from tests.erasers.conftest import TABLE, concept
 
 X, z = concept(n=40, d=6)

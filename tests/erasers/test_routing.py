@@ -11,6 +11,7 @@ import pytest
 from sklearn import config_context
 from sklearn.base import clone
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import (
     ERASERS,
     MeanDifference,
@@ -19,7 +20,6 @@ from countergen_edit.erasers import (
     make_eraser,
 )
 from countergen_edit.erasers.base import fit_metadata
-from countergen_edit.errors import UserError
 from tests.erasers.conftest import concept
 
 X, z = concept(n=80, d=6)

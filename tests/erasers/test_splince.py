@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import LEACE, SPLINCE, PreservingEraser
-from countergen_edit.errors import UserError
 
 
 def told_and_factual(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from countergen_edit.conf_path import read_config
+from countergen_edit.core.conf_path import read_config
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.task import Task
 from countergen_edit.data.text.substitution import Substitution

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, EditRecord, NamedEdit
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.benchmarks.items import Item, is_asked, scored
 from countergen_edit.metrics.context import EvaluationContext

@@ -14,9 +14,9 @@ import pytest
 from scipy import stats
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.benchmarks import Files, sources
 from countergen_edit.data.benchmarks.bold import GROUPS, read_bold
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.benchmarks import items as writing
 from countergen_edit.metrics.benchmarks.base import BENCHMARKS
@@ -339,7 +339,7 @@ def test_files_that_do_not_fit_are_refused(
     [path] = (made / "BOLD/data" / file).glob("gender_*.json")
     path.write_text(json.dumps(content), "utf-8")
     known = sources(made / "sources.yaml")["bold"]
-    from countergen_edit.reading import text_hash
+    from countergen_edit.core.reading import text_hash
 
     hashes = known.files | {f"BOLD/data/{file}/{path.name}": text_hash(path)}
     changed = type(known)(**{**known.__dict__, "files": hashes})

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.benchmarks import Files, sources
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, EditRecord, NamedEdit, Place
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.benchmarks.base import BENCHMARKS
 from countergen_edit.metrics.benchmarks.figures import change, measured

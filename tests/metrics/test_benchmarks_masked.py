@@ -14,19 +14,19 @@ import numpy as np
 import pytest
 import torch
 
-from countergen_edit.conf_path import read_config
+from countergen_edit.core.conf_path import read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.data.template_files import bank_from_config
 from countergen_edit.erasers import make_eraser
-from countergen_edit.errors import UserError
-from countergen_edit.experiments.classifier_edits import Where
-from countergen_edit.experiments.classifiers import classifier_audit
-from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics.classifier_tasks import TASKS
 from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models.masked import MaskedModel, MaskedToken, masked_from_objects
 from countergen_edit.reports.run import open_run
+from countergen_edit.runs.classifier_edits import Where
+from countergen_edit.runs.classifiers import classifier_audit
+from countergen_edit.runs.run_folder import RunFolder
 from tests.made_benchmarks import crows_pairs, make_benchmarks, settings, stereoset
 
 IDENTITY = {"fingerprint": "test", "schema": SCHEMA}

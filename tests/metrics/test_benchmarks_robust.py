@@ -12,19 +12,19 @@ import numpy as np
 import pytest
 import torch
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.task import Task
-from countergen_edit.errors import UserError
-from countergen_edit.experiments.audit import Audit
-from countergen_edit.experiments.run_folder import MANIFEST, RunFolder
-from countergen_edit.experiments.unedited import check_unedited
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.benchmarks.metric import Benchmarks
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.models import LanguageModel, load
 from countergen_edit.models.served import connect
-from tests.experiments.runs import IDENTITY, KilledError
+from countergen_edit.runs.audit import Audit
+from countergen_edit.runs.run_folder import MANIFEST, RunFolder
+from countergen_edit.runs.unedited import check_unedited
 from tests.made_benchmarks import make_benchmarks, settings
 from tests.models.completions_server import Completions, serving
+from tests.runs.runs import IDENTITY, KilledError
 from tests.tiny_models import tiny_model_dir
 
 TEST = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]

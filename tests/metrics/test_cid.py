@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from countergen_edit.conf_path import conf_dir, read_config
+from countergen_edit.core.conf_path import conf_dir, read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.people import first_names
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.erasers import LEACE
-from countergen_edit.errors import UserError
-from countergen_edit.experiments.fit_data import capture_sites
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.blocks import Quotes, Section, Tokens
 from countergen_edit.metrics.cid import metric as cid_metric
@@ -36,6 +35,7 @@ from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import contrastive_generate
+from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.testbed import load_axis, load_truth
 
 GROUPS = ("egypt_male", "usa_male")

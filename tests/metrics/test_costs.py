@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.task import Task
 from countergen_edit.data.thinning import round_robin
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import METRICS, Cost
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.costs.agreement import Agreement, agreement_rows

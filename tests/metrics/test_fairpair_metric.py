@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from countergen_edit.conf_path import read_config
+from countergen_edit.core.conf_path import read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import RandomDirections
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair import FairPair

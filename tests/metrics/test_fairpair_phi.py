@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.phi import PHIS, ClassifierScore, Jaccard, Phi, Sentiment
 from countergen_edit.models.classifiers import analyzer

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis, Group
 from countergen_edit.data.hiring import PRONOUNS, Application, Vacancies
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.edits.edit import UNCHANGED
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.hiring import Hiring

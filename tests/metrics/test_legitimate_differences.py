@@ -14,12 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.erasers import AffineErasure, make_eraser
-from countergen_edit.errors import UserError
-from countergen_edit.experiments.fit_data import capture_sites
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.costs.legitimate_differences import (
     LEFT,
@@ -32,6 +31,7 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores, score
 from countergen_edit.models import LanguageModel, batching, load
+from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.testbed import load_axis, load_truth
 from tests.crossed import crossed
 from tests.tiny_models import tiny_model_dir

@@ -8,15 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from countergen_edit.conf_path import conf_dir, read_config
+from countergen_edit.core.conf_path import conf_dir, read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import Place
 from countergen_edit.erasers import make_eraser
-from countergen_edit.errors import UserError
-from countergen_edit.experiments.audit import Audit
-from countergen_edit.experiments.run_folder import RunFolder
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.off_target import OffTarget, change_rows
@@ -27,8 +25,10 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.models import LanguageModel
+from countergen_edit.runs.audit import Audit
+from countergen_edit.runs.run_folder import RunFolder
 from countergen_edit.testbed import load_axis, load_truth
-from tests.experiments.runs import IDENTITY, Dying, KilledError
+from tests.runs.runs import IDENTITY, Dying, KilledError
 
 AXES = sorted(path.stem for path in (conf_dir() / "axis").glob("*.yaml"))
 EDIT = EditRecord("e", "leace", {}, (Place("resid_post", 3, 1),))

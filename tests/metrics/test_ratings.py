@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import spreadsheet_cell
 from countergen_edit.metrics.cid.contrasts import Continuation
 from countergen_edit.metrics.cid.ratings import (
     COLUMNS,
@@ -24,7 +25,6 @@ from countergen_edit.metrics.cid.ratings import (
     write_sheet,
 )
 from countergen_edit.metrics.cid.statistics import fraction_rows
-from countergen_edit.writing import spreadsheet_cell
 
 TEMPLATE = "{name} lost {possessive} job because {subject}"
 TEXTS = ["was too nervous", "had a strong accent", 'said "no", twice; left', "=1+1"]

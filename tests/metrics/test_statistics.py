@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.statistics import (
     RESAMPLES,
     adjusted,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 from countergen_edit.models import SITES, capture, continuation_log_probs, encode, hook_name, load
 
 TEXTS = [

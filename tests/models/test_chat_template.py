@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from countergen_edit import api
+from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, applied
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.costs.neutral import neutral_cost
 from countergen_edit.models import (
     INSTRUCTION,

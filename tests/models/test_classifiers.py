@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from countergen_edit.conf_path import read_config
+from countergen_edit.core.conf_path import read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.data.template_files import bank_from_config
-from countergen_edit.errors import UserError
 from countergen_edit.models import classifiers, masked
 from countergen_edit.models.classifiers import (
     classifier_from_objects,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 from countergen_edit.models import (
     ContrastiveScores,
     contrastive_generate,

@@ -9,10 +9,10 @@ import pytest
 import torch
 import transformers
 
-from countergen_edit.conf_path import read_config
+from countergen_edit.core.conf_path import read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_files import bank_from_config
 from countergen_edit.edits import Edit, Placement, Shift, applied
-from countergen_edit.errors import UserError
 from countergen_edit.models.classifiers import Classifier, classifier_from_objects
 from countergen_edit.models.masked import Gap, MaskedModel, fill_in_words, masked_from_objects
 from countergen_edit.testbed.classifiers import build, plant

@@ -7,11 +7,11 @@ import pytest
 import torch
 from scipy import stats
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.natural import openings
 from countergen_edit.data.neutral import parted
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import RandomDirections
-from countergen_edit.errors import UserError
 from countergen_edit.models import (
     LanguageModel,
     capture,

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import countergen_edit as ce
-from countergen_edit.checkpoints import load_checkpoint, save_checkpoint
+from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, applied
+from countergen_edit.edits.checkpoints import load_checkpoint, save_checkpoint
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.errors import UserError
 from countergen_edit.models import continuation_log_probs, encode, load
 from countergen_edit.models.loading import load_plain
 from tests.tiny_gguf import ARCHITECTURES, write_gguf

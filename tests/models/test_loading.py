@@ -18,9 +18,9 @@ from tokenizers import Tokenizer, decoders, pre_tokenizers, processors
 from tokenizers.models import BPE
 from transformers import AutoTokenizer, GemmaTokenizer, GPT2TokenizerFast, PreTrainedTokenizerFast
 
-from countergen_edit.checkpoints import load_checkpoint, save_checkpoint
+from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit
-from countergen_edit.errors import UserError
+from countergen_edit.edits.checkpoints import load_checkpoint, save_checkpoint
 from countergen_edit.models import (
     capture,
     continuation_log_probs,
@@ -31,7 +31,7 @@ from countergen_edit.models import (
 )
 from countergen_edit.models.language_model import adds_bos
 from countergen_edit.models.loading import set_bos
-from tests.checkpoints.conftest import oblique_erasure
+from tests.edits.checkpoints.conftest import oblique_erasure
 from tests.tiny_models import BOS, END, tiny_hf_model, tiny_tokenizer
 
 
@@ -173,7 +173,7 @@ def test_an_unreachable_hub_is_asked_once_and_named_with_the_alternative(monkeyp
 def test_a_cached_hub_model_is_used_without_the_hub(monkeypatch):
     import huggingface_hub
 
-    from countergen_edit.locating import Location, locate
+    from countergen_edit.models.locating import Location, locate
 
     def no_answer(url, *, timeout):
         raise ConnectionError

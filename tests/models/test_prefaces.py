@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 from countergen_edit.models import (
     LanguageModel,
     after_preface,

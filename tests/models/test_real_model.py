@@ -18,9 +18,9 @@ import pytest
 import yaml
 
 import countergen_edit as ce
-from countergen_edit.checkpoints import load_checkpoint
 from countergen_edit.cli.main import main
-from countergen_edit.conf_path import read_config
+from countergen_edit.core.conf_path import read_config
+from countergen_edit.edits.checkpoints import load_checkpoint
 from countergen_edit.models import continuation_log_probs
 from tests.models.test_gguf import script
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import RandomDirections
-from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, load, text_log_probs
 from tests.tiny_models import tiny_model_dir
 

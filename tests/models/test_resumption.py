@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.errors import UserError
 from countergen_edit.models import LanguageModel, continuation_log_probs, load
 from countergen_edit.models.resumption import Scratch, last_intact_block, resuming
 from tests.tiny_models import FAMILIES, tiny_model_dir

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 from countergen_edit.models import (
     Asked,
     LanguageModel,

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from countergen_edit.conf_path import read_config
+from countergen_edit.core.conf_path import read_config
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.data.template_files import bank_from_config
 from countergen_edit.metrics.classifier_tasks.inference import nli_rows

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.blocks import Figure, Number, Section, Table, Tokens, Words
 from countergen_edit.metrics.panels import Panel, Series
 from countergen_edit.metrics.rows import Row

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from countergen_edit.checkpoints import Parity, Saved
-from countergen_edit.conf_path import conf_dir
+from countergen_edit.core.conf_path import conf_dir
+from countergen_edit.edits.checkpoints import Parity, Saved
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.closing import (

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from countergen_edit.cli.main import main
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.comparison import comparison

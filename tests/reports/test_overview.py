@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit.experiments.files import JUDGEMENT, ORIGINAL, RECOMMENDED
 from countergen_edit.metrics.blocks import Figure, Table, Words
 from countergen_edit.metrics.panels import Panel
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.overview import as_tested, overview
 from countergen_edit.reports.run import Run, open_run
 from countergen_edit.reports.sections import sections
+from countergen_edit.runs.files import JUDGEMENT, ORIGINAL, RECOMMENDED
 from tests.reports.runs import (
     LABELS,
     LEACE,

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from countergen_edit import reports
-from countergen_edit.checkpoints import Parity
+from countergen_edit.edits.checkpoints import Parity
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.render.card import model_card

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from countergen_edit.cli.main import main
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.kept import best_record
 from countergen_edit.reports.run import open_run

@@ -8,17 +8,17 @@ from importlib.resources import files
 from itertools import combinations
 
 import pytest
-from countergen_edit.experiments.baseline.random_map import RANDOM_MAP
-from countergen_edit.experiments.baseline.steering import STEERING
+from countergen_edit.runs.baseline.random_map import RANDOM_MAP
+from countergen_edit.runs.baseline.steering import STEERING
 
 from countergen_edit.edits.record import COMBINED, PROMPTING, TEMPLATE
 from countergen_edit.erasers.base import ERASERS
-from countergen_edit.experiments.files import ORIGINAL
 from countergen_edit.metrics.blocks import Figure, Section, Table
 from countergen_edit.metrics.panels import Panel, Series
 from countergen_edit.reports.render.html import render
 from countergen_edit.reports.render.html.page import drawings, legend
 from countergen_edit.reports.render.styles import FIXED, Styles
+from countergen_edit.runs.files import ORIGINAL
 
 OWN = ("mine", "her.py:Own", "third")
 

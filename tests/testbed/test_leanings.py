@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 from countergen_edit.testbed import Truth, load_axis, load_truth
 from countergen_edit.testbed.truth import NameLeanings
 

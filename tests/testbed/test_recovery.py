@@ -6,12 +6,12 @@ import pytest
 from safetensors import safe_open
 
 from countergen_edit.data.axis import Split
-from countergen_edit.experiments.verify_testbed import EVERY_FAMILY, verify_testbed
 from countergen_edit.metrics.r import mean_r
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel
+from countergen_edit.runs.verify_testbed import EVERY_FAMILY, verify_testbed
 from countergen_edit.testbed import directory, load_axis, load_truth
 from countergen_edit.testbed.corpus import people
 

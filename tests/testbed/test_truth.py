@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from countergen_edit import api
-from countergen_edit.conf_path import read_config
+from countergen_edit.core.conf_path import read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.task import Task
-from countergen_edit.errors import UserError
 from countergen_edit.testbed import Truth, load_axis, load_truth
 from countergen_edit.testbed.compiler import compile_truth, indefinite
 from countergen_edit.testbed.corpus import (

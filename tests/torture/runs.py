@@ -18,9 +18,9 @@ from typing import Any
 
 import psutil
 
-from countergen_edit.checkpoints import open_checkpoint
 from countergen_edit.edits import NamedEdit
-from countergen_edit.experiments.run_folder import EDITS, MANIFEST, PROGRESS, recorded_units
+from countergen_edit.edits.checkpoints import open_checkpoint
+from countergen_edit.runs.run_folder import EDITS, MANIFEST, PROGRESS, recorded_units
 from tests.torture import faults
 
 SEED = 20

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import csv_table, json_lines
+from countergen_edit.core.typed import built
 from countergen_edit.data.benchmarks.files import Files
-from countergen_edit.errors import UserError
-from countergen_edit.reading import csv_table, json_lines
-from countergen_edit.typed import built
 
 CATEGORIES = (
     "Age",

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.reading import json_mapping
+from countergen_edit.core.typed import require
 from countergen_edit.data.benchmarks.files import Files
-from countergen_edit.errors import UserError, unknown
-from countergen_edit.reading import json_mapping
-from countergen_edit.typed import require
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "gender": ("American_actors", "American_actresses"),

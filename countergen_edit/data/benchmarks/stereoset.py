@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import json_mapping
+from countergen_edit.core.typed import built
 from countergen_edit.data.benchmarks.files import Files
-from countergen_edit.errors import UserError
-from countergen_edit.reading import json_mapping
-from countergen_edit.typed import built
 
 FILE = "StereoSet/data/dev.json"
 PARTS = ("intrasentence", "intersentence")

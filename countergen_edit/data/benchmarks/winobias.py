@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import text_of
 from countergen_edit.data.benchmarks.files import Files
-from countergen_edit.errors import UserError
-from countergen_edit.reading import text_of
 
 TYPES = ("type1", "type2")
 STEREOTYPES = ("pro", "anti")

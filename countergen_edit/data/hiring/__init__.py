@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import yaml_mapping
+from countergen_edit.core.typed import built
 from countergen_edit.data.axis import Group
 from countergen_edit.data.templates import render, slots
-from countergen_edit.errors import UserError
-from countergen_edit.reading import yaml_mapping
-from countergen_edit.typed import built
 
 OURS = Path(__file__).with_name("vacancies.yaml")
 STRENGTHS = ("strong", "weak")

@@ -10,12 +10,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from countergen_edit.core.errors import unknown
+from countergen_edit.core.reading import shipped_yaml
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.forms import NoFormsError, differs
 from countergen_edit.data.sources.base import Request, as_texts
 from countergen_edit.data.templates import Template, expand, slot_names
-from countergen_edit.errors import unknown
-from countergen_edit.reading import shipped_yaml
 
 _FILE = Path(__file__).parent / "people.yaml"
 

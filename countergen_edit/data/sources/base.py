@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.registry import Registry
 from countergen_edit.data.axis import Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.errors import UserError
-from countergen_edit.registry import Registry
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import csv_table, json_lines
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample
 from countergen_edit.data.sources.base import (
     Request,
@@ -21,8 +23,6 @@ from countergen_edit.data.sources.base import (
     sample_from_text,
     sample_from_variations,
 )
-from countergen_edit.errors import UserError
-from countergen_edit.reading import csv_table, json_lines
 
 _NEAR = 0.75  # likeness above which an unknown key is taken for a misspelt one
 

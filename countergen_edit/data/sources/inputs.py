@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from countergen_edit.conf_path import PROMPT_FILES
+from countergen_edit.core.conf_path import PROMPT_FILES
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import csv_table, json_lines
 from countergen_edit.data.sources.base import as_text, as_texts
 from countergen_edit.data.sources.files import require_keys
-from countergen_edit.errors import UserError
-from countergen_edit.reading import csv_table, json_lines
 
 
 @dataclass(frozen=True)

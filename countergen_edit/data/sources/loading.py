@@ -15,14 +15,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.typed import require, require_arguments
 from countergen_edit.data.axis import SPLITS, Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.people import People, first_names
 from countergen_edit.data.sources.base import SOURCES, Request, Source, as_texts
 from countergen_edit.data.templates import Template, expand, require_same_slots
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.errors import UserError, unknown
-from countergen_edit.typed import require, require_arguments
 
 _SHARED: Mapping[str, Any] = {
     "source": str,

@@ -12,11 +12,11 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any, Literal
 
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.reading import json_lines
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.sources.base import Request, as_texts
 from countergen_edit.data.sources.files import json_samples, table_samples
-from countergen_edit.errors import UserError, unknown
-from countergen_edit.reading import json_lines
 
 COUNTERGEN_FILES: Mapping[str, tuple[str, str]] = {
     "female_stereotypes": ("female-stereotypes", "female-stereotypes"),

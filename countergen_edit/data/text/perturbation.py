@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
+from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.common_sents import PairedPrompt
 from countergen_edit.data.forms import DoesNotFitError
 from countergen_edit.data.text.grammar import PRONOUNS
 from countergen_edit.data.text.persons import words_about
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.errors import UserError, unknown
 
 Reason = Literal["start", "source name", "dissimilarity"]
 REASONS: tuple[Reason, ...] = ("start", "source name", "dissimilarity")

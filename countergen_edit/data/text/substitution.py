@@ -22,11 +22,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.text import grammar
 from countergen_edit.data.text.grammar import Kind, Word
 from countergen_edit.data.text.word_pairs import WordTable, name_pairs, word_pairs
-from countergen_edit.errors import UserError, unknown
 
 _MARKS = "\u0300-\u036f"  # combining accents, which \w leaves out
 _WORD = rf"[\w{_MARKS}]+"

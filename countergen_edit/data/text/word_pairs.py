@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.typed import require
 from countergen_edit.data.axis import SPLITS, Axis, Group
-from countergen_edit.errors import UserError, unknown
-from countergen_edit.typed import require
 
 PRONOUN_FORMS = frozenset(["subject", "object", "possessive", "reflexive"])
 """Word forms of an axis that follow the grammar of pronouns, not a plain pair."""

@@ -19,6 +19,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.registry import KIND
 from countergen_edit.erasers.affine import Gate
 from countergen_edit.erasers.base import (
     REQUESTED,
@@ -28,8 +30,6 @@ from countergen_edit.erasers.base import (
     make_closed_form,
 )
 from countergen_edit.erasers.labelled import read_features
-from countergen_edit.errors import UserError
-from countergen_edit.registry import KIND
 
 HALF = 0.5
 """Opening of the gate at even odds."""

@@ -13,13 +13,13 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser
 from countergen_edit.erasers.labelled import LabelledRows, require_rank
 from countergen_edit.erasers.solvers.logistic import ProbeRows
 from countergen_edit.erasers.solvers.spectral import thin_svd
 from countergen_edit.erasers.threads import fitting_threads
-from countergen_edit.errors import UserError
 
 
 class INLP(BaseEraser):

@@ -19,11 +19,11 @@ from jaxtyping import Float
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 from scipy.linalg.lapack import dpocon
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser
 from countergen_edit.erasers.labelled import LabelledRows, require_rank
 from countergen_edit.erasers.solvers.spectral import thin_svd
-from countergen_edit.errors import UserError
 
 
 def optimal_shrinkage(covariance: Float[np.ndarray, "d d"], n: float) -> float:

@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Float
 from sklearn.covariance import ledoit_wolf_shrinkage
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser
 from countergen_edit.erasers.demands import Contexts, Frame, Metric, read_contexts
@@ -27,7 +28,6 @@ from countergen_edit.erasers.held_out import Choice, folds, scores
 from countergen_edit.erasers.labelled import read_features, require_rank
 from countergen_edit.erasers.solvers.convex import keeping_within_cvxpy
 from countergen_edit.erasers.solvers.logistic import span_coordinates
-from countergen_edit.errors import UserError
 
 GRID = (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 0.6, 1.0)
 """Candidate amounts of shrinkage."""

@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from countergen_edit.core.seeds import generator
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser
 from countergen_edit.erasers.labelled import require_rank
-from countergen_edit.seeds import generator
 
 
 class RandomDirections(BaseEraser):

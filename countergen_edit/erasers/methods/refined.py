@@ -18,6 +18,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.registry import KIND
+from countergen_edit.core.seeds import generator
 from countergen_edit.erasers.affine import AffineErasure, Gate
 from countergen_edit.erasers.base import (
     REQUESTED,
@@ -28,9 +31,6 @@ from countergen_edit.erasers.base import (
 )
 from countergen_edit.erasers.labelled import read_features
 from countergen_edit.erasers.solvers.spectral import thin_svd
-from countergen_edit.errors import UserError
-from countergen_edit.registry import KIND
-from countergen_edit.seeds import generator
 
 Change = Callable[[Float[Tensor, "*batch d"]], Float[Tensor, "*batch d"]]
 """The change of activations by a map, differentiable in its parameters."""

@@ -22,6 +22,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.seeds import generator
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser
 from countergen_edit.erasers.labelled import LabelledRows, require_rank
@@ -34,8 +36,6 @@ from countergen_edit.erasers.solvers.logistic import (
     span_coordinates,
 )
 from countergen_edit.erasers.solvers.spectral import fantope_projection, leading_directions
-from countergen_edit.errors import UserError, unknown
-from countergen_edit.seeds import generator
 
 Adversary = Callable[[LabelledRows, float, Probe | None], Probe]
 Projection = Callable[[Float[np.ndarray, "r r"], int], Float[np.ndarray, "r r"]]

@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser
 from countergen_edit.erasers.labelled import LabelledRows, read_per_row, require_rank
 from countergen_edit.erasers.solvers.spectral import fix_signs, thin_svd
-from countergen_edit.errors import UserError
 
 
 class SentenceDebias(BaseEraser):

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.linalg import solve_triangular
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser
 from countergen_edit.erasers.labelled import (
@@ -33,7 +34,6 @@ from countergen_edit.erasers.methods.leace import (
     shrink,
     solve_covariance,
 )
-from countergen_edit.errors import UserError
 
 ROUNDING = 1e-6
 """Angles below this, in radians, are rounding errors."""

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.erasers.labelled import LabelledRows
 from countergen_edit.erasers.solvers.logistic import Probe
 from countergen_edit.erasers.solvers.spectral import thin_svd
-from countergen_edit.errors import UserError
 
 
 def fantope_by_eigenvalues_cvxpy(M: Float[np.ndarray, "r r"], k: int) -> Float[np.ndarray, "r r"]:

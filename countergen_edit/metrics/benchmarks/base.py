@@ -10,12 +10,12 @@ from typing import ClassVar, Literal
 import numpy as np
 from jaxtyping import Float64
 
+from countergen_edit.core.registry import Registry
 from countergen_edit.data.benchmarks import Files
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.benchmarks.items import Item, scored
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.models import Asked, LanguageModel, lengths
-from countergen_edit.registry import Registry
 
 Normalise = Literal["sum", "mean"]
 """Whether a text counts by the log-probability of all its tokens, or by their mean."""

@@ -19,10 +19,10 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from annotated_types import Gt, Le
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.benchmarks import Files
 from countergen_edit.data.benchmarks.bold import GROUPS, BoldPrompt, pairs_of, read_bold
 from countergen_edit.edits import NamedEdit
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.benchmarks.base import (
     LONGEST,
     Benchmark,

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool
 
+from countergen_edit.core.reading import json_lines
+from countergen_edit.core.writing import digest, whole
 from countergen_edit.data.benchmarks import Files, Source
 from countergen_edit.metrics.benchmarks.base import (
     ALL,
@@ -30,8 +32,6 @@ from countergen_edit.metrics.benchmarks.base import (
 from countergen_edit.metrics.benchmarks.items import Item
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, Weights, estimate, resample
-from countergen_edit.reading import json_lines
-from countergen_edit.writing import digest, whole
 
 LEAST = 0.5
 """Share of items that need to have what a figure needs, which is of other items otherwise."""

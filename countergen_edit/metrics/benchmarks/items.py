@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from countergen_edit.core.reading import json_lines, json_records
+from countergen_edit.core.seeds import generator
+from countergen_edit.core.writing import append, digest, whole
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.continuations import Sampling
 from countergen_edit.models import LanguageModel, TextScores, generate
 from countergen_edit.models.progress import track
-from countergen_edit.reading import json_lines, json_records
-from countergen_edit.seeds import generator
-from countergen_edit.writing import append, digest, whole
 
 
 @dataclass(frozen=True)

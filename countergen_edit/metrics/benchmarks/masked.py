@@ -14,13 +14,13 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float64
 
+from countergen_edit.core.registry import Registry
 from countergen_edit.data.benchmarks.stereoset import PARTS, StereoSetItem
 from countergen_edit.metrics.benchmarks.base import Benchmark, Counts, by_count
 from countergen_edit.metrics.benchmarks.crows_pairs import CrowsPairs
 from countergen_edit.metrics.benchmarks.items import Item
 from countergen_edit.metrics.benchmarks.stereoset import StereoSet
 from countergen_edit.models.masked import MaskedModel, MaskedToken
-from countergen_edit.registry import Registry
 
 BLANK = "BLANK"
 

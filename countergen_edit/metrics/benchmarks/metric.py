@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.benchmarks import Files, sources
 from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
-from countergen_edit.errors import UserError, unknown
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity, Standing
 from countergen_edit.metrics.benchmarks import show
 from countergen_edit.metrics.benchmarks.base import ALL, BENCHMARKS, Benchmark, Normalise

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.benchmarks import sources
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import Quantity, Standing, alike
 from countergen_edit.metrics.benchmarks.base import ALL, BENCHMARKS, Benchmark, Printed
 from countergen_edit.metrics.blocks import Cell, Fold, Number, Section, Table

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from countergen_edit.conf_path import read_config
+from countergen_edit.core.conf_path import read_config
 
 
 @cache

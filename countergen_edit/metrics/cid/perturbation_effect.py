@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.cid.contrasts import DATASET, LAMBDA
 from countergen_edit.metrics.cid.perturbations import Perturbation
 from countergen_edit.metrics.cid.similarity import Similarity

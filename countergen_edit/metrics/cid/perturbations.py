@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.errors import UserError
 
 
 @dataclass(frozen=True)

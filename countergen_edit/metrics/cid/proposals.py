@@ -18,12 +18,12 @@ from pathlib import Path
 
 import yaml
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import whole
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.cid.perturbations import Source
 from countergen_edit.metrics.cid.similarity import Similarity
 from countergen_edit.models.masked import Gap, MaskedModel, fill_in_words
-from countergen_edit.writing import whole
 
 KINDS = ("synonym", "semantic (subtle)", "semantic (significant)")
 """The kinds of Figure 8 that no rule makes, from the most similar down."""

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from countergen_edit.core.reading import json_lines
+from countergen_edit.core.writing import whole
 from countergen_edit.metrics.cid.contrasts import DATASET, Continuation
 from countergen_edit.metrics.cid.ratings import Item, agreed, agreement
 from countergen_edit.metrics.cid.statistics import fraction_rows
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reading import json_lines
-from countergen_edit.writing import whole
 
 RATINGS = "ratings.jsonl"
 """The file within a run folder."""

@@ -22,12 +22,12 @@ from string import Formatter
 import numpy as np
 from jaxtyping import Bool, Float64
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import csv_table, text_of
+from countergen_edit.core.seeds import generator
+from countergen_edit.core.writing import spreadsheet_cell
 from countergen_edit.metrics.cid.contrasts import Continuation
 from countergen_edit.metrics.statistics import RESAMPLES, Estimate, estimate
-from countergen_edit.reading import csv_table, text_of
-from countergen_edit.seeds import generator
-from countergen_edit.writing import spreadsheet_cell
 
 COLUMNS = ("item", "paraphrase", "continuation", "biased")
 ANSWERS = {"yes": True, "y": True, "1": True, "no": False, "n": False, "0": False}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.blocks import Block, Figure
 from countergen_edit.metrics.cid.contrasts import DATASET, LAMBDA
 from countergen_edit.metrics.panels import Panel, line

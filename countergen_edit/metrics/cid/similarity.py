@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
 from countergen_edit.models.weights import without_progress_bar
 
 Similarity = Callable[[Sequence[str], Sequence[str]], Float64[np.ndarray, " pair"]]

@@ -16,12 +16,12 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float64, Int
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.registry import Registry
 from countergen_edit.data.template_bank import PERSON, Family, Filled, TemplateBank
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate
 from countergen_edit.models.classifiers import VADER, classifier_from_objects, load_classifier
-from countergen_edit.registry import Registry
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import TemplateBank
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.benchmarks.base import BENCHMARKS
 from countergen_edit.metrics.benchmarks.figures import Measured, measured
 from countergen_edit.metrics.benchmarks.masked import MASKINGS

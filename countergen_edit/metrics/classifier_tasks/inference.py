@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Bool
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import TemplateBank
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.classifier_tasks.base import (
     ClassifierTask,
     Scores,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Never
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.edits import NamedEdit
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity, alike
 from countergen_edit.metrics.blocks import Block, Cell, Number, Section, Table, Words
 from countergen_edit.metrics.classifier_tasks.base import OVER_TEMPLATES

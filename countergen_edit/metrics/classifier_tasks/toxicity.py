@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Bool, Float64
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import Family, Filled, TemplateBank
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.classifier_tasks.base import (
     ClassifierTask,
     Scores,

@@ -17,9 +17,9 @@ import numpy as np
 from jaxtyping import Float64
 from scipy.special import expit
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import EditRecord, NamedEdit
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import Cost, Degradation, MeasuredSplit, Quantity, Standing, alike
 from countergen_edit.metrics.blocks import Number, Section
 from countergen_edit.metrics.by_layer import SHARE, layer_figures

@@ -22,9 +22,9 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float64, Int
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import EditRecord, NamedEdit
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import Cost, MeasuredSplit, Quantity, alike
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.context import EvaluationContext

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, applied
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, Weights, resample, weighted_mean
 from countergen_edit.models import (

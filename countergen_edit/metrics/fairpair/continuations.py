@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import json_lines
+from countergen_edit.core.typed import built
+from countergen_edit.core.writing import whole
 from countergen_edit.data.common_sents import PairedPrompt
 from countergen_edit.data.text.perturbation import Filter, Perturber, Reason
 from countergen_edit.edits import NamedEdit
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.models import generate
-from countergen_edit.reading import json_lines
-from countergen_edit.typed import built
-from countergen_edit.writing import whole
 
 STORE = "fairpair"
 """What the metric calls its folder in a run's store."""

@@ -17,6 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.common_sents import (
     PairedPrompt,
     choose,
@@ -36,7 +37,6 @@ from countergen_edit.data.text.perturbation import (
 )
 from countergen_edit.data.thinning import first_drawn
 from countergen_edit.edits import EditRecord, NamedEdit
-from countergen_edit.errors import UserError
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
 from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.context import EvaluationContext

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64
 
+from countergen_edit.core.seeds import generator
 from countergen_edit.metrics.fairpair.phi import Distances, Phi
-from countergen_edit.seeds import generator
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ from functools import cached_property
 from inspect import signature
 from typing import Any
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.registry import KIND, Registry
 from countergen_edit.data.common_sents import PairedPrompt
 from countergen_edit.data.text.perturbation import Perturber, RulePerturber, answer
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.errors import UserError
-from countergen_edit.registry import KIND, Registry
 
 REQUEST = (
     "Change {source_name} ({source}) to {target_name} ({target}) in the following text in the same "

@@ -21,9 +21,9 @@ import numpy as np
 from jaxtyping import Float64, Int
 from scipy import sparse
 
+from countergen_edit.core.registry import Registry
 from countergen_edit.data.text.perturbation import words_of
 from countergen_edit.models.classifiers import analyzer
-from countergen_edit.registry import Registry
 
 Distances = Float64[np.ndarray, "text text"]
 

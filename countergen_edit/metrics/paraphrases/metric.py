@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
+from countergen_edit.core.errors import unknown
 from countergen_edit.data.axis import Split
 from countergen_edit.edits import NamedEdit
-from countergen_edit.errors import unknown
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
 from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.context import EvaluationContext

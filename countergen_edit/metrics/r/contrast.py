@@ -18,10 +18,10 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float64, Int
 
+from countergen_edit.core.seeds import generator
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.r.people import People
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.seeds import generator
 
 
 @dataclass(frozen=True)

@@ -38,12 +38,12 @@ import numpy as np
 from jaxtyping import Float64
 from scipy.stats import norm
 
+from countergen_edit.core.seeds import generator
 from countergen_edit.metrics.r.draws import Draws, interval, root, squares
 from countergen_edit.metrics.r.formula import relative_difference
 from countergen_edit.metrics.r.people import People
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import LEVEL, RESAMPLES, Estimate
-from countergen_edit.seeds import generator
 
 PERMUTATIONS = 2000
 EXACT = 20_000

@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
-from countergen_edit.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.writing import digest
 from countergen_edit.models.language_model import Asked, LanguageModel
 from countergen_edit.models.served.server import Request, Server
 from countergen_edit.models.tokens import CHAT, TEMPLATES, excerpt
-from countergen_edit.writing import digest
 
 NONE = "none"
 _SPECIAL = 3  # most special tokens before a text

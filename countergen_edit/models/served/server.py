@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import digest
 from countergen_edit.models.progress import track
-from countergen_edit.writing import digest
 
 
 class Pace:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.seeds import unit_seed
 from countergen_edit.models.contrastive import (
     SENTENCE_ENDS,
     TOP_K,
@@ -38,7 +39,6 @@ from countergen_edit.models.served.model import (
 )
 from countergen_edit.models.served.server import MalformedReplyError, Request
 from countergen_edit.models.tokens import excerpt, instructed, lengths, opens_texts
-from countergen_edit.seeds import unit_seed
 
 _SEEDS = 2**31  # what every server takes
 

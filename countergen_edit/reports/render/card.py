@@ -14,14 +14,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from countergen_edit.checkpoints import Form, Parity, edits_in_record
 from countergen_edit.edits import EditRecord
-from countergen_edit.experiments.ran import in_words
+from countergen_edit.edits.checkpoints import Form, Parity, edits_in_record
 from countergen_edit.metrics.base import METRICS, Metric, Quantity
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.findings import advice, of_quick_try, warnings
 from countergen_edit.reports.provenance import in_template
+from countergen_edit.runs.ran import in_words
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run

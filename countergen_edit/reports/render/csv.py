@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from countergen_edit.core.writing import spreadsheet_cell
 from countergen_edit.metrics.blocks import Cell, Number, Table
 from countergen_edit.reports.render.plain import plain
-from countergen_edit.writing import spreadsheet_cell
 
 
 def as_csv(table: Table) -> str:

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.metrics.panels import BASELINES, SCREENED, Panel, Series, fitting
+from countergen_edit.core.writing import whole
+from countergen_edit.metrics.panels import PER_LINE, SCREENED, Panel, Series, fitting
 from countergen_edit.reports.render.styles import CHOSEN, GREY, Style, Styles
-from countergen_edit.writing import whole
 
 BAR = 0.8
 """Share of a category's room that its bars take together."""
@@ -127,7 +127,7 @@ def _screened(ax: Any, panel: Panel, s: Series, style: str, shape: str) -> Any:
 def _aside(panel: Panel, s: Series) -> float:
     """How far from the middle of its categories a series stands, where several share them."""
     others = panel.dots
-    step = LANES / max(len(others), BASELINES)
+    step = LANES / max(len(others), PER_LINE)
     return (others.index(s) - (len(others) - 1) / 2) * step
 
 

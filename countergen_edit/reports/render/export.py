@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from countergen_edit.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.writing import whole
 from countergen_edit.metrics.blocks import Section, Table
 from countergen_edit.reports.render.csv import as_csv
 from countergen_edit.reports.render.drawing import DATELESS, write
 from countergen_edit.reports.render.latex import as_latex
 from countergen_edit.reports.render.styles import Styles
-from countergen_edit.writing import whole
 
 FIGURES = tuple(ending.removeprefix(".") for ending in DATELESS)
 """Forms of figures."""

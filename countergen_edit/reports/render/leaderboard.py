@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
-from countergen_edit.errors import UserError
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import whole
 from countergen_edit.metrics.blocks import Number
 from countergen_edit.reports.leaderboard import Leaderboard
 from countergen_edit.reports.render.card import markdown
 from countergen_edit.reports.render.latex import latex_text
-from countergen_edit.writing import whole
 
 NARROWED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 

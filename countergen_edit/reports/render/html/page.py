@@ -18,6 +18,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from countergen_edit.core.writing import whole
 from countergen_edit.metrics.blocks import (
     Cell,
     Figure,
@@ -34,7 +35,6 @@ from countergen_edit.reports.render.drawing import FULL_SHADE
 from countergen_edit.reports.render.styles import GREY, HOLLOW, Style, Styles
 from countergen_edit.reports.render.svg import inline_svg
 from countergen_edit.reports.terms import terms_by_block
-from countergen_edit.writing import whole
 
 REPORT = "report.html"
 SHORT, LONG = 30, 60

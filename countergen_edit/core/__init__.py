@@ -1,0 +1,1 @@
+"""Errors, seeds, registries, and the reading and writing of files: nothing of the field."""

@@ -1,0 +1,86 @@
+"""Find and read the shipped configuration (in the wheel or the checkout) and users' files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from countergen_edit.core.errors import unknown
+from countergen_edit.core.reading import shipped_yaml, yaml_mapping
+
+PROMPT_FILES = (".jsonl", ".csv")
+CONFIG_FILES = (".yaml", ".yml")
+PATHS = ("path", "file")
+"""Config keys that hold a path."""
+MAYBE_PATHS = {
+    "data": (*CONFIG_FILES, *PROMPT_FILES),
+    "axis": CONFIG_FILES,
+    "texts": CONFIG_FILES,
+    "cross": CONFIG_FILES,
+    "neutral": (".txt", ".md"),
+}
+"""Config keys that hold a path if the value has one of these suffixes, and a name otherwise."""
+OWN_CODE = re.compile(r"(.*\.py)(:\w+)")
+
+
+def conf_dir() -> Path:
+    """The folder of the config groups."""
+    package = Path(__file__).parents[1]
+    shipped = package / "conf"
+    return shipped if shipped.is_dir() else package.parent / "conf"
+
+
+def read_config(group: str, name: str) -> dict[str, Any]:
+    """A file of a config group.
+
+    Raises:
+        UserError: unknown name.
+    """
+    paths = {path.stem: path for path in sorted((conf_dir() / group).glob("*.yaml"))}
+    if name not in paths:
+        raise unknown(group, name, paths)
+    content: dict[str, Any] = shipped_yaml(paths[name])
+    return content
+
+
+def config_of(group: str, value: object) -> dict[str, Any]:
+    """The content of a config of a group, given by name, file or mapping.
+
+    A mapping with a `file` extends that file. Data may be a file of prompts (`.jsonl`, `.csv`); the
+    default name of data is the file's. Paths in a file are relative to its folder.
+
+    Raises:
+        UserError: unknown name or file, or a file without a mapping.
+    """
+    if isinstance(value, Mapping):
+        rest = {key: entry for key, entry in value.items() if key != "file"}
+        return (config_of(group, str(value["file"])) | rest) if "file" in value else rest
+    path = Path(str(value)).expanduser()
+    if group == "data" and path.suffix in PROMPT_FILES:
+        prompts = {"source": path.suffix[1:], "path": str(value)}
+        return read_config("data", "prompts") | {"test": [prompts]}
+    if path.suffix not in CONFIG_FILES:
+        return read_config(group, str(value))
+    content: dict[str, Any] = _found_from(path.parent, yaml_mapping(path))
+    return {"name": path.stem, **content} if group == "data" else content
+
+
+def _found_from(folder: Path, content: Any, key: str = "") -> Any:
+    """The content of a file in a folder, with its relative paths resolved.
+
+    >>> _found_from(Path("a"), {"test": [{"source": "f.py:make", "path": "b.csv", "axis": "age"}]})
+    {'test': [{'source': 'a/f.py:make', 'path': 'a/b.csv', 'axis': 'age'}]}
+    """
+    if isinstance(content, Mapping):
+        return {own: _found_from(folder, value, str(own)) for own, value in content.items()}
+    if isinstance(content, list):
+        return [_found_from(folder, value, key) for value in content]
+    if not isinstance(content, str):
+        return content
+    if key == "source" and (code := OWN_CODE.fullmatch(content)):
+        return _found_from(folder, code[1], PATHS[0]) + code[2]
+    if key in PATHS or content.endswith(MAYBE_PATHS.get(key, ())):
+        return str(folder / Path(content).expanduser())
+    return content

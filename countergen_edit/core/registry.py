@@ -1,0 +1,230 @@
+"""A registry for each kind of component that is chosen by name: built-in or the user's own.
+
+A name is built in (stored as `module:attribute`, imported on first use), registered by a decorator
+or by an installed package's entry point, or `path/to/file.py:Name`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.typed import require_arguments
+
+T = TypeVar("T", bound=Callable[..., Any])
+Registered = TypeVar("Registered", bound=Callable[..., Any])
+KIND = "kind"
+"""The setting that names the component where the user chose its name in the run."""
+
+
+class Registry(Generic[T]):
+    """The registered components of one kind.
+
+    Args:
+        kind: the word for it in messages, such as `eraser`.
+        group: the entry-point group of installed packages.
+        ours: built-in names → `module:attribute`, in listing order.
+        base: the required base class, if any.
+    """
+
+    def __init__(
+        self, kind: str, group: str, ours: Mapping[str, str], base: type | None = None
+    ) -> None:
+        self.kind = kind
+        self.base = base
+        self.group = group
+        self._ours = dict(ours)
+        self._entered: dict[str, T] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*self._ours, *self._entered, *_installed(self.group)]))
+
+    def __contains__(self, name: object) -> bool:
+        return name in [*self]
+
+    def register(self, name: str) -> Callable[[Registered], Registered]:
+        """Register a class or function under `name`.
+
+        Raises:
+            UserError: another class or function has the name. Defining the same one again, as
+                in a notebook cell, replaces it.
+
+        >>> shapes = Registry("shape", "shapes", {})
+        >>> @shapes.register("square")
+        ... class Square: ...
+        >>> [*shapes], shapes.get("square") is Square
+        (['square'], True)
+        """
+
+        def enter(thing: Registered) -> Registered:
+            holder = self._holder(name, thing)
+            if holder is not None:
+                raise UserError(f"{self.kind} name {name!r} is taken by {holder}: choose another")
+            self._entered[name] = thing  # type: ignore[assignment]
+            return thing
+
+        return enter
+
+    def get(self, name: str) -> T:
+        """The component of a name; built-in ones come before those of installed packages.
+
+        Raises:
+            UserError: unknown name, a name of several packages, or a failed import.
+        """
+        if name in self._entered:
+            return self._entered[name]
+        if name in self._ours:
+            module, _, attribute = self._ours[name].partition(":")
+            thing: T = getattr(importlib.import_module(module), attribute)
+            return thing
+        if name in (installed := _installed(self.group)):
+            points = installed[name]
+            if len(points) > 1:
+                values = " and ".join(point.value for point in points)
+                raise UserError(
+                    f"{self.kind} {name!r} is entered by several packages ({values}): uninstall "
+                    "all but one of them"
+                )
+            return self._load(name, points[0].load)
+        path, colon, attribute = str(name).rpartition(":")
+        if colon and path.endswith(".py"):
+            return self._load(name, lambda: _from_file(Path(path), attribute))
+        if str(name).endswith(".py"):
+            raise UserError(f"{self.kind} {name!r} is a file: say what in it, {name}:Name")
+        raise unknown(self.kind, name, self)
+
+    def make(self, name: str, settings: Mapping[str, Any] | None = None, **fixed: Any) -> Any:
+        """An instance of a registered component.
+
+        Args:
+            name: its name, or a name of the user's choice if `settings` has `kind`.
+            settings: the user's; each must be in the signature.
+            fixed: arguments added by the program, which a user cannot set.
+
+        Raises:
+            UserError: unknown name; an unknown, missing or ill-typed setting.
+        """
+        params = dict(settings or {})
+        kind = str(params.pop(KIND, name))
+        thing = self.get(kind)
+        signature = inspect.signature(thing).parameters.values()
+        own = {p.name: p for p in signature if p.kind in _BY_NAME and p.name not in fixed}
+        is_open = any(p.kind is p.VAR_KEYWORD for p in signature)
+        for setting in params:
+            if setting in fixed or not (is_open or setting in own):
+                raise unknown(f"setting of {self.kind} {kind}", setting, [*own, KIND])
+        missing = [k for k, p in own.items() if p.default is p.empty and k not in params]
+        if missing:
+            raise UserError(
+                f"{self.kind} {name} needs {', '.join(missing)}: give {name}.{missing[0]}"
+            )
+        require_arguments(thing, params, f"{self.kind} {name}")
+        return thing(**params, **fixed)
+
+    def name_of(self, thing: Any) -> str:
+        """The name of a class or of an instance's class.
+
+        An unregistered class is named by its file, so that another process can load it.
+
+        >>> Registry("number", "numbers", {"real": "builtins:float"}).name_of(0.5)
+        'real'
+        """
+        cls = thing if inspect.isclass(thing) or inspect.isfunction(thing) else type(thing)
+        for name, entry in self._entered.items():
+            if entry is cls:
+                return name
+        for name, place in self._places():
+            if place.rpartition(":")[2] == cls.__qualname__ and self._is(name, place, cls):
+                return name
+        file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+        return f"{file}:{cls.__qualname__}" if file else _where(cls)
+
+    def _places(self) -> Iterator[tuple[str, str]]:
+        """Every name with its `module:attribute`, where known without an import."""
+        yield from self._ours.items()
+        for name, points in _installed(self.group).items():
+            if name not in self._ours and len(points) == 1:
+                yield name, f"{points[0].module}:{points[0].attr}"
+
+    def _is(self, name: str, place: str, cls: Any) -> bool:
+        # A package that was never imported cannot have defined the class.
+        return place.partition(":")[0].partition(".")[0] in sys.modules and self.get(name) is cls
+
+    def _holder(self, name: str, thing: Any) -> str | None:
+        """The place of another component that has the name already, if any."""
+        if name in self._entered:
+            places = [_where(self._entered[name])]
+        elif name in self._ours:
+            places = [self._ours[name]]
+        else:
+            # A package may register what it defines elsewhere: only the last part is compared.
+            points = _installed(self.group).get(name, ())
+            places = [p.value for p in points if p.attr != thing.__qualname__]
+        return next((place for place in places if place != _where(thing)), None)
+
+    def _load(self, name: str, load: Callable[[], Any]) -> T:
+        try:
+            thing: T = load()
+        except UserError:
+            raise
+        except (Exception, SystemExit) as error:  # somebody else's code, which fails in its own way
+            reason = (str(error).strip() or "no reason given").splitlines()[0]
+            raise UserError(
+                f"cannot load {self.kind} {name!r}: {type(error).__name__}: {reason}"
+            ) from error
+        if not callable(thing):
+            raise UserError(f"{self.kind} {name!r} is no class or function, but {thing!r}")
+        if self.base and not (inspect.isclass(thing) and issubclass(thing, self.base)):
+            raise UserError(f"{self.kind} {name!r} is not derived from {_where(self.base)}")
+        self._entered[name] = thing
+        return thing
+
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def _where(thing: Any) -> str:
+    return f"{thing.__module__}:{thing.__qualname__}"
+
+
+@cache
+def _installed(group: str) -> dict[str, tuple[EntryPoint, ...]]:
+    """The distinct entry points of a group, by name."""
+    points: dict[str, dict[str, EntryPoint]] = {}
+    for point in entry_points(group=group):
+        # An installation may be listed twice, as an editable one beside its checkout is.
+        points.setdefault(point.name, {}).setdefault(point.value, point)
+    return {name: tuple(by_value.values()) for name, by_value in points.items()}
+
+
+def _from_file(path: Path, attribute: str) -> Any:
+    """An attribute of a Python file, which is run once in a process."""
+    where = path.expanduser().resolve()
+    if not where.is_file():
+        raise UserError(f"no such file: {path}")
+    module_name = f"countergen_edit_own_{where.stem}_{zlib.crc32(bytes(where)):08x}"
+    module = sys.modules.get(module_name)
+    if module is None:
+        spec = importlib.util.spec_from_file_location(module_name, where)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[module_name] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[module_name]
+            raise
+    if not hasattr(module, attribute):
+        public = [key for key in vars(module) if not key.startswith("_")]
+        raise unknown(f"name in {path}:", attribute, public)
+    return getattr(module, attribute)

@@ -1,0 +1,196 @@
+"""Atomic writes of files and folders, and locks: one writer at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from countergen_edit.core.errors import NotWrittenError, UserError
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+LOCK = ".lock"
+"""Lock file of a folder; it stays there."""
+NEW, OLD = ".tmp", ".old.tmp"
+"""Suffixes of an unfinished file or folder, and of the folder it replaces."""
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A temporary path that replaces `path` on success and is deleted on failure.
+
+    Raises:
+        NotWrittenError: the disk is full, or the folder cannot be written.
+    """
+    temporary = path.with_name(f"{path.name}{NEW}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        temporary.replace(path)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError):
+            raise cannot_write(path, error) from error
+        raise
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """`whole` for a folder.
+
+    Raises:
+        NotWrittenError: the disk is full, or the folder cannot be written.
+    """
+    temporary, old = path.with_name(f"{path.name}{NEW}"), path.with_name(f"{path.name}{OLD}")
+    try:
+        put_back(path, old)
+        shutil.rmtree(temporary, ignore_errors=True)  # left by a killed process
+        temporary.mkdir(parents=True)
+        yield temporary
+        take_place(temporary, path, old)
+    except BaseException as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise cannot_write(path, error) from error
+        raise
+
+
+def take_place(new: Path, path: Path, old: Path) -> None:
+    """Rename `new` to `path`; an existing folder is renamed to `old` first and deleted last."""
+    put_back(path, old)
+    if path.exists():
+        path.rename(old)
+    try:
+        new.rename(path)
+    except OSError:
+        if old.exists():
+            old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def put_back(path: Path, old: Path) -> None:
+    """Repair a `take_place` that was killed: restore `path` from `old` if it is missing."""
+    if old.exists() and not path.exists():
+        old.rename(path)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def tidy(folder: Path) -> None:
+    """Repair what killed `whole_folder`s left in a folder."""
+    for old in sorted(folder.glob(f"*{OLD}")):
+        put_back(old.with_name(old.name.removesuffix(OLD)), old)
+    for temporary in sorted(folder.glob(f"*{NEW}")):
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder; wait while another process does.
+
+    Raises:
+        NotWrittenError: the folder cannot be written to.
+    """
+    lock = hold(folder, folder / LOCK, wait=True)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def hold(folder: Path, file: Path, *, wait: bool) -> BaseFileLock:
+    """Acquire the lock of a folder; it ends with the process and can be acquired repeatedly.
+
+    Args:
+        folder: the folder that is written to, for messages.
+        file: the lock file, in an existing folder.
+        wait: whether to wait for another process that holds it.
+
+    Raises:
+        UserError: another process holds it and `wait` is false, or it cannot be written.
+    """
+    from filelock import FileLock, Timeout  # late: help and mistakes answer at once
+
+    lock = FileLock(file.resolve(), thread_local=False, is_singleton=True)
+    try:
+        lock.acquire(timeout=-1 if wait else 0)
+    except Timeout as error:
+        raise UserError(
+            f"another process is writing to {folder}: wait until it has ended, and give the same "
+            "command again"
+        ) from error
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    return lock
+
+
+def append(path: Path, text: str) -> None:
+    """Append text to a file durably; on failure the file is truncated to its former length.
+
+    Raises:
+        NotWrittenError: the disk is full, or the file cannot be written.
+    """
+    before = path.stat().st_size
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        with suppress(OSError):  # otherwise truncated when the run is opened
+            os.truncate(path, before)
+        raise cannot_write(path, error) from error
+
+
+def cannot_write(path: Path, error: OSError) -> NotWrittenError:
+    """The error for a file that could not be written."""
+    reason = error.strerror or str(error)
+    return NotWrittenError(f"cannot write {path}: {reason}; the same command continues once it can")
+
+
+def as_json(content: object) -> Any:
+    """Content after a round trip through JSON: tuples as lists, NumPy numbers as plain ones.
+
+    >>> as_json({"layers": (1, 2), "groups": {"b", "a"}, "by": len})
+    {'layers': [1, 2], 'groups': ['a', 'b'], 'by': 'builtins:len'}
+    """
+    return json.loads(json.dumps(content, default=_plain))
+
+
+def digest(content: object) -> str:
+    """SHA-256 of content that `as_json` accepts, the same in every process."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=_plain).encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    # The text of a set or a function would differ from process to process.
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=str)
+    if hasattr(value, "__qualname__"):
+        return f"{value.__module__}:{value.__qualname__}"
+    return str(value)
+
+
+def spreadsheet_cell(text: str) -> str:
+    """A text for a CSV cell, with an apostrophe before anything a spreadsheet would execute.
+
+    >>> spreadsheet_cell("=cmd()"), spreadsheet_cell("-0.5"), spreadsheet_cell("- no")
+    ("'=cmd()", '-0.5', "'- no")
+    """
+    if not text.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return text
+    try:
+        float(text.rstrip(" %"))
+    except ValueError:
+        return f"'{text}"
+    return text

@@ -1,0 +1,1 @@
+"""Decisions as functions of rows: significance, changes, selection, verdict."""

@@ -1,0 +1,49 @@
+"""Checkpoints: an edited model as a folder of plain transformers."""
+
+from countergen_edit.edits.checkpoints.folding import fold
+from countergen_edit.edits.checkpoints.loading import (
+    Base,
+    Checkpoint,
+    edits_in_record,
+    edits_of,
+    folded_into,
+    is_checkpoint,
+    load_base,
+    load_checkpoint,
+    load_unedited,
+    open_checkpoint,
+)
+from countergen_edit.edits.checkpoints.parity import Parity
+from countergen_edit.edits.checkpoints.saving import (
+    FORMS,
+    Form,
+    Saved,
+    check_target,
+    choose_form,
+    push_to_hub,
+    record_of,
+    save_checkpoint,
+)
+
+__all__ = [
+    "FORMS",
+    "Base",
+    "Checkpoint",
+    "Form",
+    "Parity",
+    "Saved",
+    "check_target",
+    "choose_form",
+    "edits_in_record",
+    "edits_of",
+    "fold",
+    "folded_into",
+    "is_checkpoint",
+    "load_base",
+    "load_checkpoint",
+    "load_unedited",
+    "open_checkpoint",
+    "push_to_hub",
+    "record_of",
+    "save_checkpoint",
+]

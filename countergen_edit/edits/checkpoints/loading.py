@@ -1,0 +1,221 @@
+"""Load checkpoints into this package: their checksums, records and models.
+
+No code in the folder is run: a carried edit is attached to the stock model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import json_mapping, text_of
+from countergen_edit.core.typed import require
+from countergen_edit.edits import Edit, EditRecord, NamedEdit, attach, load_edit
+from countergen_edit.edits.checkpoints.carrying import CODE, stock_file, write_stock_config
+from countergen_edit.edits.files import TENSORS
+from countergen_edit.models import LanguageModel, in_template, load
+from countergen_edit.models.locating import RECORD
+
+CHECKSUMS = "SHA256SUMS"
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_checksums(folder: Path) -> None:
+    """Write the checksums of all files in the folder, as `sha256sum --check` reads them."""
+    lines = [f"{sha256(folder / name)}  {name}\n" for name in _files(folder)]
+    (folder / CHECKSUMS).write_text("".join(lines), "utf-8")
+
+
+def verify_checksums(folder: Path) -> None:
+    """Raise a `UserError` if a file was changed or removed, or a loadable one added."""
+    if not (folder / CHECKSUMS).is_file():
+        raise UserError(f"{folder} has no {CHECKSUMS}: it is no finished checkpoint")
+    text = text_of(folder / CHECKSUMS)
+    sums = {name: digest for digest, _, name in (s.partition("  ") for s in text.splitlines())}
+    for name, digest in sums.items():
+        if not (folder / name).is_file():
+            raise UserError(f"checkpoint {folder} is damaged: {name} is missing")
+        if sha256(folder / name) != digest:
+            raise UserError(
+                f"checkpoint {folder} is damaged: {name} was changed after it was saved "
+                f"({CHECKSUMS}); get a fresh copy"
+            )
+    for name in _files(folder):
+        if name not in sums and Path(name).suffix in (".py", ".safetensors", ".bin"):
+            raise UserError(f"checkpoint {folder} holds {name}, which was not saved with it")
+
+
+def _files(folder: Path) -> list[str]:
+    return sorted(
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != CHECKSUMS
+    )
+
+
+EDIT, BEFORE = "edit", "before"
+"""Folders in a checkpoint: its edit; in that, the edit that was folded before it."""
+
+
+def is_checkpoint(directory: str | Path) -> bool:
+    """Whether `save_checkpoint` made this directory."""
+    return all((Path(directory).expanduser() / name).is_file() for name in (RECORD, CHECKSUMS))
+
+
+def edits_in_record(record: EditRecord) -> list[dict[str, Any]]:
+    """An edit by axis, as the record of a checkpoint lists it."""
+    return [
+        {
+            "axis": part.task,
+            "edit": part.label,
+            "id": part.id,
+            "eraser": part.eraser,
+            "parameters": dict(part.params),
+            "places": [str(place) for place in part.places],
+            "rank": part.rank,
+        }
+        for part in record.parts or (record,)
+    ]
+
+
+def edits_of(about: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """All edits that a checkpoint's record lists; those of version 0.1.0 hold one."""
+    if "edits" in about:
+        return [dict(edit) for edit in about["edits"]]
+    axis = about.get("config", {}).get("axis") or {}
+    known = {key: about[key] for key in ("edit", "id", "eraser", "parameters") if key in about}
+    return [{"axis": axis.get("name", ""), **known}] if known else []
+
+
+def folded_into(model: LanguageModel) -> list[dict[str, Any]]:
+    """The edits in the weights of a model that was loaded from a folded checkpoint."""
+    folder = Path(model.name).expanduser()
+    if not is_checkpoint(folder) or hasattr(model.bridge, "carried"):
+        return []
+    about = json_mapping(folder / RECORD)
+    return edits_of(about) if about.get("form") == "folded" else []
+
+
+_NEEDED: dict[str, Any] = {
+    "form": Literal["folded", "carried"],
+    "model": str,
+    "model_fingerprint": str,
+    "dtype": str,
+}
+"""Required entries of a checkpoint's record."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A verified checkpoint."""
+
+    folder: Path
+    record: dict[str, Any]
+    edit: Edit
+
+    @property
+    def carried(self) -> bool:
+        """Whether the folder holds the unedited weights and the edit's tensors."""
+        return bool(self.record["form"] == "carried")
+
+    @property
+    def named(self) -> NamedEdit:
+        """The edit with its record, or with what is known without one."""
+        if "record" in self.record:
+            return NamedEdit(EditRecord.from_dict(self.record["record"]), self.edit)
+        known = next(iter(edits_of(self.record)), {})
+        eraser, axis = str(known.get("eraser", "edit")), str(known.get("axis", ""))
+        return NamedEdit.of(self.edit, eraser, known.get("parameters"), task=axis)
+
+
+@dataclass(frozen=True)
+class Base:
+    """A model for further edits.
+
+    Attributes
+    ----------
+    model : LanguageModel
+        The unedited model of a carried checkpoint; a folded one as it is.
+    before : NamedEdit or None
+        The carried edits.
+    record : dict
+        The checkpoint's record.
+    """
+
+    model: LanguageModel
+    before: NamedEdit | None
+    record: dict[str, Any]
+
+
+def open_checkpoint(directory: str | Path) -> Checkpoint:
+    """Verify a checkpoint and read its record and edit; raises a `UserError` if it is damaged."""
+    folder = Path(directory).expanduser()
+    if not is_checkpoint(folder):
+        raise UserError(
+            f"{folder} is no checkpoint of this package (no {RECORD} with {CHECKSUMS}): give a "
+            "directory written by `countergen-edit edit … save=DIR`"
+        )
+    verify_checksums(folder)
+    record = json_mapping(folder / RECORD)
+    for key, hint in _NEEDED.items():
+        require(hint, record.get(key), f"{folder / RECORD}: {key}")
+    return Checkpoint(folder, record, load_edit(folder / EDIT))
+
+
+def load_checkpoint(directory: str | Path, **where: Any) -> LanguageModel:
+    """Load the edited model.
+
+    Parameters
+    ----------
+    directory : str or Path
+    **where
+        `device`, `dtype`, `device_map`, `bos`, `template`, `instruction` of `models.load`.
+
+    Raises
+    ------
+    UserError
+        For what `open_checkpoint` and `models.load` refuse.
+    """
+    checkpoint = open_checkpoint(directory)
+    if not checkpoint.carried:
+        return load(checkpoint.folder, **where)
+    model = load_unedited(checkpoint, **where)
+    # The handle must live as long as the model does. The config enters the fingerprint, which must
+    # not be the unedited model's.
+    model.bridge.carried = attach(model, checkpoint.edit)
+    model.bridge.original_model.config.carried = sha256(checkpoint.folder / EDIT / TENSORS)
+    return model
+
+
+def load_base(directory: str | Path, **where: Any) -> Base:
+    """Load a checkpoint for further edits; parameters and errors as in `load_checkpoint`."""
+    checkpoint = open_checkpoint(directory)
+    if not checkpoint.carried:
+        return Base(load(checkpoint.folder, **where), None, checkpoint.record)
+    model = replace(load_unedited(checkpoint, **where), name=str(checkpoint.record["model"]))
+    return Base(model, checkpoint.named, checkpoint.record)
+
+
+def load_unedited(
+    checkpoint: Checkpoint, *, template: str = "none", instruction: str | None = None, **where: Any
+) -> LanguageModel:
+    """Load the unedited model of a carried checkpoint; raises a `UserError` for a folded one."""
+    if not checkpoint.carried:
+        raise UserError(f"{checkpoint.folder} is folded: it does not hold the unedited weights")
+    with tempfile.TemporaryDirectory() as place:
+        for path in checkpoint.folder.resolve().iterdir():
+            if path.is_file() and path.name not in (CODE, "config.json"):
+                (Path(place) / stock_file(path.name)).symlink_to(path)
+        write_stock_config(checkpoint.folder / "config.json", Path(place) / "config.json")
+        model = load(place, **where)
+    return in_template(replace(model, name=str(checkpoint.folder)), template, instruction)

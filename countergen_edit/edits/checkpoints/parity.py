@@ -1,0 +1,173 @@
+"""Parity of a saved model and the edited one in memory, in a process without this package."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.edits import Edit, applied
+from countergen_edit.edits.checkpoints import reload_script
+from countergen_edit.models import LanguageModel, encode
+
+TEXTS = ("Jane is a nurse and", "John works at the hospital, where", "The weather was")
+"""Texts by default."""
+MOST_TEXTS, MOST_TOKENS = 8, 128
+_TOLERANCE = {
+    torch.float64: 1e-10,
+    torch.float32: 1e-5,
+    torch.float16: 4e-3,
+    torch.bfloat16: 3e-2,
+}
+"""Relative to the largest logit, by the type of the weights.
+
+Carried edits usually agree exactly; folded ones are rounded with the weights (on the testbed in
+float32, 2e-5 of logits up to 24).
+"""
+
+
+@dataclass(frozen=True)
+class Parity:
+    """Agreement of the reloaded model with the edited one in memory.
+
+    Attributes
+    ----------
+    max_difference : float
+        Largest difference of any logit.
+    tolerance : float
+    effect : float
+        Largest change of any logit by the edit.
+    max_logit : float
+    texts, tokens : int
+        Number compared.
+    """
+
+    max_difference: float
+    tolerance: float
+    effect: float
+    max_logit: float
+    texts: int
+    tokens: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Content of `parity.json`."""
+        return asdict(self)
+
+
+def check_parity(
+    model: LanguageModel, edit: Edit, folder: Path, texts: Sequence[str] = (), *, own_code: bool
+) -> Parity:
+    """Compare logits of a saved model with those of the edited one in memory.
+
+    Parameters
+    ----------
+    model : LanguageModel
+        Unedited.
+    edit : Edit
+    folder : Path
+    texts : sequence of str
+        The first few are compared.
+    own_code : bool
+        Whether the folder holds code of this package, which is run; no other is.
+
+    Raises
+    ------
+    UserError
+        If logits differ, or keys are missing or unexpected.
+    """
+    ids = compared_ids(model, texts)
+    dtype = str(model.dtype).removeprefix("torch.")
+    logits, keys = reload({"saved": (folder, ids, dtype, own_code)})
+    if keys["saved"]:
+        raise UserError(
+            f"the checkpoint does not load whole: {', '.join(keys['saved'][:3])} missing or "
+            "unexpected; nothing was saved"
+        )
+    return compare(model, edit, ids, [logits[f"saved.{i}"] for i in range(len(ids))])
+
+
+def compared_ids(model: LanguageModel, texts: Sequence[str]) -> list[list[int]]:
+    """Token ids of the texts that are compared."""
+    encodings = encode(model, [*(texts or TEXTS)][:MOST_TEXTS])
+    most = len(model.preface) + MOST_TOKENS
+    return [encoding.ids[:most] for encoding in encodings if encoding.ids]
+
+
+def compare(
+    model: LanguageModel, edit: Edit, ids: Sequence[Sequence[int]], saved: Sequence[Tensor]
+) -> Parity:
+    """Compare a saved model's logits with the edited one's; raises a `UserError` if they differ."""
+    differences, effects, sizes = [], [], []
+    for row, logits in zip(ids, saved, strict=True):
+        edited, unedited = edited_logits(model, edit, row), edited_logits(model, None, row)
+        differences.append((edited - logits).abs().max())
+        effects.append((edited - unedited).abs().max())
+        sizes.append(edited.abs().max())
+    # torch's maximum keeps NaN, which must not pass for agreement; Python's would lose it.
+    difference, effect, largest = (
+        float(torch.stack(values).max()) for values in (differences, effects, sizes)
+    )
+    tolerance = _TOLERANCE[model.dtype] * max(1.0, largest)
+    parity = Parity(difference, tolerance, effect, largest, len(ids), sum(map(len, ids)))
+    # An edit smaller than the rounding would be lost without being missed: half of it at most.
+    if not difference <= tolerance or difference > effect / 2 > 0:
+        raise UserError(
+            f"the saved model is not the edited one: a logit differs by {difference:.2g} (at most "
+            f"{tolerance:.2g}; the edit itself changes {effect:.2g}); nothing was saved; save it "
+            "with form=carried, or load the model with model.dtype=float32"
+        )
+    return parity
+
+
+def edited_logits(
+    model: LanguageModel, edit: Edit | None, ids: Sequence[int]
+) -> Float64[Tensor, "time vocab"]:
+    """Logits `[time, vocab]` of one text under an edit, float64."""
+    row = torch.tensor([list(ids)])
+    with applied(model, edit) if edit is not None else nullcontext():
+        return model.logits(row, torch.ones_like(row))[0].double().cpu()
+
+
+def reload(
+    folders: Mapping[str, tuple[Path, Sequence[Sequence[int]], str, bool]],
+) -> tuple[dict[str, Tensor], dict[str, list[str]]]:
+    """Logits `name.i` of checkpoints in a new process, and their missing or unexpected keys.
+
+    `folders` holds for each name: the checkpoint, token ids of its texts, the type of its weights,
+    and whether to run the code in it. Raises a `UserError` if a checkpoint does not load.
+    """
+    from safetensors.torch import load_file
+
+    with tempfile.TemporaryDirectory() as place:
+        job, out = Path(place) / "job.json", Path(place) / "logits.safetensors"
+        jobs = {
+            name: [str(folder.resolve()), [list(row) for row in texts], dtype, own_code]
+            for name, (folder, texts, dtype, own_code) in folders.items()
+        }
+        threads = torch.get_num_threads()
+        job.write_text(json.dumps({"folders": jobs, "threads": threads, "out": str(out)}), "utf-8")
+        script = Path(reload_script.__file__).read_text("utf-8")
+        run = subprocess.run(
+            [sys.executable, "-c", script, str(job)],
+            cwd=place,
+            env=os.environ
+            | {"HF_MODULES_CACHE": place, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""},
+            capture_output=True,
+            text=True,
+        )
+        if run.returncode:
+            reason = (run.stderr.strip().splitlines() or ["no reason given"])[-1]
+            raise UserError(f"the checkpoint does not load in a fresh process: {reason}")
+        return load_file(out), json.loads(out.with_suffix(".json").read_text("utf-8"))

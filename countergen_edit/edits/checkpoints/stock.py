@@ -1,0 +1,157 @@
+"""Modules and weights of the stock Hugging Face architecture behind a bridge.
+
+Module names are found by asking the bridge and by watching a forward pass, for any family.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.models import NAMES_CODE, LanguageModel, hook_name
+
+WRAPPED = "._original_component"
+"""Part of a name that the bridge adds for a wrapped module."""
+_PROBE_TOKENS = 8
+
+
+def stock_name(name: str) -> str:
+    """The name of a module or tensor in the stock architecture.
+
+    >>> stock_name("transformer.h.1._original_component.attn._original_component")
+    'transformer.h.1.attn'
+    """
+    return name.replace(WRAPPED, "")
+
+
+def module_name(model: LanguageModel, site: str, layer: int | None) -> str:
+    """The module whose output, or its first part, is the activation at the site.
+
+    Raises a `UserError` if there is none.
+    """
+    hook = model.bridge.hook_dict[hook_name(model, site, layer)]
+    stock = stock_modules(model)
+    for component in model.bridge.modules():
+        if getattr(component, "hook_out", None) is hook:
+            original = getattr(component, "original_component", None)
+            # The bridge lists a module under names of its own too.
+            for name, module in model.bridge.original_model.named_modules(remove_duplicate=False):
+                if module is original and stock_name(name) in stock:
+                    return stock_name(name)
+    raise UserError(
+        f"the activation of {model.name} at site {site}, layer {layer}, is no module's output, so "
+        "a checkpoint cannot carry the edit: choose site resid_post"
+    )
+
+
+def projection_name(model: LanguageModel, site: str, layer: int | None, kinds: Any) -> str:
+    """The module of given kinds whose output equals the activation at the site, bit for bit.
+
+    Raises a `UserError` if a norm, a mixture of experts or a skip path follows the last matrix.
+    """
+    name = hook_name(model, site, layer)
+    activations: list[Tensor] = []
+    outputs: dict[str, Tensor] = {}
+    handles = []
+
+    def watch(key: str) -> Any:
+        def hook(module: nn.Module, args: Any, output: Any) -> None:
+            outputs[key] = output
+
+        return hook
+
+    for key, module in model.bridge.original_model.named_modules(remove_duplicate=False):
+        if isinstance(module, kinds):
+            handles.append(module.register_forward_hook(watch(stock_name(key))))
+    ids = torch.arange(min(_PROBE_TOKENS, model.vocab_size))[None]
+    try:
+        with model.bridge.hooks(fwd_hooks=[(name, lambda x, hook: activations.append(x.clone()))]):
+            model.run_blocks(ids, torch.ones_like(ids))
+    finally:
+        for handle in handles:
+            handle.remove()
+    stock = stock_modules(model)
+    names = [
+        key
+        for key, output in outputs.items()
+        if key in stock
+        and output.numel() == activations[0].numel()
+        and torch.equal(output.reshape(activations[0].shape), activations[0])
+    ]
+    if len(names) != 1:
+        raise UserError(
+            f"an edit at site {site} does not fold into the weights of {model.name}: its "
+            "activation is not the plain output of one matrix; save it with form=carried"
+        )
+    return names[0]
+
+
+def stock_modules(model: LanguageModel) -> set[str]:
+    """Names of all modules of the stock architecture."""
+    return {name for name, _ in empty_stock_model(model).named_modules()}
+
+
+def stock_classes(model: LanguageModel) -> tuple[str, str]:
+    """Names of the config's and the model's class; raises a `UserError` unless in transformers."""
+    import transformers
+
+    wrapped = model.bridge.original_model
+    classes = type(wrapped.config), type(wrapped)
+    for cls in classes:
+        if getattr(transformers, cls.__name__, None) is not cls:
+            raise UserError(
+                f"{cls.__name__} of {model.name} is not a class of transformers, so a checkpoint "
+                "cannot build on it: convert the model to a stock architecture first"
+            )
+    return classes[0].__name__, classes[1].__name__
+
+
+def empty_stock_model(model: LanguageModel, **changes: Any) -> Any:
+    """The stock architecture on the meta device, with its config changed without custom code."""
+    wrapped = model.bridge.original_model
+    config = copy.deepcopy(wrapped.config)
+    _forget_code(config)
+    for key, value in changes.items():
+        setattr(config, key, value)
+    with torch.device("meta"):
+        return type(wrapped)(config)
+
+
+def _forget_code(config: Any) -> None:
+    from transformers import PreTrainedConfig
+
+    for key in NAMES_CODE:
+        vars(config).pop(key, None)
+    for part in vars(config).values():
+        if isinstance(part, PreTrainedConfig):
+            _forget_code(part)
+
+
+def stock_model(model: LanguageModel, **changes: Any) -> Any:
+    """The stock model, sharing weights with the bridge; a bias only in the changed config is zero.
+
+    Raises a `UserError` if weights are offloaded, or not those of the architecture.
+    """
+    wrapped = model.bridge.original_model
+    plain = empty_stock_model(model, **changes)
+    tensors: dict[str, Tensor] = {}
+    for key, tensor in wrapped.state_dict().items():
+        tensors.setdefault(stock_name(key), tensor)
+    state = {}
+    for key, empty in plain.state_dict().items():
+        if key not in tensors and key.endswith(".bias"):
+            tensors[key] = torch.zeros(empty.shape, dtype=model.dtype)
+        if key not in tensors or tensors[key].is_meta or tensors[key].shape != empty.shape:
+            raise UserError(
+                f"cannot save {model.name}: its weight {key} is not in memory as the architecture "
+                "has it; load it without device_map"
+            )
+        state[key] = tensors[key]
+    plain.load_state_dict(state, assign=True)
+    plain.tie_weights()
+    plain.generation_config = wrapped.generation_config
+    return plain.requires_grad_(False).eval()

@@ -1,0 +1,88 @@
+"""The project's terms, read from `glossary.yaml`: meaning, limits and source of each."""
+
+from __future__ import annotations
+
+import difflib
+import unicodedata
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import shipped_yaml
+
+
+@dataclass(frozen=True)
+class Term:
+    """An entry of the glossary."""
+
+    term: str
+    of: str
+    """Section of the glossary."""
+    says: str
+    """Meaning, in one or two sentences."""
+    limits: str = ""
+    """What it does not show."""
+    source: str = ""
+    """Paper, and place in it."""
+    aliases: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
+    """Metrics in `results.jsonl` that report it."""
+    see: tuple[str, ...] = ()
+    """Related terms."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Everything that `find` accepts for it."""
+        return (self.term, *self.aliases, *self.rows)
+
+
+@cache
+def glossary() -> tuple[Term, ...]:
+    """Every term, in the order of the file."""
+    entries: list[dict[str, Any]] = shipped_yaml(Path(__file__).with_name("glossary.yaml"))
+    lists = ("aliases", "rows", "see")
+    return tuple(Term(**e | {key: tuple(e.get(key, ())) for key in lists}) for e in entries)
+
+
+def find(word: str) -> Term | None:
+    """The term of a name, in any spelling; None if unknown.
+
+    >>> find("mean_abs_r").term
+    'mean |R|'
+    >>> find("2b-v-v").term
+    '2B−V−V'
+    """
+    return _by_name().get(_plain(word))
+
+
+def explain(word: str) -> Term:
+    """The term of a name.
+
+    Raises:
+        UserError: unknown name.
+
+    >>> explain("guardednes")
+    Traceback (most recent call last):
+        ...
+    countergen_edit.core.errors.UserError: no term 'guardednes': did you mean 'guardedness'? \
+countergen-edit help lists all
+    """
+    if (term := find(word)) is not None:
+        return term
+    [near] = difflib.get_close_matches(_plain(word), _by_name(), n=1, cutoff=0.0)
+    said = next(name for name in _by_name()[near].names if _plain(name) == near)
+    raise UserError(f"no term {word!r}: did you mean {said!r}? countergen-edit help lists all")
+
+
+@cache
+def _by_name() -> dict[str, Term]:
+    return {_plain(name): term for term in glossary() for name in term.names}
+
+
+def _plain(word: str) -> str:
+    """A name without case, dashes, underscores and repeated spaces."""
+    word = unicodedata.normalize("NFKC", word).casefold()
+    dashes = dict.fromkeys(map(ord, "_-−–‐"), " ")
+    return " ".join(word.translate(dashes).split())

@@ -1,0 +1,182 @@
+"""Contrastive input decoding on its own: template audits, ratings and perturbation effects.
+
+Comes in: real objects, and the run folders of earlier audits. Goes out: rows. Sheets for raters go
+out too, and what comes back on them becomes rows of the runs they were written for. Refused: a run
+folder without continuations, a sheet that exists, sheets that do not hold what the runs hold.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from countergen_edit.edits import NamedEdit, load_edit
+from countergen_edit.edits.record import RECORD
+from countergen_edit.core.errors import UserError
+from countergen_edit.runs.files import RESULTS
+from countergen_edit.runs.run_folder import RunFolder, read_rows
+from countergen_edit.metrics.cid.contrasts import DATASET, Continuation, read_continuations
+from countergen_edit.metrics.cid.metric import Cid
+from countergen_edit.metrics.cid.perturbation_effect import Effect, effect_rows, effects
+from countergen_edit.metrics.cid.perturbations import Perturbation
+from countergen_edit.metrics.cid.rated_rows import Store, rated_rows, write_ratings
+from countergen_edit.metrics.cid.ratings import items_of, read_sheet, write_sheet
+from countergen_edit.metrics.cid.similarity import Similarity
+from countergen_edit.metrics.context import EvaluationContext, id_of
+from countergen_edit.metrics.results import STORE, Results
+from countergen_edit.metrics.rows import Row
+from countergen_edit.models import LanguageModel
+from countergen_edit.core.writing import whole
+
+EFFECTS = "effects.jsonl"
+SHEET = ".csv"
+
+
+def saved_edit(directory: Path) -> NamedEdit:
+    """The edit of a folder; one that a run did not name is named after its tensors.
+
+    Raises:
+        UserError: the folder holds none.
+    """
+    if (directory / RECORD).is_file():
+        return NamedEdit.load(directory)
+    return NamedEdit.of(load_edit(directory), "saved")
+
+
+def template_audit(
+    model: LanguageModel, metric: Cid, edit: NamedEdit | None, folder: RunFolder, seed: int = 0
+) -> list[Row]:
+    """Audit templates on the unedited model and, if there is one, under an edit.
+
+    Args:
+        model: the model, unedited.
+        metric: what to decode, about its task.
+        edit: an edit, which the run keeps, or None.
+        folder: where rows go; units it already holds are not run again.
+        seed: the run's seed.
+
+    Raises:
+        UserError: a prompt does not fit the context, or a setting is out of range.
+    """
+    metric.check(model)
+    task = metric.task.name
+    context = EvaluationContext(model, folder.path / STORE / task, seed)
+    if edit is not None and not folder.has_edit(edit.id):
+        folder.keep(edit)
+    for subject in dict.fromkeys((None, edit)):
+        unit = id_of(subject)
+        if not folder.done(unit):
+            columns = {} if subject is None else subject.record.columns
+            rows = metric.rows(context, subject)
+            folder.record(unit, [replace(r, **columns, task=task, split="test") for r in rows])
+    return folder.rows()
+
+
+@dataclass(frozen=True)
+class EffectPlan:
+    """What perturbations to measure, and when continuations count as apart."""
+
+    perturbations: tuple[Perturbation, ...]
+    similarity: Similarity
+    tau: float
+    grid: tuple[float, ...]
+    max_new_tokens: int
+    top_k: int
+    seed: int
+
+
+def perturbation_effect(model: LanguageModel, plan: EffectPlan, folder: RunFolder) -> list[Row]:
+    """λ* of every perturbation (kept in `effects.jsonl`), as rows by kind and by λ."""
+    if not folder.done("effect"):
+        values = effects(
+            model,
+            plan.perturbations,
+            plan.similarity,
+            tau=plan.tau,
+            grid=plan.grid,
+            max_new_tokens=plan.max_new_tokens,
+            top_k=plan.top_k,
+        )
+        _write_effects(folder.path / EFFECTS, values)
+        rows = effect_rows(values, plan.grid, plan.tau, plan.seed)
+        folder.record("effect", [replace(row, split="test") for row in rows])
+    return folder.rows()
+
+
+def scaling(rows: Sequence[Row], folder: RunFolder) -> list[Row]:
+    """How λ scales a token's probability (`scaling_rows`), as a run."""
+    if not folder.done("scaling"):
+        folder.record("scaling", rows)
+    return folder.rows()
+
+
+def _write_effects(path: Path, values: Sequence[Effect]) -> None:
+    lines = []
+    for effect in values:
+        finite = effect.strength if effect.strength != float("inf") else None
+        lines.append(json.dumps(asdict(effect) | {"strength": finite}, ensure_ascii=False) + "\n")
+    with whole(path) as temporary:
+        temporary.write_text("".join(lines), "utf-8")
+
+
+def decoded(run: Path) -> Store:
+    """All continuations that a run folder holds, by task and edit.
+
+    Raises:
+        UserError: the folder holds none.
+    """
+    texts = {
+        (path.parent.parent.name, edit): read_continuations(path)
+        for edit, path in Results([], folder=run).stored(DATASET)
+    }
+    if not texts:
+        raise UserError(
+            f"{run} holds no CID continuations: name the run folder of an audit with metric=cid, "
+            "or of countergen-edit cid action=audit"
+        )
+    return texts
+
+
+def write_sheets(
+    runs: Sequence[Path], sheets: Path, raters: Sequence[str], seed: int
+) -> list[Path]:
+    """Write a sheet for each rater; continuations of all runs and edits are shuffled together.
+
+    Raises:
+        UserError: no runs or raters are named, or a sheet exists.
+    """
+    if not raters:
+        raise UserError("raters=[] names nobody: write raters=[anna,ben]")
+    items = items_of(_all(runs))
+    paths = [sheets / f"{rater}{SHEET}" for rater in raters]
+    for path in paths:  # before the first is written
+        if path.exists():
+            raise UserError(
+                f"rating sheet {path} exists and may hold ratings: choose another sheets=DIR"
+            )
+    for path in paths:
+        write_sheet(path, items, seed)
+    return paths
+
+
+def read_ratings(runs: Sequence[Path], sheets: Path, seed: int) -> None:
+    """Read the sheets, and keep in each run what raters said of it (`ratings.jsonl`).
+
+    Raises:
+        UserError: there are no sheets, or one does not hold exactly what the runs hold.
+    """
+    items = items_of(_all(runs))
+    paths = sorted(sheets.glob(f"*{SHEET}"))
+    if not paths:
+        raise UserError(f"{sheets} holds no rating sheets (*{SHEET}): action=sheet writes them")
+    ratings = {path.name: read_sheet(path, items) for path in paths}
+    for run in runs:
+        write_ratings(run, rated_rows(read_rows(run / RESULTS), decoded(run), ratings, seed))
+
+
+def _all(runs: Sequence[Path]) -> list[Continuation]:
+    if not runs:
+        raise UserError("no runs are named: write runs=[DIR], the run folders of audits with CID")
+    return [c for run in runs for texts in decoded(run).values() for c in texts]

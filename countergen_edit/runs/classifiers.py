@@ -1,0 +1,138 @@
+"""A classifier task in a run folder: the unedited model, then under each edit.
+
+Comes in: a template bank, a model that fits the task, and erasers. Goes out: rows and edits; what
+the folder already holds is not fitted or measured again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from countergen_edit.data.template_bank import TemplateBank
+from countergen_edit.edits import NamedEdit, applied
+from countergen_edit.edits.record import edit_id
+from countergen_edit.erasers import BaseEraser
+from countergen_edit.runs.classifier_edits import (
+    Where,
+    basis,
+    check_eraser,
+    encoder_of,
+    fit_edit,
+)
+from countergen_edit.runs.run_folder import RunFolder
+from countergen_edit.metrics.classifier_tasks import ClassifierTask
+from countergen_edit.metrics.classifier_tasks.base import TaskText
+from countergen_edit.metrics.classifier_tasks.edited import kept_rows
+from countergen_edit.metrics.rows import Row
+from countergen_edit.models.capture import hook_name
+from countergen_edit.core.seeds import generator
+
+TEXTS = 1000
+"""Most texts on which answers before and after are held against each other."""
+
+
+def classifier_audit(
+    task: ClassifierTask,
+    bank: TemplateBank,
+    model: Any,
+    folder: RunFolder,
+    seed: int = 0,
+    erasers: Mapping[str, BaseEraser] | None = None,
+    where: Where | None = None,
+) -> list[Row]:
+    """Measure a task, before and after, and return its rows.
+
+    Args:
+        task: what to measure.
+        bank: the task's templates.
+        model: what `task.load` or `task.wrap` returned.
+        folder: where rows and edits go.
+        seed: the run's seed.
+        erasers: by their names in the run; without any the model is measured unedited.
+        where: site, layers and tokens of the edits.
+
+    Raises:
+        UserError: the templates lack what the task needs, or an eraser or place does not fit.
+    """
+    erasers, where = erasers or {}, where or Where()
+    check_edits(model, erasers, where)
+    unit = f"classifiers/{bank.task}"
+    if not folder.done(unit):
+        folder.record(unit, task.rows(bank.asked_of(model.name), model, seed))
+    units = {name: f"{unit}/{name}" for name in erasers}
+    left = [name for name in erasers if not folder.done(units[name])]
+    if left:
+        asked = _sample(task, bank, seed)
+        before = task.answers(model, asked)
+        for name in left:
+            named = _edit(task, bank, model, folder, name, erasers[name], where)
+            rows = _rows_under(named, task, bank, model, seed, asked, before)
+            folder.record(units[name], rows)
+    return folder.rows()
+
+
+def check_edits(model: Any, erasers: Mapping[str, BaseEraser], where: Where) -> None:
+    """Find what no edit could be made of, before anything is measured.
+
+    Raises:
+        UserError: the model has no hidden states, no such site or layer, or an eraser does not fit.
+    """
+    for name, eraser in erasers.items():
+        check_eraser(name, eraser)
+        for layer in where.layers_of(encoder_of(model)):
+            hook_name(encoder_of(model), where.site, layer)
+
+
+def _edit(
+    task: ClassifierTask,
+    bank: TemplateBank,
+    model: Any,
+    folder: RunFolder,
+    name: str,
+    eraser: BaseEraser,
+    where: Where,
+) -> NamedEdit:
+    """The edit of an eraser: from the run where it is kept, else fitted and kept."""
+    key = edit_id(name, basis(bank, model, eraser, where))
+    if not folder.has_edit(key):
+        named = fit_edit(task, bank, model, name, eraser, where)
+        folder.keep(named, made_for=model.fingerprint)
+    return folder.edit(key)
+
+
+def _rows_under(
+    named: NamedEdit,
+    task: ClassifierTask,
+    bank: TemplateBank,
+    model: Any,
+    seed: int,
+    asked: Sequence[TaskText],
+    before: Int[np.ndarray, " text"],
+) -> list[Row]:
+    """The task's rows under an edit, and how many answers it leaves as they were.
+
+    No figure of a paper is about an edited model.
+    """
+    edited = partial(applied, encoder_of(model), named.edit)
+    rows = task.rows_under(bank.unpublished, model, seed, edited)
+    with edited():
+        rows += kept_rows(asked, before == task.answers(model, asked), seed)
+    return [replace(row, **named.record.columns) for row in rows]
+
+
+def _sample(task: ClassifierTask, bank: TemplateBank, seed: int) -> list[TaskText]:
+    """Texts that no edit was fitted on, the paraphrases', drawn by the seed.
+
+    Templates without paraphrases have their own.
+    """
+    asked = list(task.asked(bank, paraphrased=True)) or list(task.asked(bank))
+    if len(asked) <= TEXTS:
+        return asked
+    drawn = generator(seed, "answers", bank.task).choice(len(asked), TEXTS, replace=False)
+    return [asked[i] for i in sorted(drawn.tolist())]

@@ -1,0 +1,128 @@
+"""Successive halving: which layers are worth all validation data, found out on little of it.
+
+Comes in: candidates by group (an eraser at one site), each group's in the order of its layers. Goes
+out: the finalists. Every group starts with a coarse grid of its layers, both ends included, which
+is measured on few names and texts. What is worse than the best beyond chance, or dearer than any
+budget, falls away; at most a third stay; halfway between what stays and what was measured beside it
+new candidates enter; the sample grows. On all validation data only the finalists are measured.
+
+Few layers are all finalists. What falls away is decided by recorded rows alone, so that a run that
+was killed decides again as it did. The idea: Jamieson and Talwalkar, "Non-stochastic best arm
+identification", AISTATS 2016; what is paired here are the resamples of names and templates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.runs.choice import Point, ordered
+
+Effort = Literal["halving", "full"]
+EFFORTS: tuple[Effort, ...] = ("halving", "full")
+ERRORS = 2.0
+"""Paired standard errors by which a candidate is worse than a better one, to fall away."""
+HOPELESS = 2.0
+"""Budgets that a candidate costs, beyond which it falls away unless its interval reaches one."""
+AMPLE = 0.5
+"""A candidate that costs no more than this share of the budgets beats dearer and cheaper ones."""
+
+
+@dataclass(frozen=True)
+class Halving:
+    """How a search narrows its candidates down.
+
+    Args:
+        coarse: layers of the first grid; where there are no more, all are measured in full.
+        names: validation names a group that the first grid is measured on.
+
+    Raises:
+        UserError: the grid has no two ends, or there are no names.
+    """
+
+    coarse: int = 8
+    names: int = 4
+
+    def __post_init__(self) -> None:
+        if self.coarse < 2 or self.names < 2:
+            raise UserError(f"{self}: a grid has at least 2 layers, a sample at least 2 names")
+
+    def grid(self, count: int) -> list[int]:
+        """The first indices of so many layers.
+
+        >>> Halving().grid(30)
+        [0, 4, 8, 12, 17, 21, 25, 29]
+        """
+        if count <= self.coarse:
+            return list(range(count))
+        return sorted({round(i) for i in np.linspace(0, count - 1, self.coarse)})
+
+    def samples(self, layers: int, names: int) -> list[int]:
+        """Names a group of each rung before the last; none where all is measured at once.
+
+        The gap between measured layers halves from rung to rung, down to neighbours in the last
+        (where it is no power of two, a layer here and there is left out); samples grow by a
+        constant factor.
+
+        >>> Halving().samples(30, 24), Halving().samples(6, 24)
+        ([4, 10], [])
+        """
+        if layers <= self.coarse:
+            return []
+        rungs = max(1, math.ceil(math.log2((layers - 1) / (self.coarse - 1)) - 0.25))
+        factor = max(names / self.names, 1.0)
+        return [min(round(self.names * factor ** (r / rungs)), names) for r in range(rungs)]
+
+
+def plan_of(effort: str) -> Halving | None:
+    """How a search of this effort narrows its candidates down; None measures all in full.
+
+    Raises:
+        UserError: there is no such effort.
+    """
+    if effort not in EFFORTS:
+        raise unknown("effort", effort, EFFORTS)
+    return Halving() if effort == "halving" else None
+
+
+def between(measured: Collection[int], kept: Collection[int]) -> list[int]:
+    """Indices halfway between each that is kept and the measured ones next to it.
+
+    >>> between([0, 4, 8, 12], [4])
+    [2, 6]
+    >>> between([2, 4, 5], [4])
+    [3]
+    """
+    order = sorted(measured)
+    entering = set()
+    for a, b in pairwise(order):
+        if b - a > 1 and (a in kept or b in kept):
+            entering.add((a + b) // 2)
+    return sorted(entering)
+
+
+def survivors(candidates: Sequence[Point], most: int) -> list[Point]:
+    """The candidates that stay, best first: at most so many, and none that is surely beaten.
+
+    A candidate is hopeless where it costs several budgets and its intervals reach none; where any
+    other is worth its price, hopeless ones fall away. It is beaten by one that removes more, beyond
+    what chance does to the difference of the two, and that costs no more than it, or little.
+    """
+    some = any(p.is_worthwhile for p in candidates)
+    hopeful = [p for p in candidates if p.cost <= HOPELESS or p.least_cost <= 1]
+    best = ordered(hopeful if some else candidates)
+    left = [p for p in best if not any(_beats(q, p) for q in best)]
+    return left[:most]
+
+
+def _beats(better: Point, worse: Point) -> bool:
+    if not better.draws or not worse.draws or better.cost > max(worse.cost, AMPLE):
+        return False
+    differences = np.subtract(better.draws, worse.draws)
+    return better.removed - worse.removed > ERRORS * float(differences.std(ddof=1))

@@ -1,0 +1,108 @@
+"""When a run was made, how long it took, and on which hardware."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from countergen_edit.core.typed import built
+
+
+def now() -> datetime:
+    """The time in UTC."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The entry `ran` of a manifest, over all sessions as far as they recorded units."""
+
+    begin: datetime
+    """Of the first session, in UTC."""
+    end: datetime
+    """Of the last unit."""
+    seconds: float
+    """Of all sessions together."""
+    hardware: tuple[str, ...]
+    """Each machine, in the order of use."""
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """As a manifest holds it."""
+        times = {key: getattr(self, key).isoformat(timespec="seconds") for key in ("begin", "end")}
+        return {"ran": {**times, "seconds": self.seconds, "hardware": [*self.hardware]}}
+
+
+def ran_of(manifest: Mapping[str, Any], where: str = "") -> Ran | None:
+    """When and where a run was made; None if no unit of it is recorded.
+
+    Raises:
+        UserError: the entry is damaged; the message begins with `where`.
+    """
+    return built(Ran, manifest["ran"], f"{where}ran.") if "ran" in manifest else None
+
+
+def until_now(earlier: Ran | None, begin: datetime) -> Ran:
+    """The entry at this moment of a session that began then, added to earlier sessions."""
+    end = now()
+    known = earlier or Ran(begin, end, 0.0, ())
+    return Ran(
+        known.begin,
+        end,
+        round(known.seconds + (end - begin).total_seconds(), 1),
+        tuple(dict.fromkeys((*known.hardware, hardware()))),
+    )
+
+
+@cache
+def hardware() -> str:
+    """Processor, cores that this process may use, memory, and accelerators if there are any."""
+    import torch
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    parts = [f"{_processor()}, {cores} cores"]
+    if hasattr(os, "sysconf"):
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        parts.append(f"{memory / 2**30:.0f} GiB of memory")
+    parts += [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return "; ".join(parts)
+
+
+def _processor() -> str:
+    """The processor's model where Linux says it, else its architecture."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text("utf-8").splitlines() if info.is_file() else []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.machine())
+
+
+def in_words(manifest: Mapping[str, Any]) -> str:
+    """Date, duration and hardware in one line; empty if the run has no unit.
+
+    >>> begin, end = datetime(2026, 11, 24, 8), datetime(2026, 11, 24, 9)
+    >>> in_words(Ran(begin, end, 61.8, ("x", "y")).entry)
+    '2026-11-24 08:00 UTC, 62 s on x and y'
+    """
+    ran = ran_of(manifest)
+    if ran is None:
+        return ""
+    machines = " and ".join(ran.hardware)
+    return f"{ran.begin:%Y-%m-%d %H:%M} UTC, {duration(ran.seconds)} on {machines}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours.
+
+    >>> duration(4.2), duration(130), duration(7500)
+    ('4 s', '2 min', '2 h 5 min')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,233 @@
+"""Edits of several axes in one checkpoint, and one added to a checkpoint that carries some."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from countergen_edit.edits import Edit, NamedEdit, Placement, applied
+from countergen_edit.edits.checkpoints import (
+    Form,
+    choose_form,
+    edits_in_record,
+    edits_of,
+    folded_into,
+    load_base,
+    load_checkpoint,
+    open_checkpoint,
+    save_checkpoint,
+)
+from countergen_edit.edits.checkpoints.parity import edited_logits
+from countergen_edit.edits.checkpoints.saving import write_model
+from countergen_edit.erasers import AffineErasure
+from countergen_edit.models import LanguageModel, capture
+from tests.edits.checkpoints.conftest import TEXT, oblique_erasure
+
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
+AXES = ("gender", "nationality")
+
+
+def named(site: str, layer: int | None, seed: int, task: str, *before: NamedEdit) -> NamedEdit:
+    edit = Edit.at(site, {layer: oblique_erasure(32, seed=seed)})
+    places = [place for one in before for place in one.record.places]
+    return NamedEdit.of(edit, "leace", task=task, after=places)
+
+
+def both(*places: tuple[str, int | None], limit: float | None = None) -> NamedEdit:
+    """An edit of each axis, the second fitted after the first."""
+    first = named(*places[0], 1, AXES[0])
+    if limit is not None:
+        place = replace(first.edit.placements[0], limit=limit)
+        first = NamedEdit.of(Edit((place,)), "leace", task=AXES[0])
+    return NamedEdit.combined([first, named(*places[1], 2, AXES[1], first)])
+
+
+def ids_of(model: LanguageModel) -> list[int]:
+    return list(model.tokenizer(TEXT).input_ids)
+
+
+def record_of(edit: NamedEdit) -> dict[str, object]:
+    return {"edits": edits_in_record(edit.record), "record": edit.record.to_dict()}
+
+
+@pytest.mark.parametrize("site", ["resid_post", "attn_out", "mlp_out"])
+def test_two_at_one_place_act_one_after_the_other(
+    site: str, models: dict[str, LanguageModel]
+) -> None:
+    """Written out by hand: x, then what the first leaves, then what the second leaves of that."""
+    model, edit = models["gpt2"], both((site, 1), (site, 1)).edit
+    before = capture(model, [TEXT], sites=(site,), layers=[1]).values[site][0].astype(float)
+    with applied(model, edit):
+        after = capture(model, [TEXT], sites=(site,), layers=[1]).values[site][0]
+    expected = before
+    for place in edit.placements:
+        e = place.erasure
+        expected = expected - (expected - e.mean) @ e.right.T @ e.left.T  # type: ignore[union-attr]
+    np.testing.assert_allclose(after, expected, atol=1e-4)
+    other = Edit(edit.placements[::-1])
+    assert (
+        edited_logits(model, other, ids_of(model)) - edited_logits(model, edit, ids_of(model))
+    ).any()
+
+
+@pytest.mark.parametrize(
+    ("family", "places", "form"),
+    [
+        ("gpt2", (("resid_post", 1), ("resid_post", 1)), "carried"),
+        ("gpt2", (("resid_post", 1), ("mlp_out", 0)), "carried"),
+        ("llama", (("attn_out", 1), ("attn_out", 1)), "carried"),
+        ("gpt2", (("mlp_out", 1), ("mlp_out", 1)), "folded"),
+        ("llama", (("attn_out", 1), ("attn_out", 1)), "folded"),
+        ("gemma", (("embed", None), ("embed", None)), "folded"),
+    ],
+)
+def test_plain_transformers_gives_the_hooks_logits_to_the_bit_or_to_the_rounding_of_weights(
+    family: str,
+    places: tuple[tuple[str, int | None], tuple[str, int | None]],
+    form: Form,
+    models: dict[str, LanguageModel],
+    tmp_path: Path,
+) -> None:
+    model, whole = models[family], both(*places)
+    (tmp_path / "saved").mkdir()
+    write_model(model, whole.edit, tmp_path / "saved", form)
+    loaded = AutoModelForCausalLM.from_pretrained(
+        tmp_path / "saved", trust_remote_code=form == "carried", attn_implementation="eager"
+    ).eval()
+    ids = ids_of(model)
+    with torch.inference_mode():
+        logits = loaded(torch.tensor([ids])).logits[0].double()
+    expected = edited_logits(model, whole.edit, ids)
+    if form == "carried":
+        assert torch.equal(logits, expected)
+    torch.testing.assert_close(logits, expected, atol=1e-5, rtol=0)
+    for alone in whole.edit.placements:  # neither is lost
+        assert (edited_logits(model, Edit((alone,)), ids) - expected).abs().max() > 1e-3
+
+
+def test_auto_folds_both_where_both_fold_and_carries_both_elsewhere(
+    models: dict[str, LanguageModel],
+) -> None:
+    model = models["gpt2"]
+    assert choose_form(model, both(("attn_out", 0), ("mlp_out", 1)).edit) == "folded"
+    assert choose_form(model, both(("attn_out", 0), ("resid_post", 1)).edit) == "carried"
+
+
+def test_an_edit_added_to_a_carried_checkpoint_is_saved_with_the_one_it_carries(
+    models: dict[str, LanguageModel], tmp_path: Path
+) -> None:
+    """Once from the checkpoint's folder, once in one go: the same weights and the same logits."""
+    model, whole = models["gpt2"], both(("resid_post", 1), ("resid_post", 1), limit=1e6)
+    first = NamedEdit(whole.record.parts[0], Edit(whole.edit.placements[:1]))
+    second = NamedEdit(whole.record.parts[1], Edit(whole.edit.placements[1:]))
+    save_checkpoint(model, first.edit, tmp_path / "first", record=record_of(first))
+    base = load_base(tmp_path / "first")
+    assert base.before is not None
+    assert base.before.record == first.record
+    assert base.before.edit.digest == first.edit.digest
+    assert base.model.name == model.name
+    assert base.model.fingerprint == model.fingerprint  # the hooks are not on it
+    added = NamedEdit.combined([base.before, second])
+    assert added.record == whole.record
+    save_checkpoint(base.model, added.edit, tmp_path / "added", record=record_of(added))
+    (tmp_path / "at_once").mkdir()
+    write_model(model, whole.edit, tmp_path / "at_once", "carried")
+    weights = [
+        (tmp_path / n / "model.edited.safetensors").read_bytes() for n in ("added", "at_once")
+    ]
+    assert weights[0] == weights[1]
+    expected = edited_logits(model, whole.edit, ids_of(model))
+    loaded = load_checkpoint(tmp_path / "added")
+    assert torch.equal(edited_logits(loaded, None, ids_of(model)), expected)
+    assert [edit["axis"] for edit in edits_of(open_checkpoint(tmp_path / "added").record)] == [
+        *AXES
+    ]
+
+
+def test_an_edit_added_to_a_folded_checkpoint_folds_on_top_and_the_first_is_not_forgotten(
+    models: dict[str, LanguageModel], tmp_path: Path
+) -> None:
+    model, whole = models["gpt2"], both(("mlp_out", 1), ("mlp_out", 1))
+    first = NamedEdit(whole.record.parts[0], Edit(whole.edit.placements[:1]))
+    second = NamedEdit(whole.record.parts[1], Edit(whole.edit.placements[1:]))
+    save_checkpoint(model, first.edit, tmp_path / "first", record=record_of(first))
+    base = load_base(tmp_path / "first")
+    assert base.before is None
+    assert [edit["axis"] for edit in folded_into(base.model)] == ["gender"]
+    saved = save_checkpoint(base.model, second.edit, tmp_path / "added", record=record_of(second))
+    assert saved.form == "folded"
+    record = open_checkpoint(tmp_path / "added").record
+    assert [edit["axis"] for edit in edits_of(record)] == [*AXES]
+    kept = tmp_path / "added" / "edit" / "before" / "edit.safetensors"
+    assert kept.read_bytes() == (tmp_path / "first" / "edit" / "edit.safetensors").read_bytes()
+    ids = ids_of(model)
+    logits = edited_logits(load_checkpoint(tmp_path / "added"), None, ids)
+    torch.testing.assert_close(logits, edited_logits(model, whole.edit, ids), atol=1e-5, rtol=0)
+
+
+def test_a_carried_edit_on_top_of_a_folded_one_acts_on_what_that_leaves(
+    models: dict[str, LanguageModel], tmp_path: Path
+) -> None:
+    model, whole = models["gpt2"], both(("mlp_out", 1), ("resid_post", 1))
+    edits = [Edit((place,)) for place in whole.edit.placements]
+    save_checkpoint(model, edits[0], tmp_path / "first")
+    base = load_base(tmp_path / "first")
+    assert save_checkpoint(base.model, edits[1], tmp_path / "added").form == "carried"
+    ids = ids_of(model)
+    logits = edited_logits(load_checkpoint(tmp_path / "added"), None, ids)
+    torch.testing.assert_close(logits, edited_logits(model, whole.edit, ids), atol=1e-5, rtol=0)
+
+
+def test_a_checkpoint_that_tells_of_no_axis_is_a_base_all_the_same(
+    models: dict[str, LanguageModel], tmp_path: Path
+) -> None:
+    """As those that were saved before checkpoints told of axes."""
+    model, first = models["gpt2"], named("resid_post", 1, 1, "gender")
+    about = {"edit": first.label, "eraser": "leace", "parameters": {"rank": 2}}
+    config = {"axis": {"name": "gender"}}
+    save_checkpoint(model, first.edit, tmp_path / "old", record={**about, "config": config})
+    before = load_base(tmp_path / "old").before
+    assert before is not None
+    assert (before.record.eraser, before.record.task) == ("leace", "gender")
+    assert before.record.places == first.record.places
+    assert NamedEdit.combined([before, named("resid_post", 1, 2, AXES[1], before)]).edit.rank == 4
+
+
+def test_the_second_of_two_at_one_module_is_missed_where_it_is_lost(
+    models: dict[str, LanguageModel], tmp_path: Path
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    edit = both(("resid_post", 1), ("resid_post", 1)).edit
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    write_model(models["gpt2"], edit, folder, "carried")
+    assert len(json.loads((folder / "config.json").read_text())["erasures"]) == 2
+    weights = load_file(folder / "model.edited.safetensors")
+    left = {key: value for key, value in weights.items() if ".then." not in key}
+    assert len(left) == len(weights) - 6
+    save_file(left, folder / "model.edited.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ValueError, match="was not loaded: this would be the unedited model"):
+        AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)
+
+
+def test_an_affine_map_keeps_what_another_made_equal_at_the_same_place() -> None:
+    """Means that the first erasure made equal stay so under any second."""
+    rng = np.random.default_rng(0)
+    x, group = rng.normal(size=(40, 32)), np.arange(40) % 2
+    x[group == 1] += rng.normal(size=32)
+    direction = x[group == 1].mean(0) - x[group == 0].mean(0)
+    unit = direction[:, None] / np.linalg.norm(direction)
+    first = AffineErasure(unit, unit.T, x.mean(0))
+    for seed in range(5):
+        place = Placement("resid_post", 0, oblique_erasure(32, seed=seed))
+        y = place.erasure(first(x))  # type: ignore[operator]
+        gap = y[group == 1].mean(0) - y[group == 0].mean(0)
+        np.testing.assert_allclose(gap, 0, atol=1e-12)

@@ -1,0 +1,149 @@
+"""A stranger with plain transformers gets the edited model, whole, or an error; never another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from countergen_edit.edits import Edit, applied
+from countergen_edit.edits.checkpoints.parity import edited_logits
+from countergen_edit.models import LanguageModel
+from tests.edits.checkpoints.conftest import CARRIED, FOLDED, NEW_TOKENS, TEXT
+
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
+Saves = dict[str, tuple[str, Edit, Path]]
+NAMES = [f"{family}-{site}-folded" for family, sites in FOLDED.items() for site in sites]
+CARRIED_NAMES = ["testbed-resid_post-carried"]
+CARRIED_NAMES += [f"{family}-{site}-carried" for family, sites in CARRIED.items() for site in sites]
+NAMES += CARRIED_NAMES
+
+
+def tolerance(logits: np.ndarray) -> float:
+    """1e-5, or float32's rounding where logits are large: the unedited testbed, whose logits reach
+    20, differs by 1.5e-5 between two kinds of attention of plain transformers.
+    """
+    return max(1e-5, 1.5e-6 * float(np.abs(logits).max()))
+
+
+@pytest.fixture(params=NAMES)
+def case(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+carried = pytest.mark.parametrize("case", CARRIED_NAMES, indirect=True)
+
+
+Expected = dict[str, tuple[np.ndarray, np.ndarray, list[int]]]
+
+
+@pytest.fixture(scope="module")
+def everything(models: dict[str, LanguageModel], saved: Saves) -> Expected:
+    """Edited logits, unedited logits and greedy tokens in memory."""
+    answers = {}
+    for name, (family, edit, _) in saved.items():
+        model = models[family]
+        ids = model.tokenizer(TEXT).input_ids
+        row = torch.tensor([ids])
+        with applied(model, edit):
+            new = model.bridge.original_model.generate(
+                row,
+                attention_mask=torch.ones_like(row),
+                max_new_tokens=NEW_TOKENS,
+                do_sample=False,
+                eos_token_id=None,
+                pad_token_id=0,
+            )
+        edited, unedited = edited_logits(model, edit, ids), edited_logits(model, None, ids)
+        answers[name] = (edited.numpy(), unedited.numpy(), new[0, len(ids) :].tolist())
+    return answers
+
+
+@pytest.fixture
+def expected(case: str, everything: Expected) -> tuple[np.ndarray, list[int]]:
+    """Logits and greedy tokens of the edited model in memory."""
+    edited, _, greedy = everything[case]
+    return edited, greedy
+
+
+def test_logits_and_cached_greedy_text_are_those_of_the_edited_model(
+    case: str, stranger: dict[str, Any], expected: tuple[np.ndarray, list[int]]
+) -> None:
+    np.testing.assert_allclose(stranger[case]["logits"], expected[0], atol=1e-5)
+    assert stranger[case]["greedy"] == expected[1]
+    assert len(expected[1]) == NEW_TOKENS
+
+
+def test_the_edit_is_seen_in_what_is_compared(case: str, everything: Expected) -> None:
+    edited, unedited, _ = everything[case]
+    assert np.abs(edited - unedited).max() > 0.1
+
+
+def test_no_key_is_missing_or_unexpected(case: str, stranger: dict[str, Any]) -> None:
+    assert stranger[case]["keys"] == []
+
+
+@carried
+def test_a_round_trip_through_save_pretrained_keeps_the_edit(
+    case: str, stranger: dict[str, Any], expected: tuple[np.ndarray, list[int]]
+) -> None:
+    again = stranger[case]["again"]
+    assert again["keys"] == []
+    # now with the attention that transformers chooses, whose sums run in another order
+    np.testing.assert_allclose(again["logits"], expected[0], atol=tolerance(expected[0]))
+    assert again["greedy"] == expected[1][:8]
+
+
+@carried
+def test_a_deep_copy_is_edited_too(
+    case: str, stranger: dict[str, Any], expected: tuple[np.ndarray, list[int]]
+) -> None:
+    np.testing.assert_allclose(
+        stranger[case]["deepcopy"]["logits"], expected[0], atol=tolerance(expected[0])
+    )
+
+
+@carried
+def test_in_half_precision_the_weights_are_half_and_the_erasures_are_not(
+    case: str, stranger: dict[str, Any], expected: tuple[np.ndarray, list[int]]
+) -> None:
+    half = stranger[case]["half"]
+    assert (half["keys"], half["dtype"]) == ([], "torch.bfloat16")
+    assert stranger[case]["half_erasures"] == ["torch.float32"]
+    # bfloat16 keeps eight bits; an edit that was lost would differ by far more
+    assert np.abs(np.array(half["logits"]) - expected[0]).mean() < 0.03 * np.abs(expected[0]).max()
+
+
+@pytest.mark.parametrize(
+    "name", ["llama-resid_post-carried", "gpt2-embed-folded", "opt-mlp_out-carried"]
+)
+def test_a_model_spread_over_devices_is_edited(name: str, stranger: dict[str, Any]) -> None:
+    mapped = stranger[name]["mapped"]
+    assert mapped["keys"] == []
+    assert mapped["greedy"] == stranger[name]["greedy"][:8]
+
+
+def test_the_tokenizer_came_along(
+    case: str, stranger: dict[str, Any], models: dict[str, LanguageModel], saved: Saves
+) -> None:
+    assert stranger[case]["tokens"] == models[saved[case][0]].tokenizer(TEXT).input_ids
+
+
+@pytest.mark.parametrize("name", CARRIED_NAMES)
+def test_a_carried_edit_is_refused_without_trust_in_its_code(
+    name: str, stranger: dict[str, Any]
+) -> None:
+    assert "trust_remote_code=True" in stranger[name]["refusal"]
+    assert "trust_remote_code=True" in stranger[name]["config_refusal"]
+
+
+def test_a_folded_edit_needs_no_code(saved: Saves, stranger: dict[str, Any]) -> None:
+    folded = [name for name in saved if name.endswith("folded")]
+    assert folded
+    for name in folded:
+        assert not stranger[name]["refusal"]
+        assert not list(saved[name][2].glob("*.py"))

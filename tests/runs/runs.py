@@ -1,0 +1,36 @@
+"""What runs of tests are known by, and how they are killed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from countergen_edit.runs.run_folder import RunFolder
+from countergen_edit.metrics.rows import SCHEMA, Row
+
+IDENTITY = {"fingerprint": "f" * 64, "schema": SCHEMA}
+
+
+class KilledError(Exception):
+    """The run ends here."""
+
+
+class Dying(RunFolder):
+    """A folder in which a run ends as soon as it would record one unit too many."""
+
+    left = 0
+    """Units that it still takes."""
+
+    @classmethod
+    def after(cls, units: int, path: Path) -> Self:
+        """The folder of a test's run that ends after so many units."""
+        folder = cls(path, {}, IDENTITY)
+        folder.left = units
+        return folder
+
+    def record(self, unit: str, rows: Sequence[Row]) -> None:
+        if self.left == 0:
+            raise KilledError
+        self.left -= 1
+        super().record(unit, rows)

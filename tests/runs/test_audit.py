@@ -1,0 +1,330 @@
+"""The audit on the testbed finds what was planted, removes it, and can be killed and resumed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from countergen_edit.core.conf_path import read_config
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.task import Task
+from countergen_edit.data.templates import Template, expand
+from countergen_edit.data.thinning import few_variations
+from countergen_edit.erasers import make_eraser
+from countergen_edit.core.errors import UserError
+from countergen_edit.runs.audit import Audit
+from countergen_edit.runs.halving import Halving
+from countergen_edit.runs.run_folder import (
+    MANIFEST,
+    RESULTS,
+    RunFolder,
+    read_records,
+)
+from countergen_edit.metrics.base import METRICS
+from countergen_edit.metrics.rows import Row
+from countergen_edit.models import LanguageModel, load
+from countergen_edit.testbed import load_axis, load_truth
+from tests.runs.runs import IDENTITY, Dying, KilledError
+from tests.tiny_models import FAMILIES, tiny_model_dir
+
+
+def make_task(families: tuple[str, ...] = ("occupations",)) -> Task:
+    """The task of the default audit, small."""
+    truth, gender = load_truth(), load_axis("gender")
+    appendix = read_config("dataset", "appendix_a")
+    fit = expand(
+        "appendix_a", [Template(t, (" Yes", " No")) for t in appendix["templates"]], gender, "fit"
+    )
+    groups = ("female", "male")
+    return Task(
+        axis=gender,
+        groups=groups,
+        fit=(fit,),
+        validation=(truth.counterfactual_set("occupations", "validation", gender),),
+        test=tuple(truth.counterfactual_set(f, "test", gender) for f in families),
+        agreement={s: truth.agreement_set(s, gender) for s in ("validation", "test")},
+        neutral={
+            "fit": tuple(truth.neutral_texts()[40:50]),
+            "validation": tuple(truth.neutral_texts()[50:60]),
+            "test": tuple(truth.neutral_texts()[:40]),
+        },
+        planted=truth.planted_r(groups),
+    )
+
+
+def thin(task: Task, names: int) -> Task:
+    """The task with so few people in each of its sets, for what holds of however many."""
+
+    def few(sets: Iterable[CounterfactualSet]) -> tuple[CounterfactualSet, ...]:
+        return tuple(few_variations(data, names, seed=0) for data in sets)
+
+    return replace(
+        task,
+        fit=few(task.fit),
+        keep=few(task.keep),
+        validation=few(task.validation),
+        test=few(task.test),
+        agreement=dict(zip(task.agreement, few(task.agreement.values()), strict=True)),
+        neutral={split: texts[:5] for split, texts in task.neutral.items()},
+    )
+
+
+def make_plan(families: tuple[str, ...] = ("occupations",), **changes: object) -> Audit:
+    names = ("r", "agreement", "perplexity", "kl", "guardedness")
+    metrics = tuple(METRICS.make(name) for name in names)
+    plan = Audit(make_task(families), {"rlace": make_eraser("rlace", rank=1)}, metrics)
+    return replace(plan, **changes)  # type: ignore[arg-type]
+
+
+def run(model: LanguageModel, plan: Audit, path: Path) -> list[Row]:
+    folder = RunFolder(path, {}, IDENTITY)
+    plan.run(model, folder)
+    return folder.rows()
+
+
+@pytest.fixture(scope="module")
+def path(testbed: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("audit") / "run"
+    run(testbed, make_plan(), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def rows(path: Path) -> list[Row]:
+    return RunFolder(path, {}, IDENTITY).rows()
+
+
+def value(rows: list[Row], metric: str, eraser: str = "", **columns: object) -> float:
+    found = [
+        r
+        for r in rows
+        if r.metric == metric
+        and r.eraser == eraser
+        and r.split == "test"
+        and all(getattr(r, k) == v for k, v in columns.items())
+    ]
+    assert len(found) == 1
+    assert found[0].value is not None
+    return found[0].value
+
+
+def test_the_bias_before_is_the_planted_one(rows: list[Row]) -> None:
+    measured = value(rows, "mean_abs_r")
+    assert measured == pytest.approx(value(rows, "planted_mean_abs_r"), abs=0.05)
+
+
+def test_rlace_at_the_chosen_layer_removes_at_least_60_percent(rows: list[Row]) -> None:
+    assert value(rows, "group_effect_removed", "rlace", dataset="occupations_test") >= 0.6
+
+
+def test_random_directions_of_equal_rank_change_less_than_10_percent(rows: list[Row]) -> None:
+    assert abs(value(rows, "abs_r_reduction", "random", dataset="occupations_test")) < 0.1
+
+
+def test_the_reduction_is_that_of_the_two_means(rows: list[Row]) -> None:
+    before, after = value(rows, "mean_abs_r"), value(rows, "mean_abs_r", "rlace")
+    reduction = value(rows, "abs_r_reduction", "rlace", dataset="occupations_test")
+    assert reduction == pytest.approx(1 - after / before)
+
+
+def test_what_it_costs_stands_in_the_rows(rows: list[Row]) -> None:
+    kept = value(rows, "agreement", "rlace", group_a="female", group_b="")
+    assert kept < value(rows, "agreement", group_a="female", group_b="")
+    assert value(rows, "kl", "rlace") > value(rows, "kl") == 0
+    assert value(rows, "perplexity") > 1
+
+
+def on_validation(rows: list[Row], metric: str, group: str = "") -> dict[tuple[int, ...], float]:
+    """A figure of the eraser at each layer; of agreement that of one group."""
+    return {
+        r.layers: r.value or 0.0
+        for r in rows
+        if (r.metric, r.split, r.eraser) == (metric, "validation", "rlace")
+        and (metric != "agreement" or (r.group_a, r.group_b) == (group, ""))
+    }
+
+
+def test_the_chosen_layer_is_that_of_the_rule_on_validation(rows: list[Row]) -> None:
+    """Brute force: no layer is affordable, so the cheapest that removes half as much as any."""
+    removed = on_validation(rows, "bias_removed")
+    before = {
+        r.group_a: r.value or 0.0
+        for r in rows
+        if (r.metric, r.split, r.edit) == ("agreement", "validation", "none") and not r.group_b
+    }
+    limits = [("agreement", "female", before["female"], 0.01)]
+    limits += [("agreement", "male", before["male"], 0.01)]
+    limits += [("perplexity_ratio", "", 1.0, 0.01), ("kl", "", 0.0, 0.05)]
+    shares = {
+        (metric, group): {
+            layers: abs(value - was) / budget
+            for layers, value in on_validation(rows, metric, group).items()
+        }
+        for metric, group, was, budget in limits
+    }
+    cost = {layers: max(share[layers] for share in shares.values()) for layers in removed}
+    worthy = [layers for layers in removed if removed[layers] >= max(removed.values()) / 2]
+    assert min(cost[layers] for layers in worthy) > 1
+    [chosen] = {r.layers for r in rows if r.split == "test" and r.eraser == "rlace"}
+    assert chosen == min(worthy, key=lambda layers: cost[layers])
+    [choice] = [r for r in rows if r.metric == "choice"]
+    assert choice.layers == chosen
+    assert choice.value == pytest.approx(cost[chosen])
+    assert not choice.detail["affordable"]
+    assert "agreement" in choice.detail["over"]
+
+
+@pytest.mark.slow
+def test_with_wide_budgets_the_layer_that_removes_most_is_chosen(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    costs = [METRICS.make(name, {"budget": 100.0}) for name in ("agreement", "perplexity", "kl")]
+    rows = run(testbed, make_plan(metrics=(METRICS.make("r"), *costs)), tmp_path / "run")
+    removed = on_validation(rows, "bias_removed")
+    [choice] = [r for r in rows if r.metric == "choice"]
+    assert choice.layers == max(removed, key=lambda layers: removed[layers])
+    assert choice.detail["affordable"]
+
+
+@pytest.mark.slow
+def test_many_layers_are_screened_and_only_the_chosen_edit_is_certified(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    rows = run(testbed, make_plan(halving=Halving(3, 2)), tmp_path / "run")
+    in_full = {r.layers for r in rows if (r.metric, r.split) == ("bias_removed", "validation")}
+    screened = {r.layers for r in rows if (r.metric, r.split) == ("bias_removed", "screening")}
+    assert {(0,), (5,)} < screened
+    assert 1 <= len(in_full) < 6
+    [chosen] = {r.layers for r in rows if r.split == "test" and r.eraser == "rlace"}
+    assert {r.layers for r in rows if r.metric == "linear_probe_accuracy"} == {chosen}
+
+
+def test_every_row_with_an_interval_lies_in_it(rows: list[Row]) -> None:
+    for row in rows:
+        if row.lo is not None and row.hi is not None and row.metric in ("r", "agreement", "kl"):
+            assert row.value is not None
+            assert row.lo - 1e-9 <= row.value <= row.hi + 1e-9, row
+
+
+@pytest.mark.slow
+def test_a_killed_audit_continues_to_the_rows_of_an_undisturbed_one(
+    testbed: LanguageModel, tmp_path: Path, rows: list[Row]
+) -> None:
+    path = tmp_path / "run"
+    with pytest.raises(KilledError):
+        make_plan().run(testbed, Dying.after(2, path))
+    assert run(testbed, make_plan(), path) == rows
+    before = (path / RESULTS).read_bytes()
+    run(testbed, make_plan(), path)
+    assert (path / RESULTS).read_bytes() == before
+
+
+def files_of(path: Path) -> dict[str, bytes]:
+    return {str(f.relative_to(path)): f.read_bytes() for f in path.rglob("*") if f.is_file()}
+
+
+def test_a_finished_audit_fits_nothing_again_and_loads_its_edits(
+    testbed: LanguageModel, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = files_of(path)
+
+    def fit(*args: object, **kwargs: object) -> None:
+        raise AssertionError("an edit that the run keeps was fitted again")
+
+    monkeypatch.setattr("countergen_edit.runs.fit_data.FitData.fit", fit)
+    run(testbed, make_plan(), path)
+    assert files_of(path) == before
+
+
+@pytest.mark.slow
+def test_every_edit_of_the_rows_is_kept_and_gives_the_figures_it_has(
+    testbed: LanguageModel, path: Path, rows: list[Row]
+) -> None:
+    from countergen_edit.edits import applied
+    from countergen_edit.metrics.r import r_values
+    from countergen_edit.metrics.scores import score
+
+    records = read_records(path)
+    assert {row.edit for row in rows} - {"none"} == set(records)
+    [tested] = {r.edit for r in rows if r.eraser == "rlace" and r.split == "test"}
+    data = make_task().test[0]
+    named = RunFolder(path, {}, IDENTITY).edit(tested)
+    with applied(testbed, named.edit):
+        again = float(abs(r_values(score(testbed, data))).mean())
+    measured = value(rows, "mean_abs_r", "rlace", dataset=data.name)
+    assert measured == pytest.approx(again, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_the_same_eraser_twice_with_different_settings_is_two(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    erasers = {"one": make_eraser("rlace", rank=1), "two": make_eraser("rlace", rank=2)}
+    metrics = (METRICS.make("r"),)
+    plan = make_plan(("hobbies",), erasers=erasers, metrics=metrics, layers=(4,))
+    rows = run(testbed, plan, tmp_path / "run")
+    ranks = {r.eraser: r.rank for r in rows if r.split == "test" and not r.baseline}
+    assert ranks == {"": 0, "one": 1, "two": 2}
+
+
+def test_a_run_of_the_first_schema_is_refused_by_its_version(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.mkdir()
+    versions = {"versions": {"countergen-edit": "0.1.0"}}
+    (path / MANIFEST).write_text(json.dumps({"fingerprint": "f", **versions}))
+    with pytest.raises(UserError, match=r"written by countergen-edit 0\.1\.0"):
+        RunFolder(path, {}, IDENTITY)
+
+
+def test_the_model_is_itself_again_afterwards(testbed: LanguageModel, rows: list[Row]) -> None:
+    assert rows
+    assert not any(handles for handles in testbed.bridge.list_hooks().values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_audit_runs_to_the_end_on_any_family(family: str, tmp_path: Path) -> None:
+    model = load(tiny_model_dir(family, tmp_path / family))
+    few = thin(make_task(("stereotypes",)), 4)
+    plan = make_plan(task=few, erasers={"inlp": make_eraser("inlp", rank=2)})
+    assert {r.eraser for r in run(model, plan, tmp_path / "run")} == {"", "inlp", "random"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("site", "layers"), [("embed", None), ("mlp_out", (0, 1))])
+def test_the_audit_edits_at_any_site_and_several_layers(
+    site: str, layers: tuple[int, ...] | None, tmp_path: Path
+) -> None:
+    model = load(tiny_model_dir("gpt2", tmp_path / "gpt2"))
+    positions = "onward" if site == "embed" else "outputs"
+    few = thin(make_task(("stereotypes",)), 4)
+    plan = make_plan(task=few, site=site, layers=layers, positions=positions)
+    rows = run(model, plan, tmp_path / "run")
+    tested = {r.edit for r in rows if r.split == "test" and r.eraser == "rlace"}
+    labels = {read_records(tmp_path / "run")[edit].label for edit in tested}
+    assert labels == {"rlace-1@embed" if site == "embed" else "rlace-2@mlp_out.0+1"}
+
+
+def test_neutral_text_that_was_fitted_on_is_refused() -> None:
+    texts = tuple(load_truth().neutral_texts()[:3])
+    with pytest.raises(UserError, match="stands in both"):
+        replace(make_task(), neutral={"test": texts, "fit": texts[:1]})
+
+
+@pytest.mark.slow
+def test_rows_in_which_the_groups_are_the_same_are_refused(tmp_path: Path) -> None:
+    model = load(tiny_model_dir("gpt2", tmp_path / "gpt2"))
+    plan = make_plan(("stereotypes",), site="embed")
+    with pytest.raises(UserError, match=r"nothing to erase; use edit.positions=onward"):
+        plan.check(model)
+
+
+def test_test_data_that_was_fitted_on_is_refused_by_name() -> None:
+    truth, gender = load_truth(), load_axis("gender")
+    traits = truth.counterfactual_set("traits", "fit", gender)
+    with pytest.raises(UserError, match="traits"):
+        replace(make_task(), fit=(traits,), test=(traits,))

@@ -1,0 +1,242 @@
+"""Two axes in one edit: the second is fitted on what the first leaves, and each is measured."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from countergen_edit import api
+from countergen_edit.data.task import Task
+from countergen_edit.edits import Edit, NamedEdit, applied
+from countergen_edit.erasers import make_eraser
+from countergen_edit.core.errors import UserError
+from countergen_edit.runs.audit import Audit
+from countergen_edit.runs.axes import Axes
+from countergen_edit.runs.fit_data import capture_sites
+from countergen_edit.runs.run_folder import RunFolder
+from countergen_edit.metrics.base import METRICS
+from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.models import LanguageModel
+from countergen_edit.reports.render.card import model_card
+from countergen_edit.reports.run import Run, open_run
+from countergen_edit.testbed import load_axis, load_truth
+from tests.runs.runs import IDENTITY, Dying, KilledError
+from tests.runs.test_audit import make_task, thin
+
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
+LAYER = 4
+LEACE = make_eraser("leace")
+AXES = ("gender", "nationality")
+
+
+def tasks(names: int = 8) -> list[Task]:
+    truth, axis = load_truth(), load_axis("nationality")
+    groups = ("egypt_male", "usa_male")
+    fit, validation, test = (
+        truth.counterfactual_set("reasons", split, axis, groups)
+        for split in ("fit", "validation", "test")
+    )
+    gender = make_task(("hobbies",))
+    nationality = Task(axis, groups, (fit,), (validation,), (test,), neutral=gender.neutral)
+    gender = replace(gender, keep=(truth.agreement_set("fit", gender.axis),))
+    return [thin(task, names) for task in (gender, nationality)]
+
+
+def axes(layers: tuple[int, ...] | None = (LAYER,), names: int = 8, **more: object) -> Axes:
+    metrics = tuple(METRICS.make(name) for name in ("r", "agreement", "kl"))
+    plans = [Audit(task, {"leace": LEACE}, metrics, layers=layers) for task in tasks(names)]
+    return Axes(plans, **more)  # type: ignore[arg-type]
+
+
+def captured(model: LanguageModel, task: Task, before: Edit) -> tuple[np.ndarray, np.ndarray]:
+    """Activations and groups of what is to be erased, in the batches that the run has them in."""
+    with applied(model, before):
+        data = capture_sites(
+            model, task.fit, task.keep, task.weighed, sites=["resid_post"], layers=[LAYER],
+            positions="outputs",
+        )["resid_post"]  # fmt: skip
+    return data.at(LAYER)[~data.keep], data.group[~data.keep]
+
+
+@pytest.fixture(scope="module")
+def finished(testbed: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    path = tmp_path_factory.mktemp("axes") / "run"
+    axes().run(testbed, RunFolder(path, {}, IDENTITY))
+    return open_run(path, testbed)
+
+
+def whole(run: Run) -> NamedEdit:
+    assert run.best is not None
+    return run.best.named
+
+
+def test_the_second_erasure_is_leace_fitted_by_hand_on_what_the_first_leaves(
+    testbed: LanguageModel, finished: Run
+) -> None:
+    first, second = whole(finished).edit.placements
+    assert (first.site, first.layer) == (second.site, second.layer) == ("resid_post", LAYER)
+    chain = zip(axes().plans, (Edit(()), Edit((first,))), (first, second), strict=True)
+    for plan, before, place in chain:
+        by_hand = make_eraser("leace").fit(*captured(testbed, plan.task, before)).erasure_
+        for part in ("left", "right", "mean"):
+            own, theirs = getattr(place.erasure, part), getattr(by_hand, part)
+            np.testing.assert_allclose(own, theirs, rtol=1e-6, atol=1e-9)
+
+
+def test_under_the_edit_of_both_neither_axis_has_a_difference_of_means(
+    testbed: LanguageModel, finished: Run
+) -> None:
+    """Present before, zero after, of the first axis too: the second map has not brought it back."""
+    for task in (plan.task for plan in axes().plans):
+        gaps = []
+        for edit in (Edit(()), whole(finished).edit):
+            values, of_group = captured(testbed, task, edit)
+            a, b = (values[of_group == group].astype(float).mean(0) for group in task.groups)
+            gaps.append(float(np.linalg.norm(a - b)))
+        assert gaps[0] > 0.1
+        assert gaps[1] < 1e-4 * gaps[0]  # float32 rounds the means of some hundred rows
+
+
+def test_every_axis_is_measured_as_it_came_and_under_the_edit_of_both(finished: Run) -> None:
+    parts = finished.by_task()
+    assert [*parts] == [*AXES]
+    record = whole(finished).record
+    assert [part.task for part in record.parts] == [*AXES]
+    assert record.label == (
+        f"leace-1@resid_post.{LAYER} (gender) + leace-1@resid_post.{LAYER} (nationality)"
+    )
+    for task, part in parts.items():
+        bias = {r.edit: r for r in part.results.of("group_effect")}
+        assert bias[UNEDITED].value > bias[record.id].value  # type: ignore[operator]
+        assert part.results.baseline_of(record) is not None, task
+    alone = parts["gender"].results.edits[0]
+    assert alone.parts == ()
+    assert "agreement" in {r.metric for r in parts["gender"].results.rows if r.edit == record.id}
+
+
+def test_controls_at_one_place_draw_other_directions_for_each(finished: Run) -> None:
+    record = whole(finished).record
+    control = finished.by_task()["nationality"].results.baseline_of(record)
+    assert control is not None
+    first, second = finished.edits[control.id].edit.placements
+    overlap = np.linalg.norm(first.erasure.right @ second.erasure.right.T)
+    assert overlap < 0.5
+    assert control.baseline
+
+
+def test_each_axis_keeps_the_grammar_of_the_other() -> None:
+    gender, nationality = (plan.task for plan in axes(names=1000).plans)
+    assert gender.keep == tasks(names=1000)[0].keep  # nationality keeps nothing of its own
+    [own], [other] = gender.keep, nationality.keep
+    assert (other.name, other.axis, other.groups) == (own.name, own.axis, own.groups)
+    assert 0.8 * len(own.samples) <= len(other.samples)
+    measured = {
+        name for data in (*nationality.validation, *nationality.test) for name in data.names
+    }
+    assert measured & {*own.names}  # or nothing would have to be left out
+    assert not measured & {*other.names}
+
+
+def test_preserving_nationality_leaves_the_grammar_of_gender_where_it_was(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    """Group means of contexts to keep, at the place, before and after the second map: the same."""
+    plan = axes()
+    eraser = {"preserving": make_eraser("preserving", shrinkage=0.1)}
+    plan = replace(plan, plans=[replace(p, erasers=eraser) for p in plan.plans])
+    plan.run(testbed, RunFolder(tmp_path / "run", {}, IDENTITY))
+    first, second = whole(open_run(tmp_path / "run", testbed)).edit.placements
+    [kept] = plan.plans[1].task.keep
+    with applied(testbed, Edit((first,))):
+        data = capture_sites(
+            testbed, [kept], [], (), sites=["resid_post"], layers=[LAYER], positions="outputs"
+        )["resid_post"]
+    x = data.at(LAYER).astype(float)
+    y = second.erasure(x)  # type: ignore[operator]
+    for context in np.unique(data.context):
+        there = data.context == context
+        gaps = []
+        for values in (x, y):
+            a, b = (values[there & (data.group == g)].mean(0) for g in kept.groups)
+            gaps.append(a - b)
+        np.testing.assert_allclose(gaps[1], gaps[0], atol=1e-3 * np.linalg.norm(gaps[0]))
+
+
+def test_a_killed_run_ends_with_the_rows_of_one_that_was_not(
+    testbed: LanguageModel, finished: Run, tmp_path: Path
+) -> None:
+    units = len((finished.path / "progress.jsonl").read_text().splitlines())
+    for left in (1, units // 2, units - 1):
+        folder = Dying.after(left, tmp_path / str(left))
+        with pytest.raises(KilledError):
+            axes().run(testbed, folder)
+        resumed = RunFolder(tmp_path / str(left), {}, IDENTITY)
+        axes().run(testbed, resumed)
+        assert resumed.rows() == finished.results.rows
+
+
+def test_an_edit_before_is_part_of_the_whole_and_what_it_was_for_is_measured(
+    testbed: LanguageModel, finished: Run, tmp_path: Path
+) -> None:
+    """The second axis added to a model that has the first: the same edit, the same figures."""
+    plan = axes()
+    gender, nationality = plan.plans
+    before = finished.edits[whole(finished).record.parts[0].id]
+    added = Axes([nationality], before, [gender.task])
+    added.run(testbed, RunFolder(tmp_path / "run", {}, IDENTITY))
+    run = open_run(tmp_path / "run", testbed)
+    assert whole(run).id == whole(finished).id
+    assert whole(run).edit.digest == whole(finished).edit.digest
+
+    def tested(of: Run) -> dict[tuple[object, ...], float | None]:
+        ids = (UNEDITED, whole(of).id)
+        rows: list[Row] = [r for r in of.results.rows if r.split == "test" and r.edit in ids]
+        return {row.key: row.value for row in rows}
+
+    assert tested(run) == tested(finished)
+
+
+def test_what_cannot_be_is_refused_before_a_folder_is_made(tmp_path: Path) -> None:
+    plan = axes().plans[0]
+    two = replace(plan, erasers={"leace": LEACE, "sal": make_eraser("sal")})
+    with pytest.raises(UserError, match=r"of one eraser, not 2 \(leace, sal\)"):
+        Axes([two])
+    with pytest.raises(UserError, match="two axes of the edit are called 'gender'"):
+        Axes([plan, plan])
+
+
+def test_the_card_names_each_edit_with_its_axis(finished: Run) -> None:
+    from countergen_edit.edits.checkpoints import Parity
+
+    parity = Parity(0.0, 1e-5, 1.0, 10.0, 3, 30)
+    text = model_card(finished, whole(finished).record, "carried", parity)
+    for axis, groups in zip(AXES, ("female, male", "egypt_male, usa_male"), strict=True):
+        assert f"| Concept | {axis}: {groups} |" in text
+        assert f"## Bias, before and after: {axis}" in text
+        assert f"\n- {axis}\n" in text.partition("---\n")[2].partition("---")[0]  # a tag
+    assert text.count("| Eraser | leace, 1 dimension |") == 2
+    earlier = [{"axis": "age", "edit": "sal-1@mlp_out.2"}]
+    text = model_card(finished, whole(finished).record, "carried", parity, earlier)
+    assert "*age* (sal-1@mlp\\_out.2)" in text
+
+
+def test_the_report_speaks_of_each_axis_under_both(finished: Run) -> None:
+    said = str(finished.verdict)
+    assert "(gender)" in said
+    assert "(nationality)" in said
+    page = re.sub(r"<[^>]+>", "", finished.report().read_text())
+    assert "Task: gender" in page
+    assert "Task: nationality" in page
+
+
+def test_in_python_several_tasks_are_several_axes(testbed: LanguageModel, tmp_path: Path) -> None:
+    metrics = [METRICS.make("r")]
+    run = api.audit(testbed, tasks(), LEACE, metrics, tmp_path / "run", layers=[LAYER])
+    assert run.best is not None
+    saved = run.best.save(tmp_path / "saved")
+    assert saved.parity.max_difference == 0

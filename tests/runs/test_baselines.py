@@ -1,0 +1,338 @@
+"""What stands beside an audit's edits: prompting, steering, a random map; no choice falls on
+them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from countergen_edit import api
+from countergen_edit.core.conf_path import read_config
+from countergen_edit.data.task import Task
+from countergen_edit.edits import EditRecord, NamedEdit, Shift, applied
+from countergen_edit.erasers import AffineErasure, make_eraser
+from countergen_edit.core.errors import UserError
+from countergen_edit.runs.audit import Audit
+from countergen_edit.runs.baselines import BASELINES
+from countergen_edit.runs.baselines.prompting import Prompting
+from countergen_edit.runs.baselines.random_map import RandomMap
+from countergen_edit.runs.baselines.steering import Steering
+from countergen_edit.runs.choice import choose, points
+from countergen_edit.runs.fit_data import capture_sites
+from countergen_edit.runs.run_folder import RESULTS, RunFolder, read_records
+from countergen_edit.metrics.base import METRICS
+from countergen_edit.metrics.r import r_values
+from countergen_edit.metrics.scores import score
+from countergen_edit.models import LanguageModel, capture, in_template, load
+from countergen_edit.reports.run import Run, open_run
+from tests.runs.runs import IDENTITY, Dying, KilledError
+from tests.runs.test_audit import make_task
+from tests.tiny_models import tiny_model_dir
+
+TEMPLATE = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"
+REQUESTS = {"fair": "Be fair.", "alike": "{a}={b}"}
+LAYER = 1
+
+
+def few(task: Task) -> Task:
+    """So few templates and names that a tiny model is asked all of it in a second or two."""
+
+    def thin(data: Any) -> Any:
+        samples = [
+            replace(s, outputs=s.outputs[:2], variations=(*a[:3], *b[:3]))
+            for s in data.samples[:2]
+            for a, b in [[s.of(group) for group in data.groups]]
+        ]
+        return replace(data, samples=tuple(samples))
+
+    return replace(
+        task,
+        fit=tuple(map(thin, task.fit)),
+        validation=tuple(map(thin, task.validation)),
+        test=tuple(map(thin, task.test)),
+        agreement={s: thin(data) for s, data in task.agreement.items()},
+        neutral={s: texts[:3] for s, texts in task.neutral.items()},
+        planted={},
+    )
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    return few(make_task(("stereotypes",)))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+    """A tiny model with a chat template."""
+    model = load(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
+    model.tokenizer.chat_template = TEMPLATE
+    return in_template(model, "none", "Write.")
+
+
+def plan_of(task: Task, **changes: Any) -> Audit:
+    ways = {
+        "prompting": Prompting(REQUESTS),
+        "steering": Steering([-1.0, 2.0]),
+        "random_map": RandomMap(),
+    }
+    metrics = tuple(METRICS.make(name) for name in ("r", "agreement", "perplexity", "kl"))
+    erasers = {"leace": make_eraser("leace"), "inlp": make_eraser("inlp", rank=2)}
+    plan = Audit(task, erasers, metrics, layers=(LAYER,), baselines=ways)
+    return replace(plan, **changes)
+
+
+@pytest.fixture(scope="module")
+def path(model: LanguageModel, task: Task, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("baseline") / "run"
+    plan = plan_of(task)
+    before = model.fingerprint
+    plan.check(model)
+    plan.run(model, RunFolder(path, {}, IDENTITY))
+    assert load_fingerprint(model) == before
+    return path
+
+
+def load_fingerprint(model: LanguageModel) -> str:
+    """Of the weights as they are now."""
+    return replace(model).fingerprint
+
+
+@pytest.fixture(scope="module")
+def run(path: Path) -> Run:
+    return open_run(path)
+
+
+def of_kind(run: Run, kind: str) -> list[EditRecord]:
+    return [record for record in run.results.baselines if record.baseline_kind == kind]
+
+
+def edit(path: Path, record: EditRecord) -> NamedEdit:
+    return RunFolder(path, {}, IDENTITY).edit(record.id)
+
+
+def test_each_request_the_template_alone_one_steering_and_a_map_of_each_edit_are_tested(
+    run: Run,
+) -> None:
+    labels = [record.label for record in run.results.baselines]
+    assert labels[:3] == ["prompting (template alone)", "prompting (fair)", "prompting (alike)"]
+    assert labels[3].startswith(f"steering@resid_post.{LAYER} (strength ")
+    assert labels[4:] == [
+        f"random_map-1@resid_post.{LAYER} (of leace)",
+        f"random_map-2@resid_post.{LAYER} (of inlp)",
+    ]
+    for record in run.results.baselines:
+        measured = {r.metric for r in run.results.rows if (r.edit, r.split) == (record.id, "test")}
+        assert {"group_effect", "agreement", "perplexity_ratio", "kl"} <= measured
+
+
+def test_they_stand_after_the_edits_and_are_no_ones_control(run: Run) -> None:
+    from countergen_edit.reports.sections import sections
+
+    [overview] = [s for s in sections(run) if s.name == "overview"]
+    [table] = [b for b in overview.blocks if getattr(b, "name", "") == "before_and_after"]
+    names = [*table.columns[3:]]  # type: ignore[union-attr]
+    baselines = [record.label for record in run.results.baselines]
+    assert names[-len(baselines) :] == baselines
+    assert [*names[: -len(baselines)]] == [
+        run.results.label(e) for e in run.results.compared if e != "none"
+    ]
+    for record in run.results.edits:
+        control = run.results.baseline_of(record)
+        if not record.baseline:
+            assert control is not None
+            assert control.eraser == "random"
+    assert {record.eraser for record in run.results.shown} == {"leace", "inlp"}
+    best = run.best
+    assert best is None or not best.named.record.baseline_kind
+
+
+def test_what_is_asked_goes_through_the_template(
+    run: Run, path: Path, model: LanguageModel, task: Task
+) -> None:
+    prefaces = [edit(path, record).edit.preface for record in run.results.baselines[:3]]
+    assert prefaces == ["Write.\n", "Be fair. Write.\n", "women=men Write.\n"]
+    assert [r.baseline_kind for r in run.results.baselines[:3]] == [
+        "template",
+        "prompting",
+        "prompting",
+    ]
+    plain = load_without_template(model)
+    told = Prompting(REQUESTS).told(plain, task)
+    assert list(told) == ["fair", "alike"]
+    assert Prompting(REQUESTS).preface(plain, told["alike"]) == "women=men\n"
+
+
+def load_without_template(model: LanguageModel) -> LanguageModel:
+    import copy
+
+    tokenizer = copy.deepcopy(model.tokenizer)
+    tokenizer.chat_template = None
+    return replace(model, tokenizer=tokenizer)
+
+
+def test_the_figures_of_asking_are_those_of_the_words_before_every_text(
+    run: Run, path: Path, model: LanguageModel, task: Task
+) -> None:
+    record = of_kind(run, "prompting")[0]
+    before = model.tokenizer("Be fair. Write.\n").input_ids
+    asked = model.with_preface(before)
+    expected = float(abs(r_values(score(asked, task.test[0]))).mean())
+    [row] = [
+        r for r in run.results.of("mean_abs_r", "test", record.id) if r.dataset == task.test[0].name
+    ]
+    assert row.value == pytest.approx(expected, abs=1e-6)
+    assert row.baseline
+
+
+def test_steering_subtracts_the_difference_of_the_groups_means(
+    run: Run, path: Path, model: LanguageModel, task: Task
+) -> None:
+    [record] = of_kind(run, "steering")
+    [place] = edit(path, record).edit.placements
+    assert isinstance(place.erasure, Shift)
+    data = capture_sites(
+        model, task.fit, (), (), sites=("resid_post",), layers=[LAYER], positions="outputs"
+    )["resid_post"]
+    pairs: dict[str, dict[str, np.ndarray]] = {}
+    for value, group, pair in zip(data.at(LAYER), data.group, data.pair, strict=True):
+        pairs.setdefault(pair, {})[group] = value
+    apart = np.mean([of[task.groups[0]] - of[task.groups[1]] for of in pairs.values()], axis=0)
+    np.testing.assert_allclose(
+        place.erasure.vector, -record.params["strength"] * apart, rtol=1e-4, atol=1e-6
+    )
+    assert place.limit == data.limit(LAYER)
+
+
+def test_its_strength_is_the_one_of_the_rule_on_validation_data(run: Run) -> None:
+    [chosen] = of_kind(run, "steering")
+    tried = [r for r in read_records(run.path).values() if r.baseline_kind == "steering"]
+    assert sorted(r.params["strength"] for r in tried) == [-1.0, 2.0]
+    costs = [METRICS.make(name) for name in ("agreement", "perplexity", "kl")]
+    for cost in costs:
+        cost.name = type(cost).__name__.lower()
+    every = points(run.results.rows, "validation", costs, baselines=True)
+    ids = {r.id for r in tried}
+    assert choose([p for p in every if p.edit in ids]).edit == chosen.id
+    assert not points(run.results.rows, "validation", costs) or not ids & {
+        p.edit for p in points(run.results.rows, "validation", costs)
+    }
+
+
+def test_the_random_map_is_the_edits_own_between_other_directions(run: Run, path: Path) -> None:
+    edits = {r.eraser: r for r in run.results.shown}
+    for record in of_kind(run, "random_map"):
+        own = edit(path, edits[record.variant.removeprefix("of ")]).edit.placements[0]
+        other = edit(path, record).edit.placements[0]
+        assert isinstance(own.erasure, AffineErasure)
+        assert isinstance(other.erasure, AffineErasure)
+        sizes = [
+            np.linalg.svd(p.erasure.left @ p.erasure.right, compute_uv=False) for p in (own, other)
+        ]
+        np.testing.assert_allclose(sizes[1], sizes[0], atol=1e-9)
+        assert (other.site, other.layer, other.limit) == (own.site, own.layer, own.limit)
+        assert np.abs(other.erasure.left - own.erasure.left).max() > 1e-3
+
+
+@pytest.mark.slow
+def test_a_killed_audit_goes_on_to_the_same_rows_and_a_finished_one_makes_nothing(
+    model: LanguageModel, task: Task, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = tmp_path / "run"
+    with pytest.raises(KilledError):
+        plan_of(task).run(model, Dying.after(7, again))
+    plan_of(task).run(model, RunFolder(again, {}, IDENTITY))
+    assert (again / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
+
+    def fit(*args: object, **kwargs: object) -> None:
+        raise AssertionError("activations that a finished run needs no more were captured")
+
+    monkeypatch.setattr("countergen_edit.runs.fits.capture_sites", fit)
+    plan_of(task).run(model, RunFolder(again, {}, IDENTITY))
+    assert (again / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
+
+
+def test_the_verdict_tells_what_asking_leaves_with_its_interval(run: Run) -> None:
+    main = run.results.unedited("group_effect")[0]
+    by_label = {
+        record.variant: run.results.under(main, record.id)
+        for record in run.results.baselines
+        if record.eraser == "prompting"
+    }
+    [sentence] = [s for s in run.findings if s.startswith("Asked to treat ")]
+    assert "women and men alike in 2 templates, through its chat template" in sentence
+    for row in by_label.values():
+        assert row is not None
+        assert f"{row.value:.2f} [{row.lo:.2f}, {row.hi:.2f}]" in sentence
+    assert f"{by_label['template alone'].value:.2f}" in sentence.partition("unasked, and ")[2]  # type: ignore[union-attr]
+    assert " Cost: prompting (" in sentence
+    assert "neutral perplexity ×" in sentence
+    [others] = [s for s in run.findings if s.startswith("Beside the edits: ")]
+    for record in of_kind(run, "steering") + of_kind(run, "random_map"):
+        assert record.label in others
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Prompting({"mine": "Treat {women} alike."}), r"slot of request 'mine' 'women'"),
+        (lambda: Prompting({"mine": "Treat {a alike."}), r"request 'mine', .*expected '}'"),
+        (lambda: Prompting({}), "requests is empty"),
+        (lambda: Prompting(people=["women"]), "name the people of two groups"),
+        (lambda: Steering([0.0]), "no number other than 0"),
+        (lambda: Steering([float("nan")]), "no number other than 0"),
+        (lambda: Steering([]), "names none"),
+        (lambda: BASELINES.make("promting"), "did you mean 'prompting'"),
+        (lambda: BASELINES.make("steering", {"strength": 1}), "strengths"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(make: Any, said: str) -> None:
+    with pytest.raises(UserError, match=said) as error:
+        make()
+    assert "\n" not in str(error.value)
+
+
+def test_a_request_that_leaves_no_room_and_a_choice_without_data_are_refused_at_the_door(
+    model: LanguageModel, task: Task, tmp_path: Path
+) -> None:
+    long = {"prompting": Prompting({"long": "Jane is a nurse. " * 30})}
+    with pytest.raises(UserError, match="exceeds the context"):
+        plan_of(task, baselines=long).check(model)
+    unchosen = replace(task, validation=())
+    with pytest.raises(UserError, match=r"beside\.steering\.strengths=\[1\]"):
+        plan_of(unchosen).check(model)
+    with pytest.raises(UserError, match="did you mean 'steering'"):
+        api.audit(model, task, "leace", "r", tmp_path / "run", layers=[LAYER], baselines="stering")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_steering_strength_that_is_named_is_not_chosen(
+    model: LanguageModel, task: Task, tmp_path: Path
+) -> None:
+    run = api.audit(
+        model, task, "leace", "r", tmp_path / "run", layers=[LAYER], baselines=Steering([1.0])
+    )
+    [record] = run.results.baselines
+    assert record.variant == "strength 1"
+    assert not [r for r in run.results.rows if r.edit == record.id and r.split == "validation"]
+
+
+def test_the_same_is_meant_from_files_and_from_python() -> None:
+    ours = read_config("baseline", "prompting")["prompting"]
+    assert Prompting(**ours).requests == Prompting().requests == ours["requests"]
+    assert len(ours["requests"]) >= 3
+    assert (
+        Steering(**read_config("baseline", "steering")["steering"]).strengths
+        == Steering().strengths
+    )
+
+
+def test_an_edit_that_asks_can_be_used(run: Run, path: Path, model: LanguageModel) -> None:
+    record = of_kind(run, "prompting")[0]
+    with applied(model, edit(path, record).edit) as asked:
+        assert asked.preface
+        assert capture(asked, ["Jane"], layers=[0]).values["resid_post"].shape[1] == 1

@@ -1,0 +1,167 @@
+"""The front holds what nothing beats, and the rule takes the most bias that can be afforded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.runs.choice import Point, choose, front, points
+from countergen_edit.metrics.base import METRICS, Cost, Degradation
+from countergen_edit.metrics.rows import Row
+
+NUMBERS = st.integers(0, 6).map(lambda k: k / 4)
+POINTS = st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=12).map(
+    lambda pairs: [
+        Point(str(i), removed, {"kl": Degradation(cost, 1.0)})
+        for i, (removed, cost) in enumerate(pairs)
+    ]
+)
+
+
+def beats(a: Point, b: Point) -> bool:
+    better = a.removed > b.removed or a.cost < b.cost
+    return a.removed >= b.removed and a.cost <= b.cost and better
+
+
+@given(POINTS)
+def test_the_front_is_every_point_that_none_beats(candidates: list[Point]) -> None:
+    unbeaten = {(p.removed, p.cost) for p in candidates if not any(beats(q, p) for q in candidates)}
+    assert {(p.removed, p.cost) for p in front(candidates)} == unbeaten
+
+
+@given(POINTS)
+def test_the_chosen_point_is_on_the_front_and_affordable_if_any_is(candidates: list[Point]) -> None:
+    chosen = choose(candidates)
+    assert not any(beats(q, chosen) for q in candidates)
+    affordable = [p for p in candidates if p.cost <= 1]
+    if affordable:
+        assert chosen.cost <= 1
+        assert chosen.removed == max(p.removed for p in affordable)
+    else:
+        half = max(p.removed for p in candidates) / 2
+        assert chosen.cost == min(p.cost for p in candidates if p.removed >= half)
+
+
+def test_an_edit_that_shows_nothing_is_no_choice_however_cheap() -> None:
+    nothing = Point("0", 0.01, {"kl": Degradation(0.1, 1.0)}, is_shown=False)
+    dear = Point("1", 0.9, {"kl": Degradation(3.0, 1.0)})
+    dearer = Point("2", 1.0, {"kl": Degradation(4.0, 1.0)})
+    assert choose([nothing, dear, dearer]) == dear
+    assert dear.over == ["kl"]
+    assert choose([nothing]) == nothing
+    # Nor does a wreck say how much there is to remove.
+    wreck = Point("3", 3.0, {"kl": Degradation(900.0, 1.0)})
+    assert choose([nothing, dear, dearer, wreck]) == dear
+
+
+def test_where_nothing_removes_any_bias_the_cheapest_is_taken() -> None:
+    worse = Point("0", -0.1, {"kl": Degradation(3.0, 1.0)}, is_shown=False)
+    cheaper = Point("1", -0.2, {"kl": Degradation(2.0, 1.0)}, is_shown=False)
+    assert choose([worse, cheaper]) == cheaper
+
+
+def test_what_an_interval_reaches_above_zero_is_shown() -> None:
+    def one(lo: float | None) -> Point:
+        rows = [replace(r, lo=lo) if r.metric == "bias_removed" else r for r in ROWS]
+        [point] = points(rows, "validation", costs())
+        return point
+
+    assert one(None).is_shown
+    assert one(0.1).is_shown
+    assert not one(-0.1).is_shown
+
+
+def test_the_least_cost_is_that_of_the_better_ends() -> None:
+    rows = [replace(r, hi=0.99) if r.metric == "agreement" and r.edit == "a" else r for r in ROWS]
+    [point] = points(rows, "validation", costs())
+    assert point.cost == pytest.approx(2.0)
+    assert point.least_cost == pytest.approx(0.1)  # what perplexity takes, without an interval
+
+
+def row(metric: str, edit: str, value: float, split: str = "validation", **columns: object) -> Row:
+    return Row(metric, value, edit=edit, split=split, **columns)  # type: ignore[arg-type]
+
+
+ROWS = [
+    row("agreement", "none", 0.99, group_a="female"),
+    row("agreement", "none", 0.98, group_a="female", group_b="male"),
+    row("perplexity_ratio", "none", 1.0),
+    row("bias_removed", "a", 0.9),
+    row("agreement", "a", 0.98, group_a="female"),
+    row("agreement", "a", 0.5, group_a="female", group_b="male"),
+    row("perplexity_ratio", "a", 1.001),
+    row("bias_removed", "a", 0.1, split="test"),
+]
+
+
+def costs(agreement: float = 0.005, perplexity: float = 0.01) -> list[Cost]:
+    budgets = {"agreement": agreement, "perplexity": perplexity}
+    made = []
+    for name, budget in budgets.items():
+        cost = METRICS.make(name, {"budget": budget})
+        cost.name = name
+        made.append(cost)
+    return made
+
+
+def test_the_cost_is_the_worse_of_agreement_and_perplexity() -> None:
+    [point] = points(ROWS, "validation", costs())
+    # 0.01 lost of 0.005 in the budget; perplexity took a tenth of what it may.
+    assert point.cost == pytest.approx(2.0)
+    assert point.removed == 0.9
+    [lenient] = points(ROWS, "validation", costs(agreement=0.5))
+    assert lenient.cost == pytest.approx(0.1)
+
+
+def test_an_edit_that_improves_everything_costs_nothing() -> None:
+    better = [replace(r, value=0.999) if r.metric == "agreement" else r for r in ROWS]
+    better = [replace(r, value=0.99) if r.metric == "perplexity_ratio" else r for r in better]
+    [point] = points([*better, ROWS[0]], "validation", costs())
+    assert point.cost == 0
+
+
+def test_an_edit_without_all_figures_is_no_candidate() -> None:
+    lacking = [r for r in ROWS if (r.metric, r.edit) != ("perplexity_ratio", "a")]
+    assert points(lacking, "validation", costs()) == []
+
+
+def test_a_cost_that_the_task_has_no_data_for_does_not_count() -> None:
+    """A task without agreement sets has no such cost, and says so elsewhere."""
+    without = [r for r in ROWS if r.metric != "agreement"]
+    [point] = points(without, "validation", costs())
+    assert set(point.degradations) == {"perplexity"}
+
+
+def test_random_directions_are_shown_and_never_chosen() -> None:
+    named = [replace(r, edit="r", eraser="random", baseline=True) for r in ROWS if r.edit == "a"]
+    every = points([*ROWS, *named], "validation", costs(), baselines=True)
+    assert [p.edit for p in every] == ["a", "r"]
+    assert [p.edit for p in points([*ROWS, *named], "validation", costs())] == ["a"]
+
+
+def test_nothing_to_choose_from_is_refused() -> None:
+    with pytest.raises(UserError, match="every cell failed"):
+        choose([])
+
+
+@pytest.mark.parametrize("name", ["agreement", "perplexity", "kl"])
+@pytest.mark.parametrize("budget", [0, -1, float("nan")])
+def test_a_budget_of_nothing_is_refused(name: str, budget: object) -> None:
+    with pytest.raises(UserError, match=rf"{name}\.budget=.*(must be above 0|write a number)"):
+        METRICS.make(name, {"budget": budget})
+
+
+def test_legitimate_differences_that_move_count_against_an_edit_and_break_its_budget() -> None:
+    legitimate_differences = METRICS.make("legitimate_differences")
+    assert isinstance(legitimate_differences, Cost)
+    legitimate_differences.name = "legitimate_differences"
+    moved = [row("fact_change", "none", 0.0), row("fact_change", "a", 0.03, lo=0.01)]
+    each = [replace(r, metric="fact_change_of_set", value=0.5) for r in moved]
+    [point] = points([*ROWS, *each, *moved], "validation", [legitimate_differences])
+    assert point.degradations["legitimate_differences"].share == pytest.approx(1.5)
+    assert point.least_cost == pytest.approx(0.5)
+    assert point.over == ["legitimate_differences"]

