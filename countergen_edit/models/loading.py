@@ -285,8 +285,8 @@ def read_config(location: Location) -> Any:
         raise UserError(f"cannot read the config of {location}: {first_line(error)}") from error
     if config is None and "auto_map" in content:
         raise UserError(
-            f"{location} is a {kind} with code of its own, which is not run here; read a checkpoint "
-            "of this package by countergen_edit.edits.checkpoints.load_checkpoint"
+            f"{location} is a {kind} with code of its own, which is not run here; read a "
+            "checkpoint of this package by countergen_edit.edits.checkpoints.load_checkpoint"
         )
     if config is None:
         raise UserError(f"unknown architecture {kind!r} in {location}: transformers has no such")
