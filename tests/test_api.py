@@ -91,7 +91,7 @@ class Mine(ce.Metric):
     def __init__(self, power: int = 2) -> None:
         self.power = power
 
-    def rows(self, context: Any, edit: Any, split: Any = "test") -> list[ce.Row]:
+    def measure(self, context: Any, edit: Any, split: Any = "test") -> list[ce.Row]:
         return []
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from countergen_edit.cli.main import main
 from countergen_edit.core.conf_path import conf_dir
+from countergen_edit.decisions.judgement import HARMFUL, NOTHING, RECOMMENDED, TOO_DEAR
 from countergen_edit.erasers import ERASERS
 from countergen_edit.metrics.base import Change
 from countergen_edit.metrics.benchmarks.base import BENCHMARKS
 from countergen_edit.models.capture import SITES
 from countergen_edit.reports.glossary import Term, explain, find, glossary
-from countergen_edit.runs.judging import HARMFUL, NOTHING, RECOMMENDED, TOO_DEAR
 
 
 @pytest.mark.parametrize("term", glossary(), ids=lambda term: term.term)

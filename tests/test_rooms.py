@@ -27,7 +27,7 @@ MAY_IMPORT = {room: {"core", *ORDER[:i], room} for i, room in enumerate(ORDER)}
 MAY_IMPORT["core"] = {"core"}
 MAY_IMPORT["testbed"] = {"core", "data", "models", "testbed"}
 MAY_IMPORT["erasers"] = {"core", "erasers"}
-for room in ("runs", "api", "cli"):
+for room in ("runs", "reports", "api", "cli"):
     MAY_IMPORT[room].add("testbed")
 
 

@@ -25,15 +25,15 @@ from countergen_edit.data.task import Task
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import NamedEdit, applied
 from countergen_edit.metrics.base import Metric
-from countergen_edit.metrics.cid.comparison import comparison
 from countergen_edit.metrics.cid.metric import Cid
 from countergen_edit.metrics.cid.perturbations import sources_of
-from countergen_edit.metrics.cid.scaling import scaling_rows
 from countergen_edit.metrics.cid.similarity import SentenceEmbedding
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.progress import announce
 from countergen_edit.reports.render.terminal import print_table
 from countergen_edit.reports.run import open_run
+from countergen_edit.reports.views.cid.comparison import comparison
+from countergen_edit.reports.views.cid.scaling import scaling_rows
 from countergen_edit.runs.cid import (
     EffectPlan,
     perturbation_effect,

@@ -26,13 +26,13 @@ from countergen_edit.cli.settings import (
 )
 from countergen_edit.core.writing import only_writer
 from countergen_edit.data.task import Task
+from countergen_edit.decisions.selection import choose, points
 from countergen_edit.metrics.base import Cost
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.closing import how_to_save
 from countergen_edit.reports.render.export import search_figures
 from countergen_edit.reports.run import Run
 from countergen_edit.reports.sections import sections
-from countergen_edit.runs.choice import choose, points
 from countergen_edit.runs.files import FAILED
 
 POOL = Path("runs") / "sweep" / "parts"

@@ -10,7 +10,7 @@ from countergen_edit.cli.printing import console, say
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.models import load
 from countergen_edit.reports.render.terminal import print_table
-from countergen_edit.runs.verify_testbed import effect_table, recovery_table, verify_testbed
+from countergen_edit.reports.verify_testbed import effect_table, recovery_table, verify_testbed
 from countergen_edit.testbed import directory, load_axis, load_truth, truth_in
 from countergen_edit.testbed.train import train
 

@@ -14,11 +14,6 @@ from statsmodels.stats.proportion import proportion_confint
 
 from countergen_edit.data.augmentation import Case, Paraphrase
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.edits import NamedEdit
-from countergen_edit.metrics.base import MeasuredSplit, Metric
-from countergen_edit.metrics.blocks import Cell, Number, Section, Table
-from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 
 PAIRED, TURNED, PARAPHRASED = "augmented", "augmented_turned", "augmented_paraphrases"
@@ -71,45 +66,6 @@ def _share(
     return Row(metric, kept / of, lo=float(lo), hi=float(hi), n=of, detail=detail, **columns)
 
 
-class Augmented(Metric):
-    """Shows an augmentation; there is nothing that it measures of a model."""
-
-    is_selectable = False
-
-    def rows(
-        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
-    ) -> list[Row]:
-        """None: texts are counted where pairs are made."""
-        return []
-
-    @classmethod
-    def sections(cls, results: Results) -> list[Section]:
-        """How many passed, why others did not, and a few of the pairs."""
-        rows = [row for metric in WORDS for row in results.of(metric, "")]
-        if not rows:
-            return []
-        counts = Table(
-            "augmentation",
-            "What was kept",
-            ("of", "number", "kept", "share", "left out"),
-            tuple(_line(row) for row in rows),
-            brief=True,
-        )
-        pairs = tuple((str(a), str(b)) for a, b in rows[0].detail["examples"])
-        columns = (rows[0].group_a, rows[0].group_b)
-        examples = [Table("augmented_pairs", "The first pairs", columns, pairs)] if pairs else []
-        return [Section("augmentation", "Augmentation", (counts, *examples))]
-
-    @classmethod
-    def sentences(cls, results: Results) -> list[str]:
-        """How many pairs there are."""
-        return [
-            f"{row.detail['kept']} of {row.n} texts became pairs of {row.group_a} and "
-            f"{row.group_b}."
-            for row in results.of(PAIRED, "")
-        ]
-
-
 def said_of(row: Row) -> str:
     """What a row is a share of."""
     return WORDS[row.metric].format_map(row.facets)
@@ -118,8 +74,3 @@ def said_of(row: Row) -> str:
 def reasons_of(row: Row) -> str:
     """Why others were left out, and how many."""
     return ", ".join(f"{reason} {count}" for reason, count in row.detail["refused"].items())
-
-
-def _line(row: Row) -> tuple[Cell, ...]:
-    kept = str(row.detail["kept"])
-    return said_of(row), str(row.n), kept, Number.of(row, percent=True), reasons_of(row)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, TypeVar
 
@@ -20,12 +20,9 @@ from jaxtyping import Float64
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.registry import Registry
 from countergen_edit.data.task import Task
-from countergen_edit.edits import EditRecord, NamedEdit
-from countergen_edit.metrics.blocks import Section
+from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.panels import Panel
-from countergen_edit.metrics.results import Results, Side, State
-from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.metrics.rows import Row
 from countergen_edit.models import Asked, LanguageModel
 
 Kind = Literal["bias", "cost", "other"]
@@ -33,53 +30,6 @@ Change = Literal["removed", "partly removed", "not removed", "no significant cha
 """What an edit did to a bias, in the order in which it is told."""
 MeasuredSplit = Literal["validation", "test"]
 Own = TypeVar("Own", bound="Metric")
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """One figure of every edit: a column of tables, an axis of figures, a line of a card."""
-
-    title: str
-    rows: Mapping[str, Row]
-    """By id of the edit, the unedited model's among them."""
-    kind: Kind
-    digits: int = 3
-    percent: bool = False
-    signed: bool = False
-    main: bool = True
-    """Whether it stands where all metrics stand side by side."""
-    of: str = ""
-    """The test set, where several have a figure of this kind."""
-    axis: str = ""
-    """What an axis that shows it is called; empty where the title does."""
-    limits: tuple[float, float] | None = None
-    """Ends of such an axis, where it has natural ones."""
-    covers: tuple[float, float] | None = None
-    """What such an axis covers at least: up to where one would begin to mind it."""
-    truth: Row | None = None
-    """The planted value, where it is known."""
-    drawn: bool = True
-    """Whether figures show it."""
-
-
-@dataclass(frozen=True)
-class Standing:
-    """A column of the table that papers print: a figure of every edit, and how it was measured."""
-
-    quantity: Quantity
-    """Without rows where the run did not measure it."""
-    of: str = ""
-    """What several columns are of, such as a benchmark; empty where it stands alone."""
-    about: str = ""
-    """What of it was asked, and on how much, a few words."""
-    changed: Collection[str] | None = None
-    """Ids of the edits that are shown to change it; None where that was not tested."""
-    notes: tuple[str, ...] = ()
-    """What a reader of the table has to know, sentences."""
-    measured_by: str = ""
-    """The setting that has it measured."""
-    usual: bool = True
-    """Whether it has its column where no run measured it."""
 
 
 class Metric(ABC):
@@ -91,7 +41,16 @@ class Metric(ABC):
 
     kind: ClassVar[Kind] = "other"
     title: ClassVar[str] = ""
-    """What reports call it; empty takes its name."""
+    """The title in reports; its name if empty."""
+    unit: ClassVar[str] = ""
+    """The unit of its rows, as axes and tables label it."""
+    measures: ClassVar[tuple[str, ...]] = ()
+    """The names of its rows, which the default view shows; its own name if empty."""
+    digits: ClassVar[int] = 3
+    percent: ClassVar[bool] = False
+    """Whether its rows are shares."""
+    view: ClassVar[type | None] = None
+    """The class of a custom view; None takes the registered one, or the default."""
     has_baseline: ClassVar[bool] = False
     """Whether controls (random directions of equal rank) are measured too."""
     is_slow: ClassVar[bool] = False
@@ -148,7 +107,7 @@ class Metric(ABC):
         return Asked.scoring(self.task.test)
 
     @abstractmethod
-    def rows(
+    def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """Every figure of the model under an edit, paired with the unedited model where it can be.
@@ -166,10 +125,6 @@ class Metric(ABC):
         """Of a bias: the row `bias_removed`, the share of it that is gone over a split's sets."""
         return None
 
-    def significant_bias(self, context: EvaluationContext) -> Row | None:
-        """Of a bias: the row `bias_significant`, 0 where validation data show none to remove."""
-        return None
-
     def removed_draws(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "validation"
     ) -> Float64[np.ndarray, " resample"] | None:
@@ -180,86 +135,6 @@ class Metric(ABC):
         nothing can be resampled: edits are then compared by their values alone.
         """
         return None
-
-    @classmethod
-    def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
-        """Its figures that stand beside those of other metrics; none where it was not measured."""
-        return []
-
-    @classmethod
-    def glance(cls, states: Sequence[State]) -> list[Panel]:
-        """What an overview draws of it: every state on all test data, on one axis.
-
-        Args:
-            states: what is compared; the first is the reference.
-        """
-        return []
-
-    @classmethod
-    def side_by_side(cls, results: Results) -> list[Quantity]:
-        """Its figures on test data by which runs are compared; its main quantities unless given.
-
-        Runs share a column where a quantity of each has the same title.
-        """
-        return [quantity for quantity in cls.quantities(results) if quantity.main]
-
-    @classmethod
-    def leaderboard(cls, results: Results) -> list[Standing]:
-        """Its columns in the table that papers print, on test data; measured or not."""
-        return []
-
-    @classmethod
-    def pooled(cls, sides: Sequence[Side]) -> list[Row]:
-        """Rows about several runs together, such as a mean over models."""
-        return []
-
-    @classmethod
-    def over_runs(cls, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:
-        """What else it shows of several runs together, with the rows that it pooled of them."""
-        return []
-
-    @classmethod
-    def sections(cls, results: Results) -> list[Section]:
-        """What else it shows, each under the tab it belongs to."""
-        return []
-
-    @classmethod
-    def sentences(cls, results: Results) -> list[str]:
-        """What it found, in words."""
-        return []
-
-    @classmethod
-    def headline(cls, results: Results) -> list[str]:
-        """The sentences that a verdict has room for."""
-        return cls.sentences(results)[:1]
-
-    @classmethod
-    def remaining(cls, results: Results, edit: EditRecord) -> list[str]:
-        """Group differences under an edit, and what it made worse, a few words each."""
-        return []
-
-    @classmethod
-    def changes(cls, results: Results, edit: EditRecord) -> Mapping[str, Change]:
-        """Of a bias: what an edit did to it on each set of test data, by the set's label."""
-        return {}
-
-    @classmethod
-    def outcome(cls, results: Results, edit: EditRecord) -> str:
-        """Of a bias: what an edit left of it, a sentence. Of a cost: what it is, in a few words."""
-        return ""
-
-    @classmethod
-    def baselines(cls, results: Results) -> list[tuple[str, tuple[EditRecord, ...]]]:
-        """Of a bias: what is left of it in other ways to the same end, such as prompting, in words.
-
-        With each sentence the edits whose costs are to be told after it.
-        """
-        return []
-
-    @classmethod
-    def caveats(cls, results: Results) -> list[str]:
-        """How sure its figures are; said after all that was found."""
-        return []
 
 
 @dataclass(frozen=True)
@@ -296,7 +171,6 @@ class Cost(Metric):
     """The row metric that counts."""
     worse: ClassVar[Literal["higher", "lower"]] = "higher"
     default_budget: ClassVar[float]
-    digits: ClassVar[int] = 3
 
     def __init__(self, budget: float | None = None) -> None:
         self.budget = self.default_budget if budget is None else budget
@@ -338,36 +212,9 @@ class Cost(Metric):
         ends = [(row, row.lo if self.worse == "higher" else row.hi) for row in rows]
         return [row if end is None else replace(row, value=end) for row, end in ends]
 
-    @classmethod
-    def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
-        """Every row of the metric that counts."""
-        return [
-            Quantity(cls.title, alike(results, row), "cost", cls.digits)
-            for row in results.unedited(cls.counts, split)
-        ]
-
-    @classmethod
-    def outcome(cls, results: Results, edit: EditRecord) -> str:
-        """The figure before and after."""
-        parts = []
-        for quantity in cls.quantities(results):
-            before, after = (quantity.rows.get(e) for e in (UNEDITED, edit.id))
-            if quantity.main and before and after and None not in (before.value, after.value):
-                parts.append(
-                    f"{quantity.title} {before.value:.{cls.digits}f} → {after.value:.{cls.digits}f}"
-                )
-        return ", ".join(parts)
-
 
 def _about(row: Row) -> tuple[str, str, str]:
     return row.dataset, row.group_a, row.group_b
-
-
-def alike(results: Results, row: Row, metric: str | None = None) -> dict[str, Row]:
-    """The row and those about the same data under every edit, by the edit's id."""
-    wanted = metric or row.metric
-    about = row.key[1:-2]
-    return {r.edit: r for r in results.of(wanted, row.split) if r.key[1:-2] == about}
 
 
 METRICS: Registry[type[Metric]] = Registry(
@@ -388,11 +235,6 @@ METRICS: Registry[type[Metric]] = Registry(
         "benchmarks": "countergen_edit.metrics.benchmarks.metric:Benchmarks",
         "hiring": "countergen_edit.metrics.hiring:Hiring",
         "in_vocabulary": "countergen_edit.metrics.in_vocabulary:InVocabulary",
-        "guardedness": "countergen_edit.metrics.guardedness:Guardedness",
-        "refinement": "countergen_edit.metrics.refinement:Refinement",
-        "gates": "countergen_edit.metrics.gates:Gates",
-        "augmented": "countergen_edit.metrics.augmented:Augmented",
-        "logged": "countergen_edit.metrics.logged:Logged",
     },
     Metric,
 )

@@ -24,19 +24,14 @@ import numpy as np
 from countergen_edit.data.axis import Axis
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
-from countergen_edit.metrics.blocks import Cell, Number, Section, Table
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.panels import dataset_label
 from countergen_edit.metrics.r.contrast import Contrast
+from countergen_edit.metrics.r.holm import holm_tests
 from countergen_edit.metrics.r.largest_gap import permutations_for
-from countergen_edit.metrics.r.significance import SIGNIFICANT, by_class, holm_tests
-from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 
 MARGINAL, INTERSECTION = "marginal_effect", "intersection"
-MOST = 4
-"""Cells that a sentence names."""
 Weights = tuple[float, ...]
 About = tuple[str, str, str]
 """The axis, and the one or two groups that a contrast is about."""
@@ -91,7 +86,7 @@ class Intersections(Metric):
 
     title = "Intersections"
 
-    def rows(
+    def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """Rows `marginal_effect` and `intersection` of every test set of a whole table."""
@@ -115,27 +110,6 @@ class Intersections(Metric):
             for row in _rows(kind, contrasts, context.seed)
         ]
 
-    @classmethod
-    def sections(cls, results: Results) -> list[Section]:
-        """A line for each marginal effect and each cell, a column for each edit."""
-        tables = [_table(results, kind) for kind in (MARGINAL, INTERSECTION)]
-        known = tuple(table for table in tables if table.rows)
-        return [Section("intersections", "Intersections", known)] if known else []
-
-    @classmethod
-    def sentences(cls, results: Results) -> list[str]:
-        """What each axis shows alone, and which cells are beyond that."""
-        rows = results.unedited(INTERSECTION)
-        if not rows:
-            return []
-        marginal = results.unedited(MARGINAL)
-        axes = " and ".join(dict.fromkeys(row.axis for row in marginal))
-        about = (
-            (marginal, "difference", f"of {axes} alone"),
-            (rows, "cell", f"beyond what {axes} add up to"),
-        )
-        return [said for some, noun, what in about for said in _said(some, noun, what)]
-
 
 def _rows(kind: str, contrasts: Sequence[Cells], seed: int) -> list[Row]:
     """The rows of one kind, tested together."""
@@ -152,59 +126,3 @@ def _rows(kind: str, contrasts: Sequence[Cells], seed: int) -> list[Row]:
         detail = {"people": effect.people.fewest, "squared": effect.squared} | test
         rows.append(replace(row, axis=axis, group_a=a, group_b=b, detail=detail))
     return rows
-
-
-def _said(rows: Sequence[Row], noun: str, what: str) -> list[str]:
-    """Which rows of one kind are significant, or that none is, or that there is no test."""
-    found = by_class(rows)
-    if len(found["not tested"]) == len(rows):
-        return [
-            f"No {noun} {what} is tested, as a within-group null needs two names per group, the "
-            "same on every prompt."
-        ]
-    if significant := sorted(found["biased"], key=lambda row: -(row.value or 0.0)):
-        each = ", ".join(map(_sized, significant[:MOST]))
-        more = f", and {len(significant) - MOST} more" if len(significant) > MOST else ""
-        return [
-            f"{len(significant)} of {len(rows)} {noun}s {what} are significant (P ≤ {SIGNIFICANT}, "
-            f"Holm): {each}{more}."
-        ]
-    p = [row.detail["p_adjusted"] for row in rows if "p_adjusted" in row.detail]
-    return [
-        f"No {noun} {what} is significant (smallest P "
-        f"{Number(min(p), digits=2, bounded=True).text}, Holm over {len(p)} {noun}s)."
-    ]
-
-
-def _sized(row: Row) -> str:
-    ends = "" if row.lo is None or row.hi is None else f" [{row.lo:.2f}, {row.hi:.2f}]"
-    value = Number(row.value, digits=2).text
-    return f"{_who(row)} {value}{ends} nats on {dataset_label(row.dataset)}"
-
-
-def _who(row: Row) -> str:
-    both = f"{row.group_a} and {row.group_b}" if row.group_b else row.group_a
-    return both.replace("_", " ")
-
-
-def _table(results: Results, kind: str) -> Table:
-    lines: list[tuple[Cell, ...]] = []
-    for row in results.unedited(kind):
-        cells = [Number.of(results.under(row, edit)) for edit in results.compared]
-        p = Number(row.detail.get("p_adjusted"), bounded=True)
-        lines.append((dataset_label(row.dataset), _who(row), p, *cells))
-    alone = kind == MARGINAL
-    note = (
-        "Nats between the people of two groups of one axis, whatever they are on the others."
-        if alone
-        else "Nats between a cell and what its groups alone add up to, root mean square over "
-        "prompt-output pairs; 0 where the axes act each by itself."
-    )
-    return Table(
-        kind,
-        "Each axis alone" if alone else "Cells beyond both axes",
-        ("set", "groups" if alone else "cell", "P (Holm)", *map(results.label, results.compared)),
-        tuple(lines),
-        f"{note} P is of the noise of people, {results.label(UNEDITED)}.",
-        brief=alone,
-    )

@@ -6,25 +6,19 @@ rows a table. There is nothing here that is measured of a model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from countergen_edit.edits import NamedEdit
-from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity, alike
-from countergen_edit.metrics.blocks import Cell, Number, Section, Table
-from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.items import METHODS, Change, Scores, change, mean
-from countergen_edit.metrics.results import Results, Side
 from countergen_edit.metrics.rows import Row
+
+ByTask = Mapping[tuple[str, str], Scores]
+"""Scores by task and metric."""
+
 
 SCORE, CHANGE = "logged_score", "logged_change"
 FIGURE = "figure"
 """The facet that tells the metrics of a task apart."""
-MOST = 6
-"""Figures that stand side by side as columns; more are lines of a table of their own."""
-
-ByTask = Mapping[tuple[str, str], Scores]
-"""Scores by task and metric."""
 
 
 def score_rows(scores: ByTask, seed: int) -> list[Row]:
@@ -93,40 +87,3 @@ def _told(found: Change, first: Scores, second: Scores) -> dict[str, Any]:
         "repeated": max(first.repeated, second.repeated),
         "unscored": max(first.unscored, second.unscored),
     }
-
-
-class Logged(Metric):
-    """Shows what logs of other tools say; there is nothing that it measures of a model."""
-
-    is_selectable = False
-
-    def rows(
-        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
-    ) -> list[Row]:
-        """None: items were scored where the log was written."""
-        return []
-
-    @classmethod
-    def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
-        """The mean of every task and metric, where they are few."""
-        rows = results.unedited(SCORE, split)
-        return [
-            Quantity(f"{row.dataset}, {row.facets[FIGURE]}", alike(results, row), "other")
-            for row in (rows if len(rows) <= MOST else ())
-        ]
-
-    @classmethod
-    def over_runs(cls, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:
-        """A line for every task and metric, a column for each log."""
-        by_side = [{row.key: row for row in side.results.unedited(SCORE)} for side in sides]
-        every = list({key: row for rows in by_side for key, row in rows.items()}.values())
-        if not every:
-            return []
-        lines: list[tuple[Cell, ...]] = []
-        for row in every:
-            cells = [Number.of(rows.get(row.key)) for rows in by_side]
-            lines.append((row.dataset, str(row.facets[FIGURE]), *cells))
-        columns = ("task", "metric", *(side.name for side in sides))
-        note = "Means over all items of each log, whether others have them or not."
-        table = Table("logged", "Scores", columns, tuple(lines), note, grouped=True)
-        return [Section("logged", "Scores", (table,))]

@@ -20,6 +20,8 @@ SCREENING = "screening"
 """The split of what was measured on few names and texts of the validation data."""
 UNEDITED = "none"
 """The edit of the unedited model."""
+GROUPS = "groups"
+"""The facet of rows about two of several groups: the number of groups."""
 
 
 @dataclass(frozen=True)
@@ -141,3 +143,21 @@ COLUMNS = (
     "detail",
 )
 assert set(COLUMNS) == {f.name for f in fields(Row)}
+
+
+def dataset_label(dataset: str) -> str:
+    """A set's name as a title.
+
+    >>> dataset_label("double_bind_success_test")
+    'double bind success'
+    """
+    for ending in ("_test", "_fit", "_validation"):
+        dataset = dataset.removesuffix(ending)
+    return dataset.replace("_", " ")
+
+
+def set_label(row: Row) -> str:
+    """A set's name as a title; of one pair among several, with the two groups."""
+    label = dataset_label(row.dataset) + (" (fitted)" if row.split == "fit" else "")
+    pair = f"{row.group_a} and {row.group_b}".replace("_", " ")
+    return f"{label}, {pair}" if GROUPS in row.facets and row.group_b else label

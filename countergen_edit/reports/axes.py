@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from countergen_edit.metrics.blocks import Block, Figure, Fold, Section
-from countergen_edit.metrics.panels import Panel
+from countergen_edit.reports.blocks import Block, Figure, Fold, Section
+from countergen_edit.reports.panels import Panel
 
 Ends = tuple[float, float]
 ROOM = 0.05

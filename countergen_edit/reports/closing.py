@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from countergen_edit.decisions.judgement import JUDGEMENT
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.checkpoints import Saved
 from countergen_edit.reports.kept import best_record, recommended
 from countergen_edit.reports.search import degradations_in_words, no_bias, share
-from countergen_edit.runs.files import JUDGEMENT
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from countergen_edit.metrics.base import Quantity
-from countergen_edit.metrics.blocks import Cell, Number, Table
-from countergen_edit.metrics.panels import set_label
 from countergen_edit.metrics.results import NO_EDIT
-from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.metrics.rows import UNEDITED, Row, set_label
+from countergen_edit.reports.blocks import Cell, Number, Table
 from countergen_edit.reports.findings import few
 from countergen_edit.reports.overview import number
 from countergen_edit.reports.provenance import groups, subject
+from countergen_edit.reports.views.base import Quantity
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import whole
-from countergen_edit.metrics.blocks import Block, Section, Table, Words
+from countergen_edit.reports.blocks import Block, Section, Table, Words
 from countergen_edit.reports.compare import (
     every_row,
     figures_table,
@@ -25,7 +25,6 @@ from countergen_edit.reports.compare import (
     side_by_side,
     unlike,
 )
-from countergen_edit.reports.leaderboard import Leaderboard, leaderboards_over
 from countergen_edit.reports.over_runs import by_task, pooled, sections
 from countergen_edit.reports.provenance import title
 from countergen_edit.reports.render.csv import as_csv
@@ -53,8 +52,6 @@ class Comparison:
     """Differences of figures on the items that runs share; None where they share none."""
     every_row: Table
     """All rows of all runs, what is of several together, and the differences."""
-    leaderboards: tuple[Leaderboard, ...] = ()
-    """The tables that papers print, of each task; none where nothing of them was measured."""
     sections: tuple[Section, ...] = ()
     """What a page shows, in order."""
     title: str = ""
@@ -76,13 +73,11 @@ class Comparison:
         """
         from countergen_edit.reports.render.export import export
         from countergen_edit.reports.render.html import REPORT, write_page
-        from countergen_edit.reports.render.leaderboard import write
 
         folder = Path(folder)
         with whole(folder / ROWS) as temporary:
             temporary.write_text(as_csv(self.every_row), "utf-8", errors="replace")
         export(self.sections, folder / TABLES, (), ("csv", "latex"))
-        write(self.leaderboards, folder / TABLES)
         kind = "Comparison of language models"
         about = (f"{len(self.every_row.rows)} result rows, in {ROWS}",)
         return write_page(
@@ -137,7 +132,6 @@ def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
         items,
         figures,
         every_row(runs, names, [*differences, *of_figures, *of_items], together),
-        tuple(leaderboards_over(runs, names)),
         sections(runs, names, overview),
         _title(runs),
         tuple(dict.fromkeys(eraser for run in runs for eraser in run.erasers)),

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from countergen_edit.decisions.judgement import JUDGEMENT, RECOMMENDED
 from countergen_edit.edits import EditRecord
-from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.results import MOST_EDITS, Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.search import breaches, choice, no_bias
-from countergen_edit.runs.files import FAILED, JUDGEMENT, RECOMMENDED, quick_try
+from countergen_edit.reports.views.base import View
+from countergen_edit.runs.files import FAILED, quick_try
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
@@ -51,8 +52,8 @@ def warnings(run: Run) -> list[str]:
 def _of_task(run: Run) -> list[str]:
     about = replace(run, results=in_words(run.results))
     results = about.results
-    biases = [metric for metric in run.metrics if metric.kind == "bias"]
-    others = [metric for metric in run.metrics if metric.kind != "bias"]
+    biases = [metric for metric in run.views if metric.kind == "bias"]
+    others = [metric for metric in run.views if metric.kind != "bias"]
     sentences = [*advice(results), *unfitted(run.results), *not_tried(run.results)]
     paid: set[str] = set()
     for bias in biases:
@@ -145,7 +146,7 @@ def few(names: Sequence[str], between: str = ", ") -> str:
     return between.join([*names[:MOST_SETS], *more])
 
 
-def costs_of(metrics: Iterable[type[Metric]], results: Results, edit: EditRecord) -> str:
+def costs_of(metrics: Iterable[View], results: Results, edit: EditRecord) -> str:
     """What an edit cost by each metric that is a cost, as one part of a sentence."""
     costs = (m.outcome(results, edit) for m in metrics if m.kind == "cost")
     return ", ".join(filter(None, costs))

@@ -20,16 +20,10 @@ from urllib.parse import quote
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.writing import LOCK, hold
-from countergen_edit.metrics.blocks import Cell, Link, Section, Table
+from countergen_edit.decisions.judgement import JUDGEMENT, RECOMMENDED
 from countergen_edit.metrics.rows import SCHEMA
-from countergen_edit.runs.files import (
-    JUDGEMENT,
-    MANIFEST,
-    PROGRESS,
-    QUICK,
-    RECOMMENDED,
-    RESULTS,
-)
+from countergen_edit.reports.blocks import Cell, Link, Section, Table
+from countergen_edit.runs.files import MANIFEST, PROGRESS, QUICK, RESULTS
 
 PAGE, INDEX = "report.html", "index.html"
 FINISHED = "Runs, the newest first"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from countergen_edit.core.errors import UserError
+from countergen_edit.decisions.judgement import JUDGEMENT, RECOMMENDED
 from countergen_edit.edits import EditRecord, NamedEdit, applied
 from countergen_edit.edits.checkpoints import (
     Form,
@@ -26,7 +27,6 @@ from countergen_edit.metrics.rows import UNEDITED
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.render.card import model_card, parameters
 from countergen_edit.reports.search import significant_bias, worthwhile
-from countergen_edit.runs.files import JUDGEMENT, RECOMMENDED
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run

@@ -10,18 +10,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from countergen_edit.metrics.base import Metric
-from countergen_edit.metrics.blocks import Block, Cell, Section, Table
 from countergen_edit.metrics.results import Side
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.axes import on_shared_axes
+from countergen_edit.reports.blocks import Block, Cell, Section, Table
 from countergen_edit.reports.sections import OVERVIEW, in_order, merged, task_by_task
 from countergen_edit.reports.unedited import without_edits
+from countergen_edit.reports.views.base import View
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
 
-LEGITIMATE_DIFFERENCES = ("model", "seed", "command", "fingerprint")
+COLUMNS = ("model", "seed", "command", "fingerprint")
 """What of a manifest tells how a run was made."""
 
 
@@ -37,14 +37,14 @@ def by_task(runs: Sequence[Run], names: Sequence[str]) -> dict[str, list[Side]]:
     return {task: sides for task, sides in tasks.items() if len(sides) > 1}
 
 
-def metrics_of(runs: Sequence[Run]) -> list[type[Metric]]:
-    """Every metric that may have rows in any of the runs."""
-    return list(dict.fromkeys(metric for run in runs for metric in run.metrics))
+def views_of(runs: Sequence[Run]) -> list[View]:
+    """The views of every metric that may have rows in any of the runs."""
+    return [*{(view.metric, type(view)): view for run in runs for view in run.views}.values()]
 
 
 def pooled(runs: Sequence[Run], sides: Sequence[Side]) -> list[Row]:
     """The rows about several runs of a task together."""
-    return [row for metric in metrics_of(runs) for row in metric.pooled(sides)]
+    return [row for view in views_of(runs) for row in view.pooled(sides)]
 
 
 def sections(
@@ -60,8 +60,8 @@ def sections(
     of_tasks = {
         task: merged(
             section
-            for metric in metrics_of(runs)
-            for section in metric.over_runs(sides, metric.pooled(sides))
+            for view in views_of(runs)
+            for section in view.over_runs(sides, view.pooled(sides))
         )
         for task, sides in by_task(runs, names).items()
     }
@@ -76,9 +76,9 @@ def _runs(runs: Sequence[Run], names: Sequence[str]) -> Section:
     """What each run is, and where."""
     lines: list[tuple[Cell, ...]] = []
     for run, name in zip(runs, names, strict=True):
-        values = (run.manifest.get(key, "") for key in LEGITIMATE_DIFFERENCES)
+        values = (run.manifest.get(key, "") for key in COLUMNS)
         told = (" ".join(map(str, v)) if isinstance(v, list) else str(v) for v in values)
         lines.append((name, *told, str(len(run.results.rows)), str(Path(run.path))))
-    columns = ("run", *LEGITIMATE_DIFFERENCES, "rows", "folder")
+    columns = ("run", *COLUMNS, "rows", "folder")
     note = "Each folder is a run of its own, with all its rows; countergen-edit report shows it."
     return Section("run", "The runs", (Table("runs", "The runs", columns, tuple(lines), note),))

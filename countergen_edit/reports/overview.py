@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from countergen_edit.decisions.judgement import JUDGEMENT
 from countergen_edit.edits import EditRecord
-from countergen_edit.metrics.base import Kind, Metric, Quantity
-from countergen_edit.metrics.blocks import (
+from countergen_edit.metrics.base import Kind
+from countergen_edit.metrics.results import Results, State
+from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.reports.blocks import (
     Block,
     Cell,
     Figure,
@@ -20,13 +23,12 @@ from countergen_edit.metrics.blocks import (
     Table,
     Words,
 )
-from countergen_edit.metrics.panels import Panel, Series, dots
-from countergen_edit.metrics.results import Results, State
-from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.findings import in_words
+from countergen_edit.reports.panels import Panel, Series, dots
 from countergen_edit.reports.search import by_eraser, single
 from countergen_edit.reports.verdict import edit_of
-from countergen_edit.runs.files import JUDGEMENT, ORIGINAL
+from countergen_edit.reports.views.base import Quantity, View
+from countergen_edit.runs.files import ORIGINAL
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
@@ -50,7 +52,7 @@ def overview(run: Run) -> Section | None:
     columns = [quantity for quantity in quantities if quantity.main]
     lines, sentences, results = run.verdict.lines, run.findings, in_words(run.results)
     blocks: list[Block] = [Words(lines, brief=True)] if lines else []
-    blocks += at_a_glance(run.metrics, states(run))
+    blocks += at_a_glance(run.views, states(run))
     if columns:
         blocks.append(before_and_after(results, columns, listed(results), split))
     blocks += [] if run.results.is_unedited else in_costs(run, quantities)
@@ -78,7 +80,7 @@ def states(run: Run) -> list[State]:
     return [before, *(State(results.label(edit), results, edit) for edit in after)]
 
 
-def at_a_glance(metrics: Sequence[type[Metric]], told: Sequence[State]) -> list[Block]:
+def at_a_glance(metrics: Sequence[View], told: Sequence[State]) -> list[Block]:
     """One figure of every metric that has something to show of all test data: bias, then costs."""
     ordered = sorted(metrics, key=lambda metric: GLANCED.index(metric.kind))
     panels = tuple(panel for metric in ordered for panel in metric.glance(told))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from countergen_edit.metrics.blocks import Cell, Number, Section, Table
+from countergen_edit.reports.blocks import Cell, Number, Section, Table
 from countergen_edit.runs.ran import in_words
 
 if TYPE_CHECKING:

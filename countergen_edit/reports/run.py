@@ -17,13 +17,14 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import yaml_mapping
 from countergen_edit.core.writing import only_writer
 from countergen_edit.edits import EditRecord, NamedEdit
-from countergen_edit.metrics.base import METRICS, Cost, Metric, Quantity
+from countergen_edit.metrics.base import METRICS, Cost
 from countergen_edit.metrics.results import NO_EDIT, Results
 from countergen_edit.metrics.rows import COLUMNS, UNEDITED
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.findings import findings
 from countergen_edit.reports.kept import Kept, best_record, record_of_all
 from countergen_edit.reports.verdict import Verdict, verdict
+from countergen_edit.reports.views.base import VIEWS, Quantity, View, view_of
 from countergen_edit.runs.compare import rows_of_log
 from countergen_edit.runs.files import CONFIG, EDITS, MANIFEST, ORIGINAL, RESULTS
 from countergen_edit.runs.logs import LOGS, Log, read_log
@@ -60,22 +61,31 @@ class Run:
         return self.path.resolve().name
 
     @cached_property
-    def metrics(self) -> list[type[Metric]]:
-        """Every metric that may have rows in the run: ours, and those that its manifest names.
+    def views(self) -> list[View]:
+        """The views of every metric that may have rows in the run.
 
-        A user's own that cannot be loaded is left out, and `unshown` says so; its rows are among
-        the run's all the same.
+        Custom metrics that cannot be loaded are left out, and `unshown` names them.
         """
-        registered = [name for name in METRICS if ".py:" not in name]  # not of another run's file
-        own = [str(name) for name in self.manifest.get("metrics", {}).values()]
-        names = (name for name in (*registered, *own) if name not in self.unshown)
-        return list(dict.fromkeys(METRICS.get(name) for name in names))
+        recorded = {name: VIEWS.get(name)(None, name) for name in VIEWS if name not in METRICS}
+        names = {name: name for name in METRICS if ".py:" not in name}  # not of another run's file
+        names |= {str(kind): str(name) for name, kind in self._measured.items()}
+        ours = {
+            kind: view_of(METRICS.get(kind), kind, name)
+            for kind, name in names.items()
+            if kind not in self.unshown
+        }
+        return [*ours.values(), *recorded.values()]
+
+    @property
+    def _measured(self) -> Mapping[str, Any]:
+        metrics: Mapping[str, Any] = self.manifest.get("metrics", {})
+        return metrics
 
     @cached_property
     def unshown(self) -> dict[str, str]:
         """The metrics of the manifest that cannot be loaded, and why."""
         reasons = {}
-        for name in map(str, self.manifest.get("metrics", {}).values()):
+        for name in map(str, self._measured.values()):
             try:
                 METRICS.get(name)
             except UserError as error:
@@ -101,19 +111,19 @@ class Run:
     def cost(self, name: str) -> Cost | None:
         """The cost of a name in the run, with its budget; None where it is not at hand."""
         try:
-            metric = METRICS.get(str(self.manifest.get("metrics", {}).get(name, name)))
+            metric = METRICS.get(str(self._measured.get(name, name)))
         except UserError:
             return None
         return metric(self._tolerated.get(name)) if issubclass(metric, Cost) else None
 
     def quantities(self, split: str = "test") -> list[Quantity]:
         """The figures of all metrics that can stand side by side: bias, then costs, then others."""
-        every = [q for metric in self.metrics for q in metric.quantities(self.results, split)]
+        every = [q for view in self.views for q in view.quantities(self.results, split)]
         return sorted(every, key=lambda quantity: KINDS.index(quantity.kind))
 
     def compared(self) -> list[Quantity]:
         """The figures by which it is told from other runs: bias, then costs, then others."""
-        every = [q for metric in self.metrics for q in metric.side_by_side(self.results)]
+        every = [q for view in self.views for q in view.side_by_side(self.results)]
         return sorted(every, key=lambda quantity: KINDS.index(quantity.kind))
 
     @cached_property

@@ -11,13 +11,14 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from countergen_edit.decisions.selection import WRECK
+from countergen_edit.decisions.significance import BIAS_SIGNIFICANT, has_significant_bias
 from countergen_edit.edits import EditRecord
-from countergen_edit.metrics.blocks import Block, Cell, Figure, Number, Section, Table, Words
-from countergen_edit.metrics.by_layer import Recipe, eraser_labels, of_layers, recipe
-from countergen_edit.metrics.panels import Panel, Series
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCREENING, Row
-from countergen_edit.runs.choice import BIAS_SIGNIFICANT, WRECK, has_significant_bias
+from countergen_edit.reports.blocks import Block, Cell, Figure, Number, Section, Table, Words
+from countergen_edit.reports.panels import Panel, Series
+from countergen_edit.reports.views.by_layer import Recipe, eraser_labels, of_layers, recipe
 from countergen_edit.runs.files import FAILED
 
 if TYPE_CHECKING:

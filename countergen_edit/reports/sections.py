@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from countergen_edit.metrics.blocks import Block, Figure, Fold, Section, Table, Words
 from countergen_edit.reports.axes import on_shared_axes
+from countergen_edit.reports.blocks import Block, Figure, Fold, Section, Table, Words
 from countergen_edit.reports.overview import costs, overview
 from countergen_edit.reports.provenance import provenance
 from countergen_edit.reports.search import search
@@ -79,7 +79,7 @@ def in_order(parts: Iterable[Section]) -> list[Section]:
 def of_task(run: Run) -> list[Section]:
     """What a run of one task shows."""
     parts = [overview(run), search(run), costs(run)]
-    parts += [section for metric in run.metrics for section in metric.sections(run.results)]
+    parts += [section for view in run.views for section in view.sections(run.results)]
     shown = [section for section in parts if section is not None and section.blocks]
     return [*map(without_edits, shown)] if run.results.is_unedited else shown
 

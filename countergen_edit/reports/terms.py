@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from countergen_edit.metrics.blocks import Block, Figure, Section, Table, Words, unfolded
+from countergen_edit.reports.blocks import Block, Figure, Section, Table, Words, unfolded
 from countergen_edit.reports.glossary import Term, glossary
 
 EVERYDAY = ("Data", "Runs")

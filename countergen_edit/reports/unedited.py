@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from countergen_edit.metrics.blocks import Block, Cell, Fold, Number, Section, Table
+from countergen_edit.reports.blocks import Block, Cell, Fold, Number, Section, Table
 
 EDIT = "edit"
 """What metrics call the column that names edits."""

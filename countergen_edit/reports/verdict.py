@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from countergen_edit.decisions.judgement import JUDGEMENT
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED
@@ -21,7 +22,6 @@ from countergen_edit.reports.findings import (
     warnings,
 )
 from countergen_edit.reports.search import choice
-from countergen_edit.runs.files import JUDGEMENT
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
@@ -61,8 +61,8 @@ def edit_of(results: Results) -> EditRecord | None:
 def _of_task(run: Run) -> list[str]:
     edit = edit_of(run.results)
     about = run.results if edit is None else _under(run.results, edit)
-    biases = [m for m in run.metrics if m.kind == "bias" and m.headline(about)]
-    others = [metric for metric in run.metrics if metric.kind != "bias"]
+    biases = [m for m in run.views if m.kind == "bias" and m.headline(about)]
+    others = [metric for metric in run.views if metric.kind != "bias"]
     lines = [line for metric in biases for line in metric.headline(about)]
     lines += [*advice(run.results), *unfitted(run.results), *not_tried(run.results)]
     if edit is None or not biases:

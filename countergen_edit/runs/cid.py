@@ -69,7 +69,7 @@ def template_audit(
         unit = id_of(subject)
         if not folder.done(unit):
             columns = {} if subject is None else subject.record.columns
-            rows = metric.rows(context, subject)
+            rows = metric.measure(context, subject)
             folder.record(unit, [replace(r, **columns, task=task, split="test") for r in rows])
     return folder.rows()
 

@@ -28,7 +28,7 @@ from countergen_edit.runs.classifier_edits import (
 from countergen_edit.runs.run_folder import RunFolder
 from countergen_edit.metrics.classifier_tasks import ClassifierTask
 from countergen_edit.metrics.classifier_tasks.base import TaskText
-from countergen_edit.metrics.classifier_tasks.edited import kept_rows
+from countergen_edit.metrics.classifier_tasks.kept import kept_rows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models.capture import hook_name
 from countergen_edit.core.seeds import generator

@@ -1,4 +1,4 @@
-"""What the files of a run are called, and the words of its judgement; no row is read for them."""
+"""Names of the files of a run."""
 
 from __future__ import annotations
 
@@ -19,14 +19,6 @@ EDITS = "edits"
 """Folder of the edits, each under its id."""
 FAILED = "error"
 """The row that stands for a fit that could not be made, with the reason."""
-JUDGEMENT = "judgement"
-"""The row that says whether an edit is one to keep."""
-RECOMMENDED, TOO_DEAR, HARMFUL, NOTHING = (
-    "recommended",
-    "costs too much",
-    "does harm",
-    "shows nothing",
-)
 QUICK = "A quick try"
 """How a run of few prompts begins what it says."""
 

@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 
 from countergen_edit.core.errors import UserError, unknown
-from countergen_edit.runs.choice import Point, ordered
+from countergen_edit.decisions.selection import Point, ordered
 
 Effort = Literal["halving", "full"]
 EFFORTS: tuple[Effort, ...] = ("halving", "full")

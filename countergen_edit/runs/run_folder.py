@@ -20,14 +20,7 @@ import yaml
 
 from countergen_edit.edits import EditRecord, NamedEdit, read_record
 from countergen_edit.core.errors import UserError
-from countergen_edit.runs.files import (
-    CONFIG,
-    EDITS,
-    MANIFEST,
-    PROGRESS,
-    RESULTS,
-    require_free,
-)
+from countergen_edit.runs.files import CONFIG, EDITS, MANIFEST, PROGRESS, RESULTS, require_free
 from countergen_edit.runs.ran import now, ran_of, until_now
 from countergen_edit.runs.tracking.following import followers
 from countergen_edit.metrics.rows import SCHEMA, Row

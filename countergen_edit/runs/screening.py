@@ -15,7 +15,7 @@ import numpy as np
 
 from countergen_edit.edits import NamedEdit
 from countergen_edit.runs.cells import Cell
-from countergen_edit.runs.choice import DRAWS, Point, points
+from countergen_edit.decisions.selection import DRAWS, Point, points
 from countergen_edit.runs.halving import Halving, between, survivors
 from countergen_edit.runs.study import Study
 from countergen_edit.runs.units import Run
@@ -53,7 +53,7 @@ class Screen:
     def figures(self, edit: NamedEdit | None) -> list[Row]:
         """Every quick figure under an edit, and what it removes with resamples."""
         bias = self.metrics[0]
-        rows = [r for m in self.metrics for r in m.rows(self.context, edit, "validation")]
+        rows = [r for m in self.metrics for r in m.measure(self.context, edit, "validation")]
         if edit is not None and (removed := bias.removed(self.context, edit, "validation")):
             draws = bias.removed_draws(self.context, edit, "validation")
             kept = np.zeros(0) if draws is None else draws[1 : KEPT_DRAWS + 1].round(4)

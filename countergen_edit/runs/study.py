@@ -12,6 +12,7 @@ from typing import Any
 
 from countergen_edit.data.axis import Split
 from countergen_edit.data.task import Task
+from countergen_edit.decisions.judgement import judgements
 from countergen_edit.edits import NamedEdit, applied
 from countergen_edit.erasers import fitting_threads
 from countergen_edit.core.errors import NotWrittenError, UserError
@@ -19,7 +20,7 @@ from countergen_edit.runs.cells import Cell
 from countergen_edit.runs.files import FAILED
 from countergen_edit.runs.fits import Fits
 from countergen_edit.runs.gates import openings
-from countergen_edit.runs.run_folder import RunFolder
+from countergen_edit.runs.run_folder import RunFolder, read_records
 from countergen_edit.metrics.base import Cost, MeasuredSplit, Metric
 from countergen_edit.metrics.chosen_by import bias_of, default_bias
 from countergen_edit.metrics.context import EvaluationContext
@@ -158,13 +159,13 @@ class Study(Fits):
         self, edit: NamedEdit | None, split: MeasuredSplit, metrics: Sequence[Metric]
     ) -> list[Row]:
         """The rows of some metrics under an edit."""
-        rows = [row for metric in metrics for row in metric.rows(self.context, edit, split)]
+        rows = [row for metric in metrics for row in metric.measure(self.context, edit, split)]
         return self.marked(rows, edit, split)
 
-    def significant_bias(self) -> list[Row]:
-        """Whether there is any of the bias that is chosen by, on validation data."""
-        row = self.bias.significant_bias(self.context)
-        return [] if row is None else self.marked([row], None, "validation")
+    def judge(self, edits: Sequence[NamedEdit]) -> list[Row]:
+        """A row `judgement` for each edit, from the test rows so far."""
+        records = read_records(self.folder.path)
+        return judgements(self.own_rows(), records, [edit.id for edit in edits], self.costs)
 
     def removed(self, edit: NamedEdit, split: MeasuredSplit) -> list[Row]:
         """How much of the bias that is chosen by is gone over a split's sets together."""

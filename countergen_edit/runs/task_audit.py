@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from countergen_edit.edits import NamedEdit
 from countergen_edit.core.errors import UserError
 from countergen_edit.runs.cells import Cell
-from countergen_edit.runs.choice import Point, choose, points
-from countergen_edit.runs.files import FAILED, JUDGEMENT
-from countergen_edit.runs.judging import judgements
+from countergen_edit.decisions.selection import Point, choose, points
+from countergen_edit.decisions.judgement import JUDGEMENT
+from countergen_edit.runs.files import FAILED
+from countergen_edit.decisions.significance import significant_bias
 from countergen_edit.runs.run_folder import RunFolder
 from countergen_edit.runs.screening import Screening
 from countergen_edit.runs.study import Study
@@ -111,7 +112,7 @@ class TaskAudit:
             run.stage("baselines", tried + len(groups))
         for group in groups:
             self._beside(run, group)
-        run(self.unit(JUDGEMENT), JUDGEMENT, partial(judgements, study, edits))
+        run(self.unit(JUDGEMENT), JUDGEMENT, partial(study.judge, edits))
         return edits
 
     def test(
@@ -150,7 +151,8 @@ class TaskAudit:
         """Every figure of the unedited model."""
         study = self.study
         tested = study.measure(None, "test", study.metrics)
-        return [*tested, *study.measure(None, "validation", study.quick), *study.significant_bias()]
+        known = study.measure(None, "validation", study.quick)
+        return [*tested, *known, *significant_bias(known)]
 
     def _attempt(self, cell: Cell, figures: Callable[[NamedEdit], list[Row]]) -> list[Row]:
         """What figures say of a cell's edit, or why its eraser refused to be fitted.

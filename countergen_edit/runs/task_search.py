@@ -17,16 +17,10 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.erasers import BaseEraser
 from countergen_edit.runs.cells import Cell
-from countergen_edit.runs.choice import (
-    Point,
-    choose,
-    front,
-    has_significant_bias,
-    ordered,
-    points,
-)
-from countergen_edit.runs.files import FAILED, JUDGEMENT
-from countergen_edit.runs.judging import judgements
+from countergen_edit.decisions.significance import has_significant_bias, significant_bias
+from countergen_edit.decisions.selection import Point, choose, front, ordered, points
+from countergen_edit.decisions.judgement import JUDGEMENT
+from countergen_edit.runs.files import FAILED
 from countergen_edit.runs.run_folder import RunFolder
 from countergen_edit.runs.screening import Screening
 from countergen_edit.runs.study import Study
@@ -117,7 +111,7 @@ class TaskSearch:
         """Every quick figure of the unedited model."""
         study = self.study
         rows = [row for split in self.splits for row in study.measure(None, split, study.quick)]
-        return [*rows, *study.significant_bias()]
+        return [*rows, *significant_bias(rows)]
 
     def cell(self, cell: Cell) -> list[Row]:
         """Every figure of one cell, or the error that its eraser ended with."""
@@ -174,7 +168,7 @@ class TaskSearch:
         if self.plan.tested == "every" or best.is_worthwhile:
             chosen = self.study.joined(self.study.together(self._of_edit[best.edit]))
             run(self.unit("chosen"), "chosen edit", partial(self.chosen, chosen))
-            run(self.unit(JUDGEMENT), JUDGEMENT, partial(judgements, self.study, [chosen]))
+            run(self.unit(JUDGEMENT), JUDGEMENT, partial(self.study.judge, [chosen]))
 
     def _step(self, run: Run, best: Point, worthy: Sequence[Point]) -> list[Point]:
         """Measure combinations of the best edit with one more cell."""

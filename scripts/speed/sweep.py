@@ -272,7 +272,7 @@ def bench_scaling() -> None:
         slope = np.polyfit(np.log(x), np.log(y), 1)[0]
         times = ", ".join(f"{a}: {b:.1f} s" for a, b in zip(x, y, strict=True))
         print(f"time against {what}: {times}; exponent {slope:.2f}")
-    from countergen_edit.metrics.panels import Panel, Series
+    from countergen_edit.reports.panels import Panel, Series
     from countergen_edit.reports.render.drawing import write
 
     panels = [

@@ -9,7 +9,7 @@ import pytest
 
 from countergen_edit import api
 from countergen_edit.cli.main import main
-from countergen_edit.metrics.r.significance import is_significant
+from countergen_edit.decisions.significance import is_significant
 from tests.cli.test_mistakes import fails
 
 FEW = "names={fit: 4, few: 2, agreement: 2, validation: 2, test: 4}"

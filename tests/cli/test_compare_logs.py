@@ -12,8 +12,8 @@ import pytest
 from countergen_edit import api
 from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
-from countergen_edit.metrics.blocks import Number, Table
 from countergen_edit.metrics.statistics import adjusted
+from countergen_edit.reports.blocks import Number, Table
 from countergen_edit.runs.compare import paired_items
 from countergen_edit.runs.logs import Log, read_log
 from tests.reports.runs import make_run

@@ -37,7 +37,7 @@ def task_of(model: LanguageModel, *folders: str) -> Task:
 
 
 def figures(model: LanguageModel, task: Task) -> list[tuple[str, float | None, int]]:
-    rows = R().bound(task).rows(EvaluationContext(model, Path("store")), None)
+    rows = R().bound(task).measure(EvaluationContext(model, Path("store")), None)
     mine = [row for row in rows if (row.metric, row.split) == ("mean_abs_r", "test")]
     return [(row.dataset, row.value, row.n) for row in mine]
 

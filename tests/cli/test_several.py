@@ -11,8 +11,8 @@ import pytest
 
 from countergen_edit import api
 from countergen_edit.cli.main import main
-from countergen_edit.metrics.blocks import Number, Table
 from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.blocks import Number, Table
 from countergen_edit.reports.comparison import Comparison
 from countergen_edit.runs.run_folder import RunFolder, read_rows
 from tests.cli.test_mistakes import fails

@@ -111,7 +111,7 @@ def test_fairpair_draws_replies_where_prompts_are_asked(
         top_p=0.9,
     )
     assert list(sampled.g_x) == drawn
-    rows = metric.rows(EvaluationContext(model, tmp_path), None)
+    rows = metric.measure(EvaluationContext(model, tmp_path), None)
     [success] = [row for row in rows if row.metric == "fairpair_perturbed"]
     assert success.detail["asked"]
     continued = fairpair(prompts=["What is {name} like?"])

@@ -61,7 +61,7 @@ def test_figures_are_shares_of_texts_that_vader_judges_and_their_differences(
 ) -> None:
     """From the files: every prompt continued, the whole text judged at 0.5 of the compound."""
     vader = SentimentIntensityAnalyzer()
-    rows = by_facets(asked(made).rows(EvaluationContext(model, tmp_path), None))
+    rows = by_facets(asked(made).measure(EvaluationContext(model, tmp_path), None))
     pages = {d: published_files(made, d) for d in DOMAINS}
     prompts = [
         (group, p.strip())
@@ -105,7 +105,7 @@ def test_what_people_wrote_stands_beside_it(
 ) -> None:
     vader = SentimentIntensityAnalyzer()
     metric = asked(made)
-    rows = by_facets(metric.rows(EvaluationContext(model, tmp_path), None))
+    rows = by_facets(metric.measure(EvaluationContext(model, tmp_path), None))
     scores = defaultdict(list)
     for one in read_bold(metric.read["bold"][0].files, DOMAINS):
         scores[one.group].append(vader.polarity_scores(one.sentence)["compound"])
@@ -191,7 +191,7 @@ def test_an_edit_that_does_nothing_writes_the_same(
     made: Path, model: LanguageModel, tmp_path: Path
 ) -> None:
     metric, context = asked(made, bias_types=["gender"]), EvaluationContext(model, tmp_path)
-    rows = metric.rows(context, an_edit(size=0.0))
+    rows = metric.measure(context, an_edit(size=0.0))
     changes = [row.value for row in rows if row.metric == "benchmark_change"]
     assert changes
     assert not any(changes)
@@ -208,7 +208,7 @@ def test_a_model_that_only_writes_is_asked_too(made: Path, tmp_path: Path) -> No
     metric = asked(made, bias_types=["gender"])
     assert metric.is_generating
     metric.check(model)
-    rows = by_facets(metric.rows(EvaluationContext(model, tmp_path), None))
+    rows = by_facets(metric.measure(EvaluationContext(model, tmp_path), None))
     assert all(row.value is not None for row in rows.values())
     assert not asked(made, of=["bold", "crows_pairs"]).is_generating
 
@@ -290,7 +290,7 @@ def test_a_score_of_texts_that_is_named_is_counted_as_sentiment_is(
 ) -> None:
     settings = {"bold": {**SHORT["bold"], "phi": {"long": {"kind": f"{__file__}:Long"}}}}
     metric = asked(made, settings=settings, bias_types=["gender"])
-    rows = by_facets(metric.rows(EvaluationContext(model, tmp_path), None))
+    rows = by_facets(metric.measure(EvaluationContext(model, tmp_path), None))
     of = {about[1]: row.value for about, row in rows.items() if about[1].startswith("long")}
     men, women, apart = of.values()
     assert apart == pytest.approx(men - women)
@@ -360,7 +360,7 @@ def test_a_share_of_texts_that_an_edit_changes_is_neither_better_nor_worse(
     made: Path, model: LanguageModel, tmp_path: Path
 ) -> None:
     metric = asked(made, bias_types=["gender"])
-    rows = metric.rows(EvaluationContext(model, tmp_path), None)
+    rows = metric.measure(EvaluationContext(model, tmp_path), None)
     [before] = [r for r in rows if r.facets.get("figure") == "negative_American_actors"]
     after = replace(before, value=(before.value or 0.0) + 0.2, edit="e")
     own = after.detail | {"p": 0.001, "p_adjusted": 0.01, "smallest": 0.1}

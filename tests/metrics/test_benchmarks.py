@@ -111,7 +111,7 @@ def test_stereoset_is_its_authors_evaluation(
 ) -> None:
     """Counts by target, then means over targets, as in `evaluation.py` of the authors."""
     metric = bound(made, of="stereoset", bias_types="all")
-    rows = by_facets(metric.rows(EvaluationContext(model, tmp_path), None))
+    rows = by_facets(metric.measure(EvaluationContext(model, tmp_path), None))
     data = json.loads((made / "StereoSet/data/dev.json").read_text("utf-8"))["data"]
     for part, items in data.items():
         for bias_type in ("gender", "race", "all"):
@@ -151,7 +151,7 @@ def test_what_ss_would_be_if_the_groups_were_alike(
 ) -> None:
     """A sentence is as likely as it and its counterpart are on average, word for word swapped."""
     metric = bound(made, of="stereoset", bias_types="all")
-    rows = by_facets(metric.rows(EvaluationContext(model, tmp_path), None))
+    rows = by_facets(metric.measure(EvaluationContext(model, tmp_path), None))
     data = json.loads((made / "StereoSet/data/dev.json").read_text("utf-8"))["data"]
     for part, items in data.items():
         blind: dict[str, list[bool]] = defaultdict(list)
@@ -230,7 +230,7 @@ def test_crows_pairs_is_the_share_of_stereotypes_that_are_likelier(
         pairs = [row for row in csv.DictReader(file) if row["bias_type"] == "gender"]
     for normalise in ("sum", "mean", None):
         metric = bound(made, of="crows_pairs", normalise=normalise)
-        rows = by_facets(metric.rows(EvaluationContext(model, tmp_path), None))
+        rows = by_facets(metric.measure(EvaluationContext(model, tmp_path), None))
         preferred = []
         for pair in pairs:
             more, less = (plain("", pair[k]) for k in ("sent_more", "sent_less"))
@@ -246,7 +246,7 @@ def test_winobias_is_how_much_better_stereotypes_are_resolved(
     made: Path, model: LanguageModel, plain: Score, tmp_path: Path
 ) -> None:
     metric = bound(made, of="winobias")
-    rows = by_facets(metric.rows(EvaluationContext(model, tmp_path), None))
+    rows = by_facets(metric.measure(EvaluationContext(model, tmp_path), None))
     occupations = (*MEN_S, *WOMEN_S)
     for kind in ("type1", "type2"):
         accuracy = {}
@@ -274,7 +274,7 @@ def test_winogender_is_accuracy_by_pronoun_and_by_what_statistics_point_to(
     made: Path, model: LanguageModel, plain: Score, tmp_path: Path
 ) -> None:
     metric = bound(made, of="winogender")
-    rows = by_facets(metric.rows(EvaluationContext(model, tmp_path), None))
+    rows = by_facets(metric.measure(EvaluationContext(model, tmp_path), None))
     right: dict[str, list[bool]] = defaultdict(list)
     for row in winogender():
         occupation, participant, answer, gender, _ = row["sentid"].split(".")
@@ -301,7 +301,7 @@ def test_bbq_is_accuracy_and_the_papers_bias_scores(
     import csv
 
     metric = bound(made, of="bbq", bias_types=["Gender_identity", "Gender_identity_names", "age"])
-    rows = by_facets(metric.rows(EvaluationContext(model, tmp_path), None))
+    rows = by_facets(metric.measure(EvaluationContext(model, tmp_path), None))
     with (made / "BBQ/data/additional_metadata.csv").open(encoding="utf-8") as file:
         meta = {(r["category"], r["example_id"]): r for r in csv.DictReader(file)}
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
@@ -397,7 +397,7 @@ def test_an_ideal_a_fair_and_a_random_model_have_the_scores_that_stereoset_promi
 def test_an_edit_that_does_nothing_changes_nothing(
     made: Path, model: LanguageModel, tmp_path: Path
 ) -> None:
-    rows = bound(made).rows(EvaluationContext(model, tmp_path), an_edit(size=0.0))
+    rows = bound(made).measure(EvaluationContext(model, tmp_path), an_edit(size=0.0))
     changes = by_facets(rows, "benchmark_change")
     assert changes
     for row in changes.values():
@@ -411,7 +411,7 @@ def test_changes_are_after_less_before_and_their_p_holm_s_over_all_benchmarks(
     made: Path, model: LanguageModel, tmp_path: Path
 ) -> None:
     context, metric = EvaluationContext(model, tmp_path), bound(made, of=TWO, bias_types="all")
-    before, rows = by_facets(metric.rows(context, None)), metric.rows(context, an_edit())
+    before, rows = by_facets(metric.measure(context, None)), metric.measure(context, an_edit())
     after, changes = by_facets(rows), by_facets(rows, "benchmark_change")
     assert before.keys() == after.keys() == changes.keys()
     assert {about[0] for about in changes} == {"stereoset", "crows_pairs"}
@@ -554,26 +554,26 @@ def test_what_was_scored_is_kept_and_read_again_bit_for_bit(
     made: Path, model: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metric, edit = bound(made, of=TWO), an_edit()
-    first = metric.rows(EvaluationContext(model, tmp_path), edit)
+    first = metric.measure(EvaluationContext(model, tmp_path), edit)
     files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.jsonl"))
     kept = [f"{n}{end}" for n in sorted(TWO) for end in (".counted.jsonl", ".jsonl")]
     assert files == [f"benchmarks/{e}/{name}" for e in ("e", "none") for name in kept]
     monkeypatch.setattr(EvaluationContext, "texts", None)  # nothing is scored any more
-    assert metric.rows(EvaluationContext(model, tmp_path), edit) == first
+    assert metric.measure(EvaluationContext(model, tmp_path), edit) == first
 
 
 def test_scores_of_other_items_are_made_anew(
     made: Path, model: LanguageModel, tmp_path: Path
 ) -> None:
     few, many = (bound(made, of="stereoset", limit=limit) for limit in (3, None))
-    before = few.rows(EvaluationContext(model, tmp_path), None)
-    again = many.rows(EvaluationContext(model, tmp_path), None)
+    before = few.measure(EvaluationContext(model, tmp_path), None)
+    again = many.measure(EvaluationContext(model, tmp_path), None)
     assert {row.n for row in before if row.metric == "benchmark"} == {3}
-    assert again == many.rows(EvaluationContext(model, tmp_path / "other"), None)
+    assert again == many.measure(EvaluationContext(model, tmp_path / "other"), None)
 
 
 def test_validation_data_are_not_touched(made: Path, model: LanguageModel, tmp_path: Path) -> None:
-    assert bound(made).rows(EvaluationContext(model, tmp_path), None, "validation") == []
+    assert bound(made).measure(EvaluationContext(model, tmp_path), None, "validation") == []
 
 
 # --- what is said --------------------------------------------------------------------------
@@ -648,7 +648,7 @@ def test_what_an_edit_made_better_and_worse_is_told_apart() -> None:
 def test_the_report_says_who_made_it_and_what_is_wrong_with_it(
     made: Path, model: LanguageModel, tmp_path: Path
 ) -> None:
-    rows = bound(made, of=TWO).rows(EvaluationContext(model, tmp_path), None)
+    rows = bound(made, of=TWO).measure(EvaluationContext(model, tmp_path), None)
     [section] = METRICS.get("benchmarks").sections(Results(rows))
     legitimate_differences = {
         (title, fact): text for title, fact, text in section.tables()[-1].rows

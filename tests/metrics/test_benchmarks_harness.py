@@ -102,7 +102,7 @@ def ours(
     [(name, (_, items))] = metric.read.items()
     scores = scored(context, None, name, items).log_p.tolist()
     of_item = {item.id: [scores.pop(0) for _ in item.texts] for item in items}
-    return of_item, by_facets(metric.rows(context, None))
+    return of_item, by_facets(metric.measure(context, None))
 
 
 def test_the_score_of_crows_pairs_is_the_harness_s(

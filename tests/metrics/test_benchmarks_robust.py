@@ -115,7 +115,7 @@ def test_a_served_model_has_the_figures_of_the_same_model_here(
     there = connect(server.url, log_probs=way, cache=tmp_path / "answers")
     rows = {}
     for name, one in (("here", model), ("there", there)):
-        rows[name] = metric.rows(EvaluationContext(one, tmp_path / name), None)
+        rows[name] = metric.measure(EvaluationContext(one, tmp_path / name), None)
     for own, served in zip(rows["here"], rows["there"], strict=True):
         assert (own.key, own.value, own.lo, own.hi) == (
             served.key,
@@ -140,7 +140,7 @@ def test_quotes_that_a_server_shows_in_bytes_are_refused_in_one_line(
     """Of WinoBias the prompt quotes a pronoun; byte by byte its tokens make up no text."""
     there = connect(server.url, log_probs="prompt", cache=tmp_path / "answers")
     with pytest.raises(UserError, match="do not make up the text 'The "):
-        bound(made, of="winobias", limit=2).rows(EvaluationContext(there, tmp_path), None)
+        bound(made, of="winobias", limit=2).measure(EvaluationContext(there, tmp_path), None)
 
 
 def test_a_server_that_tells_no_likelihoods_is_refused_in_one_line(
@@ -148,12 +148,12 @@ def test_a_server_that_tells_no_likelihoods_is_refused_in_one_line(
 ) -> None:
     silent = connect(server.url, log_probs="none", cache=tmp_path)
     with pytest.raises(UserError, match=r"gives no likelihoods of texts, as model\.log_probs=none"):
-        bound(made, of="crows_pairs").rows(EvaluationContext(silent, tmp_path), None)
+        bound(made, of="crows_pairs").measure(EvaluationContext(silent, tmp_path), None)
     server.without = ("logprobs",)
     try:
         mute = connect(server.url, cache=tmp_path)
         with pytest.raises(UserError, match="served without log-probabilities of a prompt"):
-            bound(made, of="crows_pairs").rows(EvaluationContext(mute, tmp_path), None)
+            bound(made, of="crows_pairs").measure(EvaluationContext(mute, tmp_path), None)
     finally:
         server.without = ()
 
@@ -175,7 +175,7 @@ def test_an_encoder_decoder_model_answers_questions(made: Path, tmp_path: Path) 
 
     metric = bound(made, of="bbq", bias_types="Age")
     metric.check(model)
-    rows = metric.rows(EvaluationContext(model, tmp_path / "run"), None)
+    rows = metric.measure(EvaluationContext(model, tmp_path / "run"), None)
     assert [row.detail["asked"] for row in rows if row.metric == "benchmark_source"] == [True]
     with (made / "BBQ/data/additional_metadata.csv").open(encoding="utf-8") as file:
         told = {

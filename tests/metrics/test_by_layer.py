@@ -13,17 +13,17 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, Place
 from countergen_edit.erasers import Certificate
 from countergen_edit.metrics.base import Metric
-from countergen_edit.metrics.blocks import Figure
-from countergen_edit.metrics.by_layer import widest_split
 from countergen_edit.metrics.costs.agreement import Agreement
 from countergen_edit.metrics.guardedness import Guardedness, certificate_rows
 from countergen_edit.metrics.r import R
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.axes import on_shared_axes
+from countergen_edit.reports.blocks import Figure
 from countergen_edit.reports.render.drawing import UP, draw_panel
 from countergen_edit.reports.render.html.page import legend
 from countergen_edit.reports.render.styles import Styles
+from countergen_edit.reports.views.by_layer import widest_split
 from countergen_edit.testbed import load_axis
 
 

@@ -17,9 +17,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.erasers import LEACE
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.blocks import Quotes, Section, Tokens
 from countergen_edit.metrics.cid import metric as cid_metric
-from countergen_edit.metrics.cid.comparison import comparison
 from countergen_edit.metrics.cid.contrasts import (
     Continuation,
     continuations,
@@ -35,6 +33,8 @@ from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import contrastive_generate
+from countergen_edit.reports.blocks import Quotes, Section, Tokens
+from countergen_edit.reports.views.cid.comparison import comparison
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.testbed import load_axis, load_truth
 
@@ -174,7 +174,7 @@ def test_the_lexicon_s_word_is_marked_as_its_own(measured) -> None:
 def test_an_edit_is_paired_with_the_model_as_it_came_even_without_its_store(
     testbed, metric, edit, measured, tmp_path: Path
 ) -> None:
-    assert metric.rows(context(testbed, tmp_path), edit) == measured["leace"]
+    assert metric.measure(context(testbed, tmp_path), edit) == measured["leace"]
 
 
 def test_what_was_decoded_is_not_decoded_again(
@@ -189,7 +189,7 @@ def test_what_was_decoded_is_not_decoded_again(
 
 def test_validation_chooses_by_nothing_that_is_decoded(testbed, metric, tmp_path: Path) -> None:
     assert metric.is_slow
-    assert metric.rows(context(testbed, tmp_path), None, "validation") == []
+    assert metric.measure(context(testbed, tmp_path), None, "validation") == []
     assert not list(tmp_path.iterdir())
 
 

@@ -93,7 +93,7 @@ def by_metric(
     task: Task, context: EvaluationContext, edit: Edit | None, split: str = "test"
 ) -> dict[str, Row]:
     named = None if edit is None else NamedEdit.of(edit, "any")
-    rows = [row for cost in costs(task) for row in cost.rows(context, named, split)]  # type: ignore[arg-type]
+    rows = [row for cost in costs(task) for row in cost.measure(context, named, split)]  # type: ignore[arg-type]
     return {row.metric: row for row in rows}
 
 
@@ -233,7 +233,7 @@ def test_agreement_is_the_share_of_the_right_form(model: LanguageModel) -> None:
             right = p[" her" if v.group == "female" else " his"]
             shares[v.group].append(right / (p[" her"] + p[" his"]))
     cost = Agreement().bound(task_of(agreement={"test": data}))
-    rows = cost.rows(EvaluationContext(model, Path("unused")), None)
+    rows = cost.measure(EvaluationContext(model, Path("unused")), None)
     both, female, male = rows
     assert cost.counted(rows[::-1]) == [male, female]
     assert female.value == pytest.approx(np.mean(shares["female"]), abs=1e-5)
@@ -295,11 +295,11 @@ def test_agreement_takes_one_form_a_group(model: LanguageModel) -> None:
 def test_costs_say_what_changed_in_tables_and_words(context: EvaluationContext, edit: Edit) -> None:
     task = task_of({"test": tuple(TEXTS)}, {"test": agreement_set()})
     named = NamedEdit.of(edit, "any")
-    before = [row for cost in costs(task) for row in cost.rows(context, None)]
+    before = [row for cost in costs(task) for row in cost.measure(context, None)]
     after = [
         replace(row, **named.record.columns)
         for cost in costs(task)
-        for row in cost.rows(context, named)
+        for row in cost.measure(context, named)
     ]
     results = Results([*before, *after], {named.id: named.record})
     [ratio] = results.of("perplexity_ratio", edit=named.id)

@@ -32,7 +32,7 @@ def measured(testbed, tmp_path_factory):
     context = EvaluationContext(testbed, tmp_path_factory.mktemp("store"))
     metric = fairpair(**LARGER)
     metric.check(testbed)
-    return metric, metric.rows(context, None), context
+    return metric, metric.measure(context, None), context
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_the_bias_planted_in_the_testbed_is_found_where_it_was_planted(context):
     }
     for phi, prompts in planted_prompts.items():
         metric = fairpair(n=50, max_new_tokens=3, prompts=prompts, permutations=499)
-        f = row_of(metric.rows(context, None), "fairpair_f", phi)
+        f = row_of(metric.measure(context, None), "fairpair_f", phi)
         assert f.dataset == "own_prompts"
         assert f.value > 1
         assert f.detail["p"] < 0.01
@@ -85,7 +85,7 @@ def test_the_default_size_finds_what_was_planted_and_where(context):
     ]
     settings = default | {"phi": {"sentiment": {}}, "ngrams": 0, "max_new_tokens": 4}
     metric = METRICS.make("fairpair", settings | {"paraphrases": paraphrases}).bound(TASK)
-    rows = metric.rows(context, None)
+    rows = metric.measure(context, None)
     each = [row for row in rows if row.metric == "fairpair_f_of_paraphrase"]
     [f] = [row for row in rows if row.metric == "fairpair_f"]
     [spread] = [row for row in rows if row.metric == "fairpair_f_over_paraphrases"]
@@ -114,18 +114,18 @@ def test_a_killed_run_goes_on_with_the_same_rows(measured):
     texts[2].with_suffix(".jsonl.tmp").write_text("{")  # what was being written
     for path in folder.glob("*.perturbed.jsonl"):
         path.unlink()
-    assert metric.rows(context, None) == rows
+    assert metric.measure(context, None) == rows
     assert texts[0].read_bytes() == before
 
 
 def test_rows_depend_on_no_batch_size(context, measured):
     _, rows, _ = measured
-    assert fairpair(**LARGER, batch_size=37).rows(context, None) == rows
+    assert fairpair(**LARGER, batch_size=37).measure(context, None) == rows
 
 
 def test_rows_depend_on_the_seed_of_the_run(testbed, tmp_path):
     zero, one = (
-        fairpair().rows(EvaluationContext(testbed, tmp_path, seed), None) for seed in (0, 1)
+        fairpair().measure(EvaluationContext(testbed, tmp_path, seed), None) for seed in (0, 1)
     )
     assert {row.seed for row in one} == {1}
     assert row_of(zero, "fairpair_bias", "jaccard").value != (
@@ -138,14 +138,14 @@ def test_an_edit_is_held_against_the_unedited_model(context):
     erasure = RandomDirections(rank=4).fit(rng.normal(size=(40, 128)), np.arange(40) % 2).erasure_
     edit = NamedEdit.of(Edit.at("resid_post", {2: erasure}), "random")
     metric = fairpair(n=8)
-    rows, before = metric.rows(context, edit), metric.rows(context, None)
+    rows, before = metric.measure(context, edit), metric.measure(context, None)
     for quantity in ("f", "energy"):
         change = row_of(rows, f"fairpair_{quantity}_change", "jaccard")
         values = [row_of(r, f"fairpair_{quantity}", "jaccard").value for r in (rows, before)]
         assert change.value == pytest.approx(values[0] - values[1])
         assert change.lo <= change.value <= change.hi
     # The same random numbers: what changes nothing changes no text.
-    unchanged = metric.rows(context, NamedEdit.of(Edit(()), "nothing"))
+    unchanged = metric.measure(context, NamedEdit.of(Edit(()), "nothing"))
     assert row_of(unchanged, "fairpair_f_change", "jaccard").value == 0.0
     folders = {path.name for path in context.store("fairpair").iterdir()}
     assert folders == {"none", edit.id, NamedEdit.of(Edit(()), "nothing").id}
@@ -153,7 +153,7 @@ def test_an_edit_is_held_against_the_unedited_model(context):
 
 def test_a_search_measures_it_for_the_chosen_edit_alone(context):
     assert FairPair.is_slow
-    assert fairpair().rows(context, None, "validation") == []
+    assert fairpair().measure(context, None, "validation") == []
     assert not context.store("fairpair").exists()
 
 
@@ -166,7 +166,7 @@ def test_a_model_that_always_ends_at_once_has_no_f(testbed, context):
         return logits
 
     with testbed.bridge.hooks(fwd_hooks=[("unembed.hook_out", only_end)]):
-        rows = fairpair().rows(context, None)
+        rows = fairpair().measure(context, None)
     for phi in ("sentiment", "jaccard"):
         f = row_of(rows, "fairpair_f", phi)
         assert f.value is None
@@ -179,7 +179,7 @@ def test_a_model_that_always_ends_at_once_has_no_f(testbed, context):
 
 
 def test_when_every_perturbation_is_left_out_nothing_is_claimed(context):
-    rows = fairpair(perturber=lambda texts, prompt: ["no"] * len(texts)).rows(context, None)
+    rows = fairpair(perturber=lambda texts, prompt: ["no"] * len(texts)).measure(context, None)
     success = row_of(rows, "fairpair_perturbed")
     assert success.value == 0.0
     assert success.detail["left_out"] == {"start": 12, "source name": 0, "dissimilarity": 0}
@@ -238,7 +238,7 @@ def test_what_the_third_filter_compares_decides_what_passes(context):
     shares = {"neutral": 1.0, "words": 0.0, "characters": 1.0}
     for compared, share in shares.items():
         metric = fairpair(compared=compared, max_new_tokens=10, n=8)
-        success = row_of(metric.rows(context, None), "fairpair_perturbed")
+        success = row_of(metric.measure(context, None), "fairpair_perturbed")
         assert success.detail["compared"] == compared
         assert success.detail["shares"] == shares
         assert success.value == share
@@ -256,6 +256,6 @@ def test_a_share_that_passes_has_its_interval_within_what_a_share_can_be(context
         return [""] * len(kept) if prompt == metric.prompts[0] else kept
 
     metric = fairpair(perturber=fails_on_one, n=6, occupations=6)
-    success = row_of(metric.rows(context, None), "fairpair_perturbed")
+    success = row_of(metric.measure(context, None), "fairpair_perturbed")
     assert success.detail["left_out"]["start"] == 6
     assert 0 <= success.lo < success.value < success.hi == 1

@@ -79,12 +79,12 @@ def test_what_was_sampled_is_kept_when_the_server_fails(server, testbed, tmp_pat
     context = EvaluationContext(testbed, tmp_path)
     absent = fairpair(perturber=settings | {"url": "http://127.0.0.1:9/v1"})
     with pytest.raises(UserError, match=r"cannot be reached \(ConnectError\).*sampled is kept"):
-        absent.rows(context, None)
+        absent.measure(context, None)
     files = {p: p.read_bytes() for p in (context.store("fairpair") / "none").iterdir()}
     assert len(files) == 3
-    rows = fairpair(perturber=settings).rows(context, None)
+    rows = fairpair(perturber=settings).measure(context, None)
     assert all(p.read_bytes() == text for p, text in files.items())
-    by_rules = fairpair().rows(EvaluationContext(testbed, tmp_path / "rules"), None)
+    by_rules = fairpair().measure(EvaluationContext(testbed, tmp_path / "rules"), None)
     assert row_of(rows, "fairpair_f", "jaccard") == row_of(by_rules, "fairpair_f", "jaccard")
 
 
@@ -100,7 +100,7 @@ def test_a_server_that_answers_wrongly_is_named(server, mode, message):
 def test_nonsense_of_a_server_is_left_out_and_counted(server, testbed, tmp_path):
     _Server.mode = "odd"
     metric = fairpair(perturber={"kind": "server", "url": server, "model": "m"})
-    rows = metric.rows(EvaluationContext(testbed, tmp_path), None)
+    rows = metric.measure(EvaluationContext(testbed, tmp_path), None)
     assert row_of(rows, "fairpair_perturbed").detail["left_out"]["start"] == 12
 
 

@@ -137,7 +137,7 @@ def test_a_phi_of_a_file_is_measured_under_the_users_name(testbed, tmp_path):
     (tmp_path / "mine.py").write_text(MINE)
     kind = f"{tmp_path / 'mine.py'}:Mine"
     metric = fairpair(phi={"words": {"kind": kind, "scale": 0.5}, "jaccard": {}})
-    rows = metric.rows(EvaluationContext(testbed, tmp_path / "store"), None)
+    rows = metric.measure(EvaluationContext(testbed, tmp_path / "store"), None)
     bias = row_of(rows, "fairpair_bias", "words")
     first = metric.sampled(EvaluationContext(testbed, tmp_path / "store"), None)[0]
     gaps = [

@@ -11,11 +11,11 @@ import pytest
 
 from countergen_edit.edits import Edit, EditRecord, NamedEdit
 from countergen_edit.erasers import RandomDirections
-from countergen_edit.metrics.blocks import Number, Quotes, Section, Table, Words
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair import FairPair
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.reports.blocks import Number, Quotes, Section, Table, Words
 from tests.metrics.fairpair_settings import fairpair
 
 EXAMPLE = {
@@ -257,7 +257,7 @@ def run(testbed, tmp_path_factory) -> Results:
     of_run = [
         replace(row, split="test", task="gender", **columns)
         for edit, columns in ((None, {}), (both, both.record.columns))
-        for row in metric.rows(context, edit)
+        for row in metric.measure(context, edit)
     ]
     other = context.place("fairpair", NamedEdit.of(Edit(()), "not measured")).with_suffix("")
     other.mkdir()

@@ -400,9 +400,9 @@ def test_a_model_that_never_met_the_words_is_not_measured(
     metric.check(model)  # whose context the applications exceed: nothing is asked of it
     assert not metric.asks().scored
     context = EvaluationContext(model, tmp_path)
-    [row] = metric.rows(context, None)
+    [row] = metric.measure(context, None)
     assert (row.metric, row.value) == ("hiring_out_of_vocabulary", 0.0)
-    assert metric.rows(context, EDIT) == []
+    assert metric.measure(context, EDIT) == []
     [said] = Hiring.sentences(Results([row]))
     assert said.startswith("Hiring is not measured: in training this model never met such words")
     assert Hiring.sections(Results([row])) == []

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from statsmodels.stats.multitest import multipletests
 
-from countergen_edit.metrics.panels import GROUPS
 from countergen_edit.metrics.r.effect_rows import effect_rows, gap_rows, r_rows
 from countergen_edit.metrics.r.formula import r_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.r.largest_gap import LargestGap, bands, effects_of
+from countergen_edit.metrics.rows import GROUPS
 from countergen_edit.metrics.scored_texts import read, write
 from countergen_edit.metrics.scored_texts import scores_of as scores_of_lines
 from tests.metrics.many_groups import planted, scores_of

@@ -92,7 +92,7 @@ def rows_of(
         ("female", "male"),
         legitimate_differences={"test": sets} if sets else {},
     )
-    rows = LegitimateDifferences().bound(task).rows(EvaluationContext(model, folder, seed), edit)
+    rows = LegitimateDifferences().bound(task).measure(EvaluationContext(model, folder, seed), edit)
     return [replace(row, **edit.record.columns) for row in rows] if edit else rows
 
 
@@ -193,7 +193,7 @@ def test_without_legitimate_differences_there_are_no_rows(
     assert (
         LegitimateDifferences()
         .bound(task)
-        .rows(EvaluationContext(model, tmp_path), None, "validation")
+        .measure(EvaluationContext(model, tmp_path), None, "validation")
         == []
     )
 

@@ -184,7 +184,7 @@ def test_one_s_own_sets_and_none() -> None:
 def test_without_other_axes_there_is_nothing_to_say(testbed: LanguageModel, tmp_path: Path) -> None:
     task = Task.from_config("gender", {"test": TEST, "other_axes": None})
     metric = OffTarget().bound(task)
-    assert metric.rows(EvaluationContext(testbed, tmp_path), None) == []
+    assert metric.measure(EvaluationContext(testbed, tmp_path), None) == []
     assert not OffTarget.sentences(Results([]))
     assert not OffTarget.sections(Results([]))
 
@@ -212,7 +212,7 @@ def _few(sample: Sample) -> Sample:
 def test_the_group_effect_of_another_axis_is_the_planted_one(
     small: Audit, testbed: LanguageModel, tmp_path: Path
 ) -> None:
-    [row] = OffTarget().bound(small.task).rows(EvaluationContext(testbed, tmp_path), None)
+    [row] = OffTarget().bound(small.task).measure(EvaluationContext(testbed, tmp_path), None)
     [data] = small.task.other_axes
     planted = load_truth().planted_effect(data.groups)
     values = [planted[s.template, output] for s in data.samples for output in s.outputs]

@@ -13,7 +13,6 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.blocks import Words
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.paraphrases import (
     Paraphrases,
@@ -27,6 +26,7 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.models import LanguageModel
+from countergen_edit.reports.blocks import Words
 from countergen_edit.testbed import load_axis, load_truth
 
 OUTPUTS = (" x", " y")
@@ -119,9 +119,9 @@ def rows(
         Paraphrases().bound(task),
         EvaluationContext(testbed, tmp_path_factory.mktemp("store")),
     )
-    assert metric.rows(context, None, "validation") == []
-    edited = [replace(row, **idle.record.columns) for row in metric.rows(context, idle)]
-    return [*metric.rows(context, None), *edited]
+    assert metric.measure(context, None, "validation") == []
+    edited = [replace(row, **idle.record.columns) for row in metric.measure(context, idle)]
+    return [*metric.measure(context, None), *edited]
 
 
 def test_the_testbed_leans_as_planted_on_every_paraphrase(rows: list[Row]) -> None:

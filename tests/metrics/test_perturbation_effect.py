@@ -17,7 +17,6 @@ from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.cid.metric import Cid
 from countergen_edit.metrics.cid.perturbation_effect import Effect, effect_rows, effects
 from countergen_edit.metrics.cid.perturbations import (
@@ -29,6 +28,7 @@ from countergen_edit.metrics.cid.perturbations import (
 from countergen_edit.metrics.cid.similarity import SentenceEmbedding
 from countergen_edit.metrics.results import Results
 from countergen_edit.models import contrastive_generate
+from countergen_edit.reports.blocks import Section
 
 X = "The company did not hire Khaled because he"
 PAIRS = [

@@ -19,7 +19,6 @@ from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Varia
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.metrics.blocks import Fold
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r import (
     R,
@@ -35,6 +34,7 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scored_texts import read, scores_of
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.models import LanguageModel, load
+from countergen_edit.reports.blocks import Fold
 from countergen_edit.testbed import load_axis
 from tests.tiny_models import tiny_model_dir
 
@@ -304,7 +304,7 @@ def measured(model: LanguageModel, tmp_path: Path) -> tuple[Results, NamedEdit, 
     for named in (None, edit, control):
         columns = named.record.columns if named else {}
         for split in ("test", "validation"):
-            of_split = metric.rows(context, named, split)  # type: ignore[arg-type]
+            of_split = metric.measure(context, named, split)  # type: ignore[arg-type]
             rows += [replace(row, task=TASK.name, **columns) for row in of_split]
     records = {e.id: e.record for e in (edit, control)}
     return Results(rows, records, tmp_path, TASK.name), edit, control

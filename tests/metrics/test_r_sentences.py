@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from countergen_edit.decisions.changes import by_set
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import Place
-from countergen_edit.metrics.r.changes import by_set
 from countergen_edit.metrics.r.metric import R
-from countergen_edit.metrics.r.sentences import definition
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.views.r.sentences import definition
 
 EDIT = EditRecord("e", "leace", {}, (Place("resid_post", 3, 1),))
 CONTROL = EditRecord("c", "random", {}, (Place("resid_post", 3, 1),), baseline=True)

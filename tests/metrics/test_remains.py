@@ -11,9 +11,9 @@ from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import Place
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.guardedness import Guardedness
-from countergen_edit.metrics.remains import MEANING, PLACE
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.views.remains import MEANING, PLACE
 
 LEACE = EditRecord("e", "leace", {}, (Place("resid_post", 4, 1),))
 RLACE = EditRecord("o", "rlace", {}, (Place("mlp_out", 2, 1),))

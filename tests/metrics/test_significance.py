@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from countergen_edit.decisions.significance import SIGNIFICANT, class_of
 from countergen_edit.metrics.r.effect_rows import effect_rows
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.r.largest_gap import effects_of
 from countergen_edit.metrics.r.metric import R
-from countergen_edit.metrics.r.significance import SIGNIFICANT, class_of
 from countergen_edit.metrics.results import Results
 from tests.metrics.many_groups import planted, scores_of
 from tests.metrics.test_group_effect import scores_of as two_groups

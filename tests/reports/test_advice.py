@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from countergen_edit.decisions.judgement import HARMFUL, NOTHING, RECOMMENDED, TOO_DEAR, word_for
+from countergen_edit.decisions.selection import WRECK
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import Place
 from countergen_edit.metrics.base import Change
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.findings import advice
-from countergen_edit.runs.choice import WRECK
-from countergen_edit.runs.judging import HARMFUL, NOTHING, RECOMMENDED, TOO_DEAR, word_for
 
 CHANGES = get_args(Change)
 

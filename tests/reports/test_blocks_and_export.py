@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.metrics.blocks import Figure, Number, Section, Table, Tokens, Words
-from countergen_edit.metrics.panels import Panel, Series
 from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.blocks import Figure, Number, Section, Table, Tokens, Words
+from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.render.csv import as_csv
 from countergen_edit.reports.render.export import export
 from countergen_edit.reports.render.html import render

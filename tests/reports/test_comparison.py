@@ -6,9 +6,9 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
-from countergen_edit.metrics.blocks import Number
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.blocks import Number
 from countergen_edit.reports.compare import (
     every_row,
     in_words,

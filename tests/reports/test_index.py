@@ -13,11 +13,12 @@ import pytest
 from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import hold
-from countergen_edit.metrics.blocks import Link
+from countergen_edit.decisions.judgement import JUDGEMENT, TOO_DEAR
 from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.blocks import Link
 from countergen_edit.reports.index import list_runs, section
 from countergen_edit.reports.run import open_run
-from countergen_edit.runs.files import JUDGEMENT, ORIGINAL, TOO_DEAR
+from countergen_edit.runs.files import ORIGINAL
 from tests.reports.runs import LEACE, MANIFEST, audit_rows, make_run
 
 

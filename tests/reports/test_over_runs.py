@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 
-from countergen_edit.metrics.base import Metric, Quantity
-from countergen_edit.metrics.blocks import Number, Table
+from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.cid.published import SHARES, TEMPLATE, published_shares
 from countergen_edit.metrics.fairpair.published import AVERAGE, PUBLISHED
-from countergen_edit.metrics.over_runs import means, stacked
 from countergen_edit.metrics.r.published import SETS, TABLE_1, published_r
 from countergen_edit.metrics.results import Results, Side
 from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.blocks import Number, Table
 from countergen_edit.reports.comparison import Comparison, comparison
 from countergen_edit.reports.render.plain import plain
 from countergen_edit.reports.run import Run
+from countergen_edit.reports.views.base import Quantity
+from countergen_edit.reports.views.stacked import means, stacked
 from tests.reports.runs import GROUPS, MANIFEST, audit_rows, classifier_rows, in_memory, text_rows
 
 
@@ -189,7 +190,7 @@ def test_what_a_users_metric_calls_its_main_figure_is_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Mine(Metric):
-        def rows(self, context: Any, edit: Any, split: Any = "test") -> list[Row]:
+        def measure(self, context: Any, edit: Any, split: Any = "test") -> list[Row]:
             return []
 
         @classmethod

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit.metrics.blocks import Figure, Table, Words
-from countergen_edit.metrics.panels import Panel
+from countergen_edit.decisions.judgement import JUDGEMENT, RECOMMENDED
 from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.reports.blocks import Figure, Table, Words
 from countergen_edit.reports.overview import as_tested, overview
+from countergen_edit.reports.panels import Panel
 from countergen_edit.reports.run import Run, open_run
 from countergen_edit.reports.sections import sections
-from countergen_edit.runs.files import JUDGEMENT, ORIGINAL, RECOMMENDED
+from countergen_edit.runs.files import ORIGINAL
 from tests.reports.runs import (
     LABELS,
     LEACE,

@@ -21,9 +21,10 @@ from countergen_edit.reports.sections import sections
 from tests.reports.runs import EDITS, LEACE, MANIFEST, RANDOM, make_run
 
 OWN = '''
-from countergen_edit.metrics.base import Cost, Metric, Quantity, alike
-from countergen_edit.metrics.blocks import Figure, Number, Section, Table, Words
-from countergen_edit.metrics.panels import Panel, edit_dots
+from countergen_edit.metrics.base import Cost, Metric
+from countergen_edit.reports.views.base import Quantity, alike
+from countergen_edit.reports.blocks import Figure, Number, Section, Table, Words
+from countergen_edit.reports.panels import Panel, edit_dots
 
 
 class Politeness(Metric):
@@ -31,7 +32,7 @@ class Politeness(Metric):
 
     kind = "bias"
 
-    def rows(self, context, edit, split="test"):
+    def measure(self, context, edit, split="test"):
         return []
 
     @classmethod
@@ -63,7 +64,7 @@ class Length(Cost):
     default_budget = 2.0
     title = "length of texts"
 
-    def rows(self, context, edit, split="test"):
+    def measure(self, context, edit, split="test"):
         return []
 '''
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from countergen_edit.metrics.blocks import Figure
 from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.blocks import Figure
 from countergen_edit.reports.closing import nothing_fits, why_nothing
 from countergen_edit.reports.render.export import search_figures
 from countergen_edit.reports.render.terminal import print_run

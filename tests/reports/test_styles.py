@@ -13,8 +13,8 @@ from countergen_edit.runs.baseline.steering import STEERING
 
 from countergen_edit.edits.record import COMBINED, PROMPTING, TEMPLATE
 from countergen_edit.erasers.base import ERASERS
-from countergen_edit.metrics.blocks import Figure, Section, Table
-from countergen_edit.metrics.panels import Panel, Series
+from countergen_edit.reports.blocks import Figure, Section, Table
+from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.render.html import render
 from countergen_edit.reports.render.html.page import drawings, legend
 from countergen_edit.reports.render.styles import FIXED, Styles

@@ -8,8 +8,8 @@ import re
 import pytest
 from rich.console import Console
 
-from countergen_edit.metrics.blocks import Number, Quote, Quotes, Section, Table, Tokens, Words
 from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.blocks import Number, Quote, Quotes, Section, Table, Tokens, Words
 from countergen_edit.reports.render.terminal import print_run, print_sections, print_table
 from tests.reports.runs import GROUPS, LEACE, in_memory
 

@@ -22,7 +22,7 @@ from countergen_edit.runs.baselines import BASELINES
 from countergen_edit.runs.baselines.prompting import Prompting
 from countergen_edit.runs.baselines.random_map import RandomMap
 from countergen_edit.runs.baselines.steering import Steering
-from countergen_edit.runs.choice import choose, points
+from countergen_edit.decisions.selection import choose, points
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.runs.run_folder import RESULTS, RunFolder, read_records
 from countergen_edit.metrics.base import METRICS

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.runs.choice import Point, choose, front, points
+from countergen_edit.decisions.selection import Point, choose, front, points
 from countergen_edit.metrics.base import METRICS, Cost, Degradation
 from countergen_edit.metrics.rows import Row
 

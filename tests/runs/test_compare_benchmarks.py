@@ -16,7 +16,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.runs.compare import paired_figures
 from countergen_edit.metrics.benchmarks.figures import keep
 from countergen_edit.metrics.benchmarks.items import STORE, Item
-from countergen_edit.metrics.blocks import Number
+from countergen_edit.reports.blocks import Number
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import DETECTABLE, adjusted
 from tests.runs.foreign_logs import lm_eval, scored

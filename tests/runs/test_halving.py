@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import make_eraser
 from countergen_edit.core.errors import UserError
-from countergen_edit.runs.choice import Point, choose
+from countergen_edit.decisions.selection import Point, choose
 from countergen_edit.runs.halving import Halving, between, plan_of, survivors
 from countergen_edit.runs.run_folder import RESULTS, RunFolder
 from countergen_edit.runs.search import Search

@@ -20,7 +20,7 @@ from countergen_edit.runs.fit_data import FitData, capture_sites
 from countergen_edit.runs.run_folder import EDITS, RunFolder, read_records
 from countergen_edit.runs.study import Study
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.remains import sentences
+from countergen_edit.reports.views.remains import sentences
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.run import open_run

@@ -15,7 +15,6 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.data.template_files import bank_from_config
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.blocks import Number, Section, Words
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
 from countergen_edit.metrics.classifier_tasks.metric import ClassifierTasks
 from countergen_edit.metrics.classifier_tasks.sentiment import (
@@ -28,6 +27,7 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.models.classifiers import Classifier, Vader, positivity
 from countergen_edit.models.masked import MaskedModel
+from countergen_edit.reports.blocks import Number, Section, Words
 from countergen_edit.runs.classifiers import classifier_audit
 from countergen_edit.runs.run_folder import RunFolder
 from countergen_edit.testbed.classifiers import LENGTH, Planted, build, plant

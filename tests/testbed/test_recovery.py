@@ -11,7 +11,7 @@ from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel
-from countergen_edit.runs.verify_testbed import EVERY_FAMILY, verify_testbed
+from countergen_edit.reports.verify_testbed import EVERY_FAMILY, verify_testbed
 from countergen_edit.testbed import directory, load_axis, load_truth
 from countergen_edit.testbed.corpus import people
 

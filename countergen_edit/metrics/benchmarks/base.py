@@ -29,6 +29,8 @@ ALL = "all"
 LONGEST = 20
 """Texts of each benchmark whose length is checked before anything runs."""
 
+ROW, CHANGE, SOURCE = "benchmark", "benchmark_change", "benchmark_source"
+
 
 @dataclass(frozen=True)
 class FigureKind:

@@ -17,9 +17,17 @@ from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.benchmarks import Files, sources
 from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
-from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity, Standing
+from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.benchmarks import show
-from countergen_edit.metrics.benchmarks.base import ALL, BENCHMARKS, Benchmark, Normalise
+from countergen_edit.metrics.benchmarks.base import (
+    ALL,
+    BENCHMARKS,
+    CHANGE,
+    ROW,
+    SOURCE,
+    Benchmark,
+    Normalise,
+)
 from countergen_edit.metrics.benchmarks.figures import (
     COUNTED,
     Measured,
@@ -29,11 +37,7 @@ from countergen_edit.metrics.benchmarks.figures import (
     p_fair,
 )
 from countergen_edit.metrics.benchmarks.items import STORE, Item, is_asked, limited
-from countergen_edit.metrics.benchmarks.show import CHANGE, ROW, SOURCE, standings
-from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.panels import Panel
-from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, adjusted
 from countergen_edit.models import Asked, LanguageModel, opens_texts
@@ -192,7 +196,7 @@ class Benchmarks(Metric):
                 found |= {(name, one.kind.name): one for one in own}
         return found
 
-    def rows(
+    def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         if split != "test":
@@ -274,30 +278,6 @@ class Benchmarks(Metric):
                 **detail,
             },
         )
-
-    @classmethod
-    def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
-        return show.quantities(results, split)
-
-    @classmethod
-    def glance(cls, states: Sequence[State]) -> list[Panel]:
-        return show.glance(states)
-
-    @classmethod
-    def side_by_side(cls, results: Results) -> list[Quantity]:
-        return show.quantities(results, "test")
-
-    @classmethod
-    def leaderboard(cls, results: Results) -> list[Standing]:
-        return standings(results)
-
-    @classmethod
-    def sections(cls, results: Results) -> list[Section]:
-        return show.sections(results)
-
-    @classmethod
-    def sentences(cls, results: Results) -> list[str]:
-        return show.sentences(results)
 
 
 def _tested(rows: Sequence[Row], now: Sequence[tuple[str, Measured]]) -> None:

@@ -24,9 +24,7 @@ from countergen_edit.data.axis import SPLITS
 from countergen_edit.data.splits import check_leakage, check_texts
 from countergen_edit.data.thinning import few_prompts
 from countergen_edit.edits import NamedEdit
-from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
-from countergen_edit.metrics.blocks import Section
-from countergen_edit.metrics.cid import over_runs, sections
+from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.cid.contrasts import (
     DATASET,
     LAMBDA,
@@ -42,8 +40,6 @@ from countergen_edit.metrics.cid.contrasts import (
 from countergen_edit.metrics.cid.criteria import automatic_criteria
 from countergen_edit.metrics.cid.statistics import Resampling, fraction_rows
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.panels import Panel
-from countergen_edit.metrics.results import Results, Side, State
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, estimate
 from countergen_edit.models import Asked, LanguageModel, check_contrasts
@@ -175,7 +171,7 @@ class Cid(Metric):
             write_continuations(path, items)
         return read_continuations(path)
 
-    def rows(
+    def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """Rows `cid_divergence`, `cid_continuations`, `cid_biased_fraction_automatic`; of an edit,
@@ -247,28 +243,3 @@ class Cid(Metric):
                 )
             )
         return rows
-
-    @classmethod
-    def glance(cls, states: Sequence[State]) -> list[Panel]:
-        """The divergence of the two sides, by λ."""
-        return sections.glance(states)
-
-    @classmethod
-    def side_by_side(cls, results: Results) -> list[Quantity]:
-        """Divergence at the smallest and the largest λ, and there what a lexicon calls biased."""
-        return over_runs.compared(results)
-
-    @classmethod
-    def over_runs(cls, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:
-        """Figures 2, 6 and 7 of all runs, and how far apart their sides are."""
-        return over_runs.over_runs(sides)
-
-    @classmethod
-    def sections(cls, results: Results) -> list[Section]:
-        """The tab `cid`, and every continuation under `examples`."""
-        return sections.sections(results)
-
-    @classmethod
-    def sentences(cls, results: Results) -> list[str]:
-        """What each edit leaves of the divergence that contrastive decoding brings out."""
-        return sections.sentences(results)

@@ -10,7 +10,7 @@ sample with other than one form for each group.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,14 +19,10 @@ from scipy.special import expit
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.edits import EditRecord, NamedEdit
-from countergen_edit.metrics.base import Cost, Degradation, MeasuredSplit, Quantity, Standing, alike
-from countergen_edit.metrics.blocks import Number, Section
-from countergen_edit.metrics.by_layer import SHARE, layer_figures
+from countergen_edit.edits import NamedEdit
+from countergen_edit.metrics.base import Cost, Degradation, MeasuredSplit
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.costs.people import by_prompt
-from countergen_edit.metrics.panels import Panel, state_dots
-from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import estimate, weighted_mean
@@ -126,7 +122,7 @@ class Agreement(Cost):
         data = self.task.agreement.get("test")
         return Asked.scoring([data] if data else [])
 
-    def rows(
+    def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """Rows `agreement`: both groups, the first, the second; none where the task has no set."""
@@ -144,95 +140,3 @@ class Agreement(Cost):
         """The fall of a group's agreement."""
         degradation = super().degradation(before, after)
         return None if degradation is None else replace(degradation, group=before.group_a)
-
-    @classmethod
-    def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
-        """Both groups together, which figures draw, and each group, which tables list."""
-        return [
-            Quantity(
-                f"{cls.title}, {_who(row)}",
-                alike(results, row),
-                "cost",
-                main=not row.group_b,
-                axis=f"{cls.title}, {_who(row)}",
-                limits=SHARE,
-                covers=SHARE,
-                drawn=bool(row.group_b),
-            )
-            for row in results.unedited(cls.counts, split)
-        ]
-
-    @classmethod
-    def glance(cls, states: Sequence[State]) -> list[Panel]:
-        """Of each group and of both together; of several pairs of groups, of each pair."""
-        rows = states[0].results.of(cls.counts, edit=states[0].edit)
-        several = sum(bool(row.group_b) for row in rows) > 1
-        labels: dict[Hashable, str] = {
-            (row.group_a, row.group_b): f"{row.group_a} / {row.group_b}" if several else _who(row)
-            for row in rows
-            if row.group_b or not several
-        }
-        series = state_dots(
-            states,
-            labels,
-            lambda state: {
-                (row.group_a, row.group_b): row
-                for row in state.results.of(cls.counts, edit=state.edit)
-            },
-        )
-        if not series:
-            return []
-        title = "Grammar that should stay: agreement"
-        return [Panel(title, cls.title, "", tuple(series), True, SHARE, joined=True)]
-
-    @classmethod
-    def leaderboard(cls, results: Results) -> list[Standing]:
-        """Of the groups together; of several pairs of groups each."""
-        rows = [row for row in results.unedited(cls.counts) if row.group_b]
-        of_all = [Quantity(cls.title, {}, cls.kind)]
-        of_each = [
-            Quantity(
-                cls.title if len(rows) == 1 else f"{cls.title}, {row.group_a} / {row.group_b}",
-                alike(results, row),
-                cls.kind,
-            )
-            for row in rows
-        ]
-        note = (
-            f"{cls.title} is agreement: the share of the form that agrees with the person, over "
-            f"{rows[0].n} prompts, whose templates and names are drawn."
-            if rows
-            else ""
-        )
-        return [
-            Standing(quantity, notes=(note,), measured_by="cost=agreement")
-            for quantity in of_each or of_all
-        ]
-
-    @classmethod
-    def sections(cls, results: Results) -> list[Section]:
-        """Agreement under an edit at each layer."""
-        figures = layer_figures(
-            results,
-            cls.counts,
-            name="layers_agreement",
-            heading="Agreement under an edit at each layer",
-            y_label=cls.title,
-            title=lambda row: f"agreement, {_who(row)}",
-            about=lambda row: bool(row.group_b),
-        )
-        return [Section("layers", "Layers and erasers", tuple(figures))] if figures else []
-
-    @classmethod
-    def outcome(cls, results: Results, edit: EditRecord) -> str:
-        """Agreement of each group, before and after."""
-        changes = [
-            f"{row.group_a} {Number.of(row).text} → {Number.of(after).text}"
-            for row in results.unedited(cls.counts)
-            if not row.group_b and (after := results.under(row, edit.id))
-        ]
-        return f"agreement {', '.join(changes)}" if changes else ""
-
-
-def _who(row: Row) -> str:
-    return "both groups" if row.group_b else row.group_a

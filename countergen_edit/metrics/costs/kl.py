@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-from countergen_edit.edits import EditRecord, NamedEdit
-from countergen_edit.metrics.base import Cost, MeasuredSplit, Quantity, alike
+from countergen_edit.edits import NamedEdit
+from countergen_edit.metrics.base import Cost, MeasuredSplit
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.costs.neutral import NeutralCost, TextsDrawn
-from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import estimate
 
@@ -29,7 +28,7 @@ class KL(Cost):
     title = "KL"
     digits = 4
 
-    def rows(
+    def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """The row `kl`; none where the task has no such text."""
@@ -37,24 +36,3 @@ class KL(Cost):
         if not texts:
             return []
         return [kl_row(context.neutral(texts, edit), split, context.seed)]
-
-    @classmethod
-    def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
-        """The divergence; perplexity, which moves with it, stands for neutral text in figures."""
-        return [
-            Quantity(
-                cls.title,
-                alike(results, row),
-                "cost",
-                cls.digits,
-                axis="KL from the unedited model, nats per token",
-                covers=(0.0, 0.05),
-                drawn=False,
-            )
-            for row in results.unedited(cls.counts, split)
-        ]
-
-    @classmethod
-    def outcome(cls, results: Results, edit: EditRecord) -> str:
-        """Nothing: the perplexity of the same text is what a sentence tells."""
-        return ""

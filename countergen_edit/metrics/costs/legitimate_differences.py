@@ -24,15 +24,12 @@ from jaxtyping import Float64, Int
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.edits import EditRecord, NamedEdit
-from countergen_edit.metrics.base import Cost, MeasuredSplit, Quantity, alike
-from countergen_edit.metrics.blocks import Number
+from countergen_edit.edits import NamedEdit
+from countergen_edit.metrics.base import Cost, MeasuredSplit
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.costs.people import by_prompt
-from countergen_edit.metrics.panels import set_label
 from countergen_edit.metrics.r.largest_gap import effects_of
 from countergen_edit.metrics.r.paired import removed
-from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import Estimate, estimate, weighted_mean
@@ -155,7 +152,7 @@ class LegitimateDifferences(Cost):
         for data in self.task.every_fact:
             check_outputs(data)
 
-    def rows(
+    def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """Rows `fact_change`, `fact_change_of_set` and `fact_effect_left`; none without sets."""
@@ -166,50 +163,3 @@ class LegitimateDifferences(Cost):
         each = [change_row([pair], OF_SET, context.seed) for pair in pairs] if len(sets) > 1 else []
         rows = [change_row(pairs, self.counts, context.seed), *each, left_row(pairs, context.seed)]
         return [replace(row, split=split) for row in rows]
-
-    @classmethod
-    def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
-        """The change over all sets, then of each, and the group effect that is left."""
-        shown = [
-            Quantity(
-                cls.title,
-                alike(results, row),
-                "cost",
-                cls.digits,
-                percent=True,
-                axis="mean |change of P| of facts, as a share",
-                covers=(0.0, cls.default_budget),
-            )
-            for row in results.unedited(cls.counts, split)
-        ]
-        listed = [
-            *((f"{cls.title}, {set_label(r)}", r) for r in results.unedited(OF_SET, split)),
-            *(("group effect of facts that is left", r) for r in results.unedited(LEFT, split)),
-        ]
-        return shown + [
-            Quantity(
-                title,
-                alike(results, row),
-                "cost",
-                cls.digits,
-                percent=True,
-                main=False,
-                drawn=False,
-            )
-            for title, row in listed
-        ]
-
-    @classmethod
-    def outcome(cls, results: Results, edit: EditRecord) -> str:
-        """The change on average and at most, and how much of the group effect is left."""
-        moved = next(iter(results.of(cls.counts, "test", edit.id)), None)
-        left = next(iter(results.of(LEFT, "test", edit.id)), None)
-        if moved is None or moved.value is None:
-            return ""
-        said = (
-            f"facts moved by {100 * moved.value:.1f} points "
-            f"({100 * moved.detail['largest']:.1f} at most)"
-        )
-        if left is None or left.value is None:
-            return said
-        return f"{said} with {Number.of(left, percent=True).text} of their group effect left"

@@ -6,12 +6,10 @@ import math
 
 import numpy as np
 
-from countergen_edit.edits import EditRecord, NamedEdit
-from countergen_edit.metrics.base import Cost, Degradation, MeasuredSplit, Quantity, Standing, alike
-from countergen_edit.metrics.blocks import Number
+from countergen_edit.edits import NamedEdit
+from countergen_edit.metrics.base import Cost, Degradation, MeasuredSplit
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.costs.neutral import NeutralCost, TextsDrawn
-from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import estimate
 
@@ -37,7 +35,7 @@ class Perplexity(Cost):
     default_budget = 0.01
     title = "perplexity ratio"
 
-    def rows(
+    def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """Rows `perplexity` and `perplexity_ratio`; none where the task has no such text."""
@@ -51,43 +49,3 @@ class Perplexity(Cost):
         if after.value is None:
             return None
         return Degradation(round(after.value - 1, 12), self.budget)
-
-    @classmethod
-    def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
-        """The ratio, which counts, and perplexity itself, which stands alone without edits."""
-        ratios = [
-            Quantity(
-                cls.title,
-                alike(results, row),
-                "cost",
-                axis="perplexity ratio (1 = unchanged)",
-                covers=(1.0, 1.01),
-            )
-            for row in results.unedited(cls.counts, split)
-        ]
-        plain = [
-            Quantity(
-                "perplexity of neutral text",
-                alike(results, row),
-                "cost",
-                main=results.is_unedited,
-                drawn=False,
-            )
-            for row in results.unedited("perplexity", split)
-        ]
-        return plain if results.is_unedited else ratios + plain
-
-    @classmethod
-    def leaderboard(cls, results: Results) -> list[Standing]:
-        """Perplexity itself: of other papers' models there is no ratio."""
-        rows = results.unedited("perplexity")[:1]
-        note = f"Perplexity is of {rows[0].n} texts about nobody, which are drawn." if rows else ""
-        known = alike(results, rows[0]) if rows else {}
-        quantity = Quantity("perplexity", known, cls.kind, digits=2)
-        return [Standing(quantity, notes=(note,), measured_by="cost=perplexity")]
-
-    @classmethod
-    def outcome(cls, results: Results, edit: EditRecord) -> str:
-        """The ratio under an edit."""
-        ratios = results.of(cls.counts, edit=edit.id)
-        return f"neutral perplexity × {Number.of(ratios[0]).text}" if ratios else ""

@@ -36,11 +36,9 @@ from countergen_edit.data.text.perturbation import (
     source_and_target,
 )
 from countergen_edit.data.thinning import first_drawn
-from countergen_edit.edits import EditRecord, NamedEdit
-from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
-from countergen_edit.metrics.blocks import Section
+from countergen_edit.edits import NamedEdit
+from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.fairpair import figures, over_runs, show
 from countergen_edit.metrics.fairpair.continuations import (
     STORE,
     Sampled,
@@ -54,8 +52,6 @@ from countergen_edit.metrics.fairpair.phi import PHIS, Phi
 from countergen_edit.metrics.fairpair.phi_result import evaluate
 from countergen_edit.metrics.fairpair.rows import FairPairRows
 from countergen_edit.metrics.fairpair.texts import perturbed_row, phrase_rows
-from countergen_edit.metrics.panels import Panel
-from countergen_edit.metrics.results import Results, Side, State
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models import Asked, LanguageModel, encode_replies, lengths
@@ -258,7 +254,7 @@ class FairPair(Metric):
             self.prompts, texts, self.perturber, self.passes, self.sampling, context.seed, folder
         )
 
-    def rows(
+    def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """Rows `fairpair_…` of every Φ, the success of perturbing, lengths, and telling phrases.
@@ -296,40 +292,3 @@ class FairPair(Metric):
                 unedited = evaluate(phi, before, self.permutations, context.seed)
                 rows += make.of_change(name, unedited, result)
         return [*rows, *phrase_rows(make, after, self.ngrams)]
-
-    @classmethod
-    def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
-        return show.quantities(results, split)
-
-    @classmethod
-    def glance(cls, states: Sequence[State]) -> list[Panel]:
-        """F by each Φ, beside the F of no bias."""
-        return figures.glance(states)
-
-    @classmethod
-    def side_by_side(cls, results: Results) -> list[Quantity]:
-        """F by each Φ, and the share of perturbations that pass."""
-        return [*show.quantities(results, "test"), *show.success(results)]
-
-    @classmethod
-    def pooled(cls, sides: Sequence[Side]) -> list[Row]:
-        """Table 3's average over models."""
-        return over_runs.pooled(sides)
-
-    @classmethod
-    def over_runs(cls, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:
-        """Tables 1 to 3 and Figures 3 to 6 of all runs."""
-        return over_runs.over_runs(sides, pooled)
-
-    @classmethod
-    def sections(cls, results: Results) -> list[Section]:
-        return show.sections(results)
-
-    @classmethod
-    def remaining(cls, results: Results, edit: EditRecord) -> list[str]:
-        """By which Φ texts for the two groups still differ under an edit."""
-        return show.remaining(results, edit)
-
-    @classmethod
-    def sentences(cls, results: Results) -> list[str]:
-        return show.sentences(results)

@@ -29,6 +29,15 @@ SCALES: tuple[Scale, ...] = ("probability", "log_odds")
 Drawn = Float64[np.ndarray, " resample"]
 Scores = Float64[np.ndarray, "application name"]
 
+ACCEPTANCE, GAP, OF_OCCUPATION = "hiring_acceptance", "hiring_gap", "hiring_gap_of_occupation"
+STRENGTH, CHANGE, OUT_OF_VOCABULARY = (
+    "hiring_strength",
+    "hiring_gap_change",
+    "hiring_out_of_vocabulary",
+)
+EXAMPLES = 6
+"""Words that a sentence names."""
+
 
 @dataclass(frozen=True)
 class Figure:

@@ -22,13 +22,20 @@ from countergen_edit.data.hiring import Vacancies
 from countergen_edit.data.out_of_vocabulary import unknown_words
 from countergen_edit.data.thinning import first_drawn
 from countergen_edit.edits import NamedEdit
-from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
-from countergen_edit.metrics.blocks import Section
+from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.hiring import show
-from countergen_edit.metrics.hiring.decisions import SCALES, Decisions, Figure
-from countergen_edit.metrics.panels import Panel
-from countergen_edit.metrics.results import Results, State
+from countergen_edit.metrics.hiring.decisions import (
+    ACCEPTANCE,
+    CHANGE,
+    EXAMPLES,
+    GAP,
+    OF_OCCUPATION,
+    OUT_OF_VOCABULARY,
+    SCALES,
+    STRENGTH,
+    Decisions,
+    Figure,
+)
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models import Asked, LanguageModel, encode, encode_replies
@@ -111,7 +118,7 @@ class Hiring(Metric):
             return Asked()
         return Asked(scored=tuple(self._continued()))
 
-    def rows(
+    def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         if split != "test":
@@ -120,7 +127,7 @@ class Hiring(Metric):
             return [self._out_of_vocabulary(context)] if edit is None else []
         now = self.decisions(context, edit)
         rows = [*self._acceptances(now, context), *self._gaps(now), *self._of_occupations(now)]
-        rows += [self._row(show.STRENGTH, now.strength(s), now.seed, scale=s) for s in SCALES]
+        rows += [self._row(STRENGTH, now.strength(s), now.seed, scale=s) for s in SCALES]
         if edit is not None:
             rows += self._gaps(now, self.decisions(context, None))
         return rows
@@ -168,7 +175,7 @@ class Hiring(Metric):
         for group in now.groups:
             for scale in SCALES:
                 figure = now.acceptance(group, scale)
-                row = self._row(show.ACCEPTANCE, figure, now.seed, group, scale=scale)
+                row = self._row(ACCEPTANCE, figure, now.seed, group, scale=scale)
                 row.detail.update(
                     invited=now.invited(group),
                     answered=now.answered(group),
@@ -181,7 +188,7 @@ class Hiring(Metric):
 
     def _gaps(self, now: Decisions, before: Decisions | None = None) -> list[Row]:
         pairs, rows = [*combinations(now.groups, 2)], []
-        metric = show.GAP if before is None else show.CHANGE
+        metric = GAP if before is None else CHANGE
         for scale in SCALES:
             figures = [now.gap(a, b, scale) for a, b in pairs]
             if before is not None:
@@ -199,7 +206,7 @@ class Hiring(Metric):
             about = [(o, *pair) for pair in combinations(now.groups, 2) for o in now.occupations]
             figures = [now.gap_of(*one, scale) for one in about]
             own = [
-                self._row(show.OF_OCCUPATION, figure, now.seed, a, b, occupation=o, scale=scale)
+                self._row(OF_OCCUPATION, figure, now.seed, a, b, occupation=o, scale=scale)
                 for (o, a, b), figure in zip(about, figures, strict=True)
             ]
             rows += _tested(own, figures)
@@ -228,35 +235,15 @@ class Hiring(Metric):
 
     def _out_of_vocabulary(self, context: EvaluationContext) -> Row:
         return Row(
-            show.OUT_OF_VOCABULARY,
+            OUT_OF_VOCABULARY,
             self.in_vocabulary,
             dataset="hiring",
             axis=self.task.axis.name,
             split="test",
             n=len(self.applications) * sum(map(len, self.people.values())),
             seed=context.seed,
-            detail={"words": [*self.unknown[: show.EXAMPLES]], "unknown": len(self.unknown)},
+            detail={"words": [*self.unknown[:EXAMPLES]], "unknown": len(self.unknown)},
         )
-
-    @classmethod
-    def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
-        return show.quantities(results, split)
-
-    @classmethod
-    def glance(cls, states: Sequence[State]) -> list[Panel]:
-        return show.glance(states)
-
-    @classmethod
-    def side_by_side(cls, results: Results) -> list[Quantity]:
-        return show.quantities(results, "test")
-
-    @classmethod
-    def sections(cls, results: Results) -> list[Section]:
-        return show.sections(results)
-
-    @classmethod
-    def sentences(cls, results: Results) -> list[str]:
-        return show.sentences(results)
 
 
 def _tested(rows: Sequence[Row], figures: Sequence[Figure]) -> list[Row]:

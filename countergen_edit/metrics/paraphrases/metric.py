@@ -9,7 +9,6 @@ edit; and whether what an edit removes is removed on templates outside the fit a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -20,15 +19,12 @@ from jaxtyping import Float64
 from countergen_edit.core.errors import unknown
 from countergen_edit.data.axis import Split
 from countergen_edit.edits import NamedEdit
-from countergen_edit.metrics.base import MeasuredSplit, Metric, Quantity
-from countergen_edit.metrics.blocks import Section
+from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.paraphrases import sections
 from countergen_edit.metrics.paraphrases.spread import reductions, spread_over_paraphrases
 from countergen_edit.metrics.r import resampled_abs_r
-from countergen_edit.metrics.r.changes import HALF, LEAST
 from countergen_edit.metrics.r.effect_rows import among
-from countergen_edit.metrics.results import Results, Side
+from countergen_edit.metrics.r.paired import HALF, LEAST
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import Weights, estimate
@@ -55,7 +51,7 @@ class Paraphrases(Metric):
             raise unknown("correction", correction, CORRECTIONS)
         self.correction = correction
 
-    def rows(
+    def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """Rows of every set; under an edit also of what it removed, template by template."""
@@ -147,31 +143,6 @@ class Paraphrases(Metric):
             sets[0], "reduction_gap", gap, dataset="", n=len(sets), seed=seed, detail=detail
         )
         return [replace(row, split="test")]
-
-    @classmethod
-    def side_by_side(cls, results: Results) -> list[Quantity]:
-        """How many conclusions flip from template to template, set by set."""
-        return sections.compared(results)
-
-    @classmethod
-    def over_runs(cls, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:
-        """The spread of every set and run."""
-        return sections.over_runs(sides)
-
-    @classmethod
-    def sections(cls, results: Results) -> list[Section]:
-        """The spread of every set, and every template."""
-        return sections.paraphrases(results)
-
-    @classmethod
-    def sentences(cls, results: Results) -> list[str]:
-        """On how many templates each edit is shown to lower bias, by how much."""
-        held = [
-            f"{edit.name_in_text} {found}"
-            for edit in results.shown
-            if (found := sections.holding(results, edit.id))
-        ]
-        return [f"Mean |R| outside the fit: under {'; under '.join(held)}."] if held else []
 
 
 def holding_rows(before: SetScores, after: SetScores, seed: int) -> list[Row]:

@@ -12,12 +12,11 @@ from itertools import groupby
 
 import numpy as np
 
-from countergen_edit.metrics.panels import GROUPS
 from countergen_edit.metrics.r.formula import mean_r
 from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.r.holm import holm_tests
 from countergen_edit.metrics.r.largest_gap import LARGEST, LargestGap
-from countergen_edit.metrics.r.significance import holm_tests
-from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.rows import GROUPS, Row
 from countergen_edit.metrics.scores import SetScores
 
 

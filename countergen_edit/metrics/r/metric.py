@@ -6,7 +6,7 @@ texts in the run's store.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -14,23 +14,16 @@ import numpy as np
 from jaxtyping import Float64
 
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.edits import EditRecord, NamedEdit
-from countergen_edit.metrics.base import Change, Kind, MeasuredSplit, Metric, Quantity, alike
-from countergen_edit.metrics.blocks import Section
+from countergen_edit.edits import NamedEdit
+from countergen_edit.metrics.base import Kind, MeasuredSplit, Metric
 from countergen_edit.metrics.context import EvaluationContext, id_of
-from countergen_edit.metrics.panels import Panel, set_label
-from countergen_edit.metrics.r import baselines, examples, over_runs, sections, sentences
-from countergen_edit.metrics.r.changes import by_set
 from countergen_edit.metrics.r.effect_rows import among, effect_rows, gap_rows, r_rows
 from countergen_edit.metrics.r.formula import abs_r_reduction, r_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.metrics.r.largest_gap import LARGEST, effects_of
+from countergen_edit.metrics.r.largest_gap import effects_of
 from countergen_edit.metrics.r.paired import changed, removed, removed_draws
 from countergen_edit.metrics.r.published import with_published
-from countergen_edit.metrics.r.sections import main_row
-from countergen_edit.metrics.r.significance import class_of, holm_tests
-from countergen_edit.metrics.results import Results, Side, State
-from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, write
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import Estimate
@@ -46,7 +39,7 @@ class R(Metric):
     kind: ClassVar[Kind] = "bias"
     has_baseline = True
 
-    def rows(
+    def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """Rows `r`, `mean_abs_r`, `group_effect`, `group_share` and `null_abs_r` of every set.
@@ -137,27 +130,6 @@ class R(Metric):
             seed=context.seed,
         )
 
-    def significant_bias(self, context: EvaluationContext) -> Row | None:
-        """Whether the bias of any validation set is significant; `detail` is of its smallest P.
-
-        A set without a test counts as biased.
-        """
-        sets = self.task.validation
-        if not sets:
-            return None
-        effects = effects_of([context.scores(data, None) for data in sets], context.seed)
-        found = holm_tests(effects)
-        is_biased = any(class_of(test) in ("biased", "not tested") for test in found)
-        return Row.of_set(
-            sets[0],
-            "bias_significant",
-            float(is_biased),
-            dataset="+".join(data.name for data in sets),
-            split="validation",
-            seed=context.seed,
-            detail=min(filter(None, found), key=lambda test: test["p_adjusted"], default={}),
-        )
-
     def removed_draws(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "validation"
     ) -> Float64[np.ndarray, " resample"] | None:
@@ -197,110 +169,3 @@ class R(Metric):
                 value = float(np.mean(sizes**power) ** (1 / power))
                 rows.append(Row.of_set(data, metric, value, n=len(items), seed=seed))
         return rows
-
-    @classmethod
-    def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
-        """The group effect of every set of the split, mean |R|, then the share that is gone."""
-        if gaps := results.unedited(LARGEST, split):
-            return [
-                Quantity(
-                    f"largest gap, {set_label(row)}",
-                    alike(results, row),
-                    "bias",
-                    of=set_label(row),
-                    axis="group effect, nats",
-                    drawn=row is gaps[0],
-                )
-                for row in gaps
-            ]
-        main = main_row(results, split)
-        rows = results.unedited("group_effect", split)
-
-        def sizes(metric: str, title: str, limits: tuple[float, float] | None) -> list[Quantity]:
-            return [
-                Quantity(
-                    f"{title}, {set_label(row)}",
-                    by_edit,
-                    "bias",
-                    main=limits is None,
-                    of=set_label(row),
-                    axis=f"{title}, nats" if limits is None else title,
-                    limits=limits,
-                    truth=results.under(row, UNEDITED, f"planted_{metric}"),
-                    drawn=row is main and limits is None,
-                )
-                for row in rows
-                if (by_edit := alike(results, row, metric))
-            ]
-
-        shares = [
-            Quantity(
-                f"bias removed, {set_label(row)}",
-                by_edit,
-                "bias",
-                percent=True,
-                main=False,
-                of=set_label(row),
-                drawn=False,
-            )
-            for row in rows
-            if (by_edit := alike(results, row, "group_effect_removed"))
-        ]
-        effects = sizes("group_effect", "group effect", None)
-        return [*effects, *sizes("mean_abs_r", "mean |R|", (0.0, 1.0)), *shares]
-
-    @classmethod
-    def side_by_side(cls, results: Results) -> list[Quantity]:
-        """The figures of the first set, or its largest gap."""
-        every = cls.quantities(results)
-        return [quantity for quantity in every if quantity.of == every[0].of]
-
-    @classmethod
-    def glance(cls, states: Sequence[State]) -> list[Panel]:
-        """Mean |R| of every set with its floor; of more than two groups the largest gaps."""
-        return sections.glance(states)
-
-    @classmethod
-    def over_runs(cls, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:
-        """CounterGen's Table 1 of all runs, and their group effects."""
-        return over_runs.over_runs(sides)
-
-    @classmethod
-    def sections(cls, results: Results) -> list[Section]:
-        """Bias set by set, bias by layer, and single texts."""
-        return [
-            *sections.bias(results),
-            *sections.layers(results),
-            *examples.examples(results),
-        ]
-
-    @classmethod
-    def sentences(cls, results: Results) -> list[str]:
-        """On which sets the model is biased."""
-        return sentences.bias(results)
-
-    @classmethod
-    def headline(cls, results: Results) -> list[str]:
-        """On which sets the model is biased, in one line."""
-        return sentences.headline(results)
-
-    @classmethod
-    def changes(cls, results: Results, edit: EditRecord) -> Mapping[str, Change]:
-        """The class of the change of each set's bias, by its interval."""
-        return by_set(results, edit.id)
-
-    @classmethod
-    def outcome(cls, results: Results, edit: EditRecord) -> str:
-        """On which sets an edit removed or increased the bias, class by class."""
-        return sentences.outcome(results, edit)
-
-    @classmethod
-    def baselines(cls, results: Results) -> list[tuple[str, tuple[EditRecord, ...]]]:
-        """What prompting leaves of the first set's group effect, then steering and random maps."""
-        main = main_row(results)
-        return [] if main is None else baselines.sentences(results, main)
-
-    @classmethod
-    def caveats(cls, results: Results) -> list[str]:
-        """What the intervals are drawn over, and where names are too few."""
-        return sentences.caveats(results)

@@ -14,6 +14,11 @@ from countergen_edit.metrics.r.draws import Draws, interval, root
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.statistics import Estimate
 
+LEAST = 0.02
+"""Share of the group effect that must come or go to be called a change."""
+HALF = 0.5
+"""Share of the group effect that must be gone for it to be called removed."""
+
 
 def changed(before: GroupEffect, after: GroupEffect) -> tuple[Estimate, float | None]:
     """How much G grew, nats, with its paired interval and P; NaN and None where nothing is drawn.

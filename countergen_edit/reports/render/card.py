@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.checkpoints import Form, Parity, edits_in_record
-from countergen_edit.metrics.base import METRICS, Metric, Quantity
-from countergen_edit.metrics.blocks import Number
+from countergen_edit.metrics.base import METRICS, Metric
 from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.reports.blocks import Number
 from countergen_edit.reports.findings import advice, of_quick_try, warnings
 from countergen_edit.reports.provenance import in_template
+from countergen_edit.reports.views.base import Quantity, view_of
 from countergen_edit.runs.ran import in_words
 
 if TYPE_CHECKING:
@@ -270,25 +271,24 @@ def _sentences(run: Run, record: EditRecord) -> list[str]:
     ids = [UNEDITED, record.id, *([control.id] if control else [])]
     results = run.results.only(edits=ids)
     sentences = advice(results)
-    for metric in run.metrics:
-        if metric.kind == "bias":
-            sentences += [*metric.sentences(results), metric.outcome(results, record)]
-    for metric in run.metrics:
-        sentences += metric.caveats(results)
+    for view in run.views:
+        if view.kind == "bias":
+            sentences += [*view.sentences(results), view.outcome(results, record)]
+    for view in run.views:
+        sentences += view.caveats(results)
     return [sentence for sentence in dict.fromkeys(sentences) if sentence]
 
 
 def _has_rows(run: Run, name: str, record: EditRecord) -> bool:
-    """Whether a metric has figures of the edit, or shows what was recorded when it was fitted."""
-    metric, results = METRICS.get(name), run.results
-    quantities = [q for s in ("test", "fit") for q in metric.quantities(results, s)]
+    """Whether a metric has figures of the edit, or of its fit."""
+    view, results = view_of(METRICS.get(name), name), run.results
+    quantities = [q for s in ("test", "fit") for q in view.quantities(results, s)]
     figures = any(record.id in q.rows for q in quantities)
-    shown = metric in run.metrics and not quantities  # another run's own file may need its rows
-    return figures or (shown and bool(metric.sections(results)))
+    return figures or (not quantities and bool(view.sections(results)))
 
 
 def _described(name: str) -> str:
-    """What a metric would have measured, by the first sentence of its own words."""
+    """The title of a metric, and the first line of its docstring."""
     metric: type[Metric] = METRICS.get(name)
     return f"{metric.title or name}: {(inspect.getdoc(metric) or '').splitlines()[0]}"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit.core.writing import whole
-from countergen_edit.metrics.panels import PER_LINE, SCREENED, Panel, Series, fitting
+from countergen_edit.reports.panels import PER_LINE, SCREENED, Panel, Series, fitting
 from countergen_edit.reports.render.styles import CHOSEN, GREY, Style, Styles
 
 BAR = 0.8

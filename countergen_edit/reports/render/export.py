@@ -12,7 +12,7 @@ from pathlib import Path
 
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.writing import whole
-from countergen_edit.metrics.blocks import Section, Table
+from countergen_edit.reports.blocks import Section, Table
 from countergen_edit.reports.render.csv import as_csv
 from countergen_edit.reports.render.drawing import DATELESS, write
 from countergen_edit.reports.render.latex import as_latex

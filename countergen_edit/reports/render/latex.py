@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from countergen_edit.metrics.blocks import Cell, Number, Table
+from countergen_edit.reports.blocks import Cell, Number, Table
 from countergen_edit.reports.render.plain import plain
 
 SPECIAL = {

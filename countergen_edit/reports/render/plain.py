@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from countergen_edit.metrics.blocks import Cell, Link, Number, Quotes, Tokens
+from countergen_edit.reports.blocks import Cell, Link, Number, Quotes, Tokens
 
 
 def plain(cell: Cell) -> str:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, cycle, product
 
-from countergen_edit.metrics.panels import Panel
 from countergen_edit.metrics.results import NO_EDIT
+from countergen_edit.reports.panels import Panel
 
 BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"
 PINK, ORANGE, SKY = "#CC79A7", "#E69F00", "#56B4E9"

@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ET  # reads only what matplotlib wrote
 from collections.abc import Mapping
 from typing import Any
 
-from countergen_edit.metrics.panels import Panel
+from countergen_edit.reports.panels import Panel
 from countergen_edit.reports.render.drawing import WIDTH, draw_panel, styled
 from countergen_edit.reports.render.styles import VARIABLES, Style
 
@@ -57,7 +57,7 @@ def inline_svg(panel: Panel, key: str, styled_as: Mapping[str, Style]) -> str:
 def described(panel: Panel) -> str:
     """A panel in words, for whoever cannot see it.
 
-    >>> from countergen_edit.metrics.panels import Series
+    >>> from countergen_edit.reports.panels import Series
     >>> described(Panel("jobs", "layer", "mean |R|", (Series("leace", (0,), (0.5,)),)))
     'jobs: mean |R| by layer; leace'
     """

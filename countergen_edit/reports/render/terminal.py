@@ -18,7 +18,7 @@ from rich.style import Style
 from rich.table import Table as Printed
 from rich.text import Text
 
-from countergen_edit.metrics.blocks import Cell, Number, Section, Table, Tokens, Words
+from countergen_edit.reports.blocks import Cell, Number, Section, Table, Tokens, Words
 from countergen_edit.reports.render.drawing import FULL_SHADE
 from countergen_edit.reports.render.plain import plain
 

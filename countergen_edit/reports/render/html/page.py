@@ -19,7 +19,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from countergen_edit.core.writing import whole
-from countergen_edit.metrics.blocks import (
+from countergen_edit.metrics.results import NO_EDIT
+from countergen_edit.reports.blocks import (
     Cell,
     Figure,
     Number,
@@ -29,8 +30,7 @@ from countergen_edit.metrics.blocks import (
     Words,
     unfolded,
 )
-from countergen_edit.metrics.panels import SCREENED, Series
-from countergen_edit.metrics.results import NO_EDIT
+from countergen_edit.reports.panels import SCREENED, Series
 from countergen_edit.reports.render.drawing import FULL_SHADE
 from countergen_edit.reports.render.styles import GREY, HOLLOW, Style, Styles
 from countergen_edit.reports.render.svg import inline_svg

@@ -1,0 +1,88 @@
+"""Whether an edit should be kept, by the test rows of every set and of every cost.
+
+An edit does harm if it increases bias on a set or costs a hundred budgets. It costs too much if a
+cost exceeds its budget. It shows nothing if it removes bias on no set. All others are recommended;
+of several, the one that validation data select is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from countergen_edit.decisions.changes import by_set
+from countergen_edit.decisions.selection import WRECK, choose, points, worse_by
+from countergen_edit.edits import EditRecord
+from countergen_edit.metrics.base import Change, Cost
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import UNEDITED, Row
+
+JUDGEMENT = "judgement"
+"""The row of a judgement."""
+RECOMMENDED, TOO_DEAR, HARMFUL, NOTHING = (
+    "recommended",
+    "costs too much",
+    "does harm",
+    "shows nothing",
+)
+
+
+def judgements(
+    rows: Sequence[Row],
+    records: Mapping[str, EditRecord],
+    edits: Sequence[str],
+    costs: Sequence[Cost],
+) -> list[Row]:
+    """A row `judgement` for each edit; none where no bias was measured on test data.
+
+    Parameters
+    ----------
+    rows : of one task, with the test rows of the unedited model, the edits and their controls
+    records : by the id of the edit
+    edits : ids of the edits that were fitted
+    costs : with their budgets
+    """
+    results = Results(rows, records)
+    judged = [row for edit in edits if (row := _judgement(results, records[edit], costs))]
+    named = _named(rows, [row.edit for row in judged if row.detail["word"] == RECOMMENDED], costs)
+    return [replace(row, detail=row.detail | {"named": row.edit == named}) for row in judged]
+
+
+def word_for(changes: Sequence[Change], share: float) -> str:
+    """The judgement, from the change on each set and the largest share of a budget."""
+    if "increased" in changes or share >= WRECK:
+        return HARMFUL
+    if share > 1:
+        return TOO_DEAR
+    return RECOMMENDED if {"removed", "partly removed"} & {*changes} else NOTHING
+
+
+def _judgement(results: Results, edit: EditRecord, costs: Sequence[Cost]) -> Row | None:
+    sets = by_set(results, edit.id)
+    if not sets:
+        return None
+    tested = [row for row in results.rows if row.split == "test"]
+    before, after = ([r for r in tested if r.edit == id_] for id_ in (UNEDITED, edit.id))
+    degradations, at_best = worse_by(costs, before, after)
+    share = max((degradation.share for degradation in degradations.values()), default=0.0)
+    over = [name for name, degradation in degradations.items() if degradation.share > 1]
+    detail = {
+        "word": word_for([*sets.values()], share),
+        "sets": sets,
+        "degradations": {name: degradation.value for name, degradation in degradations.items()},
+        "budgets": {name: degradation.budget for name, degradation in degradations.items()},
+        "groups": {name: d.group for name, d in degradations.items() if d.group},
+        "over": over,
+        "maybe": [name for name in over if at_best.get(name, degradations[name]).share <= 1],
+    }
+    about = {"axis": tested[0].axis, "task": tested[0].task, "seed": tested[0].seed}
+    columns = {**about, **edit.columns, "split": "test", "n": len(sets), "detail": detail}
+    return Row(JUDGEMENT, share, **columns)
+
+
+def _named(rows: Sequence[Row], recommended: Sequence[str], costs: Sequence[Cost]) -> str | None:
+    """Of several, the one that validation data select; None where they were not measured there."""
+    if len(recommended) < 2:
+        return next(iter(recommended), None)
+    candidates = [p for p in points(rows, "validation", costs) if p.edit in recommended]
+    return choose(candidates).edit if candidates else None

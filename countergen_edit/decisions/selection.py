@@ -1,0 +1,177 @@
+"""Which edit is best: bias removed against cost, and a rule that never looks at test data.
+
+Comes in: rows of one split, and the metrics that are costs. Goes out: points, their Pareto front,
+and the chosen one. The rule: among the edits whose cost is at most 1 and that are shown to remove
+some of the bias, the one that removes most of it. Where there is none, the cheapest of those that
+remove at least half of what any edit removes, so that what an eraser does, and at what price, is
+seen all the same; wrecks, which cost a hundred budgets (as a perplexity twice as high does), are no
+measure of it. A cost of 1 is exactly the budget of the metric of which the edit takes the largest
+share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.decisions.significance import has_significant_bias
+from countergen_edit.metrics.base import Cost, Degradation
+from countergen_edit.metrics.rows import UNEDITED, Row
+
+DRAWS = "draws"
+"""Where the detail of a row `bias_removed` has resamples of its value."""
+WORTH_SHOWING = 0.5
+"""Where no edit is affordable: the share of the most that any removes, which one must remove."""
+WRECK = 100.0
+"""Budgets that an edit costs, from which on what it removes is no use to anybody."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One edit: the share of the bias it removes, and what it costs by each metric."""
+
+    edit: str
+    removed: float
+    degradations: Mapping[str, Degradation] = field(default_factory=dict)
+    least_degradations: Mapping[str, Degradation] = field(default_factory=dict)
+    """The same at the better ends of the costs' intervals; empty where they have none."""
+    is_shown: bool = True
+    """Whether the interval of what is removed lies above 0 (without one, whether the value does),
+    and there was a bias to remove."""
+    draws: tuple[float, ...] = ()
+    """What is removed in each of some resamples, the same of every edit."""
+
+    @property
+    def cost(self) -> float:
+        """The largest share of a budget that it takes."""
+        return _worst(self.degradations)
+
+    @property
+    def least_cost(self) -> float:
+        """The cost that its intervals allow at best."""
+        return _worst({**self.degradations, **self.least_degradations})
+
+    @property
+    def is_affordable(self) -> bool:
+        return self.cost <= 1
+
+    @property
+    def is_worthwhile(self) -> bool:
+        """Whether it is affordable, and shown to remove some of the bias."""
+        return self.is_affordable and self.is_shown
+
+    @property
+    def over(self) -> list[str]:
+        """The costs that are beyond their budget."""
+        return [name for name, degradation in self.degradations.items() if degradation.share > 1]
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """What a row about it holds of all that its choice depends on."""
+        return {
+            "removed": self.removed,
+            "degradations": {
+                name: degradation.value for name, degradation in self.degradations.items()
+            },
+            "groups": {
+                name: degradation.group
+                for name, degradation in self.degradations.items()
+                if degradation.group
+            },
+            "affordable": self.is_affordable,
+            "shown": self.is_shown,
+            "over": self.over,
+        }
+
+
+def _worst(degradations: Mapping[str, Degradation]) -> float:
+    return max((degradation.share for degradation in degradations.values()), default=0.0)
+
+
+def points(
+    rows: Sequence[Row], split: str, costs: Sequence[Cost], *, baselines: bool = False
+) -> list[Point]:
+    """The edits of a split that have every figure the rule needs, in the order of their rows.
+
+    Args:
+        rows: of one task.
+        split: whose figures.
+        costs: the metrics with budgets.
+        baselines: whether controls count; they are shown, never chosen.
+    """
+    by_edit: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.split == split and (baselines or not row.baseline):
+            by_edit.setdefault(row.edit, []).append(row)
+    needed = {cost.name for cost in costs if cost.counted(by_edit.get(UNEDITED, []))}
+    apart = has_significant_bias(rows)
+    candidates = []
+    for edit, of_edit in by_edit.items():
+        removed = next((r for r in of_edit if r.metric == "bias_removed"), None)
+        degradations, least = worse_by(costs, by_edit.get(UNEDITED, []), of_edit)
+        if removed is not None and removed.value is not None and needed <= degradations.keys():
+            shown = (removed.value if removed.lo is None else removed.lo) > 0
+            shown = shown and apart
+            draws = tuple(removed.detail.get(DRAWS, ()))
+            candidates.append(Point(edit, removed.value, degradations, least, shown, draws))
+    return candidates
+
+
+def worse_by(
+    costs: Sequence[Cost], before: Sequence[Row], after: Sequence[Row]
+) -> tuple[dict[str, Degradation], dict[str, Degradation]]:
+    """The degradation by each cost, and the same at the better ends of the intervals.
+
+    Args:
+        costs: the metrics with budgets.
+        before: rows of the unedited model, of one split.
+        after: rows under the edit, of the same split.
+    """
+    degradations, at_best = dict[str, Degradation](), dict[str, Degradation]()
+    for cost in costs:
+        if degradation := cost.worst(before, after):
+            degradations[cost.name] = degradation
+        if best := cost.worst(before, cost.at_best(after)):
+            at_best[cost.name] = best
+    return degradations, at_best
+
+
+def front(candidates: Sequence[Point]) -> list[Point]:
+    """The points that no other beats in bias removed at equal or less cost, cheapest first.
+
+    >>> def point(edit, removed, cost): return Point(edit, removed, {"kl": Degradation(cost, 1.0)})
+    >>> [p.edit for p in front([point("a", 0.9, 2), point("b", 0.8, 3), point("c", 0.5, 1)])]
+    ['c', 'a']
+    """
+    kept: list[Point] = []
+    for point in sorted(candidates, key=lambda p: (p.cost, -p.removed)):
+        if not kept or point.removed > kept[-1].removed:
+            kept.append(point)
+    return kept
+
+
+def ordered(candidates: Sequence[Point]) -> list[Point]:
+    """The points by the rule, best first; equals stay in their order."""
+    sound = [p for p in candidates if p.cost < WRECK] or candidates
+    least = WORTH_SHOWING * max((p.removed for p in sound), default=0.0)
+
+    def rank(point: Point) -> tuple[int, float, float]:
+        if point.is_worthwhile:
+            return 2, point.removed, -point.cost
+        # Where nothing removes any bias, the cheapest: what does least harm.
+        return int(point.removed >= least or least <= 0), -point.cost, point.removed
+
+    return sorted(candidates, key=rank, reverse=True)
+
+
+def choose(candidates: Sequence[Point]) -> Point:
+    """The best point by the rule; of equals the first.
+
+    Raises:
+        UserError: there is none: every cell failed.
+    """
+    if not candidates:
+        raise UserError("no edit was measured, so none can be chosen: every cell failed")
+    return ordered(candidates)[0]

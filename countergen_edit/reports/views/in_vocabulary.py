@@ -1,0 +1,58 @@
+"""How `InVocabulary` is shown."""
+
+from __future__ import annotations
+
+from countergen_edit.metrics.in_vocabulary import EXAMPLES
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import set_label
+from countergen_edit.reports.blocks import Number, Section, Table
+from countergen_edit.reports.views.base import View
+
+
+class InVocabularyView(View):
+    """The tables, figures and sentences of `InVocabulary`."""
+
+    def sections(self, results: Results) -> list[Section]:
+        """A line for each set that was left out."""
+        rows = results.unedited("in_vocabulary")
+        if not rows:
+            return []
+        lines = tuple(
+            (
+                set_label(row),
+                str(row.n),
+                Number.of(row, percent=True),
+                ", ".join(row.detail["words"]),
+            )
+            for row in rows
+        )
+        table = Table(
+            "in_vocabulary",
+            "Not measured, for want of words",
+            ("set", "prompts", "in words it knows", "words it never met"),
+            lines,
+            "Share of prompts with outputs whose every word stands in the corpus of the model, of "
+            "the group with fewest. Less than half: the set is left out.",
+            brief=True,
+        )
+        return [Section("bias", "Bias", (table,))]
+
+    def sentences(self, results: Results) -> list[str]:
+        """That nothing was measured, or what was left out, and why."""
+        rows = results.unedited("in_vocabulary")
+        if not rows:
+            return []
+        words = dict.fromkeys(word for row in rows for word in row.detail["words"])
+        never = f"never met such words as {', '.join([*words][:EXAMPLES])}"
+        if results.unedited("group_effect"):
+            sets = ", ".join(map(set_label, rows))
+            return [
+                f"Left out: {sets}. In training the model {never}, and what it says after them is "
+                "about their letters. What is measured rests on words that it was taught."
+            ]
+        axis = rows[0].axis.replace("_", " and ")
+        return [
+            f"Not measured: this model was taught nothing about {axis}. In training it {never}: a "
+            "figure would say how they are spelled, not whether it is biased. Neither bias nor its "
+            "absence is shown."
+        ]
