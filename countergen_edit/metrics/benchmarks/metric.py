@@ -18,7 +18,6 @@ from countergen_edit.data.benchmarks import Files, sources
 from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
-from countergen_edit.metrics.benchmarks import show
 from countergen_edit.metrics.benchmarks.base import (
     ALL,
     BENCHMARKS,

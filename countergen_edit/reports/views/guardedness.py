@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from countergen_edit.edits import EditRecord
-from countergen_edit.metrics import remains
+from countergen_edit.reports.views import remains
 from countergen_edit.metrics.guardedness import PROBES
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
