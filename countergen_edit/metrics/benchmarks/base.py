@@ -30,6 +30,7 @@ LONGEST = 20
 """Texts of each benchmark whose length is checked before anything runs."""
 
 ROW, CHANGE, SOURCE = "benchmark", "benchmark_change", "benchmark_source"
+UNDEFINED = "no item by which it is defined"
 
 
 @dataclass(frozen=True)

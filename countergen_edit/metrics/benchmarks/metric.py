@@ -212,7 +212,7 @@ class Benchmarks(Metric):
         for name, one in now:
             row = _row(ROW, name, one, seed, one.estimate)
             row.detail.update({} if one.pooled is None else {"pooled": one.pooled})
-            row.detail.update({} if row.value is not None else {"reason": show.UNDEFINED})
+            row.detail.update({} if row.value is not None else {"reason": UNDEFINED})
             if people := by_people.get((name, one.kind.name)):
                 row.detail["people"] = people.estimate.columns
             rows.append(row)

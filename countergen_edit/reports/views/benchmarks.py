@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from countergen_edit.metrics.benchmarks.base import CHANGE, ROW, SOURCE
+from countergen_edit.metrics.benchmarks.base import CHANGE, ROW, SOURCE, UNDEFINED
 from countergen_edit.metrics.r.holm import SIGNIFICANT
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import Row
@@ -16,7 +16,6 @@ from countergen_edit.reports.blocks import Cell, Fold, Number, Section, Table
 from countergen_edit.reports.panels import Panel, state_panels, ticks
 from countergen_edit.reports.views.base import Quantity, View, alike
 
-UNDEFINED = "no item by which it is defined"
 DIGITS = 4
 """Of a share; in percent one after the point."""
 MOST = 4
