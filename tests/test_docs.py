@@ -213,16 +213,16 @@ def test_every_metric_of_its_rows_is_explained(typed: tuple[Path, dict[str, str]
 
 def test_files_that_are_printed_have_names_of_their_own() -> None:
     assert set(files(PAGES["tutorial.md"])) == {"mine.jsonl"}
-    assert {"my_eraser.py", "my_axis.yaml", "my_phi.py"} <= set(files(SHOWN["own_parts.md"]))
+    assert {"my_eraser.py", "my_axis.yaml", "my_phi.py"} <= set(files(SHOWN["custom_components.md"]))
 
 
 def test_new_files_of_own_parts_are_written_in_the_order_of_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, content in files(SHOWN["own_parts.md"]).items():
+    for name, content in files(SHOWN["custom_components.md"]).items():
         Path(name).write_text(content, "utf-8")
-    begun = [line for line in commands(PAGES["own_parts.md"]) if " new " in line]
+    begun = [line for line in commands(PAGES["custom_components.md"]) if " new " in line]
     assert len(begun) == 4
     for line in begun:
         assert main(shlex.split(line, comments=True)[1:]) == 0, line
@@ -251,7 +251,7 @@ def test_a_phi_of_ones_own_tells_texts_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("my_phi.py").write_text(files(SHOWN["own_parts.md"])["my_phi.py"], "utf-8")
+    Path("my_phi.py").write_text(files(SHOWN["custom_components.md"])["my_phi.py"], "utf-8")
     phi = PHIS.get("my_phi.py:Length")()
     apart = phi.distances(phi.represent(["a nurse", "a very good nurse", "a doctor"]))
     assert apart.tolist() == [[0, 2, 0], [2, 0, 2], [0, 2, 0]]
