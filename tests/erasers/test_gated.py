@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import AffineErasure, Gate, Gated, PreservingEraser, Refined, certify
 from countergen_edit.erasers.affine import randomly_rotated
-from countergen_edit.erasers.methods.gated import fit_gate
+from countergen_edit.erasers.gated import fit_gate
 
 D = 10
 numbers = st.floats(-5, 5, allow_nan=False, width=32)

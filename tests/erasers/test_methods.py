@@ -22,12 +22,12 @@ from countergen_edit.erasers import (
     SentenceDebias,
 )
 from countergen_edit.erasers.labelled import read_rows
-from countergen_edit.erasers.solvers.convex import (
+from countergen_edit.erasers.convex import (
     fantope_by_eigenvalues_cvxpy,
     fit_probe_cvxpy,
 )
-from countergen_edit.erasers.solvers.logistic import fit_probe, label_entropy
-from countergen_edit.erasers.solvers.spectral import fantope_projection
+from countergen_edit.erasers.logistic import fit_probe, label_entropy
+from countergen_edit.erasers.numerics import fantope_projection
 from tests.erasers.conftest import concept, identity
 
 

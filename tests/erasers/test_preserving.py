@@ -13,10 +13,10 @@ from scipy.optimize import minimize
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import LEACE, PreservingEraser
-from countergen_edit.erasers.demands import read_contexts
-from countergen_edit.erasers.held_out import folds
+from countergen_edit.erasers.contexts import read_contexts
+from countergen_edit.erasers.contexts import folds
 from countergen_edit.erasers.labelled import read_rows
-from countergen_edit.erasers.solvers.convex import keeping_within_cvxpy
+from countergen_edit.erasers.convex import keeping_within_cvxpy
 
 
 def in_contexts(n_names=30, d=24, erase=6, keep=2, noise=0.3, seed=0):

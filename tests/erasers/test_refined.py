@@ -14,7 +14,7 @@ from torch import Tensor
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import TERMS, AffineErasure, Change, make_eraser
-from countergen_edit.erasers.methods.refined import WhitenedMap
+from countergen_edit.erasers.refined import WhitenedMap
 
 D = 6
 LABELS = np.repeat(["a", "b"], 40)

@@ -73,7 +73,7 @@ def test_a_taken_name_is_refused_and_a_free_one_enters(monkeypatch):
     class Mine(MeanDifference):
         """A user's own."""
 
-    assert "'inlp' is taken by countergen_edit.erasers.methods.inlp:INLP" in refusal(
+    assert "'inlp' is taken by countergen_edit.erasers.inlp:INLP" in refusal(
         ERASERS.register("inlp"), Mine
     )
     monkeypatch.setattr(ERASERS, "_entered", dict(ERASERS._entered))

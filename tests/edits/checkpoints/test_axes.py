@@ -16,7 +16,6 @@ from countergen_edit.edits.checkpoints import (
     Form,
     choose_form,
     edits_in_record,
-    edits_of,
     folded_into,
     load_base,
     load_checkpoint,
@@ -146,7 +145,7 @@ def test_an_edit_added_to_a_carried_checkpoint_is_saved_with_the_one_it_carries(
     expected = edited_logits(model, whole.edit, ids_of(model))
     loaded = load_checkpoint(tmp_path / "added")
     assert torch.equal(edited_logits(loaded, None, ids_of(model)), expected)
-    assert [edit["axis"] for edit in edits_of(open_checkpoint(tmp_path / "added").record)] == [
+    assert [edit["axis"] for edit in open_checkpoint(tmp_path / "added").record["edits"]] == [
         *AXES
     ]
 
@@ -164,7 +163,7 @@ def test_an_edit_added_to_a_folded_checkpoint_folds_on_top_and_the_first_is_not_
     saved = save_checkpoint(base.model, second.edit, tmp_path / "added", record=record_of(second))
     assert saved.form == "folded"
     record = open_checkpoint(tmp_path / "added").record
-    assert [edit["axis"] for edit in edits_of(record)] == [*AXES]
+    assert [edit["axis"] for edit in record["edits"]] == [*AXES]
     kept = tmp_path / "added" / "edit" / "before" / "edit.safetensors"
     assert kept.read_bytes() == (tmp_path / "first" / "edit" / "edit.safetensors").read_bytes()
     ids = ids_of(model)

@@ -31,7 +31,7 @@ from countergen_edit.edits.checkpoints import (
     push_to_hub,
     save_checkpoint,
 )
-from countergen_edit.edits.checkpoints.carrying import CODE
+from countergen_edit.edits.checkpoints.forms import CODE
 from countergen_edit.edits.checkpoints.parity import compare, edited_logits
 from countergen_edit.models import LanguageModel, capture
 from tests.edits.checkpoints.conftest import TEXT, edit_at, oblique_erasure

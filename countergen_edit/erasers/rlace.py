@@ -22,20 +22,19 @@ import numpy as np
 from jaxtyping import Float
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import unknown
 from countergen_edit.core.seeds import generator
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser
+from countergen_edit.erasers.convex import fantope_by_eigenvalues_cvxpy, fit_probe_cvxpy
 from countergen_edit.erasers.labelled import LabelledRows, require_rank
-from countergen_edit.erasers.methods.mean_difference import span_of_means
-from countergen_edit.erasers.solvers.convex import fantope_by_eigenvalues_cvxpy, fit_probe_cvxpy
-from countergen_edit.erasers.solvers.logistic import (
-    Probe,
-    fit_probe,
-    label_entropy,
+from countergen_edit.erasers.logistic import Probe, fit_probe, label_entropy
+from countergen_edit.erasers.numerics import (
+    fantope_projection,
+    leading_directions,
     span_coordinates,
 )
-from countergen_edit.erasers.solvers.spectral import fantope_projection, leading_directions
+from countergen_edit.erasers.orthogonal import span_of_means
 
 Adversary = Callable[[LabelledRows, float, Probe | None], Probe]
 Projection = Callable[[Float[np.ndarray, "r r"], int], Float[np.ndarray, "r r"]]
@@ -109,7 +108,7 @@ def _climb(
     return P, gap, n_iter, probe
 
 
-SOLVERS = ("auto", "closed_form", "minimax", "cvxpy")
+SOLVERS = ("auto", "minimax", "cvxpy")
 
 
 class RLACE(BaseEraser):
@@ -120,9 +119,9 @@ class RLACE(BaseEraser):
     rank : int
         k, dimensions to erase.
     solver : str
-        "closed_form" (k ≥ c - 1 only); "minimax", the game as published; "cvxpy", the game with
-        each subproblem solved by cvxpy; "auto", the closed form if k ≥ c - 1 and else the game.
-        Beyond c - 1 the closed form erases where the class covariances differ most.
+        "minimax", the game as published; "cvxpy", the game with each subproblem solved by cvxpy;
+        "auto", the closed form if k ≥ c - 1 and else the game. Beyond c - 1 the closed form erases
+        where the class covariances differ most.
     start : str
         Where the game begins: "class_means" or "random".
     penalty : float
@@ -181,24 +180,12 @@ class RLACE(BaseEraser):
             raise unknown("start of rlace", self.start, ("class_means", "random"))
 
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> RLACE:
-        """Fit to rows `X` `[n, d]`, classes `y` and, optionally, a weight per row.
-
-        Raises
-        ------
-        UserError
-            For invalid input or settings, or "closed_form" with a rank below c - 1.
-        """
+        """Fit to rows `X` `[n, d]`, classes `y` and, optionally, a weight per row."""
         self.check()
         rows = self._read(X, y, sample_weight)
         require_rank(self.rank, rows.X.shape[1])
         span = span_of_means(rows.class_means)
-        optimal = self.rank >= len(span)
-        if self.solver == "closed_form" and not optimal:
-            raise UserError(
-                f"rank = {self.rank} is below the {len(span)} directions in which the class means "
-                "differ, and has no closed form: use solver='auto', or a higher rank"
-            )
-        if self.solver == "closed_form" or (self.solver == "auto" and optimal):
+        if self.solver == "auto" and self.rank >= len(span):
             self.n_iter_ = 1
             self.note_ = _closed_form(self.rank, len(span), len(rows.classes))
             directions = np.vstack([span, _padding(rows, span, self.rank - len(span))])
@@ -214,15 +201,11 @@ class RLACE(BaseEraser):
         coordinates, basis = span_coordinates(centred / scale)
         if basis is None:
             basis = np.eye(rows.X.shape[1])
-        inside = replace(rows, X=coordinates)
-        game = Game(
-            inside,
-            min(self.rank, basis.shape[1] - 1),
-            fit_probe_cvxpy if self.solver == "cvxpy" else self._adversary,
-            fantope_by_eigenvalues_cvxpy if self.solver == "cvxpy" else fantope_projection,
-        )
-        start = self._first(span, basis)
-        P, probe, self.n_iter_ = start, None, 0
+        rules: tuple[Adversary, Projection] = self._adversary, fantope_projection
+        if self.solver == "cvxpy":
+            rules = fit_probe_cvxpy, fantope_by_eigenvalues_cvxpy
+        game = Game(replace(rows, X=coordinates), min(self.rank, basis.shape[1] - 1), *rules)
+        P, probe, self.n_iter_ = self._first(span, basis, game.k), None, 0
         for factor in PENALTY_FACTORS:
             penalty = factor * self.penalty
             P, gap, steps, probe = _climb(game, P, probe, penalty, self.tol, self.max_iter)
@@ -236,12 +219,10 @@ class RLACE(BaseEraser):
         return fit_probe(rows, penalty=penalty, start=warm, tol=1e-5 * self.tol)
 
     def _first(
-        self, span: Float[np.ndarray, "s d"], basis: Float[np.ndarray, "d r"]
+        self, span: Float[np.ndarray, "s d"], basis: Float[np.ndarray, "d r"], k: int
     ) -> Float[np.ndarray, "r r"]:
-        k = min(self.rank, basis.shape[1] - 1)
-        draw = generator(self.random_state, "rlace", basis.shape[0]).normal(
-            size=(basis.shape[0], k)
-        )
+        d = len(basis)
+        draw = generator(self.random_state, "rlace", d).normal(size=(d, k))
         if self.start == "class_means":
             leading = span[:k].T
             draw = np.hstack([leading, draw[:, leading.shape[1] :]])
@@ -277,10 +258,8 @@ def _padding(
         v = _outside(v.ravel(), span)
         each = [covary(g, v) for g in range(len(shares))]
         pooled = shares @ np.stack(each)
-        total: np.ndarray = np.stack([covary(g, v - pooled) for g, v in enumerate(each)]).sum(
-            axis=0
-        )
-        return _outside(total, span)
+        squares = np.stack([covary(g, own - pooled) for g, own in enumerate(each)])
+        return _outside(squares.sum(axis=0), span)
 
     first = generator(0, "rlace padding", d).normal(size=(d,))
     operator: Any = LinearOperator((d, d), matvec=apply, dtype=np.float64)

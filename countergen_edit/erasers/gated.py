@@ -1,9 +1,9 @@
-"""A closed form behind a gate, which acts only where a group difference is to go.
+"""A closed form behind a gate, which acts only where a group difference is to be erased.
 
     π(x) = x - g(x) L R (x - m)        g(x) = min(1, max(0, w · x + b))
 
-L, R and m are those of a closed form; g is a logistic probe that tells rows to erase from rows to
-keep and from background, which the closed form then need not spare. On kinds of text that the
+L, R and m are those of a closed form; g is a logistic probe that separates rows to erase from rows
+to keep and from background, which the closed form then need not spare. On kinds of text that the
 probe has not seen, the gate may stay closed.
 """
 
@@ -26,16 +26,16 @@ from countergen_edit.erasers.base import (
     REQUESTED,
     BaseEraser,
     fit_closed_form,
-    keep_mask,
     make_closed_form,
 )
-from countergen_edit.erasers.labelled import read_features
+from countergen_edit.erasers.labelled import read_background
 
 HALF = 0.5
 """Opening of the gate at even odds."""
-SHARES = {"open": 0.5, "keep": 0.4, "background": 0.1}
-"""Total weights of the kinds of rows: those to keep are few and hard to tell from those to erase.
-"""
+SHARES = (0.5, 0.4, 0.1)
+"""Total weights of rows to erase, rows to keep (few, and hard to separate) and background."""
+START: Mapping[str, Any] = {KIND: "preserving", "rank": "cv"}
+"""Closed form by default."""
 
 
 def fit_gate(
@@ -51,7 +51,7 @@ def fit_gate(
     kinds = (opened, keep, background)
     rows = np.vstack(kinds)
     sizes = [len(kind) for kind in kinds]
-    each = [share / max(size, 1) for share, size in zip(SHARES.values(), sizes, strict=True)]
+    each = [share / max(size, 1) for share, size in zip(SHARES, sizes, strict=True)]
     weights = np.repeat(each, sizes)
     is_open = np.repeat([1, 0, 0], sizes)
     weights[is_open == 0] *= weights[is_open == 1].sum() / weights[is_open == 0].sum()
@@ -62,10 +62,6 @@ def fit_gate(
     scaler, linear = probe[0], probe[1]
     weight = linear.coef_[0] / scaler.scale_
     return Gate(weight, float(linear.intercept_[0] - weight @ scaler.mean_) + HALF)
-
-
-START: Mapping[str, Any] = {KIND: "preserving", "rank": "cv"}
-"""Closed form by default."""
 
 
 class Gated(BaseEraser):
@@ -124,17 +120,16 @@ class Gated(BaseEraser):
         people: Any = None,
         families: Any = None,
     ) -> Gated:
-        """Fit the closed form and the gate; raises a `UserError` for what the former refuses."""
+        """Fit the closed form and the gate; errors are those of the closed form."""
         self.check()
         rows = self._read(X, y)
-        is_kept = keep_mask(keep, len(rows.X))
+        n = len(rows.X)
+        is_kept = np.zeros(n, bool) if keep is None else np.asarray(keep, bool)
         metadata = {"contexts": contexts, "keep": is_kept, "background": background}
         metadata |= {"pairs": pairs, "people": people, "families": families}
         closed = is_kept & self.close_at_kept
         start = fit_closed_form(self._closed_form, rows, metadata, ~closed)
-        others = rows.X[:0]
-        if background is not None:
-            others = read_features(self, background).astype(np.float64)
+        others = read_background(self, rows.X, background)[n:]
         of_gate = () if keep is None else ("keep",)
         self.row_ids_ = tuple(dict.fromkeys((*start.row_ids_, *of_gate)))
         self.gate_: Gate | None = None

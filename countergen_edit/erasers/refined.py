@@ -1,10 +1,9 @@
 """A closed form refined by gradient descent through the model above it.
 
-    bias + people + keep + neutral, weighted  +  trust E‖Σ^(-1/2) (π(x) - π₀(x))‖²
-
-is minimised over L, R and m of π(x) = x - L R (x - m) from a closed form π₀ on, by Adam (Kingma
-and Ba 2015, https://arxiv.org/abs/1412.6980) in coordinates whitened by Σ = cov(x). The first four
-terms are read off the model's output (`Objective`). The map of the least held-out loss is taken.
+The weighted sum of `TERMS`, read off the model's output, is minimised over L, R and m of
+π(x) = x - L R (x - m) from a closed form on, by Adam (Kingma and Ba 2015,
+https://arxiv.org/abs/1412.6980) in coordinates whitened by Σ = cov(x). The map of the least
+held-out loss is taken.
 """
 
 from __future__ import annotations
@@ -26,11 +25,10 @@ from countergen_edit.erasers.base import (
     REQUESTED,
     BaseEraser,
     fit_closed_form,
-    keep_mask,
     make_closed_form,
 )
-from countergen_edit.erasers.labelled import read_features
-from countergen_edit.erasers.solvers.spectral import thin_svd
+from countergen_edit.erasers.labelled import read_background
+from countergen_edit.erasers.numerics import thin_svd
 
 Change = Callable[[Float[Tensor, "*batch d"]], Float[Tensor, "*batch d"]]
 """The change of activations by a map, differentiable in its parameters."""
@@ -67,7 +65,6 @@ class WhitenedMap:
     left: Float[Tensor, "d k"]
     right: Float[Tensor, "k d"]
     offset: Float[Tensor, " k"]
-    start: tuple[Float[Tensor, "d k"], Float[Tensor, "k d"]]
     mean: Float[Tensor, " d"]
     whiten: tuple[Float[Tensor, "d d"], Float[Tensor, "d d"]]
     gate: Gate | None = None
@@ -93,9 +90,8 @@ class WhitenedMap:
 
         offset = np.zeros(len(right))
         parts = [tensor(values).requires_grad_() for values in (left, right, offset)]
-        start, whiten = (tensor(left), tensor(right)), (tensor(S), tensor(inverse))
-        mean, gate = tensor(erasure.mean), erasure.gate
-        return cls(parts[0], parts[1], parts[2], start, mean, whiten, gate)
+        whiten = tensor(S), tensor(inverse)
+        return cls(*parts, tensor(erasure.mean), whiten, erasure.gate)
 
     @property
     def parameters(self) -> list[Tensor]:
@@ -112,20 +108,12 @@ class WhitenedMap:
         return x - (change if self.gate is None else self.gate(x)[..., None] * change)
 
     @property
-    def distance(self) -> Float[Tensor, ""]:
-        """E‖change - first change‖² for whitened x: ‖l r - l₀ r₀‖² + ‖l c‖²."""
-        left = torch.hstack([self.left - self.start[0], self.start[0]])
-        right = torch.vstack([self.right, self.right - self.start[1]])
-        moved = ((left.T @ left) * (right @ right.T)).sum()
-        return moved + ((self.left @ self.offset) ** 2).sum()
-
-    @property
     def erasure(self) -> AffineErasure:
         """The map as an erasure, without directions that it does not write."""
         parts = (*self.parameters, self.mean, *self.whiten)
         own_left, own_right, offset, mean, S, inverse = (p.detach().double().numpy() for p in parts)
         left, right = S @ own_left, own_right @ inverse
-        wanted = right @ mean + offset  # what the erasure's mean is read as
+        wanted = right @ mean + offset  # reading of the erasure's mean
         keep_left, keep_right = _balanced(left, right)
         turned = np.linalg.lstsq(keep_left, left @ wanted, rcond=None)[0]
         moved = np.linalg.lstsq(keep_right, turned - keep_right @ mean, rcond=None)[0]
@@ -168,8 +156,6 @@ class Refined(BaseEraser):
         Of whitened parameters, after warm-up; decays as a cosine.
     bias, people, keep, neutral : float
         Weights of the terms.
-    trust : float
-        Weight of the squared distance to the closed form.
     check_every : int
         Steps between two evaluations of held-out losses.
     patience : int
@@ -204,7 +190,6 @@ class Refined(BaseEraser):
         people: float = 5.0,
         keep: float = 10.0,
         neutral: float = 10.0,
-        trust: float = 0.0,
         check_every: int = 25,
         patience: int = 6,
         seeds: int = 1,
@@ -218,7 +203,6 @@ class Refined(BaseEraser):
         self.people = people
         self.keep = keep
         self.neutral = neutral
-        self.trust = trust
         self.check_every = check_every
         self.patience = patience
         self.seeds = seeds
@@ -240,7 +224,7 @@ class Refined(BaseEraser):
             count, least = getattr(self, name), 0 if name == "extra" else 1
             if not isinstance(count, int) or count < least:
                 raise UserError(f"{name} = {count!r} of refined: write a whole number from {least}")
-        for name in ("learning_rate", *TERMS, "trust"):
+        for name in ("learning_rate", *TERMS):
             value = getattr(self, name)
             number = isinstance(value, int | float) and 0 <= value < np.inf
             if not number or (name == "learning_rate" and value == 0):
@@ -263,38 +247,33 @@ class Refined(BaseEraser):
     ) -> Refined:
         """Fit the closed form to rows `X` `[n, d]` of classes `y`, then refine it on `objective`.
 
-        Raises
-        ------
-        UserError
-            For what the closed form or `check` refuses, or losses that are not finite.
+        Raises a `UserError` as the closed form and `check` do, or if losses are not finite.
         """
         self.check()
         rows = self._read(X, y)
-        every, is_kept = rows.X, keep_mask(keep, len(rows.X))
+        n = len(rows.X)
+        is_kept = np.zeros(n, bool) if keep is None else np.asarray(keep, bool)
         metadata = {"contexts": contexts, "keep": is_kept, "background": background}
         metadata |= {"pairs": pairs, "people": people, "families": families}
-        start = fit_closed_form(self.draft, rows, metadata, np.ones(len(rows.X), bool))
+        start = fit_closed_form(self.draft, rows, metadata, np.ones(n, bool))
         self.row_ids_ = start.row_ids_
         self.start_ = start.erasure_
         self.curve_: list[dict[str, float]] = []
         self.spread_ = float("nan")
         erasure = self.start_
         if objective is not None:
-            if background is not None:
-                every = np.vstack([every, read_features(self, background).astype(np.float64)])
+            every = read_background(self, rows.X, background)
             erasure = self._refine(every, objective)
         self._store(erasure, rows.classes)
         return self
 
     def _refine(self, X: Float[np.ndarray, "row d"], objective: Objective) -> AffineErasure:
         """The best map of all seeds."""
-        best: list[tuple[float, AffineErasure]] = []
-        for seed in range(self.random_state, self.random_state + self.seeds):
-            best.append(min(self._run(X, objective, seed), key=lambda checked: checked[0]))
-        losses = [loss for loss, _ in best]
-        if len(losses) > 1:
-            self.spread_ = float(np.std(losses, ddof=1))
-        return best[int(np.argmin(losses))][1]
+        seeds = range(self.random_state, self.random_state + self.seeds)
+        best = [min(self._run(X, objective, seed), key=lambda found: found[0]) for seed in seeds]
+        if len(best) > 1:
+            self.spread_ = float(np.std([loss for loss, _ in best], ddof=1))
+        return min(best, key=lambda found: found[0])[1]
 
     def _run(
         self, X: Float[np.ndarray, "row d"], objective: Objective, seed: int
@@ -311,7 +290,7 @@ class Refined(BaseEraser):
                 if terms is None and drawn:
                     terms = {k: float(np.mean([d[k] for d in drawn])) for k in drawn[0]}
                 if terms is not None:
-                    loss = self._sum(terms) + self.trust * float(thin.distance.detach())
+                    loss = self._sum(terms)
                     self._record(seed, step, terms, loss)
                     yield loss, thin.erasure
                     least, since = (loss, 0) if loss < least else (least, since + 1)
@@ -323,7 +302,7 @@ class Refined(BaseEraser):
             losses = objective.losses(thin, seed, step)
             drawn.append({k: float(v.detach()) for k, v in losses.items()})
             adam.zero_grad()
-            (self._sum(losses) + self.trust * thin.distance).backward()
+            self._sum(losses).backward()
             adam.step()
 
     def _sum(self, terms: Mapping[str, Any]) -> Any:
