@@ -65,7 +65,7 @@ def run(config: Mapping[str, Any]) -> None:
         site=place.site,
         layers=place.layers,
         positions=place.positions,
-        sinks=place.sinks,
+        skip_attention_sinks=place.skip_attention_sinks,
         fitted=place.fitted,
         before=base.before,
         earlier=earlier,

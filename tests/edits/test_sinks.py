@@ -80,7 +80,7 @@ def test_the_limit_parts_the_sink_from_the_others(model: LanguageModel) -> None:
     assert sizes[0] > 100 * np.median(sizes[1:])
     assert sizes[0] > 10 * limit
     assert limit > 1.5 * sizes[1:].max()
-    assert fit_data(model, sinks="edit").limits == (None,) * model.n_layers
+    assert fit_data(model, skip_attention_sinks=False).limits == (None,) * model.n_layers
 
 
 def test_without_a_sink_there_is_no_limit() -> None:
@@ -89,7 +89,7 @@ def test_without_a_sink_there_is_no_limit() -> None:
 
 @pytest.mark.parametrize("eraser", ["mean_difference", "leace"])
 def test_leaving_the_sink_alone_costs_at_most_a_tenth(model: LanguageModel, eraser: str) -> None:
-    edits = [fitted(model, eraser), fitted(model, eraser, sinks="edit")]
+    edits = [fitted(model, eraser), fitted(model, eraser, skip_attention_sinks=False)]
     left, edited = (neutral_cost(model, edit, TEXTS).kl.sum() for edit in edits)
     assert 0 < left <= edited / 10
 

@@ -17,15 +17,14 @@ from countergen_edit.erasers import (
     INLP,
     LEACE,
     RLACE,
-    SAL,
     MeanDifference,
     SentenceDebias,
 )
-from countergen_edit.erasers.labelled import read_rows
 from countergen_edit.erasers.convex import (
     fantope_by_eigenvalues_cvxpy,
     fit_probe_cvxpy,
 )
+from countergen_edit.erasers.labelled import read_rows
 from countergen_edit.erasers.logistic import fit_probe, label_entropy
 from countergen_edit.erasers.numerics import fantope_projection
 from tests.erasers.conftest import concept, identity
@@ -112,7 +111,7 @@ def test_fantope_projection_equals_its_statement_in_cvxpy():
 def test_three_rlace_solvers_have_one_answer():
     X, z = concept(n=120, d=4, c=3)
     bound = label_entropy(read_rows(None, X, z))
-    closed = RLACE(rank=2, solver="closed_form").fit(X, z)
+    closed = RLACE(rank=2).fit(X, z)
     others = [
         RLACE(rank=2, solver="minimax", start="random", tol=1e-6).fit(X, z),
         RLACE(rank=2, solver="cvxpy", start="random", tol=1e-4, max_iter=40).fit(X, z),
@@ -179,15 +178,6 @@ def test_leace_equals_the_formula_of_the_paper():
     P = np.eye(8) - np.linalg.inv(W) @ projection @ W
     erased = X.mean(axis=0) + centred @ P.T
     np.testing.assert_allclose(LEACE(shrinkage=0.0).fit(X, z).transform(X), erased, atol=1e-9)
-
-
-def test_leace_moves_rows_less_than_any_other_guaranteed_eraser():
-    X, z = concept(n=300, d=8, c=3)
-    moved = {
-        type(e).__name__: ((e.fit(X, z).transform(X) - X) ** 2).sum()
-        for e in (LEACE(shrinkage=0.0), SAL(), MeanDifference(), RLACE(rank=2))
-    }
-    assert min(moved, key=moved.get) == "LEACE"
 
 
 def test_integer_weights_equal_repetition():

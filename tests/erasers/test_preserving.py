@@ -13,10 +13,9 @@ from scipy.optimize import minimize
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import LEACE, PreservingEraser
-from countergen_edit.erasers.contexts import read_contexts
-from countergen_edit.erasers.contexts import folds
-from countergen_edit.erasers.labelled import read_rows
+from countergen_edit.erasers.contexts import folds, read_contexts
 from countergen_edit.erasers.convex import keeping_within_cvxpy
+from countergen_edit.erasers.labelled import read_rows
 
 
 def in_contexts(n_names=30, d=24, erase=6, keep=2, noise=0.3, seed=0):
@@ -99,7 +98,7 @@ def test_with_nothing_to_keep_it_is_leace():
     assert preserving.angle_ == pytest.approx(np.pi / 2)
 
 
-def test_conflict_is_reported_with_its_angle_and_resolved_only_on_request():
+def test_a_conflict_is_reported_with_its_angle_and_resolved_by_a_strength():
     X, z, contexts = in_contexts(noise=0.0)
     twin = contexts == "erase 0"
     X = np.vstack([X, X[twin] + 0.5])  # the same difference, now to be kept
@@ -108,6 +107,10 @@ def test_conflict_is_reported_with_its_angle_and_resolved_only_on_request():
     keep = kept_ids(contexts)
     with pytest.raises(UserError, match=r"within .* rad of what must stay \(min_angle = 0.01\)"):
         PreservingEraser().fit(X, z, contexts=contexts, keep=keep)
+    soft = PreservingEraser(shrinkage=0.1, keep_strength=10.0)
+    after = soft.fit(X, z, contexts=contexts, keep=keep).transform(X)
+    assert soft.angle_ < 0.01
+    assert np.linalg.norm(differences(after, z, contexts)["erase 0"]) < 1e-7
 
 
 def test_keep_within_trades_what_is_kept_for_a_smaller_change():
@@ -254,20 +257,9 @@ def test_the_higher_the_price_the_less_of_what_is_kept_changes(seed: int, shrink
     np.testing.assert_allclose(maps[-2], maps[-1], atol=1e-5 * max(1, abs(maps[-1]).max()))
 
 
-def test_where_demands_conflict_a_price_resolves_them() -> None:
-    X, z, contexts = in_contexts(noise=0.0)
-    twin = contexts == "erase 0"
-    X, z = np.vstack([X, X[twin] + 0.5]), np.concatenate([z, z[twin]])
-    contexts = np.concatenate([contexts, np.full(twin.sum(), "keep twin")])
-    eraser = PreservingEraser(shrinkage=0.1, keep_strength=10.0)
-    after = eraser.fit(X, z, contexts=contexts, keep=kept_ids(contexts)).transform(X)
-    assert eraser.angle_ < 0.01
-    assert np.linalg.norm(differences(after, z, contexts)["erase 0"]) < 1e-7
-
-
-def by_hand(X, z, contexts, people, keep, i, eraser, choice):
+def by_hand(X, z, contexts, people, keep, i, choice):
     """The three shares' sums of squares in one fold, of an eraser fitted anew without it."""
-    parts = folds(read_contexts(read_rows(None, X, z), contexts, keep), people, eraser.n_folds, 0)
+    parts = folds(read_contexts(read_rows(None, X, z), contexts, keep), people)
     rank, amount, strength = choice
     every = X - X.mean(axis=0)
     sigma = every.T @ every / len(X)
@@ -296,12 +288,10 @@ def test_scores_are_the_three_shares_of_an_eraser_fitted_without_the_fold(known:
     X, z, contexts = in_contexts(n_names=12, d=24, keep=4, noise=1.0)
     keep = kept_ids(contexts)
     people = np.char.add(z, np.tile(np.arange(12), len(X) // 12).astype(str)) if known else None
-    eraser = PreservingEraser(rank="cv", keep_strength="cv", n_folds=4)
+    eraser = PreservingEraser(rank="cv", keep_strength="cv")
     eraser.fit(X, z, contexts=contexts, keep=keep, people=people)
     for choice in [(1, 0.1, None), (2, 1.0, 1.0), (None, 0.6, 100.0), (2, 1e-4, 0.0)]:
-        sums = np.array(
-            [by_hand(X, z, contexts, people, keep, i, eraser, choice) for i in range(4)]
-        )
+        sums = np.array([by_hand(X, z, contexts, people, keep, i, choice) for i in range(5)])
         whole = sums[:, 3:].mean(axis=0)
         expected = sums[:, 0] / whole[0] + sums[:, 1] / whole[1] + sums[:, 2]
         np.testing.assert_allclose(eraser.cv_scores_[choice], expected, rtol=1e-4)
@@ -315,7 +305,7 @@ def test_folds_share_neither_contexts_nor_people() -> None:
     X = np.hstack([np.eye(20)[people], np.eye(10)[contexts]]) + 1e-9 * rng.normal(size=(200, 30))
     found = read_contexts(read_rows(None, X, z), contexts, [8, 9])
     found = replace(found, X=X)
-    made = folds(found, people, 5, 0)
+    made = folds(found, people)
     assert len(made) == 5
     for fold in made:
         fitted = np.abs(np.hstack([fold.demands.erase, fold.demands.keep])).max(axis=1) > 1e-6
@@ -332,7 +322,7 @@ def test_of_five_families_or_more_a_fold_leaves_out_whole_ones(count: int, whole
     families, z = contexts % count, np.tile([0, 1], 6 * count)
     X = np.eye(count)[families] * np.where(z == 0, 1.0, -1.0)[:, None]
     found = read_contexts(read_rows(None, X, z), contexts, [])
-    made = folds(found, None, 5, 0, families)
+    made = folds(found, families=families)
     seen = [np.diag(fold.erase) > 0 for fold in made]
     fitted = [np.abs(fold.demands.erase).max(axis=1) > 0 for fold in made]
     assert all((a ^ b).all() for a, b in zip(seen, fitted, strict=True)) == whole

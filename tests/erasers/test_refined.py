@@ -102,15 +102,6 @@ def test_the_curve_says_what_the_map_has_and_seeds_differ(rows: np.ndarray) -> N
     assert eraser.spread_ > 0
 
 
-def test_trust_keeps_it_near_the_closed_form(rows: np.ndarray) -> None:
-    moved = []
-    for trust in (0.0, 30.0, 1e6):
-        eraser = make_eraser("refined", start="leace", steps=200, learning_rate=0.02, trust=trust)
-        eraser.fit(rows, LABELS, objective=Wanted(rows, rank_two()))
-        moved.append(np.abs(eraser.transform(rows) - eraser.start_(rows)).max())
-    assert moved[0] > 1.5 * moved[1] > 100 * moved[2]
-
-
 def test_the_same_fit_twice_is_the_same_to_the_bit(rows: np.ndarray) -> None:
     fits = [
         make_eraser("refined", start="leace", steps=30).fit(
@@ -135,7 +126,7 @@ def test_a_rate_that_explodes_is_named(rows: np.ndarray) -> None:
         ({"extra": -1}, "extra = -1 of refined: write a whole number from 0"),
         ({"learning_rate": 0.0}, "learning_rate = 0.0 of refined: write a number above 0"),
         ({"keep": -2.0}, "keep = -2.0 of refined: write a number from 0"),
-        ({"trust": float("nan")}, "refined.trust=nan: write a number"),
+        ({"bias": float("nan")}, "refined.bias=nan: write a number"),
         ({"start": {"rank": 2}}, "names no eraser: give its kind"),
         ({"start": "leaec"}, "leace"),
     ],
@@ -159,11 +150,6 @@ def test_the_trained_map_and_its_erasure_are_one(rank: int, extra: int, seed: in
     x = torch.tensor(rows, dtype=torch.float32)
     with torch.no_grad():
         np.testing.assert_allclose(thin(x).numpy(), start(rows), rtol=0, atol=2e-3)
-        assert float(thin.distance.detach()) == pytest.approx(0.0, abs=1e-6)
-        first = thin.left @ thin.right
         for parameter in thin.parameters:
             parameter += 0.3 * torch.tensor(rng.normal(size=parameter.shape), dtype=torch.float32)
         np.testing.assert_allclose(thin(x).numpy(), thin.erasure(rows), rtol=0, atol=5e-3)
-        moved = ((thin.left @ thin.right - first) ** 2).sum()
-        moved += ((thin.left @ thin.offset) ** 2).sum()
-    assert float(thin.distance.detach()) == pytest.approx(float(moved), rel=1e-2)

@@ -38,7 +38,7 @@ def test_every_eraser_refuses_bad_rows_in_one_line(name):
         bad[3, 2] = value
         assert f"contains {word} (first at row 3, column 2)" in refusal(fit, bad, z)
     assert "only one class (n_samples = 40)" in refusal(fit, X, np.zeros(40))
-    assert "z has 39 labels for 40 rows" in refusal(fit, X, z[:-1])
+    assert "inconsistent numbers of samples: [40, 39]" in refusal(fit, X, z[:-1])
     assert "Unknown label type" in refusal(fit, X, X[:, 0])
     assert "Found array with 0 sample(s)" in refusal(fit, X[:0], z[:0])
 
@@ -56,8 +56,6 @@ def test_a_rank_that_would_erase_everything_is_refused(name):
 def test_a_rank_the_method_cannot_reach_is_refused():
     assert "has only 1 directions" in refusal(SAL(rank=2).fit, X, z)
     assert "differ in only 1 directions" in refusal(SentenceDebias(rank=2).fit, X, z)
-    X4, z4 = concept(c=4)
-    assert "has no closed form" in refusal(RLACE(rank=2, solver="closed_form").fit, X4, z4)
 
 
 def test_names_are_corrected():

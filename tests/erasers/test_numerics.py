@@ -12,8 +12,7 @@ import pytest
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import INLP, LEACE, BaseEraser, PreservingEraser, run_parallel
-from countergen_edit.erasers.numerics import thin_svd
-from countergen_edit.erasers.numerics import SMALL
+from countergen_edit.erasers.numerics import SMALL, thin_svd
 
 
 def gives_up(*args: Any, **kwargs: Any) -> None:
