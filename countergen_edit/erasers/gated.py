@@ -71,9 +71,6 @@ class Gated(BaseEraser):
     ----------
     start : str or mapping, optional
         The closed form: a name, or a mapping with its `kind` and parameters.
-    close_at_kept : bool
-        Whether the gate closes at rows to keep, which the closed form then does not see, or at
-        background alone.
     penalty : float
         Of the probe's squared weights, for features of unit variance.
 
@@ -90,11 +87,9 @@ class Gated(BaseEraser):
         self,
         start: str | Mapping[str, Any] | None = None,
         *,
-        close_at_kept: bool = True,
         penalty: float = 0.01,
     ) -> None:
         self.start = start
-        self.close_at_kept = close_at_kept
         self.penalty = penalty
 
     def check(self) -> None:
@@ -127,13 +122,12 @@ class Gated(BaseEraser):
         is_kept = np.zeros(n, bool) if keep is None else np.asarray(keep, bool)
         metadata = {"contexts": contexts, "keep": is_kept, "background": background}
         metadata |= {"pairs": pairs, "people": people, "families": families}
-        closed = is_kept & self.close_at_kept
-        start = fit_closed_form(self._closed_form, rows, metadata, ~closed)
+        start = fit_closed_form(self._closed_form, rows, metadata, ~is_kept)
         others = read_background(self, rows.X, background)[n:]
         of_gate = () if keep is None else ("keep",)
         self.row_ids_ = tuple(dict.fromkeys((*start.row_ids_, *of_gate)))
         self.gate_: Gate | None = None
-        if closed.any() or len(others):
-            self.gate_ = fit_gate(rows.X[~is_kept], rows.X[closed], others, self.penalty)
+        if is_kept.any() or len(others):
+            self.gate_ = fit_gate(rows.X[~is_kept], rows.X[is_kept], others, self.penalty)
         self._store(replace(start.erasure_, gate=self.gate_), rows.classes)
         return self

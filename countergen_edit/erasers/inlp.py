@@ -36,11 +36,6 @@ class INLP(BaseEraser):
     max_iter : int
         Maximum number of L-BFGS steps in a round.
 
-    Attributes
-    ----------
-    round_accuracy_ : list of float
-        Training accuracy of each round's probe, before its projection.
-
     Examples
     --------
     >>> X = np.random.default_rng(0).normal(size=(60, 5))
@@ -77,13 +72,10 @@ class INLP(BaseEraser):
         left = ProbeRows(rows, 1.0 / (self.C * rows.weight.sum()))
         basis = left.basis
         found = np.zeros((0, left.X.shape[1]))
-        self.round_accuracy_: list[float] = []
         self.n_iter_ = 0
         while len(found) < self.rank:
             probe = left.fit_probe(tol=self.tol, max_iter=self.max_iter)
             self.n_iter_ += probe.n_iter
-            hits = probe.predict(rows.X) == rows.codes
-            self.round_accuracy_.append(float(np.average(hits, weights=rows.weight)))
             weights = probe.weights if basis is None else basis.T @ probe.weights
             new = _directions(weights, found)[: self.rank - len(found)]
             if not len(new):

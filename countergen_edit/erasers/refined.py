@@ -160,10 +160,8 @@ class Refined(BaseEraser):
         Steps between two evaluations of held-out losses.
     patience : int
         Evaluations without improvement after which it stops.
-    seeds : int
-        Number of runs; the best is taken.
     random_state : int
-        First seed.
+        Seed.
 
     Attributes
     ----------
@@ -171,8 +169,6 @@ class Refined(BaseEraser):
         The closed form.
     curve_ : list of dict
         `seed`, `step`, the terms and `loss` of each evaluation.
-    spread_ : float
-        Standard deviation over seeds of the least loss; NaN for one seed.
     """
 
     __metadata_request__fit: ClassVar[Mapping[str, bool]] = {**REQUESTED, "objective": True}
@@ -192,7 +188,6 @@ class Refined(BaseEraser):
         neutral: float = 10.0,
         check_every: int = 25,
         patience: int = 6,
-        seeds: int = 1,
         random_state: int = 0,
     ) -> None:
         self.start = start
@@ -205,12 +200,11 @@ class Refined(BaseEraser):
         self.neutral = neutral
         self.check_every = check_every
         self.patience = patience
-        self.seeds = seeds
         self.random_state = random_state
 
     @property
     def n_steps(self) -> int:
-        return self.steps * self.seeds
+        return self.steps
 
     @property
     def draft(self) -> BaseEraser:
@@ -220,7 +214,7 @@ class Refined(BaseEraser):
     def check(self) -> None:
         """Raise a `UserError` for invalid settings."""
         super().check()
-        for name in ("steps", "check_every", "patience", "seeds", "extra"):
+        for name in ("steps", "check_every", "patience", "extra"):
             count, least = getattr(self, name), 0 if name == "extra" else 1
             if not isinstance(count, int) or count < least:
                 raise UserError(f"{name} = {count!r} of refined: write a whole number from {least}")
@@ -259,26 +253,18 @@ class Refined(BaseEraser):
         self.row_ids_ = start.row_ids_
         self.start_ = start.erasure_
         self.curve_: list[dict[str, float]] = []
-        self.spread_ = float("nan")
         erasure = self.start_
         if objective is not None:
             every = read_background(self, rows.X, background)
-            erasure = self._refine(every, objective)
+            _, erasure = min(self._run(every, objective), key=lambda found: found[0])
         self._store(erasure, rows.classes)
         return self
 
-    def _refine(self, X: Float[np.ndarray, "row d"], objective: Objective) -> AffineErasure:
-        """The best map of all seeds."""
-        seeds = range(self.random_state, self.random_state + self.seeds)
-        best = [min(self._run(X, objective, seed), key=lambda found: found[0]) for seed in seeds]
-        if len(best) > 1:
-            self.spread_ = float(np.std([loss for loss, _ in best], ddof=1))
-        return min(best, key=lambda found: found[0])[1]
-
     def _run(
-        self, X: Float[np.ndarray, "row d"], objective: Objective, seed: int
+        self, X: Float[np.ndarray, "row d"], objective: Objective
     ) -> Iterator[tuple[float, AffineErasure]]:
         """Evaluated maps with their losses, the closed form first if there are held-out losses."""
+        seed = self.random_state
         thin = WhitenedMap.of(self.start_, X, self.extra, seed)
         adam = torch.optim.Adam(thin.parameters, betas=(0.9, 0.98))
         least, since = np.inf, 0

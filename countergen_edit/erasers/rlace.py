@@ -137,8 +137,6 @@ class RLACE(BaseEraser):
     ----------
     n_iter_ : int
         Steps of the game; 1 for the closed form.
-    rounded_loss_ : float
-        Loss of the adversary at the projection, in nats (game only).
     gap_ : float
         Bound on what is to be gained, in nats (game only).
 
@@ -211,7 +209,6 @@ class RLACE(BaseEraser):
             P, gap, steps, probe = _climb(game, P, probe, penalty, self.tol, self.max_iter)
             self.n_iter_ += steps
         directions = leading_directions(P, game.k)
-        self.rounded_loss_, _ = game.value(directions.T @ directions, self.penalty, probe)
         self.gap_ = max(gap, 0.0)
         return np.asarray(directions @ basis.T)
 

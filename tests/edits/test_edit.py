@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.edits import Edit, Placement, applied, attach, load_edit, save_edit
+from countergen_edit.edits import Edit, applied, attach
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.models import LanguageModel, capture, continuation_log_probs, generate, load
+from countergen_edit.models import LanguageModel, capture, continuation_log_probs, load
 from tests.tiny_models import FAMILIES, tiny_model_dir
 
 PROMPTS = ["Jane is a nurse and", "John works at the hospital", "Ahmed was asked why"]
@@ -71,32 +69,6 @@ def test_an_edit_changes_scores_and_removing_it_restores_the_logits_bit_for_bit(
     assert torch.equal(logits(model), before)
 
 
-def test_an_edit_acts_in_cached_generation_as_in_uncached(model: LanguageModel) -> None:
-    edit = Edit.at("resid_post", {0: random_erasure(model.d_model, rank=8, shift=30)})
-    ids = model.tokenizer(PROMPTS[1], return_tensors="pt").input_ids
-    hf = model.bridge.original_model
-    free = hf.generate(ids, max_new_tokens=8, do_sample=False, pad_token_id=0, eos_token_id=None)
-    with applied(model, edit):
-        cached = hf.generate(
-            ids, max_new_tokens=8, do_sample=False, pad_token_id=0, eos_token_id=None
-        )
-        greedy = ids
-        for _ in range(8):
-            step = model.logits(greedy, torch.ones_like(greedy))[:, -1].argmax(-1, keepdim=True)
-            greedy = torch.cat([greedy, step], dim=1)
-    assert torch.equal(cached, greedy)
-    assert not torch.equal(cached, free)
-
-
-def test_batched_generation_under_an_edit_does_not_depend_on_the_batch(
-    model: LanguageModel,
-) -> None:
-    with applied(model, Edit.at("resid_post", {0: random_erasure(model.d_model)})):
-        together = generate(model, PROMPTS, max_new_tokens=6)
-        alone = [generate(model, [p], max_new_tokens=6)[0] for p in PROMPTS]
-    assert together == alone
-
-
 def test_an_exception_inside_the_block_still_removes_the_edit(gpt2: LanguageModel) -> None:
     before = logits(gpt2)
     with pytest.raises(RuntimeError), applied(gpt2, Edit.at("embed", {None: random_erasure(32)})):
@@ -104,28 +76,22 @@ def test_an_exception_inside_the_block_still_removes_the_edit(gpt2: LanguageMode
     assert torch.equal(logits(gpt2), before)
 
 
-def test_a_persistent_edit_acts_until_it_is_removed_and_leaves_others_alone(
-    gpt2: LanguageModel,
-) -> None:
+def test_attached_edits_compose_and_are_removed_one_by_one(gpt2: LanguageModel) -> None:
+    a = Edit.at("attn_out", {0: random_erasure(32, seed=1)})
+    b = Edit.at("resid_post", {1: random_erasure(32, seed=2)})
     before = logits(gpt2)
-    first = attach(gpt2, Edit.at("resid_post", {0: random_erasure(32, seed=1)}))
+    with applied(gpt2, a + b):
+        together = logits(gpt2)
+    first = attach(gpt2, a)
     with_first = logits(gpt2)
-    second = attach(gpt2, Edit.at("resid_post", {1: random_erasure(32, seed=2)}))
-    assert not torch.equal(logits(gpt2), with_first)
+    second = attach(gpt2, b)
+    assert torch.equal(logits(gpt2), together)
     second.close()
     assert torch.equal(logits(gpt2), with_first)
     first.close()
     first.close()
     assert torch.equal(logits(gpt2), before)
-
-
-def test_edits_compose_like_their_parts_attached_together(gpt2: LanguageModel) -> None:
-    a = Edit.at("attn_out", {0: random_erasure(32, seed=1)})
-    b = Edit.at("resid_post", {1: random_erasure(32, seed=2)})
-    with applied(gpt2, a + b):
-        together = logits(gpt2)
-    with applied(gpt2, a), applied(gpt2, b):
-        assert torch.equal(logits(gpt2), together)
+    assert not torch.equal(with_first, before)
     assert (a + b).rank == a.rank + b.rank
 
 
@@ -138,26 +104,6 @@ def test_half_precision_activations_are_erased_in_float32(
         after = capture(model, PROMPTS, layers=[0]).values["resid_post"][0]
     left = (after - erasure.mean) @ erasure.right.T
     assert np.abs(left).max() < 0.1  # bfloat16 keeps eight bits of the output
-
-
-def test_an_edit_survives_its_files(tmp_path: Path) -> None:
-    edit = Edit(
-        (
-            Placement("embed", None, random_erasure(8, seed=1)),
-            Placement("resid_post", 3, random_erasure(8, rank=3, seed=2)),
-        )
-    )
-    save_edit(edit, tmp_path / "edit")
-    back = load_edit(tmp_path / "edit")
-    for old, new in zip(edit.placements, back.placements, strict=True):
-        assert (old.site, old.layer) == (new.site, new.layer)
-        for part in ("left", "right", "mean"):
-            np.testing.assert_array_equal(getattr(old.erasure, part), getattr(new.erasure, part))
-
-
-def test_a_folder_without_an_edit_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="holds no edit"):
-        load_edit(tmp_path)
 
 
 def test_an_edit_of_another_width_is_refused(gpt2: LanguageModel) -> None:

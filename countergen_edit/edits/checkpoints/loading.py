@@ -21,8 +21,8 @@ from countergen_edit.models import LanguageModel, in_template, load
 from countergen_edit.models.locating import RECORD
 
 CHECKSUMS = "SHA256SUMS"
-EDIT, BEFORE = "edit", "before"
-"""Folders in a checkpoint: its edit; in that, the edit that was folded before it."""
+EDIT = "edit"
+"""Folder of a checkpoint with its edit."""
 _NEEDED: dict[str, Any] = {
     "form": Literal["folded", "carried"],
     "model": str,

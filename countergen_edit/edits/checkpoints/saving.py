@@ -18,11 +18,10 @@ from safetensors import SafetensorError
 
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.reading import json_mapping
-from countergen_edit.core.writing import as_json, hold, put_back, take_place
+from countergen_edit.core.writing import OLD, as_json, hold, put_back, whole_folder
 from countergen_edit.edits import Edit, applied, save_edit
 from countergen_edit.edits.checkpoints.forms import can_fold, fold, write_carried
 from countergen_edit.edits.checkpoints.loading import (
-    BEFORE,
     CHECKSUMS,
     EDIT,
     folded_into,
@@ -130,11 +129,10 @@ def save_checkpoint(
             verify_checksums(directory)
             return Saved(directory, its_form, Parity(**json_mapping(directory / PARITY)))
         check_target(directory, overwrite)
-        with _partial(model, directory) as folder:
+        _require_space(model, directory)
+        with whole_folder(directory) as folder:
             write_model(model, edit, folder, its_form)
             parity = check_parity(model, edit, folder, texts, own_code=its_form == "carried")
-            if earlier:
-                shutil.copytree(Path(model.name).expanduser() / EDIT, folder / EDIT / BEFORE)
             _write_json(folder / RECORD, about)
             _write_json(folder / PARITY, parity.to_dict())
             if card is not None:
@@ -142,13 +140,7 @@ def save_checkpoint(
             for path in folder.rglob("*.safetensors"):  # saved with mode 600
                 shutil.copymode(folder / RECORD, path)
             write_checksums(folder)
-            take_place(folder, directory, _old(directory))
         return Saved(directory, its_form, parity)
-
-
-def _old(directory: Path) -> Path:
-    """Where a checkpoint lies while another takes its place."""
-    return directory.with_name(f".{directory.name}.old")
 
 
 @contextmanager
@@ -157,8 +149,10 @@ def _only_saver(directory: Path) -> Iterator[None]:
     file = directory.with_name(f".{directory.name}.lock")
     lock = hold(directory, file, wait=True)
     try:
-        put_back(directory, _old(directory))
+        put_back(directory, directory.with_name(f"{directory.name}{OLD}"))
         yield
+    except SafetensorError as error:  # wraps that of a full disk
+        raise UserError(f"cannot write {directory}: {error}") from error
     finally:
         file.unlink(missing_ok=True)  # while it is held: a waiting process makes it anew
         lock.release()
@@ -214,9 +208,7 @@ def check_target(directory: Path, overwrite: bool = False) -> None:
         raise UserError(f"cannot write save={directory}: {error.strerror}") from error
 
 
-@contextmanager
-def _partial(model: LanguageModel, directory: Path) -> Iterator[Path]:
-    """A temporary folder beside the target."""
+def _require_space(model: LanguageModel, directory: Path) -> None:
     needed = _MARGIN * sum(p.nbytes for p in model.bridge.original_model.parameters())
     free = shutil.disk_usage(directory.parent).free
     if free < needed:
@@ -224,16 +216,6 @@ def _partial(model: LanguageModel, directory: Path) -> Iterator[Path]:
             f"cannot write save={directory}: {needed / 2**20:.0f} MB are needed, "
             f"{free / 2**20:.0f} MB are free"
         )
-    folder = directory.with_name(f".{directory.name}.partial")
-    shutil.rmtree(folder, ignore_errors=True)  # left by a killed process
-    try:
-        folder.mkdir()
-        yield folder
-    except (OSError, SafetensorError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise UserError(f"cannot write save={directory}: {why}") from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
