@@ -172,7 +172,7 @@ def require_different_places(first: tuple[str, int | None], second: tuple[str, i
         site, layer = first
         raise UserError(
             f"the edit has two erasures at site {site!r}, layer {layer}: fit one of higher rank, "
-            "or the second on what the first leaves"
+            "or the second on activations under the first"
         )
 
 

@@ -139,7 +139,7 @@ class EditRecord:
     def from_dict(
         cls, content: Mapping[str, Any], where: str = "record of an edit: "
     ) -> EditRecord:
-        """Read what `to_dict` gave; messages of a `UserError` begin with `where`."""
+        """Read the output of `to_dict`; messages of a `UserError` begin with `where`."""
         return built(cls, content, where)
 
 

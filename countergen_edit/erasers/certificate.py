@@ -1,4 +1,4 @@
-"""Certificates: what an erasure left of the classes, by theorem and by held-out probes.
+"""Certificates: the class information left after an erasure, by theorem and held-out probes.
 
 No linear probe with an intercept, of any convex loss, beats the constant predictor (whose log loss
 is the label entropy) exactly if all class means coincide (Belrose et al. 2023, Theorem 3.1). This
@@ -45,7 +45,7 @@ NONLINEAR_ROWS = 1000
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was erased, what probes still find, and whether the theorem applies.
+    """The size of an erasure, the accuracy of probes, and whether the theorem applies.
 
     Accuracies are cross-validated; NaN if a class has a single id.
 

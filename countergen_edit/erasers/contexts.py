@@ -76,8 +76,8 @@ class Contexts:
     def by_context(self) -> Iterable[tuple[int, list[Float[np.ndarray, "some d"]]]]:
         """Each context with the rows of each group."""
         order = np.lexsort((self.codes, self.context))
-        cell = np.stack([self.context, self.codes])[:, order]
-        starts = np.flatnonzero((np.diff(cell, axis=1) != 0).any(axis=0)) + 1
+        keys = np.stack([self.context, self.codes])[:, order]
+        starts = np.flatnonzero((np.diff(keys, axis=1) != 0).any(axis=0)) + 1
         contexts: dict[int, list[np.ndarray]] = {}
         for rows in np.split(order, starts) if len(order) else []:
             contexts.setdefault(int(self.context[rows[0]]), []).append(self.X[rows])

@@ -61,7 +61,7 @@ def keeping_within_cvxpy(
     if not Q.shape[1]:
         if B.size and np.linalg.norm(A.T @ B, axis=0).max() > keep_within:
             raise UserError(
-                f"what is to be kept within {keep_within} lies in what is to be erased: keep fewer "
+                f"a difference to keep within {keep_within} lies in the span to erase: keep fewer "
                 "contexts, or allow more"
             )
         return np.asarray(A.T)
@@ -75,6 +75,6 @@ def _solve(problem: Any, variable: Any) -> Any:
     problem.solve(solver="CLARABEL")
     if variable.value is None:
         raise UserError(
-            f"cvxpy found the demands {problem.status}: ask for less, or allow what is kept to move"
+            f"cvxpy found the demands {problem.status}: erase fewer contexts, or raise keep_within"
         )
     return variable.value

@@ -129,9 +129,9 @@ class SPLINCE(BaseEraser):
         least = max(self.min_angle, ROUNDING)
         if self.angle_ < least:
             raise UserError(
-                f"what must go comes within {self.angle_:.2g} rad of what must stay (min_angle = "
-                f"{least}): the classes differ alike in both; keep other rows, or none; of a model "
-                "whose bias was erased there nothing is left: eraser=none measures it alone"
+                f"the difference to erase comes within {self.angle_:.2g} rad of the one to keep "
+                f"(min_angle = {least}): keep other rows, or none; measure a model whose bias was "
+                "already erased there with eraser=none"
             )
         right = np.linalg.solve(gram, solved.T)
         right += (np.eye(len(gram)) - right @ both) @ right  # corrects rounding

@@ -145,7 +145,7 @@ class ProbeRows:
         Z = np.hstack([root, self.X * root])
         A = Z.T @ Z
         # Where the classes are all but separated A nearly vanishes, and so it does in directions
-        # without variance: the floor keeps steps finite and changes no optimum.
+        # without variance: a small diagonal keeps steps finite and changes no optimum.
         A.flat[:: len(A) + 1] += max(float(np.trace(A)) * 1e-12, 1e-12)
         A[range(1, len(A)), range(1, len(A))] += self.penalty
         factor = cholesky(A, lower=True, overwrite_a=True, check_finite=False)

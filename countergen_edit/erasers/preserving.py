@@ -129,9 +129,9 @@ class PreservingEraser(BaseEraser):
         exact = self.keep_strength_ is None and self.keep_within == 0
         if exact and self.angle_ < self.min_angle:
             raise UserError(
-                f"what must go comes within {self.angle_:.2g} rad of what must stay (min_angle = "
-                f"{self.min_angle}): keep fewer contexts, or set keep_strength, or a rank; of a "
-                "model whose bias was erased there nothing is left: eraser=none measures it alone"
+                f"the difference to erase comes within {self.angle_:.2g} rad of the one to keep "
+                f"(min_angle = {self.min_angle}): keep fewer contexts, or set keep_strength or a "
+                "rank; measure a model whose bias was already erased there with eraser=none"
             )
         left, right = frame.factors(rank, self.keep_strength_)
         if self.keep_within > 0 and frame.U.shape[1]:

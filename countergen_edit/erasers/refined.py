@@ -172,7 +172,7 @@ class Refined(BaseEraser):
     """
 
     __metadata_request__fit: ClassVar[Mapping[str, bool]] = {**REQUESTED, "objective": True}
-    no_guarantee_because = "what the model says is made equal, not its activations"
+    no_guarantee_because = "the model's outputs are made equal, not its activations"
     refit_in_folds = False
 
     def __init__(

@@ -8,7 +8,7 @@ is optimal, and no iteration is needed. The game itself is played by projected g
 
     ∇V(P) = -sym(C Wᵀ),   C = Σ_i ω_i x_i (p_i - z_i)ᵀ       (Danskin)
 
-It ends by two bounds on what is to be gained: H(z) - V, and max <∇V, Q - P> over Q in F_k. Without
+It ends by two bounds on the possible gain: H(z) - V, and max <∇V, Q - P> over Q in F_k. Without
 a penalty the relaxed game is flat for P ≺ I; large penalties make it easy, so they fall in stages.
 """
 
@@ -94,7 +94,7 @@ def _climb(
         for _ in range(30):
             trial = game.project(P + step * slope, game.k)
             then, fitted = game.value(trial, penalty, probe)
-            # Armijo's rule along the projected arc: a fixed share of what the slope promises.
+            # Armijo's rule along the projected arc: a fixed share of the gain along the slope.
             if then >= now + 1e-4 * float((slope * (trial - P)).sum()):
                 break
             step *= 0.3
@@ -138,7 +138,7 @@ class RLACE(BaseEraser):
     n_iter_ : int
         Steps of the game; 1 for the closed form.
     gap_ : float
-        Bound on what is to be gained, in nats (game only).
+        Bound on the possible gain, in nats (game only).
 
     Examples
     --------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -37,15 +36,6 @@ def weak_concept(n=400, d=20, seed=0):
     X = rng.normal(size=(n, d)) * np.geomspace(3, 0.3, d)
     X[:, ::4] += 0.9 * z[:, None] * np.abs(X).mean(axis=0)[::4]
     return X, z
-
-
-def test_inlp_probe_accuracy_falls_from_round_to_round():
-    X, z = weak_concept()
-    eraser = INLP(rank=6).fit(X, z)
-    accuracy = eraser.round_accuracy_
-    assert accuracy[0] > 0.8
-    assert all(later <= earlier + 0.03 for earlier, later in pairwise(accuracy))
-    assert accuracy[-1] < 0.65
 
 
 def test_inlp_equals_a_textbook_loop_over_scikit_learn():
@@ -119,7 +109,6 @@ def test_three_rlace_solvers_have_one_answer():
     assert closed.certificate(X, z).probe_loss == pytest.approx(bound, abs=1e-9)
     for played in others:
         assert played.certificate(X, z).probe_loss == pytest.approx(bound, abs=1e-3)
-        assert played.rounded_loss_ <= bound + 1e-6
         # The same subspace, to what the flat top of the game lets a loss gap of 1e-4 resolve.
         cosines = np.linalg.svd(played.erasure_.right @ closed.erasure_.left, compute_uv=False)
         assert cosines.min() > 0.99

@@ -1,4 +1,4 @@
-"""The preserving eraser keeps what it is told to keep, erases the rest, and changes least."""
+"""The preserving eraser keeps some contexts, erases the others, and changes least."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_conflict_is_reported_with_its_angle_and_resolved_by_a_strength():
     z = np.concatenate([z, z[twin]])
     contexts = np.concatenate([contexts, np.full(twin.sum(), "keep twin")])
     keep = kept_ids(contexts)
-    with pytest.raises(UserError, match=r"within .* rad of what must stay \(min_angle = 0.01\)"):
+    with pytest.raises(UserError, match=r"within .* rad of the one to keep \(min_angle = 0.01\)"):
         PreservingEraser().fit(X, z, contexts=contexts, keep=keep)
     soft = PreservingEraser(shrinkage=0.1, keep_strength=10.0)
     after = soft.fit(X, z, contexts=contexts, keep=keep).transform(X)
@@ -152,7 +152,7 @@ def test_the_thin_problem_has_the_optimum_of_the_whole(within):
 
 def test_what_is_to_go_cannot_be_kept_within_less_than_all_of_it():
     A = np.eye(5)[:, :2]
-    with pytest.raises(UserError, match="lies in what is to be erased"):
+    with pytest.raises(UserError, match="lies in the span to erase"):
         keeping_within_cvxpy(A, A[:, :1], 0.5)
     np.testing.assert_array_equal(keeping_within_cvxpy(A, A[:, :1], 1.0), A.T)
 
@@ -348,13 +348,13 @@ def test_people_of_whom_a_group_has_too_few_are_not_held_out() -> None:
     X, z, contexts = in_contexts(n_names=5)
     people = np.char.add(z, np.tile(np.arange(5), len(X) // 5).astype(str))
     keep = kept_ids(contexts)
-    told, untold = (
+    known, unknown = (
         PreservingEraser(rank="cv").fit(X, z, contexts=contexts, keep=keep, people=p)
         for p in (people, None)
     )
-    assert told.cv_scores_.keys() == untold.cv_scores_.keys()
-    for choice, scores in told.cv_scores_.items():
-        np.testing.assert_array_equal(scores, untold.cv_scores_[choice])
+    assert known.cv_scores_.keys() == unknown.cv_scores_.keys()
+    for choice, scores in known.cv_scores_.items():
+        np.testing.assert_array_equal(scores, unknown.cv_scores_[choice])
 
 
 def test_background_enters_the_covariance_and_nothing_else():

@@ -81,7 +81,7 @@ def _find(model: LanguageModel, placement: Placement) -> str:
 
     reason = None
     if placement.site == "resid_post":
-        reason = ": what it removes also comes along the skip path, which no weight sees"
+        reason = ": the residual stream also comes along the skip path, which no weight sees"
     elif placement.limit is not None:
         reason = ", which treat every token alike, while the edit skips attention sinks"
     elif placement.erasure.gate is not None:

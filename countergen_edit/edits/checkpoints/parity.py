@@ -63,7 +63,7 @@ def check_parity(
 ) -> Parity:
     """Compare logits of a saved model with those of the edited one in memory.
 
-    `model` is unedited; the first few `texts` are compared; `own_code` tells whether the folder
+    `model` is unedited; the first few `texts` are compared; `own_code` states whether the folder
     holds code of this package, the only code that is run. Raises a `UserError` if logits differ, or
     keys are missing or unexpected.
     """

@@ -62,7 +62,7 @@ def record_of(edit: NamedEdit) -> dict[str, object]:
 def test_two_at_one_place_act_one_after_the_other(
     site: str, models: dict[str, LanguageModel]
 ) -> None:
-    """Written out by hand: x, then what the first leaves, then what the second leaves of that."""
+    """Against the two maps written out, one after the other."""
     model, edit = models["gpt2"], chained((site, 1), (site, 1)).edit
     before = capture(model, [TEXT], sites=(site,), layers=[1]).values[site][0].astype(float)
     with applied(model, edit):

@@ -150,18 +150,6 @@ def test_chat_needs_nothing_but_a_carried_checkpoint(
     assert "original" in out
 
 
-def test_chat_refuses_an_original_that_is_another_model(
-    checkpoints: dict[str, Path], models: dict[str, LanguageModel]
-) -> None:
-    from countergen_edit.cli.chat import run
-    from countergen_edit.core.conf_path import conf_dir
-
-    settings = yaml.safe_load((conf_dir() / "chat.yaml").read_text("utf-8"))
-    wrong = {"checkpoint": str(checkpoints["folded"]), "original": models["llama"].name}
-    with pytest.raises(UserError, match=r"is not the model that .* was made of"):
-        run(settings | wrong)
-
-
 def test_the_models_room_names_the_way_to_load_a_carried_checkpoint(
     checkpoints: dict[str, Path],
 ) -> None:
