@@ -12,7 +12,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -132,15 +132,6 @@ class Edit:
     def rank(self) -> int:
         """Dimensions removed, summed over placements."""
         return sum(p.erasure.rank for p in self.placements)
-
-    @property
-    def gated(self) -> tuple[Placement, ...]:
-        """The placements that have a gate."""
-        return tuple(place for place in self.placements if place.erasure.gate is not None)
-
-    def without_limits(self) -> Edit:
-        """The same erasures at every position."""
-        return replace(self, placements=tuple(replace(p, limit=None) for p in self.placements))
 
     @property
     def is_erasure(self) -> bool:

@@ -188,29 +188,44 @@ def fit_metadata(eraser: BaseEstimator, offered: Mapping[str, Any]) -> dict[str,
     return {name: offered[key] for name, key in keys.items() if key in consumed}
 
 
-REQUESTED: Mapping[str, bool] = dict.fromkeys(
-    ("contexts", "keep", "background", "pairs", "people", "families"), True
-)
-"""Requests of an eraser that passes metadata on to a closed form."""
+class OnClosedForm(BaseEraser):
+    """An eraser on a closed form: `start`, a name or a mapping with its `kind` and parameters."""
 
+    __metadata_request__fit: ClassVar[Mapping[str, bool]] = dict.fromkeys(
+        ("contexts", "keep", "background", "pairs", "people", "families"), True
+    )
+    default: ClassVar[Mapping[str, Any]]
+    start: str | Mapping[str, Any] | None
 
-def make_closed_form(start: str | Mapping[str, Any], of: str) -> BaseEraser:
-    """Make the eraser that the setting `start` of eraser `of` names."""
-    content = {KIND: start} if isinstance(start, str) else dict(start)
-    if KIND not in content:
-        raise UserError(f"start={start!r} of {of} names no eraser: give its {KIND}")
-    return make_eraser(str(content.pop(KIND)), **content)
+    @property
+    def closed_form(self) -> BaseEraser:
+        """The closed form, not yet fitted."""
+        start = self.default if self.start is None else self.start
+        content = {KIND: start} if isinstance(start, str) else dict(start)
+        if KIND not in content:
+            name = type(self).__name__.lower()
+            raise UserError(f"start={start!r} of {name} names no eraser: give its {KIND}")
+        return make_eraser(str(content.pop(KIND)), **content)
 
+    def check(self) -> None:
+        """Raise a `UserError` for invalid settings, also of the closed form."""
+        super().check()
+        self.closed_form.check()
 
-def fit_closed_form(
-    eraser: BaseEraser,
-    rows: LabelledRows,
-    metadata: Mapping[str, Any],
-    some: Bool[np.ndarray, " row"],
-) -> BaseEraser:
-    """Fit to some of the rows; without those of the mask `keep` if `fit` does not take it."""
-    given = fit_metadata(eraser, {k: v for k, v in metadata.items() if v is not None})
-    if "keep" not in given:
-        some = some & ~metadata["keep"]
-    given = {k: v if k == "background" else np.asarray(v)[some] for k, v in given.items()}
-    return eraser.fit(rows.X[some], rows.classes[rows.codes][some], **given)
+    def _fit_closed_form(
+        self,
+        rows: LabelledRows,
+        metadata: Mapping[str, Any],
+        is_kept: Bool[np.ndarray, " row"],
+        *,
+        spare_kept: bool = False,
+    ) -> BaseEraser:
+        """Fit to the rows; without those to keep if they are spared or `fit` does not take `keep`.
+
+        Metadata that are None are not passed.
+        """
+        given = {k: v for k, v in metadata.items() if v is not None} | {"keep": is_kept}
+        given = fit_metadata(self.closed_form, given)
+        some = ~is_kept if spare_kept or "keep" not in given else np.ones(len(rows.X), bool)
+        given = {k: v if k == "background" else np.asarray(v)[some] for k, v in given.items()}
+        return self.closed_form.fit(rows.X[some], rows.classes[rows.codes][some], **given)

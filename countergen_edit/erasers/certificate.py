@@ -47,50 +47,34 @@ NONLINEAR_ROWS = 1000
 class Certificate:
     """The size of an erasure, the accuracy of probes, and whether the theorem applies.
 
-    Accuracies are cross-validated; NaN if a class has a single id.
-
-    Attributes
-    ----------
-    rank : int
-        Dimensions erased.
-    probe_loss : float
-        Loss of the best logistic probe with intercept on the erased rows, in nats.
-    label_entropy : float
-        Loss of the best constant predictor, in nats: the upper bound of `probe_loss`.
-    class_mean_gap : float
-        Largest distance of two class means after erasure, over the within-class standard deviation
-        before it.
-    linear_accuracy_before, linear_accuracy_after : float
-        Of a logistic probe (L2, C = 1, features scaled to unit variance).
-    nonlinear_accuracy_before, nonlinear_accuracy_after : float
-        Of an RBF support vector machine.
-    nonlinear_rows : int
-        Training rows of that machine.
-    majority_rate : float
-        Share of the largest class.
-    variance_removed : float
-        Share of the total variance; negative if an oblique erasure adds variance.
-    guaranteed : bool
-    reason : str
-        Why it is guaranteed or not.
-    intervals : mapping
-        Wilson's 95 % interval of each accuracy, clustered by id.
+    Losses are in nats; accuracies are cross-validated, NaN if a class has a single id.
     """
 
     rank: int
+    """Dimensions erased."""
     probe_loss: float
+    """Loss of the best logistic probe with intercept on the erased rows."""
     label_entropy: float
+    """Loss of the best constant predictor: the upper bound of `probe_loss`."""
     class_mean_gap: float
+    """Largest distance of two class means, over the within-class standard deviation before."""
     linear_accuracy_before: float
     linear_accuracy_after: float
+    """Of a logistic probe (L2, C = 1, features scaled to unit variance)."""
     nonlinear_accuracy_before: float
     nonlinear_accuracy_after: float
+    """Of an RBF support vector machine."""
     nonlinear_rows: int
+    """Training rows of that machine."""
     majority_rate: float
+    """Share of the largest class."""
     variance_removed: float
+    """Share of the total variance; negative if an oblique erasure adds variance."""
     guaranteed: bool
     reason: str
+    """Why it is guaranteed or not."""
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Wilson's 95 % interval of each accuracy, clustered by id."""
 
 
 def certify(

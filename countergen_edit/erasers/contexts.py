@@ -166,23 +166,18 @@ def _kept(names: np.ndarray, context: np.ndarray, keep: Any) -> Bool[np.ndarray,
 
 @dataclass(frozen=True)
 class Frame:
-    """Demands whitened by Σ at one amount of shrinkage.
-
-    Attributes
-    ----------
-    sigma, whiten : arrays of shape (r,)
-        Standard deviations and their inverses, 0 where nothing varies.
-    A : array of shape (r, a)
-        Orthonormal basis of the directions to erase, strongest first.
-    U, size : arrays of shape (r, u) and (u,)
-        The same of the directions to keep, with singular values s.
-    """
+    """Demands whitened by Σ at one amount of shrinkage."""
 
     sigma: Float[np.ndarray, " r"]
+    """Standard deviations."""
     whiten: Float[np.ndarray, " r"]
+    """Their inverses, 0 where nothing varies."""
     A: Float[np.ndarray, "r a"]
+    """Orthonormal basis of the directions to erase, strongest first."""
     U: Float[np.ndarray, "r u"]
+    """The same of the directions to keep."""
     size: Float[np.ndarray, " u"]
+    """Singular values s of U."""
 
     def gain(self, strength: float | None) -> Float[np.ndarray, " u"]:
         """f: the share of each direction to keep that M does not read."""

@@ -22,20 +22,13 @@ from sklearn.preprocessing import StandardScaler
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.registry import KIND
 from countergen_edit.erasers.affine import Gate
-from countergen_edit.erasers.base import (
-    REQUESTED,
-    BaseEraser,
-    fit_closed_form,
-    make_closed_form,
-)
+from countergen_edit.erasers.base import OnClosedForm
 from countergen_edit.erasers.labelled import read_background
 
 HALF = 0.5
 """Opening of the gate at even odds."""
 SHARES = (0.5, 0.4, 0.1)
 """Total weights of rows to erase, rows to keep (few, and hard to separate) and background."""
-START: Mapping[str, Any] = {KIND: "preserving", "rank": "cv"}
-"""Closed form by default."""
 
 
 def fit_gate(
@@ -64,7 +57,7 @@ def fit_gate(
     return Gate(weight, float(linear.intercept_[0] - weight @ scaler.mean_) + HALF)
 
 
-class Gated(BaseEraser):
+class Gated(OnClosedForm):
     """A closed form times a gate; without rows to keep and background, the closed form alone.
 
     Parameters
@@ -80,7 +73,7 @@ class Gated(BaseEraser):
         None if there is nothing to close at.
     """
 
-    __metadata_request__fit: ClassVar[Mapping[str, bool]] = REQUESTED
+    default: ClassVar[Mapping[str, Any]] = {KIND: "preserving", "rank": "cv"}
     no_guarantee_because = "rows at which the gate is not wholly open keep of their difference"
 
     def __init__(
@@ -94,14 +87,9 @@ class Gated(BaseEraser):
 
     def check(self) -> None:
         """Raise a `UserError` for an invalid penalty or closed form."""
-        super().check()
         if not (isinstance(self.penalty, int | float) and 0 < self.penalty < np.inf):
             raise UserError(f"penalty = {self.penalty!r} of gated: write a number above 0")
-        self._closed_form.check()
-
-    @property
-    def _closed_form(self) -> BaseEraser:
-        return make_closed_form(START if self.start is None else self.start, "gated")
+        super().check()
 
     def fit(
         self,
@@ -120,9 +108,9 @@ class Gated(BaseEraser):
         rows = self._read(X, y)
         n = len(rows.X)
         is_kept = np.zeros(n, bool) if keep is None else np.asarray(keep, bool)
-        metadata = {"contexts": contexts, "keep": is_kept, "background": background}
-        metadata |= {"pairs": pairs, "people": people, "families": families}
-        start = fit_closed_form(self._closed_form, rows, metadata, ~is_kept)
+        metadata = {"contexts": contexts, "background": background, "pairs": pairs}
+        metadata |= {"people": people, "families": families}
+        start = self._fit_closed_form(rows, metadata, is_kept, spare_kept=True)
         others = read_background(self, rows.X, background)[n:]
         of_gate = () if keep is None else ("keep",)
         self.row_ids_ = tuple(dict.fromkeys((*start.row_ids_, *of_gate)))

@@ -21,12 +21,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.registry import KIND
 from countergen_edit.core.seeds import generator
 from countergen_edit.erasers.affine import AffineErasure, Gate
-from countergen_edit.erasers.base import (
-    REQUESTED,
-    BaseEraser,
-    fit_closed_form,
-    make_closed_form,
-)
+from countergen_edit.erasers.base import BaseEraser, OnClosedForm
 from countergen_edit.erasers.labelled import read_background
 from countergen_edit.erasers.numerics import thin_svd
 
@@ -133,15 +128,13 @@ def _balanced(
     return q @ a[:, signal] * root, root[:, None] * (b[signal] @ p.T)
 
 
-START: Mapping[str, Any] = {KIND: "preserving", "rank": "cv", "keep_strength": 10.0}
-"""Closed form by default; a soft one, as conflicting demands have no exact map."""
 WARM_UP = 10
 """Steps over which the learning rate rises."""
 LAST = 0.1
 """Share of the learning rate at the last step."""
 
 
-class Refined(BaseEraser):
+class Refined(OnClosedForm):
     """Refine a closed form by gradient descent; without an objective, the closed form itself.
 
     Parameters
@@ -171,7 +164,9 @@ class Refined(BaseEraser):
         `seed`, `step`, the terms and `loss` of each evaluation.
     """
 
-    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {**REQUESTED, "objective": True}
+    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"objective": True}
+    # A soft closed form, as conflicting demands have no exact map.
+    default: ClassVar[Mapping[str, Any]] = {KIND: "preserving", "rank": "cv", "keep_strength": 10.0}
     no_guarantee_because = "the model's outputs are made equal, not its activations"
     refit_in_folds = False
 
@@ -209,11 +204,10 @@ class Refined(BaseEraser):
     @property
     def draft(self) -> BaseEraser:
         """The closed form that it starts from, not yet fitted."""
-        return make_closed_form(START if self.start is None else self.start, "refined")
+        return self.closed_form
 
     def check(self) -> None:
         """Raise a `UserError` for invalid settings."""
-        super().check()
         for name in ("steps", "check_every", "patience", "extra"):
             count, least = getattr(self, name), 0 if name == "extra" else 1
             if not isinstance(count, int) or count < least:
@@ -224,7 +218,7 @@ class Refined(BaseEraser):
             if not number or (name == "learning_rate" and value == 0):
                 above = "above 0" if name == "learning_rate" else "from 0"
                 raise UserError(f"{name} = {value!r} of refined: write a number {above}")
-        self.draft.check()
+        super().check()
 
     def fit(
         self,
@@ -245,11 +239,10 @@ class Refined(BaseEraser):
         """
         self.check()
         rows = self._read(X, y)
-        n = len(rows.X)
-        is_kept = np.zeros(n, bool) if keep is None else np.asarray(keep, bool)
-        metadata = {"contexts": contexts, "keep": is_kept, "background": background}
-        metadata |= {"pairs": pairs, "people": people, "families": families}
-        start = fit_closed_form(self.draft, rows, metadata, np.ones(n, bool))
+        is_kept = np.zeros(len(rows.X), bool) if keep is None else np.asarray(keep, bool)
+        metadata = {"contexts": contexts, "background": background, "pairs": pairs}
+        metadata |= {"people": people, "families": families}
+        start = self._fit_closed_form(rows, metadata, is_kept)
         self.row_ids_ = start.row_ids_
         self.start_ = start.erasure_
         self.curve_: list[dict[str, float]] = []
