@@ -83,10 +83,10 @@ class WhitenedMap:
         def tensor(values: np.ndarray) -> Tensor:
             return torch.tensor(values, dtype=torch.float32)
 
-        offset = np.zeros(len(right))
-        parts = [tensor(values).requires_grad_() for values in (left, right, offset)]
+        values = left, right, np.zeros(len(right))
+        own_left, own_right, offset = (tensor(part).requires_grad_() for part in values)
         whiten = tensor(S), tensor(inverse)
-        return cls(*parts, tensor(erasure.mean), whiten, erasure.gate)
+        return cls(own_left, own_right, offset, tensor(erasure.mean), whiten, erasure.gate)
 
     @property
     def parameters(self) -> list[Tensor]:
