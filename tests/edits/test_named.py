@@ -197,7 +197,7 @@ def full_disk() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def test_a_full_disk_is_one_line_and_leaves_what_was_there(tmp_path: Path) -> None:
+def test_a_full_disk_is_one_line_and_leaves_the_old_edit(tmp_path: Path) -> None:
     old = named(2, eraser="old")
     old.save(tmp_path / "edit")
     with full_disk(), pytest.raises(UserError, match=r"cannot write .*edit: File too large"):

@@ -156,7 +156,7 @@ def test_a_resuming_model_skips_the_same_tokens(model: LanguageModel) -> None:
     assert torch.equal(edited_logits(resumed, edit, encoding.ids), expected)
 
 
-def test_capture_gives_the_norm_of_every_token_whatever_the_batch(model: LanguageModel) -> None:
+def test_capture_gives_the_norm_of_every_token_in_any_batch(model: LanguageModel) -> None:
     texts = [*TEXTS, TEXTS[0], TEXTS[0][:15]]
     expected = np.concatenate([np.linalg.norm(stream(model, text), axis=1) for text in texts])
     for most in (1, 30, 16384):

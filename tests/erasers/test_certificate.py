@@ -1,4 +1,4 @@
-"""Certificates and their intervals are right, and say what is held out."""
+"""Certificates and their intervals."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def accuracies(certificate):
     return {k: v for k, v in vars(certificate).items() if "accuracy" in k or k == "intervals"}
 
 
-def test_nonlinear_probe_sees_what_no_linear_one_can():
+def test_the_nonlinear_probe_finds_nonlinear_information():
     rng = np.random.default_rng(0)
     z = np.arange(300) % 2
     X = rng.normal(size=(300, 4)) * np.where(z, 4.0, 0.5)[:, None]

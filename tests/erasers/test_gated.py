@@ -128,7 +128,7 @@ def test_the_certificate_speaks_of_the_gated_map() -> None:
     assert spared.variance_removed == 0.0
 
 
-def test_it_is_not_fitted_anew_without_what_its_gate_was_fitted_to() -> None:
+def test_it_is_not_refitted_without_keep() -> None:
     """A refit without `keep` would have no gate."""
     X, z, keep = planted()
     fitted = Gated("leace").fit(X, z, keep=keep)

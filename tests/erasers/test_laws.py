@@ -25,7 +25,7 @@ def fitted(row: Row, X: np.ndarray, z: np.ndarray):
 
 
 @pytest.mark.parametrize("c", CLASSES)
-def test_rank_is_what_was_asked_for(row, c):
+def test_rank_is_the_requested_one(row, c):
     eraser = fitted(row, *concept(c=c))
     assert eraser.rank_ == eraser.erasure_.rank == row.rank(c)
 
@@ -164,7 +164,7 @@ def oblique(d: int, k: int, seed: int) -> AffineErasure:
 
 @settings(max_examples=40)
 @given(d=st.integers(3, 12), k=st.integers(1, 3), seed=st.integers(0, 10**6))
-def test_it_keeps_singular_values_what_it_reads_of_itself_and_its_mean(
+def test_a_random_rotation_keeps_singular_values_product_and_mean(
     d: int, k: int, seed: int
 ) -> None:
     k = min(k, d - 1)
@@ -177,7 +177,7 @@ def test_it_keeps_singular_values_what_it_reads_of_itself_and_its_mean(
     assert other.rank == own.rank
 
 
-def test_it_points_anywhere_with_equal_chance() -> None:
+def test_a_random_rotation_is_uniform() -> None:
     """Over many draws the turned direction has no mean and the same spread along every axis."""
     own = AffineErasure(np.eye(4)[:, :1], np.eye(4)[:1], np.zeros(4))
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""What each method claims, against a brute-force copy or an independent solver."""
+"""Each method against a brute-force copy or an independent solver."""
 
 from __future__ import annotations
 

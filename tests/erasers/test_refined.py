@@ -1,4 +1,4 @@
-"""The refined eraser: what it gives on objectives whose best map is known."""
+"""The refined eraser on objectives whose best map is known."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Wanted:
     erasure: AffineErasure
     holds_out: bool = True
     rises: float = 0.0
-    """What the held-out loss rises by from look to look."""
+    """Rise of the held-out loss between evaluations."""
     looks: int = 0
 
     def _terms(self, change: Change) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""What a user can get wrong, and the line that says so."""
+"""Invalid input is refused in one line."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_taken_name_is_refused_and_a_free_one_enters(monkeypatch):
     assert isinstance(make_eraser("mine").fit(X, z), BaseEraser)
 
 
-def test_erasure_refuses_what_does_not_fit(no_shape_checks):
+def test_an_erasure_refuses_other_shapes(no_shape_checks):
     erasure = MeanDifference().fit(X, z).erasure_
     assert "do not fit an erasure of 6 features" in refusal(erasure, X[:, :5])
     assert "give left [d, k], right [k, d]" in refusal(

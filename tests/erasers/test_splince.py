@@ -41,7 +41,7 @@ def cross_covariance(X: np.ndarray, z: np.ndarray) -> np.ndarray:
     shift=st.sampled_from([0.0, 1e4]),
     scale=st.sampled_from([1e-3, 1.0, 1e5]),
 )
-def test_one_covariance_is_gone_and_the_other_as_it_was(
+def test_one_covariance_is_removed_and_the_other_is_kept(
     seed: int, c: int, shrinkage: Any, shift: float, scale: float
 ) -> None:
     X, z, keep = erase_and_keep(c=c, d=8, seed=seed)
@@ -129,7 +129,7 @@ def test_rows_to_keep_of_one_class_demand_nothing() -> None:
     assert eraser.angle_ == pytest.approx(np.pi / 2)
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_bad_input_is_refused() -> None:
     X, z, keep = erase_and_keep(n=60)
     with pytest.raises(UserError, match=r"keep has int64 values: give one boolean"):
         SPLINCE().fit(X, z, keep=keep.astype(int))

@@ -23,7 +23,7 @@ CHANGES = ("os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate")
 
 
 class Operations:
-    """Counts what is done to files of a folder, and kills the process before one of them."""
+    """Counts operations on files of a folder, and kills the process before one of them."""
 
     def __init__(self, below: str, kill_at: int | None) -> None:
         self.below, self.kill_at, self.count = below, kill_at, 0

@@ -182,8 +182,8 @@ def test_the_second_of_two_at_one_module_is_missed_where_it_is_lost(
         AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)
 
 
-def test_an_affine_map_keeps_what_another_made_equal_at_the_same_place() -> None:
-    """Means that the first erasure made equal stay so under any second."""
+def test_means_that_a_first_erasure_made_equal_stay_equal() -> None:
+    """Under any second affine map at the same place."""
     rng = np.random.default_rng(0)
     x, group = rng.normal(size=(40, 32)), np.arange(40) % 2
     x[group == 1] += rng.normal(size=32)

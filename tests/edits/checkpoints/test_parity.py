@@ -47,7 +47,7 @@ def difference(a: Logits, b: Logits) -> float:
 def test_a_folded_model_differs_by_the_rounding_of_float32_alone(
     testbed: LanguageModel, edit: Edit, saved: dict[str, Logits]
 ) -> None:
-    """Each is 2e-5 from what it computes in float64, and there the two are one."""
+    """Each is 2e-5 from its logits in float64, where the two agree."""
     wide = load(directory(), dtype="float64")
     assert difference(saved["wide"], edited(wide, edit)) <= 1e-6
     narrow = edited(testbed, edit)

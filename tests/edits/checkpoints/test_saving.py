@@ -255,7 +255,7 @@ def test_a_target_that_holds_something_is_not_touched(copied: Path, tmp_path: Pa
 
 @contextmanager
 def full_disk() -> Iterator[None]:
-    """Files may hold two kilobytes: what a full disk is to a process.
+    """Limit files to two kilobytes, as a full disk would.
 
     Not a fixture: pytest writes its own progress, perhaps to a longer file, while fixtures hold.
     """
@@ -289,7 +289,7 @@ def recorded(models: dict[str, LanguageModel], tmp_path: Path) -> Path:
 def test_the_same_checkpoint_is_saved_once_and_another_refused(
     recorded: Path, models: dict[str, LanguageModel]
 ) -> None:
-    """A command that was stopped after saving goes on; what is there was proven then."""
+    """A command that was stopped after saving continues with the proven checkpoint."""
     edit, before = edit_at(models["gpt2"], "resid_post"), recorded.stat()
     again = save_checkpoint(models["gpt2"], edit, recorded, record={"seed": 3})
     assert again.parity.to_dict() == json.loads((recorded / "parity.json").read_text())
@@ -332,7 +332,7 @@ def test_the_residual_stream_does_not_fold(models: dict[str, LanguageModel]) -> 
     assert choose_form(models["gpt2"], edit_at(models["gpt2"], "attn_out")) == "folded"
 
 
-def test_a_family_without_a_bias_says_what_to_do(models: dict[str, LanguageModel]) -> None:
+def test_a_family_without_a_bias_is_refused(models: dict[str, LanguageModel]) -> None:
     with pytest.raises(UserError, match=r"down_proj of .* has no bias .*form=carried"):
         fold(models["qwen2"], edit_at(models["qwen2"], "mlp_out"))
 

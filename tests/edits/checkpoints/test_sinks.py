@@ -35,7 +35,7 @@ def carries_to_the_bit(
     others: Mapping[str, Edit],
     root: Path,
 ) -> None:
-    """Every carried edit computes after a reload what it does in memory, and others do not."""
+    """Every carried edit gives the same logits after a reload, and others do not."""
     jobs, expected = {}, {}
     for family, edit in edits.items():
         model = models[family]
