@@ -42,7 +42,7 @@ from countergen_edit.runs.audit import Audit
 from countergen_edit.runs.axes import Axes
 from countergen_edit.runs.baselines import BASELINES, Baseline
 from countergen_edit.runs.cells import Fitted
-from countergen_edit.runs.fit_data import Positions, Sinks
+from countergen_edit.runs.fit_data import Positions
 from countergen_edit.runs.halving import Effort, plan_of
 from countergen_edit.runs.manifest import make_manifest
 from countergen_edit.runs.parts import parts_of, take_files
@@ -187,7 +187,7 @@ def audit(
     layers: Sequence[int] | None = None,
     positions: Positions = "outputs",
     effort: Effort = "halving",
-    sinks: Sinks = "leave",
+    skip_attention_sinks: bool = True,
     baselines: Ways = (),
     fitted: Fitted = "sequential",
     before: NamedEdit | None = None,
@@ -214,7 +214,7 @@ def audit(
         positions: the tokens on which erasers are fitted: `outputs`, `last` or `onward`.
         effort: `halving` narrows many layers down on few validation data first; `full` measures
             each on all.
-        sinks: `leave` leaves attention sinks as they are, in fits and edits; `edit` edits every
+        skip_attention_sinks: leave attention sinks out of fits and edits; false edits every
             position, as published.
         fitted: of several layers, `sequential` fits each on what the model holds under those before
             it; `independent` each on the unedited model, as published work does.
@@ -240,7 +240,7 @@ def audit(
         None if layers is None else tuple(layers),
         positions,
         plan_of(effort),
-        sinks,
+        skip_attention_sinks,
         seed,
         named(baselines, BASELINES),
         fitted,
@@ -297,7 +297,7 @@ def search(
     tested: Tested = "chosen",
     positions: Positions = "outputs",
     effort: Effort = "halving",
-    sinks: Sinks = "leave",
+    skip_attention_sinks: bool = True,
     fitted: Fitted = "sequential",
     scratch: Scratch | None = None,
     seed: int = 0,
@@ -310,7 +310,8 @@ def search(
 
     Args:
         model, task: as in `audit`; of several tasks each is searched by itself.
-        erasers, metrics, folder, positions, effort, sinks, fitted, seed: as in `audit`.
+        erasers, metrics, folder, positions, effort, fitted, seed: as in `audit`.
+        skip_attention_sinks: as in `audit`.
         config, command: as in `audit`.
         sites: where edits go.
         layers: blocks, from 0; None takes all.
@@ -341,7 +342,7 @@ def search(
         tested,
         positions,
         plan_of(effort),
-        sinks,
+        skip_attention_sinks,
         scratch or Scratch(),
         seed,
         fitted,
@@ -460,7 +461,7 @@ def _prepared(
             [
                 *alike,
                 plan.positions,
-                plan.sinks,
+                plan.skip_attention_sinks,
                 measuring,
                 code,
                 described(t.axis),

@@ -71,7 +71,7 @@ TEXTS = (
     *("When it rains Rachel turns", "With children Sandra stays", "Under pressure Teresa is"),
 )
 """Distinct templates, each with a name of its own."""
-OWN_ERASER = """from countergen_edit.erasers.methods.mean_difference import MeanDifference as Mine
+OWN_ERASER = """from countergen_edit.erasers import MeanDifference as Mine
 """
 
 

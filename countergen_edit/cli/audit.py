@@ -68,7 +68,7 @@ def prepare(
         edit.layers,
         edit.positions,
         halving,
-        edit.sinks,
+        edit.skip_attention_sinks,
         settings.seed,
         ways,
         edit.fitted,

@@ -46,7 +46,7 @@ def run(config: Mapping[str, Any]) -> None:
         tested="chosen",
         positions=place.positions,
         effort=thorough,
-        sinks=place.sinks,
+        skip_attention_sinks=place.skip_attention_sinks,
         fitted=place.fitted,
         seed=settings.seed,
         config=settings.config,

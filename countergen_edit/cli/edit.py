@@ -17,7 +17,7 @@ from countergen_edit.cli.saving import SAVING, SaveSettings, save_settings
 from countergen_edit.cli.settings import StudySettings, axes_of, command_line, study_settings
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.task import Task
-from countergen_edit.edits.checkpoints import Base, edits_of, is_checkpoint, load_base
+from countergen_edit.edits.checkpoints import Base, is_checkpoint, load_base
 from countergen_edit.reports.closing import about
 from countergen_edit.reports.run import Run
 
@@ -65,7 +65,7 @@ def run(config: Mapping[str, Any]) -> None:
         site=place.site,
         layers=place.layers,
         positions=place.positions,
-        sinks=place.sinks,
+        skip_attention_sinks=place.skip_attention_sinks,
         fitted=place.fitted,
         before=base.before,
         earlier=earlier,
@@ -119,7 +119,7 @@ def earlier_tasks(
             told[name] = content
         except (UserError, TypeError) as error:
             reasons[name] = f": {error}"
-    for edit in edits_of(base.record):
+    for edit in base.record.get("edits", ()):
         if (axis := edit["axis"]) not in (*told, *names):
             called = axis or "an axis without a name"
             say([f"Edited before and not measured again: {called}{reasons.get(axis, '')}"])

@@ -35,7 +35,7 @@ from countergen_edit.models import LanguageModel, generate_neutral_text, split_n
 from countergen_edit.runs.baselines import BASELINES, Baseline
 from countergen_edit.runs.cells import Fitted
 from countergen_edit.runs.files import quick_try
-from countergen_edit.runs.fit_data import Positions, Sinks
+from countergen_edit.runs.fit_data import Positions
 from countergen_edit.runs.halving import EFFORTS, Effort
 
 PLACES = ("run_dir", "scratch", "original")
@@ -51,7 +51,7 @@ class EditSettings:
     layers: tuple[int, ...] | None
     """None: the best one on the validation sets."""
     positions: Positions
-    sinks: Sinks
+    skip_attention_sinks: bool
     fitted: Fitted
 
 

@@ -67,7 +67,7 @@ def run(config: Mapping[str, Any]) -> tuple[float, float] | None:
         tested="every",
         positions=settings.edit.positions,
         effort=thorough,
-        sinks=settings.edit.sinks,
+        skip_attention_sinks=settings.edit.skip_attention_sinks,
         fitted=settings.edit.fitted,
         scratch=scratch(config["scratch"]),
         seed=settings.seed,

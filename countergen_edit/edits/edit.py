@@ -12,7 +12,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from torch import Tensor
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import AffineErasure
+from countergen_edit.erasers.affine import Constants, constants, erase_tensor
 from countergen_edit.models import LanguageModel, hook_name, preface_ids
 
 
@@ -30,19 +31,9 @@ class Shift:
     """Activation addition, the map `x + vector`; a steering vector, float64 and read-only.
 
     Turner et al. (2023, arXiv 2308.10248); Rimsky et al. (2024, arXiv 2312.06681). It has the
-    attributes that hooks read of an `AffineErasure`: x - left (right x - offset), with `right` 0.
+    attributes of an `AffineErasure` that hooks read, with `right` 0. Raises a `UserError` if the
+    vector is not finite and one-dimensional.
 
-    Parameters
-    ----------
-    vector : array of shape (d,)
-
-    Raises
-    ------
-    UserError
-        If the vector is not finite and one-dimensional.
-
-    Examples
-    --------
     >>> shift = Shift(np.array([1.0, 0.0]))
     >>> x = np.array([3.0, 5.0])
     >>> x - shift.left @ (shift.right @ x - shift.offset)
@@ -50,6 +41,7 @@ class Shift:
     """
 
     vector: Float[np.ndarray, " d"]
+    gate: None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         value = np.array(self.vector, dtype=np.float64)
@@ -67,10 +59,6 @@ class Shift:
         return int(self.vector.shape[0])
 
     @property
-    def gate(self) -> None:
-        return None
-
-    @property
     def left(self) -> Float[np.ndarray, "d 1"]:
         return self.vector[:, None]
 
@@ -85,20 +73,11 @@ class Shift:
 
 @dataclass(frozen=True)
 class Placement:
-    """One erasure or shift at one site.
+    """One erasure or shift at one site; `layer` is None at `embed`.
 
     Tokens whose activation there has a Euclidean norm above `limit` are not edited. They are
     attention sinks (Xiao et al. 2024, arXiv 2309.17453; Sun et al. 2024, arXiv 2402.17762), whose
-    change would harm every prediction.
-
-    Parameters
-    ----------
-    site : str
-    layer : int or None
-        None at `embed`.
-    erasure : AffineErasure or Shift
-    limit : float, optional
-        Default: every token is edited.
+    change would degrade every prediction.
     """
 
     site: str
@@ -107,7 +86,7 @@ class Placement:
     limit: float | None = None
 
     def __post_init__(self) -> None:
-        if self.layer is not None:  # a number of NumPy's would be written and hashed as another
+        if self.layer is not None:  # NumPy's would have another digest
             object.__setattr__(self, "layer", operator.index(self.layer))
         if self.limit is not None:
             if not (self.limit > 0 and math.isfinite(self.limit)):
@@ -119,13 +98,8 @@ class Placement:
 class Edit:
     """Placements that act one after the other, in the order of the forward pass.
 
-    Parameters
-    ----------
-    placements : tuple of Placement
-    preface : str
-        Words before every text, with special tokens.
-    request : str
-        The user's part of them, which stands before every question if a model is asked questions.
+    `preface` stands before every text, with special tokens; `request` is the user's part of it,
+    which stands before every question in a chat.
     """
 
     placements: tuple[Placement, ...]
@@ -160,20 +134,6 @@ class Edit:
         return sum(p.erasure.rank for p in self.placements)
 
     @property
-    def skips_sinks(self) -> bool:
-        """Whether some tokens may be left unedited."""
-        return any(p.limit is not None for p in self.placements)
-
-    @property
-    def gated(self) -> tuple[Placement, ...]:
-        """The placements that have a gate."""
-        return tuple(place for place in self.placements if place.erasure.gate is not None)
-
-    def without_limits(self) -> Edit:
-        """The same erasures at every position."""
-        return replace(self, placements=tuple(replace(p, limit=None) for p in self.placements))
-
-    @property
     def is_erasure(self) -> bool:
         """Whether it only erases, as a checkpoint requires."""
         erases = all(isinstance(place.erasure, AffineErasure) for place in self.placements)
@@ -203,7 +163,7 @@ def require_different_places(first: tuple[str, int | None], second: tuple[str, i
         site, layer = first
         raise UserError(
             f"the edit has two erasures at site {site!r}, layer {layer}: fit one of higher rank, "
-            "or the second on what the first leaves"
+            "or the second on activations under the first"
         )
 
 
@@ -221,15 +181,8 @@ def tensors(place: Placement) -> dict[str, np.ndarray]:
 def attach(model: LanguageModel, edit: Edit) -> ExitStack:
     """Attach an edit, also for cached generation and the original Hugging Face model.
 
-    Returns
-    -------
-    ExitStack
-        Its `close` detaches the edit and restores the model bit for bit.
-
-    Raises
-    ------
-    UserError
-        For an unknown site or layer, another width, or an edit with words before a text.
+    `close` of the result detaches the edit and restores the model bit for bit. Raises a `UserError`
+    for an unknown site or layer, another width, or an edit with words before a text.
     """
     if edit.preface:
         raise UserError("an edit that puts words before a text acts in `applied` alone")
@@ -261,30 +214,21 @@ def _hooks(model: LanguageModel, edit: Edit) -> Sequence[tuple[str, Callable[...
 
 
 def _hook(place: Placement) -> Callable[..., Tensor]:
-    """x ↦ x - left (right x - offset), with constants cached on the activation's device."""
-    erasure, limit = place.erasure, place.limit
-    gate = erasure.gate
-    constants: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor, Tensor]] = {}
+    """The map of a placement, with constants cached on the activation's device."""
+    cached: dict[tuple[torch.device, torch.dtype], Constants] = {}
 
     def erase(x: Float[Tensor, "*batch d"], hook: Any = None) -> Float[Tensor, "*batch d"]:
         # Half precision is widened: a rank-one change of a few percent would drown in its rounding.
-        wide = torch.promote_types(x.dtype, torch.float32)
-        key = (x.device, wide)
-        if key not in constants:
-            # Row by row, as files have them: a matrix laid out otherwise is rounded otherwise.
-            left, right, offset = (
-                torch.tensor(np.ascontiguousarray(a), device=x.device, dtype=wide)
-                for a in (erasure.left, erasure.right, erasure.offset)
-            )
-            constants[key] = left, right, offset
-        left, right, offset = constants[key]
-        y = x.to(wide)
-        change = (y @ right.T - offset) @ left.T
-        edited = (y - (change if gate is None else gate(y)[..., None] * change)).to(x.dtype)
-        if limit is None:
+        y = x.to(torch.promote_types(x.dtype, torch.float32))
+        key = (y.device, y.dtype)
+        if key not in cached:
+            cached[key] = constants(place.erasure, y)
+        edited = erase_tensor(y, cached[key], place.erasure.gate).to(x.dtype)
+        if place.limit is None:
             return edited
-        # Written and computed as in a carried checkpoint, so that both leave the same tokens.
+        # Computed as in a carried checkpoint, so that both skip the same tokens.
         size = torch.linalg.vector_norm(y, dim=-1, keepdim=True)
-        return torch.where(size > torch.tensor(limit, dtype=wide, device=x.device), x, edited)
+        limit = torch.tensor(place.limit, dtype=y.dtype, device=y.device)
+        return torch.where(size > limit, x, edited)
 
     return erase

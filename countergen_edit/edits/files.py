@@ -38,7 +38,7 @@ _PARTS = ("left", "right", "mean")
 class _Placed:
     site: str
     layer: int | None
-    limit: float | None = None  # folders from before there were limits have none
+    limit: float | None
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,7 @@ class _Words:
 def save_edit(edit: Edit, directory: Path, made_for: str | None = None) -> None:
     """Write an edit; `edit.json` goes last, so that a folder that has it is complete.
 
-    Parameters
-    ----------
-    edit : Edit
-    directory : Path
-        Created if needed.
-    made_for : str, optional
-        `LanguageModel.fingerprint` of the model it was fitted on.
+    `made_for` is `LanguageModel.fingerprint` of the model it was fitted on.
     """
     directory.mkdir(parents=True, exist_ok=True)
     # safetensors takes the memory of an array as it lies, transposed views included.
@@ -84,16 +78,8 @@ def save_edit(edit: Edit, directory: Path, made_for: str | None = None) -> None:
 def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
     """Read an edit that `save_edit` wrote.
 
-    Parameters
-    ----------
-    directory : Path
-    model : LanguageModel, optional
-        The model that it must have been made for.
-
-    Raises
-    ------
-    UserError
-        If the folder holds no valid edit, or one for another model.
+    Raises a `UserError` if the folder holds no valid edit, or one made for another model than
+    `model`.
     """
     for name in (WORDS, TENSORS):
         if not (directory / name).is_file():
@@ -186,7 +172,7 @@ class NamedEdit:
         """Read an edit that `save` wrote; raises a `UserError` if it is missing or inconsistent."""
         record, edit = read_record(directory), load_edit(directory)
         if record.places != _places(edit):
-            raise UserError(f"{directory} is damaged: {RECORD} tells of other places than the edit")
+            raise UserError(f"{directory} is damaged: {RECORD} has other places than the edit")
         return cls(record, edit)
 
 

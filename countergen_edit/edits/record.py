@@ -38,41 +38,27 @@ class Place:
 
 @dataclass(frozen=True)
 class EditRecord:
-    """What is known of an edit besides its tensors.
-
-    Attributes
-    ----------
-    id : str
-        Digest of all that the edit depends on.
-    eraser : str
-        Its name in the run; `COMBINED` for several.
-    params : mapping
-        Parameters of the eraser that are not defaults.
-    places : tuple of Place
-    parts : tuple of EditRecord
-        Empty for an edit that was fitted as one.
-    baseline : bool
-        Whether it is a control or another method, which is never selected.
-    task : str
-        The tasks that it was fitted on, joined by `+`.
-    baseline_kind : str
-        The method, if it is one that edits are compared with.
-    variant : str
-        Distinguishes edits of one eraser and place in labels: a request, a strength.
-    after : tuple of Place
-        Places of the edits under which it was fitted.
-    """
+    """The origin of an edit, without its tensors."""
 
     id: str
+    """Digest of all that the edit depends on."""
     eraser: str
+    """Its name in the run; `COMBINED` for several."""
     params: Mapping[str, Any]
+    """Parameters of the eraser that are not defaults."""
     places: tuple[Place, ...]
     parts: tuple[EditRecord, ...] = ()
+    """Empty for an edit that was fitted as one."""
     baseline: bool = False
+    """Whether it is a control or another method, which is never selected."""
     task: str = ""
+    """The tasks that it was fitted on, joined by `+`."""
     baseline_kind: str = ""
+    """The method, if it is one that edits are compared with."""
     variant: str = ""
+    """Distinguishes edits of one eraser and place in labels: a request, a strength."""
     after: tuple[Place, ...] = ()
+    """Places of the edits under which it was fitted."""
 
     @property
     def rank(self) -> int:
@@ -153,7 +139,7 @@ class EditRecord:
     def from_dict(
         cls, content: Mapping[str, Any], where: str = "record of an edit: "
     ) -> EditRecord:
-        """Read what `to_dict` gave; messages of a `UserError` begin with `where`."""
+        """Read the output of `to_dict`; messages of a `UserError` begin with `where`."""
         return built(cls, content, where)
 
 

@@ -42,10 +42,8 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 
     row_ids_: tuple[str, ...] = ()
     """Metadata per row that was passed to `fit`, and that a refit needs."""
-
     note_: str = ""
     """A remark on the fit for readers of results, as the end of a sentence."""
-
     is_baseline: ClassVar[bool] = False
     """Whether it is a control, which is never selected."""
     no_guarantee_because: ClassVar[str | None] = None
@@ -83,10 +81,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
     def transform(self, X: Any) -> Any:
         """Erase rows `[n, d]`; a torch tensor stays one, on its device.
 
-        Raises
-        ------
-        UserError
-            For NaN or infinity, or another number of features than in `fit`.
+        Raises a `UserError` for NaN or infinity, or another number of features than in `fit`.
         """
         check_is_fitted(self)
         rows = read_features(self, X)
@@ -105,7 +100,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 
     def _read(self, X: Any, z: Any, sample_weight: Any = None) -> LabelledRows:
         rows = read_rows(self, X, z, sample_weight)
-        require_classes(len(rows.classes), len(rows.X))
+        require_classes(rows)
         return rows
 
     def _store(self, erasure: AffineErasure, classes: np.ndarray) -> None:
@@ -117,10 +112,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 def fit_eraser(eraser: BaseEraser, X: Any, y: Any, **metadata: Any) -> BaseEraser:
     """Fit a clone of an eraser to rows `X` `[n, d]` and their classes `y` `[n]`.
 
-    Raises
-    ------
-    UserError
-        If its `fit` does not return the eraser, or stores no map of width d.
+    Raises a `UserError` if its `fit` does not return the eraser, or stores no map of width d.
     """
     own: BaseEraser = clone(eraser)
     name, fitted = type(eraser).__name__, own.fit(X, y, **metadata)
@@ -143,17 +135,17 @@ ERASERS: Registry[type[BaseEraser]] = Registry(
     "eraser",
     "countergen_edit.erasers",
     {
-        "inlp": "countergen_edit.erasers.methods.inlp:INLP",
-        "rlace": "countergen_edit.erasers.methods.rlace:RLACE",
-        "leace": "countergen_edit.erasers.methods.leace:LEACE",
-        "splince": "countergen_edit.erasers.methods.splince:SPLINCE",
-        "sal": "countergen_edit.erasers.methods.leace:SAL",
-        "mean_difference": "countergen_edit.erasers.methods.mean_difference:MeanDifference",
-        "sentence_debias": "countergen_edit.erasers.methods.sentence_debias:SentenceDebias",
-        "preserving": "countergen_edit.erasers.methods.preserving:PreservingEraser",
-        "gated": "countergen_edit.erasers.methods.gated:Gated",
-        "refined": "countergen_edit.erasers.methods.refined:Refined",
-        "random": "countergen_edit.erasers.methods.random_directions:RandomDirections",
+        "inlp": "countergen_edit.erasers.inlp:INLP",
+        "rlace": "countergen_edit.erasers.rlace:RLACE",
+        "leace": "countergen_edit.erasers.leace:LEACE",
+        "splince": "countergen_edit.erasers.leace:SPLINCE",
+        "sal": "countergen_edit.erasers.orthogonal:SAL",
+        "mean_difference": "countergen_edit.erasers.orthogonal:MeanDifference",
+        "sentence_debias": "countergen_edit.erasers.orthogonal:SentenceDebias",
+        "preserving": "countergen_edit.erasers.preserving:PreservingEraser",
+        "gated": "countergen_edit.erasers.gated:Gated",
+        "refined": "countergen_edit.erasers.refined:Refined",
+        "random": "countergen_edit.erasers.orthogonal:RandomDirections",
     },
     BaseEraser,
 )
@@ -163,13 +155,8 @@ ERASERS: Registry[type[BaseEraser]] = Registry(
 def make_eraser(name: str, **params: Any) -> BaseEraser:
     """Make the eraser registered under `name`, unfitted.
 
-    Raises
-    ------
-    UserError
-        For an unknown eraser or parameter; suggests the nearest name.
+    Raises a `UserError` for an unknown eraser or parameter, with the nearest name.
 
-    Examples
-    --------
     >>> make_eraser("inlp", rank=4)
     INLP(rank=4)
     """
@@ -178,23 +165,11 @@ def make_eraser(name: str, **params: Any) -> BaseEraser:
 
 
 def fit_metadata(eraser: BaseEstimator, offered: Mapping[str, Any]) -> dict[str, Any]:
-    """Select the keyword arguments of `eraser.fit` from what is offered, by metadata routing.
+    """Select the keyword arguments of `eraser.fit` from those offered, by metadata routing.
 
-    Requests are read from the class (`__metadata_request__fit`) or from `set_fit_request`.
+    Requests are read from the class (`__metadata_request__fit`) or from `set_fit_request`. Raises a
+    `UserError` if `fit` takes an offered name that is neither requested nor declined.
 
-    Parameters
-    ----------
-    eraser : BaseEstimator
-    offered : mapping of str to values
-        Such as `contexts` and `pairs`, with an id per row.
-
-    Raises
-    ------
-    UserError
-        If `fit` takes an offered name that is neither requested nor declined.
-
-    Examples
-    --------
     >>> from countergen_edit.erasers import SentenceDebias
     >>> offered = {"pairs": [0, 0, 1, 1], "contexts": ["a", "a", "b", "b"]}
     >>> fit_metadata(SentenceDebias(), offered)
@@ -213,34 +188,44 @@ def fit_metadata(eraser: BaseEstimator, offered: Mapping[str, Any]) -> dict[str,
     return {name: offered[key] for name, key in keys.items() if key in consumed}
 
 
-REQUESTED: Mapping[str, bool] = dict.fromkeys(
-    ("contexts", "keep", "background", "pairs", "people", "families"), True
-)
-"""Requests of an eraser that passes metadata on to a closed form."""
+class OnClosedForm(BaseEraser):
+    """An eraser on a closed form: `start`, a name or a mapping with its `kind` and parameters."""
 
+    __metadata_request__fit: ClassVar[Mapping[str, bool]] = dict.fromkeys(
+        ("contexts", "keep", "background", "pairs", "people", "families"), True
+    )
+    default: ClassVar[Mapping[str, Any]]
+    start: str | Mapping[str, Any] | None
 
-def make_closed_form(start: str | Mapping[str, Any], of: str) -> BaseEraser:
-    """Make the eraser that the setting `start` of eraser `of` names."""
-    content = {KIND: start} if isinstance(start, str) else dict(start)
-    if KIND not in content:
-        raise UserError(f"start={start!r} of {of} names no eraser: give its {KIND}")
-    return make_eraser(str(content.pop(KIND)), **content)
+    @property
+    def closed_form(self) -> BaseEraser:
+        """The closed form, not yet fitted."""
+        start = self.default if self.start is None else self.start
+        content = {KIND: start} if isinstance(start, str) else dict(start)
+        if KIND not in content:
+            name = type(self).__name__.lower()
+            raise UserError(f"start={start!r} of {name} names no eraser: give its {KIND}")
+        return make_eraser(str(content.pop(KIND)), **content)
 
+    def check(self) -> None:
+        """Raise a `UserError` for invalid settings, also of the closed form."""
+        super().check()
+        self.closed_form.check()
 
-def keep_mask(keep: Any, n: int) -> Bool[np.ndarray, " row"]:
-    """Boolean mask of the rows to keep; all False without `keep`."""
-    return np.zeros(n, bool) if keep is None else np.asarray(keep, bool)
+    def _fit_closed_form(
+        self,
+        rows: LabelledRows,
+        metadata: Mapping[str, Any],
+        is_kept: Bool[np.ndarray, " row"],
+        *,
+        spare_kept: bool = False,
+    ) -> BaseEraser:
+        """Fit to the rows; without those to keep if they are spared or `fit` does not take `keep`.
 
-
-def fit_closed_form(
-    eraser: BaseEraser,
-    rows: LabelledRows,
-    metadata: Mapping[str, Any],
-    some: Bool[np.ndarray, " row"],
-) -> BaseEraser:
-    """Fit to some of the rows; without those of the mask `keep` if `fit` does not take it."""
-    given = fit_metadata(eraser, {k: v for k, v in metadata.items() if v is not None})
-    if "keep" not in given:
-        some = some & ~metadata["keep"]
-    given = {k: v if k == "background" else np.asarray(v)[some] for k, v in given.items()}
-    return eraser.fit(rows.X[some], rows.classes[rows.codes][some], **given)
+        Metadata that are None are not passed.
+        """
+        given = {k: v for k, v in metadata.items() if v is not None} | {"keep": is_kept}
+        given = fit_metadata(self.closed_form, given)
+        some = ~is_kept if spare_kept or "keep" not in given else np.ones(len(rows.X), bool)
+        given = {k: v if k == "background" else np.asarray(v)[some] for k, v in given.items()}
+        return self.closed_form.fit(rows.X[some], rows.classes[rows.codes][some], **given)

@@ -1,4 +1,4 @@
-"""Certificates: what an erasure left of the classes, by theorem and by held-out probes.
+"""Certificates: the class information left after an erasure, by theorem and held-out probes.
 
 No linear probe with an intercept, of any convex loss, beats the constant predictor (whose log loss
 is the label entropy) exactly if all class means coincide (Belrose et al. 2023, Theorem 3.1). This
@@ -30,89 +30,51 @@ from countergen_edit.erasers.labelled import (
     read_rows,
     require_classes,
 )
-from countergen_edit.erasers.solvers.logistic import fit_probe, label_entropy
-from countergen_edit.erasers.threads import run_parallel
-
-
-def interval(
-    hits: Bool[np.ndarray, " measured"], ids: Int[np.ndarray, " measured"]
-) -> tuple[float, float]:
-    """Wilson's 95 % interval of the share of hits, for the effective number of trials.
-
-    That is p(1 - p) over a sandwich estimate of the variance clustered by id, at most one per row
-    and at least Kish's effective sample size (Survey Sampling, 1965).
-    """
-    p, sizes = float(hits.mean()), np.bincount(ids)
-    sizes, sums = sizes[sizes > 0], np.bincount(ids, hits - p)[sizes > 0]
-    fewest = len(hits) ** 2 / float((sizes**2).sum())
-    variance = float((sums**2).sum()) / len(hits) ** 2 * len(sizes) / max(len(sizes) - 1, 1)
-    count = min(max(p * (1 - p) / variance, fewest), len(hits)) if variance else fewest
-    lo, hi = proportion_confint(p * count, count, method="wilson")
-    return float(lo), float(hi)
-
+from countergen_edit.erasers.logistic import fit_probe, label_entropy
+from countergen_edit.erasers.numerics import run_parallel
 
 COINCIDE = 1e-6
 """Class means closer than this, in within-class standard deviations, count as equal."""
-
 LOSS_GAP = 1e-3
 """Nats by which the best probe may beat the label entropy under a guarantee."""
-
-
 FOLDS = 3
 """Folds of the cross-validation; fewer if a class has fewer ids."""
-
 NONLINEAR_ROWS = 1000
 """Maximum number of rows that the support vector machine is fitted on."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was erased, what probes still find, and whether the theorem applies.
+    """The size of an erasure, the accuracy of probes, and whether the theorem applies.
 
-    Accuracies are cross-validated; NaN if a class has a single id.
-
-    Attributes
-    ----------
-    rank : int
-        Dimensions erased.
-    probe_loss : float
-        Loss of the best logistic probe with intercept on the erased rows, in nats.
-    label_entropy : float
-        Loss of the best constant predictor, in nats: the upper bound of `probe_loss`.
-    class_mean_gap : float
-        Largest distance of two class means after erasure, over the within-class standard deviation
-        before it.
-    linear_accuracy_before, linear_accuracy_after : float
-        Of a logistic probe (L2, C = 1, features scaled to unit variance).
-    nonlinear_accuracy_before, nonlinear_accuracy_after : float
-        Of an RBF support vector machine.
-    nonlinear_rows : int
-        Training rows of that machine.
-    majority_rate : float
-        Share of the largest class.
-    variance_removed : float
-        Share of the total variance; negative if an oblique erasure adds variance.
-    guaranteed : bool
-    reason : str
-        Why it is guaranteed or not.
-    intervals : mapping
-        Wilson's 95 % interval of each accuracy, clustered by id.
+    Losses are in nats; accuracies are cross-validated, NaN if a class has a single id.
     """
 
     rank: int
+    """Dimensions erased."""
     probe_loss: float
+    """Loss of the best logistic probe with intercept on the erased rows."""
     label_entropy: float
+    """Loss of the best constant predictor: the upper bound of `probe_loss`."""
     class_mean_gap: float
+    """Largest distance of two class means, over the within-class standard deviation before."""
     linear_accuracy_before: float
     linear_accuracy_after: float
+    """Of a logistic probe (L2, C = 1, features scaled to unit variance)."""
     nonlinear_accuracy_before: float
     nonlinear_accuracy_after: float
+    """Of an RBF support vector machine."""
     nonlinear_rows: int
+    """Training rows of that machine."""
     majority_rate: float
+    """Share of the largest class."""
     variance_removed: float
+    """Share of the total variance; negative if an oblique erasure adds variance."""
     guaranteed: bool
     reason: str
+    """Why it is guaranteed or not."""
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Wilson's 95 % interval of each accuracy, clustered by id."""
 
 
 def certify(
@@ -157,7 +119,7 @@ def certify(
     n = len(whole.X)
     mask = np.ones(n, bool) if probed is None else read_per_row(probed, "probed", n).astype(bool)
     rows = whole if mask.all() else read_rows(None, whole.X[mask], whole.classes[whole.codes[mask]])
-    require_classes(len(rows.classes), len(rows.X))
+    require_classes(rows)
     erased = replace(rows, X=erasure(rows.X))
     within = rows.X - rows.class_means[rows.codes]
     spread = float(np.sqrt((within**2).sum(axis=1).mean()))
@@ -192,6 +154,23 @@ def certify(
     )
 
 
+def interval(
+    hits: Bool[np.ndarray, " measured"], ids: Int[np.ndarray, " measured"]
+) -> tuple[float, float]:
+    """Wilson's 95 % interval of the share of hits, for the effective number of trials.
+
+    That is p(1 - p) over a sandwich estimate of the variance clustered by id, at most one per row
+    and at least Kish's effective sample size (Survey Sampling, 1965).
+    """
+    p, sizes = float(hits.mean()), np.bincount(ids)
+    sizes, sums = sizes[sizes > 0], np.bincount(ids, hits - p)[sizes > 0]
+    fewest = len(hits) ** 2 / float((sizes**2).sum())
+    variance = float((sums**2).sum()) / len(hits) ** 2 * len(sizes) / max(len(sizes) - 1, 1)
+    count = min(max(p * (1 - p) / variance, fewest), len(hits)) if variance else fewest
+    lo, hi = proportion_confint(p * count, count, method="wilson")
+    return float(lo), float(hi)
+
+
 @dataclass(frozen=True)
 class Trial:
     """An erasure, the rows a probe is fitted on, and the rows it is measured on, with their ids."""
@@ -204,11 +183,10 @@ class Trial:
 
     def subsample(self, seed: int) -> Trial:
         """The same with at most `NONLINEAR_ROWS` rows to fit on."""
-        if len(self.fit.X) <= NONLINEAR_ROWS:
+        n = len(self.fit.X)
+        if n <= NONLINEAR_ROWS:
             return self
-        some = generator(seed, "rows for rbf").choice(
-            len(self.fit.X), NONLINEAR_ROWS, replace=False
-        )
+        some = generator(seed, "rows for rbf").choice(n, NONLINEAR_ROWS, replace=False)
         return replace(self, fit=self.fit[np.sort(some)])
 
 
@@ -230,18 +208,18 @@ def _folds(
     folds = StratifiedGroupKFold(
         min(FOLDS, smallest), shuffle=True, random_state=unit_seed(seed, "folds") % 2**32
     )
-    anew = (
+    refits = (
         isinstance(eraser, BaseEstimator)
         and getattr(eraser, "refit_in_folds", True)
         and set(eraser.row_ids_) <= set(fit_params)
     )
 
     def trial(train: Int[np.ndarray, " train"], test: Int[np.ndarray, " test"]) -> Trial:
-        erasure = eraser.erasure_ if isinstance(eraser, BaseEstimator) else eraser
-        if anew:
+        fitted = eraser
+        if refits:
             here = {name: _of_rows(value, train, n) for name, value in fit_params.items()}
-            refit = clone(eraser).fit(rows.X[train], rows.codes[train], **here)
-            erasure = refit.erasure_
+            fitted = clone(eraser).fit(rows.X[train], rows.codes[train], **here)
+        erasure = getattr(fitted, "erasure_", fitted)
         train, test = train[probed[train]], test[probed[test]]
         return Trial(erasure, rows[train], rows.X[test], rows.codes[test], ids[test])
 

@@ -57,30 +57,32 @@ def as_numpy(values: Any) -> Any:
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
-def require_finite(X: np.ndarray, name: str) -> None:
+def _require_finite(X: np.ndarray, name: str) -> None:
     """Raise a `UserError` that names the first NaN or infinity."""
     if np.isfinite(X).all():
         return
     row, column = np.argwhere(~np.isfinite(X))[0]
-    what = "NaN" if np.isnan(X[row, column]) else "infinity"
+    value = "NaN" if np.isnan(X[row, column]) else "infinity"
     raise UserError(
-        f"Input X of {name} contains {what} (first at row {row}, column {column}): "
+        f"Input X of {name} contains {value} (first at row {row}, column {column}): "
         "drop those rows, or capture the activations in float32"
     )
 
 
 def read_features(estimator: Any, X: Any) -> np.ndarray:
     """Validate `X` against the number of features that `estimator` was fitted on."""
-    X = _in_one_line(
-        validate_data,
-        estimator,
-        as_numpy(X),
-        reset=False,
-        dtype=[np.float64, np.float32, np.float16],
-        ensure_all_finite=False,
-    )
-    require_finite(X, type(estimator).__name__)
+    dtypes = [np.float64, np.float32, np.float16]
+    options = {"reset": False, "dtype": dtypes, "ensure_all_finite": False}
+    X = _in_one_line(validate_data, estimator, as_numpy(X), **options)
+    _require_finite(X, type(estimator).__name__)
     return np.asarray(X)
+
+
+def read_background(estimator: Any, X: np.ndarray, background: Any) -> Float[np.ndarray, "row d"]:
+    """The rows and below them those of the background, if any."""
+    if background is None:
+        return X
+    return np.vstack([X, read_features(estimator, background).astype(np.float64)])
 
 
 def read_rows(estimator: Any, X: Any, z: Any, sample_weight: Any = None) -> LabelledRows:
@@ -91,26 +93,16 @@ def read_rows(estimator: Any, X: Any, z: Any, sample_weight: Any = None) -> Labe
     """
     X, z = as_numpy(X), as_numpy(z)
     options = {"dtype": np.float64, "ensure_all_finite": False}
-    lengths = [_length(values) for values in (X, z)]
-    if None not in lengths and lengths[0] != lengths[1]:
-        raise UserError(
-            f"z has {lengths[1]} labels for {lengths[0]} rows of X: give one label to each row"
-        )
     if estimator is None:
         X, z = _in_one_line(check_X_y, X, z, **options)
     else:
         X, z = _in_one_line(validate_data, estimator, X, z, **options)
-    require_finite(X, "certify" if estimator is None else type(estimator).__name__)
+    _require_finite(X, "certify" if estimator is None else type(estimator).__name__)
     _in_one_line(check_classification_targets, z)
     weight = np.ones(len(X))
     if sample_weight is not None:
-        weight = _in_one_line(
-            _check_sample_weight,
-            as_numpy(sample_weight),
-            X,
-            dtype=np.float64,
-            ensure_non_negative=True,
-        )
+        options = {"dtype": np.float64, "ensure_non_negative": True}
+        weight = _in_one_line(_check_sample_weight, as_numpy(sample_weight), X, **options)
         X, z, weight = X[weight > 0], z[weight > 0], weight[weight > 0]
     classes, codes = np.unique(z, return_inverse=True)
     return LabelledRows(X, codes, weight, classes)
@@ -124,18 +116,11 @@ def read_per_row(values: Any, name: str, n: int) -> np.ndarray:
     return array
 
 
-def _length(values: Any) -> int | None:
-    if isinstance(values, list | tuple):
-        return len(values)
-    shape = getattr(values, "shape", ())
-    return int(shape[0]) if shape else None
-
-
-def require_classes(n_classes: int, n_samples: int) -> None:
-    """Raise a `UserError` unless there are at least two classes."""
-    if n_classes < 2:
+def require_classes(rows: LabelledRows) -> None:
+    """Raise a `UserError` unless the rows are of at least two classes."""
+    if len(np.unique(rows.codes)) < 2:
         raise UserError(
-            f"z holds only one class (n_samples = {n_samples}): "
+            f"z holds only one class (n_samples = {len(rows.X)}): "
             "an eraser needs rows of two groups or more"
         )
 
@@ -153,7 +138,7 @@ def require_rank(rank: int, d: int) -> None:
 
 
 def _in_one_line(check: Any, *args: Any, **kwargs: Any) -> Any:
-    # scikit-learn's template is kept (its own checks look for it), its line breaks are not.
+    # scikit-learn's wording is kept (its own checks look for it), its line breaks are not.
     try:
         return check(*args, **kwargs)
     except ValueError as error:

@@ -20,7 +20,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.runs.baselines import Baseline
 from countergen_edit.runs.cells import Fitted
 from countergen_edit.runs.checking import check_study
-from countergen_edit.runs.fit_data import Positions, Sinks
+from countergen_edit.runs.fit_data import Positions
 from countergen_edit.runs.halving import Halving
 from countergen_edit.runs.run_folder import RunFolder
 from countergen_edit.runs.task_audit import TaskAudit
@@ -42,7 +42,7 @@ class Audit:
             within the budgets the one that removes most bias.
         positions: the tokens on which erasers are fitted.
         halving: how candidate layers are narrowed down; None measures each on all validation data.
-        sinks: whether edits leave attention sinks alone (`leave`) or not (`edit`).
+        skip_attention_sinks: whether edits skip attention sinks.
         seed: of everything that is drawn.
         beside: other ways to the same end by their name in the run, measured on test data too.
         fitted: on what the edits of several layers are fitted: `sequential`, each on what the model
@@ -58,7 +58,7 @@ class Audit:
     layers: tuple[int, ...] | None = None
     positions: Positions = "outputs"
     halving: Halving | None = field(default_factory=Halving)
-    sinks: Sinks = "leave"
+    skip_attention_sinks: bool = True
     seed: int = 0
     baselines: Mapping[str, Baseline] = field(default_factory=dict)
     fitted: Fitted = "sequential"

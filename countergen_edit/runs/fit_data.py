@@ -9,10 +9,9 @@ Comes in: sets to erase and sets to keep. Goes out: `FitData`, every candidate l
 - `onward`: every token from the one that first shows the group. The tokens before it are the same
   for all groups and would be labelled with each of them.
 
-`sinks` says what becomes of attention sinks, tokens whose norm is several times the median: `leave`
-fits on the others and gives edits the limit above which a token is left as it is; `edit` fits on
-all and edits every position, as published. Where no token of the fitting texts is above, there is
-nothing to leave alone, and no limit.
+`skip_attention_sinks` leaves attention sinks, tokens whose norm is several times the median, out of
+fits, and gives edits the limit above which a token is not edited; there is no limit if no token of
+the fitting texts is above it. Without, every position is fitted on and edited, as published.
 """
 
 from __future__ import annotations
@@ -33,8 +32,6 @@ from countergen_edit.models.capture import has_layers
 
 Positions = Literal["outputs", "last", "onward"]
 POSITIONS: tuple[Positions, ...] = ("outputs", "last", "onward")
-Sinks = Literal["leave", "edit"]
-SINKS: tuple[Sinks, ...] = ("leave", "edit")
 SINK_RANGE = (3.0, 5.0)
 """Medians between which the limit of a sink's norm lies, where norms leave the widest gap. In a
 model of 135 million parameters (SmolLM2) others reach 1.3 medians, sinks 4 to 170; in the blocks
@@ -63,7 +60,7 @@ class FitData:
     """Every token of neutral text, for erasers that weigh what they change."""
     limits: tuple[float | None, ...]
     """Of each layer, the norm above which a token is a sink; None where no token of the fitting
-    texts is one, or where sinks are edited like other tokens."""
+    texts is one, or if sinks are edited like other tokens."""
     objective: Callable[[int | None], Objective] | None = field(default=None, compare=False)
     """Of each layer, what maps are refined on; made for erasers that ask for it."""
 
@@ -154,7 +151,7 @@ def capture_sites(
     sites: Sequence[str],
     layers: Sequence[int] | None,
     positions: Positions,
-    sinks: Sinks = "leave",
+    skip_attention_sinks: bool = True,
     scratch: Scratch | None = None,
 ) -> dict[str, FitData]:
     """The fit data of several sites from one pass; `scratch` takes what memory should not."""
@@ -202,7 +199,7 @@ def capture_sites(
             np.array([p.family for p in of_row]),
             np.array([p.keep for p in of_row]),
             background.values[site],
-            _limits(activations.norms[site], background.norms[site], sinks),
+            _limits(activations.norms[site], background.norms[site], skip_attention_sinks),
         )
     return by_site
 
@@ -210,11 +207,11 @@ def capture_sites(
 def _limits(
     of_prompts: Float32[np.ndarray, "layer token"],
     of_background: Float32[np.ndarray, "layer other"],
-    sinks: Sinks,
+    skip_attention_sinks: bool,
 ) -> tuple[float | None, ...]:
     """Of each layer, the norm that parts sinks from other tokens, where there are any."""
     norms = np.concatenate([of_prompts, of_background], axis=1)
-    return tuple(_limit(of_layer) if sinks == "leave" else None for of_layer in norms)
+    return tuple(_limit(of_layer) if skip_attention_sinks else None for of_layer in norms)
 
 
 def _limit(norms: Float32[np.ndarray, " token"]) -> float | None:

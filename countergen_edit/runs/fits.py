@@ -27,7 +27,7 @@ from countergen_edit.edits import (
 from countergen_edit.edits.record import edit_id
 from countergen_edit.erasers import ERASERS, BaseEraser, Objective, run_parallel
 from countergen_edit.runs.cells import Cell, Fitted, random_cells, sequential
-from countergen_edit.runs.fit_data import FitData, Positions, Sinks, capture_sites
+from countergen_edit.runs.fit_data import FitData, Positions, capture_sites
 from countergen_edit.runs.refinement import ModelObjective
 from countergen_edit.runs.run_folder import RunFolder
 from countergen_edit.models import LanguageModel, Scratch, resuming
@@ -45,7 +45,7 @@ class Fits:
         sites: where edits may go; none where the model is only measured.
         layers: blocks at which erasers may be fitted; None takes all.
         positions: the tokens on which erasers are fitted.
-        sinks: whether edits leave attention sinks alone.
+        skip_attention_sinks: whether edits skip attention sinks.
         fitted: on what the cells of one edit are fitted.
         scratch: memory and disk for activations.
         before: edits that the model is to have besides, of other axes say: what is fitted here is
@@ -62,7 +62,7 @@ class Fits:
         sites: Sequence[str],
         layers: Sequence[int] | None = None,
         positions: Positions = "outputs",
-        sinks: Sinks = "leave",
+        skip_attention_sinks: bool = True,
         fitted: Fitted = "sequential",
         scratch: Scratch | None = None,
         before: NamedEdit | None = None,
@@ -74,7 +74,7 @@ class Fits:
         self.sites = tuple(sites)
         self.layers = layers
         self.positions = positions
-        self.sinks = sinks
+        self.skip_attention_sinks = skip_attention_sinks
         self.fitted = fitted
         self.scratch = scratch or Scratch()
         self.before = before
@@ -106,7 +106,7 @@ class Fits:
                 sites=sites,
                 layers=layers,
                 positions=self.positions,
-                sinks=self.sinks,
+                skip_attention_sinks=self.skip_attention_sinks,
                 scratch=self.scratch,
             )
         return {
@@ -169,7 +169,9 @@ class Fits:
         neutral = self.task.neutral.get("fit", ())
         task = [self.task.fingerprint, self.task.groups, neutral]
         model = [self.model.fingerprint, self.model.adds_bos, self.model.conversation]
-        return digest([task, model, self.positions, self.sinks])
+        # These words name an edit, by which a random map is drawn.
+        sinks = "leave" if self.skip_attention_sinks else "edit"
+        return digest([task, model, self.positions, sinks])
 
     def basis(self, cell: Cell) -> list[object]:
         """All that the fit of a cell depends on."""

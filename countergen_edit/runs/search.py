@@ -21,7 +21,7 @@ from countergen_edit.erasers import BaseEraser
 from countergen_edit.core.errors import UserError
 from countergen_edit.runs.cells import Fitted
 from countergen_edit.runs.checking import check_study
-from countergen_edit.runs.fit_data import Positions, Sinks
+from countergen_edit.runs.fit_data import Positions
 from countergen_edit.runs.halving import Halving
 from countergen_edit.runs.run_folder import RunFolder
 from countergen_edit.runs.task_search import TaskSearch, Tested
@@ -48,7 +48,7 @@ class Search:
             search has seen no test set.
         positions: the tokens on which erasers are fitted.
         halving: how cells are narrowed down; None measures each on all validation data.
-        sinks: whether edits leave attention sinks alone (`leave`) or not (`edit`).
+        skip_attention_sinks: whether edits skip attention sinks.
         scratch: memory and disk for activations.
         seed: of everything that is drawn.
         fitted: on what the cells of a combination are fitted: `sequential`, each on what the model
@@ -66,7 +66,7 @@ class Search:
     tested: Tested = "every"
     positions: Positions = "outputs"
     halving: Halving | None = None
-    sinks: Sinks = "leave"
+    skip_attention_sinks: bool = True
     scratch: Scratch = field(default_factory=Scratch)
     seed: int = 0
     fitted: Fitted = "sequential"

@@ -56,7 +56,7 @@ class TaskAudit:
             layers=plan.layers,
             positions=plan.positions,
             resumed=None if halving is None else halving.grid(model.n_layers),
-            sinks=plan.sinks,
+            skip_attention_sinks=plan.skip_attention_sinks,
             fitted=plan.fitted,
             before=plan.before,
             seed=plan.seed,

@@ -56,7 +56,7 @@ class TaskSearch:
             sites=plan.sites,
             layers=plan.layers,
             positions=plan.positions,
-            sinks=plan.sinks,
+            skip_attention_sinks=plan.skip_attention_sinks,
             fitted=plan.fitted,
             scratch=plan.scratch,
             resumed=None if halving is None else [every[i] for i in halving.grid(len(every))],

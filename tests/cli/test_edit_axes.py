@@ -8,7 +8,7 @@ import pytest
 from huggingface_hub import ModelCard
 
 from countergen_edit.cli.main import main
-from countergen_edit.edits.checkpoints import Checkpoint, edits_of, open_checkpoint
+from countergen_edit.edits.checkpoints import Checkpoint, open_checkpoint
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.run import open_run
 from countergen_edit.runs.run_folder import RESULTS, read_rows
@@ -54,7 +54,7 @@ def checkpoint(place: Path, name: str) -> Checkpoint:
 
 def test_the_folder_tells_each_edit_with_its_axis(place: Path) -> None:
     for name in ("both", "added"):
-        edits = edits_of(checkpoint(place, name).record)
+        edits = checkpoint(place, name).record["edits"]
         assert [edit["axis"] for edit in edits] == [*AXES]
         assert [edit["places"] for edit in edits] == [["resid_post.4"], ["resid_post.4"]]
         card = ModelCard.load(place / name / "README.md")

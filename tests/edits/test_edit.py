@@ -1,21 +1,41 @@
-"""An edit acts in scoring and in generation, on every family, and leaves no trace when removed."""
+"""An edit acts in scoring and in generation, on every family, and leaves no trace when removed.
+
+It holds erasures, steering vectors, and words before a text.
+"""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.edits import Edit, Placement, applied, attach, load_edit, save_edit
+from countergen_edit.edits import (
+    Edit,
+    NamedEdit,
+    Placement,
+    Shift,
+    applied,
+    attach,
+    load_edit,
+    save_edit,
+)
+from countergen_edit.edits.checkpoints import save_checkpoint
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.models import LanguageModel, capture, continuation_log_probs, generate, load
+from countergen_edit.models import (
+    LanguageModel,
+    capture,
+    continuation_log_probs,
+    generate,
+    load,
+    preface_ids,
+    resuming,
+)
 from tests.tiny_models import FAMILIES, tiny_model_dir
 
 PROMPTS = ["Jane is a nurse and", "John works at the hospital", "Ahmed was asked why"]
 SITES = ["resid_post", "attn_out", "mlp_out"]
+WORDS = "they told Emily a story.\n"
 
 
 def random_erasure(d: int, rank: int = 2, seed: int = 0, shift: float = 1.0) -> AffineErasure:
@@ -71,32 +91,6 @@ def test_an_edit_changes_scores_and_removing_it_restores_the_logits_bit_for_bit(
     assert torch.equal(logits(model), before)
 
 
-def test_an_edit_acts_in_cached_generation_as_in_uncached(model: LanguageModel) -> None:
-    edit = Edit.at("resid_post", {0: random_erasure(model.d_model, rank=8, shift=30)})
-    ids = model.tokenizer(PROMPTS[1], return_tensors="pt").input_ids
-    hf = model.bridge.original_model
-    free = hf.generate(ids, max_new_tokens=8, do_sample=False, pad_token_id=0, eos_token_id=None)
-    with applied(model, edit):
-        cached = hf.generate(
-            ids, max_new_tokens=8, do_sample=False, pad_token_id=0, eos_token_id=None
-        )
-        greedy = ids
-        for _ in range(8):
-            step = model.logits(greedy, torch.ones_like(greedy))[:, -1].argmax(-1, keepdim=True)
-            greedy = torch.cat([greedy, step], dim=1)
-    assert torch.equal(cached, greedy)
-    assert not torch.equal(cached, free)
-
-
-def test_batched_generation_under_an_edit_does_not_depend_on_the_batch(
-    model: LanguageModel,
-) -> None:
-    with applied(model, Edit.at("resid_post", {0: random_erasure(model.d_model)})):
-        together = generate(model, PROMPTS, max_new_tokens=6)
-        alone = [generate(model, [p], max_new_tokens=6)[0] for p in PROMPTS]
-    assert together == alone
-
-
 def test_an_exception_inside_the_block_still_removes_the_edit(gpt2: LanguageModel) -> None:
     before = logits(gpt2)
     with pytest.raises(RuntimeError), applied(gpt2, Edit.at("embed", {None: random_erasure(32)})):
@@ -104,28 +98,22 @@ def test_an_exception_inside_the_block_still_removes_the_edit(gpt2: LanguageMode
     assert torch.equal(logits(gpt2), before)
 
 
-def test_a_persistent_edit_acts_until_it_is_removed_and_leaves_others_alone(
-    gpt2: LanguageModel,
-) -> None:
+def test_attached_edits_compose_and_are_removed_one_by_one(gpt2: LanguageModel) -> None:
+    a = Edit.at("attn_out", {0: random_erasure(32, seed=1)})
+    b = Edit.at("resid_post", {1: random_erasure(32, seed=2)})
     before = logits(gpt2)
-    first = attach(gpt2, Edit.at("resid_post", {0: random_erasure(32, seed=1)}))
+    with applied(gpt2, a + b):
+        together = logits(gpt2)
+    first = attach(gpt2, a)
     with_first = logits(gpt2)
-    second = attach(gpt2, Edit.at("resid_post", {1: random_erasure(32, seed=2)}))
-    assert not torch.equal(logits(gpt2), with_first)
+    second = attach(gpt2, b)
+    assert torch.equal(logits(gpt2), together)
     second.close()
     assert torch.equal(logits(gpt2), with_first)
     first.close()
     first.close()
     assert torch.equal(logits(gpt2), before)
-
-
-def test_edits_compose_like_their_parts_attached_together(gpt2: LanguageModel) -> None:
-    a = Edit.at("attn_out", {0: random_erasure(32, seed=1)})
-    b = Edit.at("resid_post", {1: random_erasure(32, seed=2)})
-    with applied(gpt2, a + b):
-        together = logits(gpt2)
-    with applied(gpt2, a), applied(gpt2, b):
-        assert torch.equal(logits(gpt2), together)
+    assert not torch.equal(with_first, before)
     assert (a + b).rank == a.rank + b.rank
 
 
@@ -138,26 +126,6 @@ def test_half_precision_activations_are_erased_in_float32(
         after = capture(model, PROMPTS, layers=[0]).values["resid_post"][0]
     left = (after - erasure.mean) @ erasure.right.T
     assert np.abs(left).max() < 0.1  # bfloat16 keeps eight bits of the output
-
-
-def test_an_edit_survives_its_files(tmp_path: Path) -> None:
-    edit = Edit(
-        (
-            Placement("embed", None, random_erasure(8, seed=1)),
-            Placement("resid_post", 3, random_erasure(8, rank=3, seed=2)),
-        )
-    )
-    save_edit(edit, tmp_path / "edit")
-    back = load_edit(tmp_path / "edit")
-    for old, new in zip(edit.placements, back.placements, strict=True):
-        assert (old.site, old.layer) == (new.site, new.layer)
-        for part in ("left", "right", "mean"):
-            np.testing.assert_array_equal(getattr(old.erasure, part), getattr(new.erasure, part))
-
-
-def test_a_folder_without_an_edit_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="holds no edit"):
-        load_edit(tmp_path)
 
 
 def test_an_edit_of_another_width_is_refused(gpt2: LanguageModel) -> None:
@@ -180,3 +148,93 @@ def test_two_erasures_at_one_place_are_refused() -> None:
     edit = Edit.at("resid_post", {0: random_erasure(8)})
     with pytest.raises(UserError, match="two erasures at site 'resid_post', layer 0"):
         edit + edit
+
+
+# Steering vectors and words
+
+
+def vector(seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=32)
+
+
+def shifting(limit: float | None = None) -> Edit:
+    return Edit((Placement("resid_post", 0, Shift(vector()), limit),))
+
+
+def erasing() -> Edit:
+    direction = vector(1)[None] / np.linalg.norm(vector(1))
+    return Edit.at("resid_post", {1: AffineErasure(direction.T, direction, np.zeros(32))})
+
+
+def test_a_shift_is_the_vector_that_a_plain_hook_adds(model: LanguageModel) -> None:
+    block = model.bridge.blocks[0].original_component
+    own = torch.tensor(vector(), dtype=torch.float32)
+
+    def add(module: object, inputs: object, output: object) -> object:
+        if isinstance(output, tuple):
+            return (output[0] + own, *output[1:])
+        return output + own  # type: ignore[operator]
+
+    before = scores(model)
+    handle = block.register_forward_hook(add)
+    try:
+        expected = scores(model)
+    finally:
+        handle.remove()
+    with applied(model, shifting()) as shifted:
+        np.testing.assert_allclose(scores(shifted), expected, atol=1e-5)
+    assert np.abs(expected - before).max() > 1e-3
+    np.testing.assert_array_equal(scores(model), before)
+
+
+def test_a_shift_leaves_tokens_above_its_limit_alone(model: LanguageModel) -> None:
+    with applied(model, shifting(limit=1e-6)) as shifted:
+        np.testing.assert_allclose(scores(shifted), scores(model), atol=1e-6)
+
+
+def test_words_act_in_the_model_that_is_yielded_with_the_erasure_beside_them(
+    model: LanguageModel,
+) -> None:
+    both, before = Edit(erasing().placements, WORDS), scores(model)
+    asked = model.with_preface(preface_ids(model, WORDS))
+    with applied(asked, erasing()):
+        expected = scores(asked)
+        text = generate(asked, PROMPTS, max_new_tokens=4)
+    for own in (model, resuming(model, [0, 1])):
+        with applied(own, both) as edited:
+            np.testing.assert_allclose(scores(edited), expected, atol=1e-5)
+            assert generate(edited, PROMPTS, max_new_tokens=4) == text
+    np.testing.assert_array_equal(scores(model), before)
+
+
+def test_words_and_shifts_come_back_from_files_and_tell_edits_apart(tmp_path: Path) -> None:
+    edits = [erasing(), shifting(), Edit((), WORDS), Edit(erasing().placements, WORDS)]
+    assert len({edit.digest for edit in edits}) == len(edits)
+    for i, edit in enumerate(edits):
+        save_edit(edit, tmp_path / str(i))
+        again = load_edit(tmp_path / str(i))
+        assert again.digest == edit.digest
+        assert again.preface == edit.preface
+        named = NamedEdit.of(edit, "own", baseline_kind="prompting", variant="x")
+        named.save(tmp_path / f"named{i}")
+        assert NamedEdit.load(tmp_path / f"named{i}").record == named.record
+        assert named.record.baseline
+
+
+def test_words_are_refused_where_they_cannot_act(gpt2: LanguageModel, tmp_path: Path) -> None:
+    prompting = Edit((), WORDS)
+    with pytest.raises(UserError, match="acts in `applied` alone"):
+        attach(gpt2, prompting)
+    with pytest.raises(UserError, match="choose one"):
+        prompting + prompting
+    assert (prompting + erasing()).preface == WORDS
+    for edit in (prompting, shifting(), Edit(erasing().placements, WORDS)):
+        with pytest.raises(UserError, match="a checkpoint holds erasures") as error:
+            save_checkpoint(gpt2, edit, tmp_path / "saved")
+        assert "\n" not in str(error.value)
+    assert not (tmp_path / "saved").exists()
+
+
+def test_a_shift_takes_one_finite_vector() -> None:
+    with pytest.raises(UserError, match="one finite vector"):
+        Shift(np.array([1.0, np.nan]))

@@ -17,11 +17,9 @@ import numpy as np
 import pytest
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.edits import Edit, NamedEdit, Placement, applied, read_record
+from countergen_edit.edits import Edit, NamedEdit, Placement, read_record
 from countergen_edit.edits.record import COMBINED, RECORD
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.models import LanguageModel, continuation_log_probs, load
-from tests.tiny_models import tiny_model_dir
 
 NAMES_AND_BASES = """
 from countergen_edit.edits.record import edit_id
@@ -133,31 +131,14 @@ def test_save_and_load_is_bit_for_bit(tmp_path: Path) -> None:
         for a, b in zip(tensors(mine.erasure), tensors(its.erasure), strict=True):
             assert a.tobytes() == b.tobytes()
         np.testing.assert_array_equal(mine.erasure.offset, its.erasure.offset)
+    whole = NamedEdit.combined([named(2, task="a"), named(3, eraser="rlace", task="b", rank=2)])
+    whole.save(tmp_path / "whole")
+    again = NamedEdit.load(tmp_path / "whole")
+    assert (again.record, again.edit.digest) == (whole.record, whole.edit.digest)
 
 
 def tensors(one: AffineErasure) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return one.left, one.right, one.mean
-
-
-def test_a_loaded_edit_gives_the_same_scores_bit_for_bit(tmp_path: Path) -> None:
-    model: LanguageModel = load(tiny_model_dir("gpt2", tmp_path / "model"))
-    whole = NamedEdit.combined([named(0), named(None, site="embed"), named(1, site="mlp_out")])
-    whole.save(tmp_path / "edit")
-    scores = []
-    for edit in (whole.edit, NamedEdit.load(tmp_path / "edit").edit):
-        with applied(model, edit):
-            scores.append(continuation_log_probs(model, ["Jane is"], [" a nurse"]))
-    np.testing.assert_array_equal(scores[0], scores[1])
-
-
-def test_a_combination_is_saved_with_its_parts(tmp_path: Path) -> None:
-    parts = [named(2, task="gender"), named(3, eraser="rlace", task="nationality", rank=2)]
-    whole = NamedEdit.combined(parts)
-    whole.save(tmp_path / "edit")
-    loaded = NamedEdit.load(tmp_path / "edit")
-    assert loaded.record == whole.record
-    assert loaded.record.parts == tuple(part.record for part in parts)
-    assert loaded.edit.digest == (parts[0].edit + parts[1].edit).digest
 
 
 def save_killed(edit: NamedEdit, target: Path, step: int) -> bool:
@@ -216,7 +197,7 @@ def full_disk() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def test_a_full_disk_is_one_line_and_leaves_what_was_there(tmp_path: Path) -> None:
+def test_a_full_disk_is_one_line_and_leaves_the_old_edit(tmp_path: Path) -> None:
     old = named(2, eraser="old")
     old.save(tmp_path / "edit")
     with full_disk(), pytest.raises(UserError, match=r"cannot write .*edit: File too large"):
@@ -235,7 +216,7 @@ def test_a_folder_that_holds_no_edit_is_refused_in_one_line(tmp_path: Path) -> N
         ("{", r"record\.json is damaged"),
         ("[]", r"record\.json: a mapping .* is needed"),
         (record.replace("places", "place"), r"record\.json is damaged: places is missing"),
-        ((tmp_path / "other" / RECORD).read_text(), "tells of other places than the edit"),
+        ((tmp_path / "other" / RECORD).read_text(), "has other places than the edit"),
     ):
         (tmp_path / "edit" / RECORD).write_text(text)
         with pytest.raises(UserError, match=message):
@@ -258,13 +239,6 @@ def test_labels_are_made_for_people() -> None:
     assert NamedEdit.combined(own).label == (
         "own.py:Mine-1@resid_post.2 + sal-1@resid_post.3 + own.py:Mine-1@resid_post.4"
     )
-
-
-def test_edits_of_two_tasks_are_never_told_as_one() -> None:
-    whole = NamedEdit.combined([named(2, task="gender"), named(3, task="nationality")])
-    assert whole.record.eraser == COMBINED
-    assert whole.record.task == "gender+nationality"
-    assert whole.label == "leace-1@resid_post.2 (gender) + leace-1@resid_post.3 (nationality)"
 
 
 def test_one_eraser_with_two_settings_is_a_combination() -> None:
@@ -304,3 +278,6 @@ def test_a_records_columns_are_those_of_its_rows() -> None:
 def test_two_parts_at_one_place_are_refused() -> None:
     with pytest.raises(UserError, match="two erasures at site 'resid_post', layer 2"):
         NamedEdit.combined([named(2, task="gender"), named(2, task="nationality", eraser="sal")])
+    apart = NamedEdit.combined([named(2, task="gender"), named(3, task="nationality")])
+    assert (apart.record.eraser, apart.record.task) == (COMBINED, "gender+nationality")
+    assert apart.label == "leace-1@resid_post.2 (gender) + leace-1@resid_post.3 (nationality)"

@@ -1,8 +1,7 @@
-"""Edits leave planted attention sinks alone: which tokens, how exactly, and what that saves."""
+"""Edits skip planted attention sinks: which tokens, how exactly, and at which saving."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import torch
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, NamedEdit, Placement, applied, load_edit, save_edit
 from countergen_edit.edits.checkpoints.parity import edited_logits
-from countergen_edit.edits.files import WORDS
 from countergen_edit.erasers import AffineErasure, make_eraser
 from countergen_edit.metrics.costs.neutral import neutral_cost
 from countergen_edit.models import (
@@ -80,7 +78,7 @@ def test_the_limit_parts_the_sink_from_the_others(model: LanguageModel) -> None:
     assert sizes[0] > 100 * np.median(sizes[1:])
     assert sizes[0] > 10 * limit
     assert limit > 1.5 * sizes[1:].max()
-    assert fit_data(model, sinks="edit").limits == (None,) * model.n_layers
+    assert fit_data(model, skip_attention_sinks=False).limits == (None,) * model.n_layers
 
 
 def test_without_a_sink_there_is_no_limit() -> None:
@@ -88,10 +86,10 @@ def test_without_a_sink_there_is_no_limit() -> None:
 
 
 @pytest.mark.parametrize("eraser", ["mean_difference", "leace"])
-def test_leaving_the_sink_alone_costs_at_most_a_tenth(model: LanguageModel, eraser: str) -> None:
-    edits = [fitted(model, eraser), fitted(model, eraser, sinks="edit")]
-    left, edited = (neutral_cost(model, edit, TEXTS).kl.sum() for edit in edits)
-    assert 0 < left <= edited / 10
+def test_skipping_the_sink_costs_at_most_a_tenth(model: LanguageModel, eraser: str) -> None:
+    edits = [fitted(model, eraser), fitted(model, eraser, skip_attention_sinks=False)]
+    skipped, edited = (neutral_cost(model, edit, TEXTS).kl.sum() for edit in edits)
+    assert 0 < skipped <= edited / 10
 
 
 def test_the_sink_stays_as_it_is_to_the_bit_and_no_other_token_does(model: LanguageModel) -> None:
@@ -104,7 +102,7 @@ def test_the_sink_stays_as_it_is_to_the_bit_and_no_other_token_does(model: Langu
     np.testing.assert_allclose(after[1:], expected, atol=1e-4)
 
 
-def test_rows_and_background_leave_sinks_out(model: LanguageModel) -> None:
+def test_rows_and_background_skip_sinks(model: LanguageModel) -> None:
     data = fit_data(model, positions="onward")
     rows, _ = data.used(make_eraser("leace"), 0)
     assert rows.all()  # the sink stands before every name
@@ -121,7 +119,7 @@ def test_rows_and_background_leave_sinks_out(model: LanguageModel) -> None:
     assert len(huge.used(make_eraser("preserving"), 0)[1]["background"]) == 0
 
 
-def test_cached_generation_leaves_the_same_tokens_as_uncached(model: LanguageModel) -> None:
+def test_cached_generation_skips_the_same_tokens_as_uncached(model: LanguageModel) -> None:
     edit = fitted(model)
     hf = model.bridge.original_model
     [encoding] = encode(model, PROMPTS[:1])
@@ -137,7 +135,7 @@ def test_cached_generation_leaves_the_same_tokens_as_uncached(model: LanguageMod
     assert torch.equal(cached, greedy)
 
 
-def test_neither_batch_nor_padding_changes_what_is_left_alone(model: LanguageModel) -> None:
+def test_batch_and_padding_do_not_change_which_tokens_are_skipped(model: LanguageModel) -> None:
     with applied(model, fitted(model)):
         together = generate(model, PROMPTS, max_new_tokens=8)
         assert together == [generate(model, [p], max_new_tokens=8)[0] for p in PROMPTS]
@@ -150,7 +148,7 @@ def test_neither_batch_nor_padding_changes_what_is_left_alone(model: LanguageMod
     np.testing.assert_allclose(scores, alone, atol=1e-5)
 
 
-def test_a_resuming_model_leaves_the_same_tokens_alone(model: LanguageModel) -> None:
+def test_a_resuming_model_skips_the_same_tokens(model: LanguageModel) -> None:
     resumed, edit = resuming(model, [0]), fitted(model)
     [encoding] = encode(model, TEXTS[:1])
     edited_logits(resumed, None, encoding.ids)  # what left block 0 is remembered from here on
@@ -158,7 +156,7 @@ def test_a_resuming_model_leaves_the_same_tokens_alone(model: LanguageModel) -> 
     assert torch.equal(edited_logits(resumed, edit, encoding.ids), expected)
 
 
-def test_capture_gives_the_norm_of_every_token_whatever_the_batch(model: LanguageModel) -> None:
+def test_capture_gives_the_norm_of_every_token_in_any_batch(model: LanguageModel) -> None:
     texts = [*TEXTS, TEXTS[0], TEXTS[0][:15]]
     expected = np.concatenate([np.linalg.norm(stream(model, text), axis=1) for text in texts])
     for most in (1, 30, 16384):
@@ -177,22 +175,11 @@ def test_a_limit_is_part_of_the_edit_and_of_its_digest(tmp_path: Path) -> None:
     limits = (None, 7.5, np.nextafter(7.5, 8))
     edits = [Edit((Placement("resid_post", 1, erasure(), limit),)) for limit in limits]
     assert len({edit.digest for edit in edits}) == 3
-    assert edits[1].without_limits().digest == edits[0].digest
-    assert [edit.skips_sinks for edit in edits] == [False, True, True]
     for i, edit in enumerate(edits):
         save_edit(edit, tmp_path / str(i))
         assert load_edit(tmp_path / str(i)).digest == edit.digest
         NamedEdit.of(edit, "leace").save(tmp_path / f"named{i}")
         assert NamedEdit.load(tmp_path / f"named{i}").record.places[0].limit == limits[i]
-
-
-def test_a_folder_from_before_there_were_limits_has_none(tmp_path: Path) -> None:
-    save_edit(Edit((Placement("resid_post", 1, erasure(), 3.0),)), tmp_path)
-    words = json.loads((tmp_path / WORDS).read_text())
-    for place in words["placements"]:
-        del place["limit"]
-    (tmp_path / WORDS).write_text(json.dumps(words))
-    assert load_edit(tmp_path).placements[0].limit is None
 
 
 @pytest.mark.parametrize("limit", [0.0, -1.0, float("nan"), float("inf")])

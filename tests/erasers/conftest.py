@@ -29,7 +29,7 @@ from countergen_edit.erasers import (
 
 @dataclass(frozen=True)
 class Row:
-    """An eraser, what is known of it, and the rank it must have for c classes."""
+    """An eraser, its properties, and its rank for c classes."""
 
     eraser: BaseEraser
     rank: Any

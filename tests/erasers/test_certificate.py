@@ -1,8 +1,7 @@
-"""Certificates and their intervals are right, and say what is held out."""
+"""Certificates and their intervals."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -109,7 +108,7 @@ def accuracies(certificate):
     return {k: v for k, v in vars(certificate).items() if "accuracy" in k or k == "intervals"}
 
 
-def test_nonlinear_probe_sees_what_no_linear_one_can():
+def test_the_nonlinear_probe_finds_nonlinear_information():
     rng = np.random.default_rng(0)
     z = np.arange(300) % 2
     X = rng.normal(size=(300, 4)) * np.where(z, 4.0, 0.5)[:, None]
@@ -117,14 +116,6 @@ def test_nonlinear_probe_sees_what_no_linear_one_can():
     assert certificate.guaranteed
     assert certificate.linear_accuracy_after < 0.62
     assert certificate.nonlinear_accuracy_after > 0.85
-
-
-def test_certificate_of_one_layer_is_quick():
-    X, z = concept(n=300, d=256)
-    eraser = MeanDifference().fit(X, z)
-    began = time.process_time()
-    eraser.certificate(X, z)
-    assert time.process_time() - began < 3  # 0.2 s of processor time when written
 
 
 def wilson(hits: int, count: int) -> tuple[float, float]:

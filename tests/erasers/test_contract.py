@@ -1,11 +1,16 @@
-"""Every eraser passes scikit-learn's checks; a custom one that breaks the contract is refused."""
+"""The scikit-learn contract of erasers: estimator checks, clones, and routing of metadata."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from inspect import signature
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from countergen_edit.core.errors import UserError
@@ -14,9 +19,13 @@ from countergen_edit.erasers import (
     AffineErasure,
     BaseEraser,
     MeanDifference,
+    PreservingEraser,
+    SentenceDebias,
     fit_eraser,
     make_eraser,
 )
+from countergen_edit.erasers.base import fit_metadata
+from tests.erasers.conftest import concept
 
 X = np.random.default_rng(0).normal(size=(20, 3))
 Y = np.repeat(["a", "b"], 10)
@@ -74,3 +83,78 @@ FOR_SMALL_DATA = {"inlp": {"rank": 1, "tol": 1e-9}, "rlace": {"rank": 1, "tol": 
 def test_passes_check_estimator(name, no_shape_checks):
     results = check_estimator(make_eraser(name, **FOR_SMALL_DATA.get(name, {})), on_fail=None)
     assert {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"} == {}
+
+
+# Routing
+
+ROWS, z = concept(n=80, d=6)
+OFFERED = {
+    "contexts": np.repeat(["at work", "at home"], 40),
+    "keep": np.repeat([True, False], 40),
+    "pairs": np.arange(80) // 8,
+    "background": np.random.default_rng(1).normal(size=(20, 6)),
+    "people": np.arange(80) // 2,
+    "families": np.arange(80) % 3,
+    "sample_weight": np.linspace(0.5, 1.5, 80),
+    "objective": None,
+}
+
+
+@pytest.mark.parametrize("name", [*ERASERS])
+def test_every_eraser_requests_all_that_its_fit_takes(name: str) -> None:
+    parameters = {*signature(ERASERS.get(name).fit).parameters} - {"self", "X", "y"}
+    metadata = fit_metadata(make_eraser(name), OFFERED)
+    assert set(metadata) == parameters
+    assert all(metadata[key] is OFFERED[key] for key in metadata)
+
+
+class Own(MeanDifference):
+    """Requests and declines metadata."""
+
+    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"contexts": True, "keep": False}
+
+    def fit(self, X: Any, y: Any, *, contexts: Any = None, keep: Any = None) -> Own:
+        self.contexts_, self.keep_ = contexts, keep
+        super().fit(X, y)
+        return self
+
+
+class Silent(MeanDifference):
+    """Requests nothing, although it takes `contexts`."""
+
+    def fit(self, X: Any, y: Any, *, contexts: Any = None) -> Silent:
+        self.contexts_ = contexts
+        super().fit(X, y)
+        return self
+
+
+def test_a_custom_eraser_gets_the_metadata_that_its_class_requests() -> None:
+    eraser = Own()
+    offered = {name: OFFERED[name] for name in ("contexts", "keep", "pairs")}
+    eraser.fit(ROWS, z, **fit_metadata(eraser, offered))
+    assert eraser.contexts_ is OFFERED["contexts"]
+    assert eraser.keep_ is None
+    with pytest.raises(UserError, match=r"fit of Silent takes 'contexts' .*__metadata_request__"):
+        fit_metadata(Silent(), OFFERED)
+    assert fit_metadata(Silent(), {"pairs": OFFERED["pairs"]}) == {}
+
+
+def test_a_user_may_request_decline_or_rename_metadata() -> None:
+    offered = {name: OFFERED[name] for name in ("contexts", "keep", "pairs")}
+    with config_context(enable_metadata_routing=True):
+        requesting = Silent().set_fit_request(contexts=True)
+        declining = PreservingEraser().set_fit_request(keep=False)
+        renaming = SentenceDebias().set_fit_request(pairs="contexts")
+    # Requests stay outside of the block, and in a clone, which is fitted.
+    for eraser in (requesting, clone(requesting)):
+        assert fit_metadata(eraser, offered) == {"contexts": offered["contexts"]}
+    assert set(fit_metadata(clone(declining), offered)) == {"contexts"}
+    assert fit_metadata(clone(renaming), offered) == {"pairs": offered["contexts"]}
+
+
+def test_a_pipeline_of_scikit_learn_routes_the_same() -> None:
+    rows = {name: OFFERED[name] for name in ("contexts", "keep")}
+    with config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(PreservingEraser(shrinkage=0.1)).fit(ROWS, z, **rows)
+    direct = PreservingEraser(shrinkage=0.1).fit(ROWS, z, **rows)
+    np.testing.assert_array_equal(pipeline[-1].erasure_.right, direct.erasure_.right)

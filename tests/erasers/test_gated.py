@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import AffineErasure, Gate, Gated, PreservingEraser, Refined, certify
 from countergen_edit.erasers.affine import randomly_rotated
-from countergen_edit.erasers.methods.gated import fit_gate
+from countergen_edit.erasers.gated import fit_gate
 
 D = 10
 numbers = st.floats(-5, 5, allow_nan=False, width=32)
@@ -53,28 +53,14 @@ def test_the_same_difference_goes_in_some_rows_and_stays_in_others() -> None:
     assert left > 1.0 or stays < 1.0  # a map that acts on all rows alike cannot do both
 
 
-def test_text_about_nobody_stays_to_the_last_bit_also_where_nothing_is_to_be_kept() -> None:
+def test_neutral_text_stays_to_the_last_bit_if_nothing_is_to_be_kept() -> None:
     X, z, keep = planted()
-    rows, nobody = X[~keep], X[keep]
-    fitted = Gated("leace").fit(rows, z[~keep], background=nobody)
+    rows, neutral = X[~keep], X[keep]
+    fitted = Gated("leace").fit(rows, z[~keep], background=neutral)
     other, _, is_other = planted(seed=2)
     assert np.array_equal(fitted.transform(other[is_other]), other[is_other])
     tensor = torch.tensor(other[is_other], dtype=torch.bfloat16)
     assert torch.equal(fitted.transform(tensor), tensor)
-
-
-def test_the_gate_closes_at_rows_to_be_kept_unless_told_otherwise() -> None:
-    X, z, keep = planted()
-    nobody = X[keep] - 40.0 * np.eye(D)[2]
-    sparing, other = (
-        Gated("leace", close_at_kept=spares).fit(X, z, keep=keep, background=nobody)
-        for spares in (True, False)
-    )
-    assert sparing.gate_ is not None
-    assert other.gate_ is not None
-    assert sparing.gate_(X[keep]).max() == 0.0
-    assert other.gate_(nobody).max() == 0.0
-    assert other.gate_(X[keep]).mean() > 0.3
 
 
 def test_the_gate_is_half_open_where_the_log_odds_of_a_weighted_probe_are_even() -> None:
@@ -83,17 +69,17 @@ def test_the_gate_is_half_open_where_the_log_odds_of_a_weighted_probe_are_even()
     from sklearn.preprocessing import StandardScaler
 
     rng = np.random.default_rng(0)
-    opened, keep, nobody = (
+    opened, keep, neutral = (
         rng.normal(size=(n, 4)) + shift for n, shift in ((90, 1.0), (30, 0.0), (80, -1.0))
     )
-    rows, labels = np.vstack([opened, keep, nobody]), np.repeat([1, 0], [90, 110])
+    rows, labels = np.vstack([opened, keep, neutral]), np.repeat([1, 0], [90, 110])
     scaled = StandardScaler().fit_transform(rows)
     weights = 200 * np.repeat([0.5 / 90, 0.4 / 30, 0.1 / 80], [90, 30, 80])
     probe = LogisticRegression(C=1 / (0.1 * 200), max_iter=500)
     odds = probe.fit(scaled, labels, sample_weight=weights).decision_function(scaled)
-    gate = fit_gate(opened, keep, nobody, 0.1)
+    gate = fit_gate(opened, keep, neutral, 0.1)
     assert np.allclose(gate(rows), np.clip(odds + 0.5, 0.0, 1.0), atol=1e-6)
-    alone = fit_gate(opened, keep, nobody[:0], 0.1)
+    alone = fit_gate(opened, keep, neutral[:0], 0.1)
     few = LogisticRegression(C=1 / (0.1 * 120), class_weight="balanced", max_iter=500)
     scaled = StandardScaler().fit_transform(rows[:120])
     odds = few.fit(scaled, labels[:120]).decision_function(scaled)
@@ -116,13 +102,6 @@ def test_a_gated_map_is_a_mixture_of_a_row_and_its_erasure(
     assert np.allclose(gated(torch.tensor(X)).numpy(), wanted, atol=1e-9)
     again = pickle.loads(pickle.dumps(gated))
     assert np.array_equal(again(X), gated(X))
-
-
-def test_without_anything_to_close_at_it_is_the_closed_form() -> None:
-    X, z, _ = planted()
-    fitted = Gated("leace").fit(X, z)
-    assert fitted.gate_ is None
-    assert np.array_equal(fitted.transform(X), fitted.erasure_(X))
 
 
 def test_refinement_keeps_the_gate_of_the_closed_form_it_starts_from() -> None:
@@ -149,15 +128,15 @@ def test_the_certificate_speaks_of_the_gated_map() -> None:
     assert spared.variance_removed == 0.0
 
 
-def test_it_is_not_fitted_anew_without_what_its_gate_was_fitted_to() -> None:
-    """A refit that is not told what to keep would have no gate."""
+def test_it_is_not_refitted_without_keep() -> None:
+    """A refit without `keep` would have no gate."""
     X, z, keep = planted()
     fitted = Gated("leace").fit(X, z, keep=keep)
     assert fitted.row_ids_ == ("keep",)
     whole = certify(fitted, X, z)
-    told = certify(fitted, X, z, fit_params={"keep": keep})
+    refitted = certify(fitted, X, z, fit_params={"keep": keep})
     ungated = certify(Gated("leace").fit(X, z), X, z)
-    for certificate in (whole, told):
+    for certificate in (whole, refitted):
         assert certificate.linear_accuracy_after > ungated.linear_accuracy_after + 0.1
 
 

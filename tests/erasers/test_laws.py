@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from countergen_edit.erasers import ERASERS, AffineErasure
@@ -26,7 +25,7 @@ def fitted(row: Row, X: np.ndarray, z: np.ndarray):
 
 
 @pytest.mark.parametrize("c", CLASSES)
-def test_rank_is_what_was_asked_for(row, c):
+def test_rank_is_the_requested_one(row, c):
     eraser = fitted(row, *concept(c=c))
     assert eraser.rank_ == eraser.erasure_.rank == row.rank(c)
 
@@ -150,13 +149,6 @@ def test_pickle_and_clone_restore_the_same_map(row):
     assert clone(eraser).get_params() == row.eraser.get_params()
 
 
-def test_goes_into_a_pipeline(row):
-    X, z = concept()
-    majority = np.bincount(z).max() / len(z)
-    pipeline = make_pipeline(clone(row.eraser), LogisticRegression(max_iter=500)).fit(X, z)
-    assert pipeline.score(X, z) >= majority - 0.02
-
-
 def test_every_registered_eraser_has_a_row():
     ours = [name for name in ERASERS if ".py:" not in name]  # of another test's file
     assert {type(row.eraser) for row in TABLE.values()} == {ERASERS.get(name) for name in ours}
@@ -172,7 +164,7 @@ def oblique(d: int, k: int, seed: int) -> AffineErasure:
 
 @settings(max_examples=40)
 @given(d=st.integers(3, 12), k=st.integers(1, 3), seed=st.integers(0, 10**6))
-def test_it_keeps_singular_values_what_it_reads_of_itself_and_its_mean(
+def test_a_random_rotation_keeps_singular_values_product_and_mean(
     d: int, k: int, seed: int
 ) -> None:
     k = min(k, d - 1)
@@ -185,7 +177,7 @@ def test_it_keeps_singular_values_what_it_reads_of_itself_and_its_mean(
     assert other.rank == own.rank
 
 
-def test_it_points_anywhere_with_equal_chance() -> None:
+def test_a_random_rotation_is_uniform() -> None:
     """Over many draws the turned direction has no mean and the same spread along every axis."""
     own = AffineErasure(np.eye(4)[:, :1], np.eye(4)[:1], np.zeros(4))
     rng = np.random.default_rng(0)

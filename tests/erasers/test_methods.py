@@ -1,9 +1,8 @@
-"""What each method claims, against a brute-force copy or an independent solver."""
+"""Each method against a brute-force copy or an independent solver."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,17 +16,16 @@ from countergen_edit.erasers import (
     INLP,
     LEACE,
     RLACE,
-    SAL,
     MeanDifference,
     SentenceDebias,
 )
-from countergen_edit.erasers.labelled import read_rows
-from countergen_edit.erasers.solvers.convex import (
+from countergen_edit.erasers.convex import (
     fantope_by_eigenvalues_cvxpy,
     fit_probe_cvxpy,
 )
-from countergen_edit.erasers.solvers.logistic import fit_probe, label_entropy
-from countergen_edit.erasers.solvers.spectral import fantope_projection
+from countergen_edit.erasers.labelled import read_rows
+from countergen_edit.erasers.logistic import fit_probe, label_entropy
+from countergen_edit.erasers.numerics import fantope_projection
 from tests.erasers.conftest import concept, identity
 
 
@@ -38,15 +36,6 @@ def weak_concept(n=400, d=20, seed=0):
     X = rng.normal(size=(n, d)) * np.geomspace(3, 0.3, d)
     X[:, ::4] += 0.9 * z[:, None] * np.abs(X).mean(axis=0)[::4]
     return X, z
-
-
-def test_inlp_probe_accuracy_falls_from_round_to_round():
-    X, z = weak_concept()
-    eraser = INLP(rank=6).fit(X, z)
-    accuracy = eraser.round_accuracy_
-    assert accuracy[0] > 0.8
-    assert all(later <= earlier + 0.03 for earlier, later in pairwise(accuracy))
-    assert accuracy[-1] < 0.65
 
 
 def test_inlp_equals_a_textbook_loop_over_scikit_learn():
@@ -112,7 +101,7 @@ def test_fantope_projection_equals_its_statement_in_cvxpy():
 def test_three_rlace_solvers_have_one_answer():
     X, z = concept(n=120, d=4, c=3)
     bound = label_entropy(read_rows(None, X, z))
-    closed = RLACE(rank=2, solver="closed_form").fit(X, z)
+    closed = RLACE(rank=2).fit(X, z)
     others = [
         RLACE(rank=2, solver="minimax", start="random", tol=1e-6).fit(X, z),
         RLACE(rank=2, solver="cvxpy", start="random", tol=1e-4, max_iter=40).fit(X, z),
@@ -120,7 +109,6 @@ def test_three_rlace_solvers_have_one_answer():
     assert closed.certificate(X, z).probe_loss == pytest.approx(bound, abs=1e-9)
     for played in others:
         assert played.certificate(X, z).probe_loss == pytest.approx(bound, abs=1e-3)
-        assert played.rounded_loss_ <= bound + 1e-6
         # The same subspace, to what the flat top of the game lets a loss gap of 1e-4 resolve.
         cosines = np.linalg.svd(played.erasure_.right @ closed.erasure_.left, compute_uv=False)
         assert cosines.min() > 0.99
@@ -179,15 +167,6 @@ def test_leace_equals_the_formula_of_the_paper():
     P = np.eye(8) - np.linalg.inv(W) @ projection @ W
     erased = X.mean(axis=0) + centred @ P.T
     np.testing.assert_allclose(LEACE(shrinkage=0.0).fit(X, z).transform(X), erased, atol=1e-9)
-
-
-def test_leace_moves_rows_less_than_any_other_guaranteed_eraser():
-    X, z = concept(n=300, d=8, c=3)
-    moved = {
-        type(e).__name__: ((e.fit(X, z).transform(X) - X) ** 2).sum()
-        for e in (LEACE(shrinkage=0.0), SAL(), MeanDifference(), RLACE(rank=2))
-    }
-    assert min(moved, key=moved.get) == "LEACE"
 
 
 def test_integer_weights_equal_repetition():

@@ -1,4 +1,4 @@
-"""The refined eraser: what it gives on objectives whose best map is known."""
+"""The refined eraser on objectives whose best map is known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import TERMS, AffineErasure, Change, make_eraser
-from countergen_edit.erasers.methods.refined import WhitenedMap
+from countergen_edit.erasers.refined import WhitenedMap
 
 D = 6
 LABELS = np.repeat(["a", "b"], 40)
@@ -35,7 +35,7 @@ class Wanted:
     erasure: AffineErasure
     holds_out: bool = True
     rises: float = 0.0
-    """What the held-out loss rises by from look to look."""
+    """Rise of the held-out loss between evaluations."""
     looks: int = 0
 
     def _terms(self, change: Change) -> dict[str, Tensor]:
@@ -88,27 +88,13 @@ def test_of_maps_that_only_get_worse_the_closed_form_is_taken(rows: np.ndarray) 
     assert [look["step"] for look in eraser.curve_] == [0, 5, 10, 15]
 
 
-def test_the_curve_says_what_the_map_has_and_seeds_differ(rows: np.ndarray) -> None:
+def test_the_curve_holds_the_loss_of_the_map(rows: np.ndarray) -> None:
     wanted = Wanted(rows, rank_two())
-    eraser = make_eraser("refined", start="leace", extra=2, steps=40, people=3.0, seeds=3)
+    eraser = make_eraser("refined", start="leace", extra=2, steps=40, people=3.0)
     eraser.fit(rows, LABELS, objective=wanted)
-    best = {
-        seed: min(look["loss"] for look in eraser.curve_ if look["seed"] == seed)
-        for seed in (0, 1, 2)
-    }
+    best = min(look["loss"] for look in eraser.curve_)
     miss = ((eraser.transform(rows) - wanted.erasure(rows)) ** 2).mean()
-    assert min(best.values()) == pytest.approx(3.0 * miss, rel=1e-4)
-    assert eraser.spread_ == pytest.approx(np.std([*best.values()], ddof=1))
-    assert eraser.spread_ > 0
-
-
-def test_trust_keeps_it_near_the_closed_form(rows: np.ndarray) -> None:
-    moved = []
-    for trust in (0.0, 30.0, 1e6):
-        eraser = make_eraser("refined", start="leace", steps=200, learning_rate=0.02, trust=trust)
-        eraser.fit(rows, LABELS, objective=Wanted(rows, rank_two()))
-        moved.append(np.abs(eraser.transform(rows) - eraser.start_(rows)).max())
-    assert moved[0] > 1.5 * moved[1] > 100 * moved[2]
+    assert best == pytest.approx(3.0 * miss, rel=1e-4)
 
 
 def test_the_same_fit_twice_is_the_same_to_the_bit(rows: np.ndarray) -> None:
@@ -131,11 +117,10 @@ def test_a_rate_that_explodes_is_named(rows: np.ndarray) -> None:
     ("params", "message"),
     [
         ({"steps": 0}, "steps = 0 of refined"),
-        ({"seeds": -1}, "seeds = -1 of refined"),
         ({"extra": -1}, "extra = -1 of refined: write a whole number from 0"),
         ({"learning_rate": 0.0}, "learning_rate = 0.0 of refined: write a number above 0"),
         ({"keep": -2.0}, "keep = -2.0 of refined: write a number from 0"),
-        ({"trust": float("nan")}, "refined.trust=nan: write a number"),
+        ({"bias": float("nan")}, "refined.bias=nan: write a number"),
         ({"start": {"rank": 2}}, "names no eraser: give its kind"),
         ({"start": "leaec"}, "leace"),
     ],
@@ -159,11 +144,6 @@ def test_the_trained_map_and_its_erasure_are_one(rank: int, extra: int, seed: in
     x = torch.tensor(rows, dtype=torch.float32)
     with torch.no_grad():
         np.testing.assert_allclose(thin(x).numpy(), start(rows), rtol=0, atol=2e-3)
-        assert float(thin.distance.detach()) == pytest.approx(0.0, abs=1e-6)
-        first = thin.left @ thin.right
         for parameter in thin.parameters:
             parameter += 0.3 * torch.tensor(rng.normal(size=parameter.shape), dtype=torch.float32)
         np.testing.assert_allclose(thin(x).numpy(), thin.erasure(rows), rtol=0, atol=5e-3)
-        moved = ((thin.left @ thin.right - first) ** 2).sum()
-        moved += ((thin.left @ thin.offset) ** 2).sum()
-    assert float(thin.distance.detach()) == pytest.approx(float(moved), rel=1e-2)

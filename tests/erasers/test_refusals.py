@@ -1,4 +1,4 @@
-"""What a user can get wrong, and the line that says so."""
+"""Invalid input is refused in one line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_every_eraser_refuses_bad_rows_in_one_line(name):
         bad[3, 2] = value
         assert f"contains {word} (first at row 3, column 2)" in refusal(fit, bad, z)
     assert "only one class (n_samples = 40)" in refusal(fit, X, np.zeros(40))
-    assert "z has 39 labels for 40 rows" in refusal(fit, X, z[:-1])
+    assert "inconsistent numbers of samples: [40, 39]" in refusal(fit, X, z[:-1])
     assert "Unknown label type" in refusal(fit, X, X[:, 0])
     assert "Found array with 0 sample(s)" in refusal(fit, X[:0], z[:0])
 
@@ -56,8 +56,6 @@ def test_a_rank_that_would_erase_everything_is_refused(name):
 def test_a_rank_the_method_cannot_reach_is_refused():
     assert "has only 1 directions" in refusal(SAL(rank=2).fit, X, z)
     assert "differ in only 1 directions" in refusal(SentenceDebias(rank=2).fit, X, z)
-    X4, z4 = concept(c=4)
-    assert "has no closed form" in refusal(RLACE(rank=2, solver="closed_form").fit, X4, z4)
 
 
 def test_names_are_corrected():
@@ -73,7 +71,7 @@ def test_a_taken_name_is_refused_and_a_free_one_enters(monkeypatch):
     class Mine(MeanDifference):
         """A user's own."""
 
-    assert "'inlp' is taken by countergen_edit.erasers.methods.inlp:INLP" in refusal(
+    assert "'inlp' is taken by countergen_edit.erasers.inlp:INLP" in refusal(
         ERASERS.register("inlp"), Mine
     )
     monkeypatch.setattr(ERASERS, "_entered", dict(ERASERS._entered))
@@ -81,7 +79,7 @@ def test_a_taken_name_is_refused_and_a_free_one_enters(monkeypatch):
     assert isinstance(make_eraser("mine").fit(X, z), BaseEraser)
 
 
-def test_erasure_refuses_what_does_not_fit(no_shape_checks):
+def test_an_erasure_refuses_other_shapes(no_shape_checks):
     erasure = MeanDifference().fit(X, z).erasure_
     assert "do not fit an erasure of 6 features" in refusal(erasure, X[:, :5])
     assert "give left [d, k], right [k, d]" in refusal(

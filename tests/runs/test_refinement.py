@@ -15,7 +15,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.edits import Edit, Placement, applied
 from countergen_edit.erasers import TERMS, AffineErasure, make_eraser
-from countergen_edit.erasers.methods.refined import WhitenedMap
+from countergen_edit.erasers.refined import WhitenedMap
 from countergen_edit.core.errors import UserError
 from countergen_edit.runs.audit import Audit
 from countergen_edit.runs.fit_data import capture_sites

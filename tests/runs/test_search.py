@@ -19,7 +19,7 @@ from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.erasers import BaseEraser, make_eraser
-from countergen_edit.erasers.methods.mean_difference import MeanDifference
+from countergen_edit.erasers import MeanDifference
 from countergen_edit.core.errors import UserError
 from countergen_edit.runs.fit_data import FitData, capture_sites
 from countergen_edit.runs.parts import parts_of, take_files

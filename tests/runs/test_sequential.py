@@ -13,7 +13,7 @@ import pytest
 from countergen_edit.edits import Edit, Placement, applied
 from countergen_edit.edits.record import RECORD, edit_id
 from countergen_edit.erasers import BaseEraser, make_eraser
-from countergen_edit.erasers.methods.mean_difference import MeanDifference
+from countergen_edit.erasers import MeanDifference
 from countergen_edit.runs.audit import Audit
 from countergen_edit.runs.cells import Cell, Fitted, sequential
 from countergen_edit.runs.fit_data import FitData, capture_sites

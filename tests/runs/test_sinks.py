@@ -20,15 +20,15 @@ Audited = tuple[list[Row], Mapping[str, EditRecord]]
 
 @pytest.fixture(scope="module")
 def audits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Audited]:
-    """Rows and records by `sinks`."""
+    """Rows and records of an audit that skips attention sinks and of one that does not."""
     model, root = sunk("llama"), tmp_path_factory.mktemp("audits")
-    by_sinks = {}
-    for sinks in ("leave", "edit"):
+    by_setting = {}
+    for name, skips in (("skipped", True), ("edited", False)):
         erasers = {"leace": make_eraser("leace")}
         few = thin(make_task(("stereotypes",)), 8)
-        plan = make_plan(task=few, layers=(0,), sinks=sinks, erasers=erasers)
-        by_sinks[sinks] = run(model, plan, root / sinks), read_records(root / sinks)
-    return by_sinks
+        plan = make_plan(task=few, layers=(0,), skip_attention_sinks=skips, erasers=erasers)
+        by_setting[name] = run(model, plan, root / name), read_records(root / name)
+    return by_setting
 
 
 def test_edits_and_their_controls_have_a_limit_and_ids_of_their_own(
@@ -44,7 +44,7 @@ def test_edits_and_their_controls_have_a_limit_and_ids_of_their_own(
     assert {r.label for r in left.values()} == {r.label for r in edited.values()}
 
 
-def test_leaving_the_sink_alone_costs_less(audits: dict[str, Audited]) -> None:
+def test_skipping_the_sink_costs_less(audits: dict[str, Audited]) -> None:
     left, edited = (
         next(r.value for r in rows if (r.metric, r.eraser, r.split) == ("kl", "leace", "test"))
         for rows, _ in audits.values()

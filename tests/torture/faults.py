@@ -1,8 +1,8 @@
-"""A command of the package that meets a fault, in a process of its own.
+"""Run a command of the package with a fault.
 
-Comes in: the command, and the fault. `below` is a folder; `kill_at` the number of the operation on
-files below it before which the process is killed; `count` a file that is told at the end how many
-operations there were; `longest` how many bytes a file may have.
+`below` is a folder; `kill_at` the number of the operation on files below it before which the
+process is killed; `count` a file that gets the number of operations; `longest` the maximum number
+of bytes of a file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CHANGES = ("os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate")
 
 
 class Operations:
-    """Counts what is done to files of a folder, and kills the process before one of them."""
+    """Counts operations on files of a folder, and kills the process before one of them."""
 
     def __init__(self, below: str, kill_at: int | None) -> None:
         self.below, self.kill_at, self.count = below, kill_at, 0

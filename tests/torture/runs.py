@@ -1,8 +1,4 @@
-"""The runs that are tortured, as commands; what they leave, and what of it must be equal.
-
-All is compared byte by byte: rows, edits, single texts, figures, the page, the saved model. Nothing
-may differ, and nothing may lie there that an undisturbed run did not leave.
-"""
+"""The tortured commands, and the comparison of all their files, byte by byte."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ import psutil
 
 from countergen_edit.edits import NamedEdit
 from countergen_edit.edits.checkpoints import open_checkpoint
-from countergen_edit.runs.run_folder import EDITS, MANIFEST, PROGRESS, recorded_units
+from countergen_edit.runs.run_folder import EDITS
 from tests.torture import faults
 
 SEED = 20
@@ -56,10 +52,7 @@ SERVER.set_forkserver_preload(LOADED)
 
 
 class Started:
-    """A command that runs in a process of its own, which leads a group of processes.
-
-    It comes from a server that has imported the package, which takes half of a small run's time.
-    """
+    """A command in a process group of its own, forked from a server that imported the package."""
 
     def __init__(self, words: list[str], folder: Path, **fault: Any) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -79,7 +72,7 @@ class Started:
         return self._process.exitcode
 
     def error(self) -> str:
-        """What it said, once it has ended."""
+        """Its errors, once it has ended."""
         self._process.join()
         return self._error.read_text("utf-8") if self._error.exists() else ""
 
@@ -95,7 +88,7 @@ def finish(words: list[str], folder: Path, **fault: Any) -> None:
 
 
 def said_in_one_line(error: str) -> str:
-    """What a process said in the end, which must be no trace of calls."""
+    """The last line of a process's errors, without a traceback."""
     assert "Traceback" not in error, error[-3000:]
     last = error.strip().splitlines()[-1]
     assert last.startswith("countergen-edit: "), error[-3000:]
@@ -103,7 +96,7 @@ def said_in_one_line(error: str) -> str:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All that lies in a folder, by its path; lock files are empty, and stay."""
+    """The files of a folder by path."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -113,17 +106,17 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """A run that nothing happened to."""
+    """A run without faults."""
 
     files: Mapping[str, bytes]
     seconds: float
-    """Processor time, that of the processes that it started included."""
+    """Processor time, with that of child processes."""
     operations: int
-    """How many times it changed something in its folder."""
+    """Number of changes of its folder."""
 
 
 def undisturbed(command: str, folder: Path) -> Undisturbed:
-    """Run a command as if there were no faults in the world."""
+    """Run a command without faults."""
     operations = folder.with_name(f"{folder.name}.operations")
     process = Started(STAGES[command], folder, count=str(operations))
     seconds = 0.0
@@ -135,10 +128,7 @@ def undisturbed(command: str, folder: Path) -> Undisturbed:
 
 
 def seconds_of(process: Started) -> float:
-    """Processor time of a process and of those that it started; 0 of one that has ended.
-
-    It tells how far a run is whatever else the machine does meanwhile.
-    """
+    """Processor time of a process and its children; 0 if it has ended."""
     try:
         own = psutil.Process(process.pid)
         times = [p.cpu_times() for p in (own, *own.children(recursive=True))]
@@ -149,7 +139,7 @@ def seconds_of(process: Started) -> float:
 
 
 def send_after(process: Started, seconds: float, what: signal.Signals, to_all: bool) -> None:
-    """Send a signal once the process has worked so long; to those that it started too, or not."""
+    """Send a signal once the process has used so much processor time; perhaps to its children."""
     while seconds_of(process) < max(seconds, 0.05):
         assert process.returncode is None, f"it ended before: {process.error()[-3000:]}"
         time.sleep(0.005)
@@ -157,30 +147,13 @@ def send_after(process: Started, seconds: float, what: signal.Signals, to_all: b
 
 
 def different(folder: Path, whole: Undisturbed) -> list[str]:
-    """The files that are not those of the undisturbed run, byte by byte."""
+    """The files that differ from those of the undisturbed run."""
     own, theirs = contents(folder), whole.files
     return sorted(name for name in own.keys() | theirs.keys() if own.get(name) != theirs.get(name))
 
 
-def stage_of(folder: Path) -> str:
-    """How far a run came, by what it left."""
-    run = folder / RUN
-    checkpoints = (folder / SAVED, run / "checkpoint")
-    if (run / REPORT).is_file():
-        return "report written"
-    if any(place.is_dir() for place in checkpoints):
-        return "model saved"
-    if any((place.parent / f".{place.name}.partial").is_dir() for place in checkpoints):
-        return "saving"
-    if not (run / MANIFEST).is_file():
-        return "before the run"
-    if not (run / PROGRESS).is_file() or not recorded_units(run):
-        return "first unit"
-    return "later units"
-
-
 def require_whole(folder: Path) -> None:
-    """Whatever bears its final name is whole: each edit loads, each checkpoint is proven."""
+    """Require that every file under its final name is whole: edits and checkpoints load."""
     for edit in (folder / RUN / EDITS).glob("*"):
         if edit.suffix != ".tmp":
             NamedEdit.load(edit)

@@ -1,11 +1,10 @@
 """Checkpoints: an edited model as a folder of plain transformers."""
 
-from countergen_edit.edits.checkpoints.folding import fold
+from countergen_edit.edits.checkpoints.forms import fold
 from countergen_edit.edits.checkpoints.loading import (
     Base,
     Checkpoint,
     edits_in_record,
-    edits_of,
     folded_into,
     is_checkpoint,
     load_base,
@@ -35,7 +34,6 @@ __all__ = [
     "check_target",
     "choose_form",
     "edits_in_record",
-    "edits_of",
     "fold",
     "folded_into",
     "is_checkpoint",

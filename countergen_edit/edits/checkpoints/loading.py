@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,12 +15,21 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_mapping, text_of
 from countergen_edit.core.typed import require
 from countergen_edit.edits import Edit, EditRecord, NamedEdit, attach, load_edit
-from countergen_edit.edits.checkpoints.carrying import CODE, stock_file, write_stock_config
+from countergen_edit.edits.checkpoints.forms import CODE, stock_file, write_stock_config
 from countergen_edit.edits.files import TENSORS
 from countergen_edit.models import LanguageModel, in_template, load
 from countergen_edit.models.locating import RECORD
 
 CHECKSUMS = "SHA256SUMS"
+EDIT = "edit"
+"""Folder of a checkpoint with its edit."""
+_NEEDED: dict[str, Any] = {
+    "form": Literal["folded", "carried"],
+    "model": str,
+    "model_fingerprint": str,
+    "dtype": str,
+}
+"""Required entries of a checkpoint's record."""
 
 
 def sha256(path: Path) -> str:
@@ -38,10 +46,8 @@ def write_checksums(folder: Path) -> None:
 
 def verify_checksums(folder: Path) -> None:
     """Raise a `UserError` if a file was changed or removed, or a loadable one added."""
-    if not (folder / CHECKSUMS).is_file():
-        raise UserError(f"{folder} has no {CHECKSUMS}: it is no finished checkpoint")
-    text = text_of(folder / CHECKSUMS)
-    sums = {name: digest for digest, _, name in (s.partition("  ") for s in text.splitlines())}
+    lines = (line.partition("  ") for line in text_of(folder / CHECKSUMS).splitlines())
+    sums = {name: digest for digest, _, name in lines}
     for name, digest in sums.items():
         if not (folder / name).is_file():
             raise UserError(f"checkpoint {folder} is damaged: {name} is missing")
@@ -56,15 +62,8 @@ def verify_checksums(folder: Path) -> None:
 
 
 def _files(folder: Path) -> list[str]:
-    return sorted(
-        path.relative_to(folder).as_posix()
-        for path in folder.rglob("*")
-        if path.is_file() and path.name != CHECKSUMS
-    )
-
-
-EDIT, BEFORE = "edit", "before"
-"""Folders in a checkpoint: its edit; in that, the edit that was folded before it."""
+    paths = (p for p in folder.rglob("*") if p.is_file() and p.name != CHECKSUMS)
+    return sorted(path.relative_to(folder).as_posix() for path in paths)
 
 
 def is_checkpoint(directory: str | Path) -> bool:
@@ -73,7 +72,7 @@ def is_checkpoint(directory: str | Path) -> bool:
 
 
 def edits_in_record(record: EditRecord) -> list[dict[str, Any]]:
-    """An edit by axis, as the record of a checkpoint lists it."""
+    """An edit by axis, as the record of a checkpoint lists it under `edits`."""
     return [
         {
             "axis": part.task,
@@ -88,31 +87,13 @@ def edits_in_record(record: EditRecord) -> list[dict[str, Any]]:
     ]
 
 
-def edits_of(about: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """All edits that a checkpoint's record lists; those of version 0.1.0 hold one."""
-    if "edits" in about:
-        return [dict(edit) for edit in about["edits"]]
-    axis = about.get("config", {}).get("axis") or {}
-    known = {key: about[key] for key in ("edit", "id", "eraser", "parameters") if key in about}
-    return [{"axis": axis.get("name", ""), **known}] if known else []
-
-
 def folded_into(model: LanguageModel) -> list[dict[str, Any]]:
     """The edits in the weights of a model that was loaded from a folded checkpoint."""
     folder = Path(model.name).expanduser()
     if not is_checkpoint(folder) or hasattr(model.bridge, "carried"):
         return []
     about = json_mapping(folder / RECORD)
-    return edits_of(about) if about.get("form") == "folded" else []
-
-
-_NEEDED: dict[str, Any] = {
-    "form": Literal["folded", "carried"],
-    "model": str,
-    "model_fingerprint": str,
-    "dtype": str,
-}
-"""Required entries of a checkpoint's record."""
+    return list(about.get("edits", ())) if about.get("form") == "folded" else []
 
 
 @dataclass(frozen=True)
@@ -130,31 +111,22 @@ class Checkpoint:
 
     @property
     def named(self) -> NamedEdit:
-        """The edit with its record, or with what is known without one."""
-        if "record" in self.record:
-            return NamedEdit(EditRecord.from_dict(self.record["record"]), self.edit)
-        known = next(iter(edits_of(self.record)), {})
-        eraser, axis = str(known.get("eraser", "edit")), str(known.get("axis", ""))
-        return NamedEdit.of(self.edit, eraser, known.get("parameters"), task=axis)
+        """The edit with its record, or a new record if it was saved without one."""
+        if "record" not in self.record:
+            return NamedEdit.of(self.edit, "edit")
+        return NamedEdit(EditRecord.from_dict(self.record["record"]), self.edit)
 
 
 @dataclass(frozen=True)
 class Base:
-    """A model for further edits.
-
-    Attributes
-    ----------
-    model : LanguageModel
-        The unedited model of a carried checkpoint; a folded one as it is.
-    before : NamedEdit or None
-        The carried edits.
-    record : dict
-        The checkpoint's record.
-    """
+    """A model for further edits."""
 
     model: LanguageModel
+    """The unedited model of a carried checkpoint; a folded one as it is."""
     before: NamedEdit | None
+    """The carried edits."""
     record: dict[str, Any]
+    """The checkpoint's record."""
 
 
 def open_checkpoint(directory: str | Path) -> Checkpoint:
@@ -175,16 +147,8 @@ def open_checkpoint(directory: str | Path) -> Checkpoint:
 def load_checkpoint(directory: str | Path, **where: Any) -> LanguageModel:
     """Load the edited model.
 
-    Parameters
-    ----------
-    directory : str or Path
-    **where
-        `device`, `dtype`, `device_map`, `bos`, `template`, `instruction` of `models.load`.
-
-    Raises
-    ------
-    UserError
-        For what `open_checkpoint` and `models.load` refuse.
+    `where` holds `device`, `dtype`, `device_map`, `bos`, `template` and `instruction` of
+    `models.load`. Raises a `UserError` as `open_checkpoint` and `models.load` do.
     """
     checkpoint = open_checkpoint(directory)
     if not checkpoint.carried:

@@ -22,6 +22,8 @@ from transformers import GPT2LMHeadModel as StockModel
 
 VARIANT = "edited"
 """Variant of the names of weight files."""
+PARTS = ("left", "right", "offset", "limit", "gate_weight", "gate_bias")
+"""Tensors of an erasure."""
 
 
 class EditedConfig(StockConfig):  # type: ignore[no-untyped-call]
@@ -37,38 +39,21 @@ class EditedConfig(StockConfig):  # type: ignore[no-untyped-call]
 class Erasure(nn.Module):
     """x - g(x) left (right x - offset) over the last axis, unless the norm of x exceeds `limit`."""
 
-    left: Tensor
-    right: Tensor
-    offset: Tensor
-    limit: Tensor
-    gate_weight: Tensor
-    gate_bias: Tensor
     then: "Erasure"
 
     def __init__(self, width: int, rank: int) -> None:
         super().__init__()
-        # Not zeros: an erasure without its values must not pass for one that changes nothing.
-        self.register_buffer("left", torch.full((width, rank), torch.nan))
-        self.register_buffer("right", torch.full((rank, width), torch.nan))
-        self.register_buffer("offset", torch.full((rank,), torch.nan))
-        self.register_buffer("limit", torch.tensor(torch.nan))
-        self.register_buffer("gate_weight", torch.full((width,), torch.nan))
-        self.register_buffer("gate_bias", torch.tensor(torch.nan))
+        shapes = ((width, rank), (rank, width), (rank,), (), (width,), ())
+        for name, shape in zip(PARTS, shapes, strict=True):
+            # Not zeros: an erasure without its values must not pass for one that changes nothing.
+            self.register_buffer(name, torch.full(shape, torch.nan))
 
     def forward(self, x: Tensor) -> Tensor:
         """Erase; half precision is widened, as a small change would be lost in its rounding."""
         wide = torch.promote_types(x.dtype, torch.float32)
         # Copies, as a tensor mapped from a file may lie unaligned, and be rounded otherwise.
         left, right, offset, limit, gate_weight, gate_bias = (
-            t.to(x.device, wide, copy=True)
-            for t in (
-                self.left,
-                self.right,
-                self.offset,
-                self.limit,
-                self.gate_weight,
-                self.gate_bias,
-            )
+            getattr(self, name).to(x.device, wide, copy=True) for name in PARTS
         )
         y = x.to(wide)
         gate = (y @ gate_weight + gate_bias).clamp(0.0, 1.0)[..., None]
@@ -129,13 +114,9 @@ class EditedForCausalLM(StockModel):  # type: ignore[no-untyped-call]
         loaded: Any = super().from_pretrained(*args, output_loading_info=True, **kwargs)
         model, report = loaded
         absent = [str(key) for keys in report.values() for key in keys if ".erasure." in str(key)]
-        for place in model.config.erasures:
-            if not isinstance(
-                getattr(model.get_submodule(place["module"]), "erasure", None), Erasure
-            ):
-                absent.append(
-                    f"{place['module']}.erasure"
-                )  # its module was replaced, say quantized
+        for name in (place["module"] for place in model.config.erasures):
+            if not isinstance(getattr(model.get_submodule(name), "erasure", None), Erasure):
+                absent.append(f"{name}.erasure")  # its module was replaced, say quantized
         if absent:
             raise ValueError(
                 f"{absent[0]} was not loaded: this would be the unedited model; the checkpoint is "

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float64
+from safetensors.torch import load_file
 from torch import Tensor
 
 from countergen_edit.core.errors import UserError
@@ -25,6 +26,7 @@ from countergen_edit.models import LanguageModel, encode
 TEXTS = ("Jane is a nurse and", "John works at the hospital, where", "The weather was")
 """Texts by default."""
 MOST_TEXTS, MOST_TOKENS = 8, 128
+_ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
 _TOLERANCE = {
     torch.float64: 1e-10,
     torch.float32: 1e-5,
@@ -40,23 +42,13 @@ float32, 2e-5 of logits up to 24).
 
 @dataclass(frozen=True)
 class Parity:
-    """Agreement of the reloaded model with the edited one in memory.
-
-    Attributes
-    ----------
-    max_difference : float
-        Largest difference of any logit.
-    tolerance : float
-    effect : float
-        Largest change of any logit by the edit.
-    max_logit : float
-    texts, tokens : int
-        Number compared.
-    """
+    """Agreement of the reloaded model with the edited one in memory."""
 
     max_difference: float
+    """Largest difference of any logit."""
     tolerance: float
     effect: float
+    """Largest change of any logit by the edit."""
     max_logit: float
     texts: int
     tokens: int
@@ -71,21 +63,9 @@ def check_parity(
 ) -> Parity:
     """Compare logits of a saved model with those of the edited one in memory.
 
-    Parameters
-    ----------
-    model : LanguageModel
-        Unedited.
-    edit : Edit
-    folder : Path
-    texts : sequence of str
-        The first few are compared.
-    own_code : bool
-        Whether the folder holds code of this package, which is run; no other is.
-
-    Raises
-    ------
-    UserError
-        If logits differ, or keys are missing or unexpected.
+    `model` is unedited; the first few `texts` are compared; `own_code` states whether the folder
+    holds code of this package, the only code that is run. Raises a `UserError` if logits differ, or
+    keys are missing or unexpected.
     """
     ids = compared_ids(model, texts)
     dtype = str(model.dtype).removeprefix("torch.")
@@ -121,7 +101,7 @@ def compare(
     )
     tolerance = _TOLERANCE[model.dtype] * max(1.0, largest)
     parity = Parity(difference, tolerance, effect, largest, len(ids), sum(map(len, ids)))
-    # An edit smaller than the rounding would be lost without being missed: half of it at most.
+    # The loss of an edit smaller than the rounding would go unnoticed: allow half of it at most.
     if not difference <= tolerance or difference > effect / 2 > 0:
         raise UserError(
             f"the saved model is not the edited one: a logit differs by {difference:.2g} (at most "
@@ -148,8 +128,6 @@ def reload(
     `folders` holds for each name: the checkpoint, token ids of its texts, the type of its weights,
     and whether to run the code in it. Raises a `UserError` if a checkpoint does not load.
     """
-    from safetensors.torch import load_file
-
     with tempfile.TemporaryDirectory() as place:
         job, out = Path(place) / "job.json", Path(place) / "logits.safetensors"
         jobs = {
@@ -162,8 +140,7 @@ def reload(
         run = subprocess.run(
             [sys.executable, "-c", script, str(job)],
             cwd=place,
-            env=os.environ
-            | {"HF_MODULES_CACHE": place, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""},
+            env=os.environ | _ENVIRONMENT | {"HF_MODULES_CACHE": place},
             capture_output=True,
             text=True,
         )

@@ -18,12 +18,10 @@ from safetensors import SafetensorError
 
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.reading import json_mapping
-from countergen_edit.core.writing import as_json, hold, put_back, take_place
+from countergen_edit.core.writing import OLD, as_json, hold, put_back, whole_folder
 from countergen_edit.edits import Edit, applied, save_edit
-from countergen_edit.edits.checkpoints.carrying import write_carried
-from countergen_edit.edits.checkpoints.folding import can_fold, fold, require_every_position
+from countergen_edit.edits.checkpoints.forms import can_fold, fold, write_carried
 from countergen_edit.edits.checkpoints.loading import (
-    BEFORE,
     CHECKSUMS,
     EDIT,
     folded_into,
@@ -112,10 +110,8 @@ def save_checkpoint(
             "edit of an eraser"
         )
     with applied(model, edit):
-        pass  # an edit of another width, or for a layer that is not there, is refused
+        pass  # refuses an edit of another width or for a missing layer
     its_form = choose_form(model, edit, form)
-    if its_form == "folded":
-        require_every_position(model, edit, texts)
     about: dict[str, Any] = {
         "form": its_form,
         "model": model.name,
@@ -133,11 +129,10 @@ def save_checkpoint(
             verify_checksums(directory)
             return Saved(directory, its_form, Parity(**json_mapping(directory / PARITY)))
         check_target(directory, overwrite)
-        with _partial(model, directory) as folder:
+        _require_space(model, directory)
+        with whole_folder(directory) as folder:
             write_model(model, edit, folder, its_form)
             parity = check_parity(model, edit, folder, texts, own_code=its_form == "carried")
-            if earlier:
-                shutil.copytree(Path(model.name).expanduser() / EDIT, folder / EDIT / BEFORE)
             _write_json(folder / RECORD, about)
             _write_json(folder / PARITY, parity.to_dict())
             if card is not None:
@@ -145,25 +140,21 @@ def save_checkpoint(
             for path in folder.rglob("*.safetensors"):  # saved with mode 600
                 shutil.copymode(folder / RECORD, path)
             write_checksums(folder)
-            take_place(folder, directory, _old(directory))
         return Saved(directory, its_form, parity)
-
-
-def _old(directory: Path) -> Path:
-    """Where a checkpoint lies while another takes its place."""
-    return directory.with_name(f".{directory.name}.old")
 
 
 @contextmanager
 def _only_saver(directory: Path) -> Iterator[None]:
-    """Lock the target against other processes, and repair what a killed one left."""
+    """Lock the target against other processes, and repair an interrupted replacement."""
     file = directory.with_name(f".{directory.name}.lock")
     lock = hold(directory, file, wait=True)
     try:
-        put_back(directory, _old(directory))
+        put_back(directory, directory.with_name(f"{directory.name}{OLD}"))
         yield
+    except SafetensorError as error:  # wraps that of a full disk
+        raise UserError(f"cannot write {directory}: {error}") from error
     finally:
-        file.unlink(missing_ok=True)  # while it is held: whoever waits for it makes it anew
+        file.unlink(missing_ok=True)  # while it is held: a waiting process makes it anew
         lock.release()
 
 
@@ -187,14 +178,12 @@ def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> N
         else:
             write_carried(model, edit, folder)
         model.tokenizer.save_pretrained(folder)
-        config = json_mapping(folder / TOKENIZER_CONFIG)
-        # Code of the source must not be run.
-        _write_json(
-            folder / TOKENIZER_CONFIG, {k: config[k] for k in config if k not in NAMES_CODE}
-        )
     finally:
         if is_enabled:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+    config = json_mapping(folder / TOKENIZER_CONFIG)
+    # Code of the source must not be run.
+    _write_json(folder / TOKENIZER_CONFIG, {k: config[k] for k in config if k not in NAMES_CODE})
     save_edit(edit, folder / EDIT, made_for=model.fingerprint)
 
 
@@ -219,9 +208,7 @@ def check_target(directory: Path, overwrite: bool = False) -> None:
         raise UserError(f"cannot write save={directory}: {error.strerror}") from error
 
 
-@contextmanager
-def _partial(model: LanguageModel, directory: Path) -> Iterator[Path]:
-    """A temporary folder beside the target."""
+def _require_space(model: LanguageModel, directory: Path) -> None:
     needed = _MARGIN * sum(p.nbytes for p in model.bridge.original_model.parameters())
     free = shutil.disk_usage(directory.parent).free
     if free < needed:
@@ -229,16 +216,6 @@ def _partial(model: LanguageModel, directory: Path) -> Iterator[Path]:
             f"cannot write save={directory}: {needed / 2**20:.0f} MB are needed, "
             f"{free / 2**20:.0f} MB are free"
         )
-    folder = directory.with_name(f".{directory.name}.partial")
-    shutil.rmtree(folder, ignore_errors=True)  # what a killed save left
-    try:
-        folder.mkdir()
-        yield folder
-    except (OSError, SafetensorError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise UserError(f"cannot write save={directory}: {why}") from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -248,25 +225,11 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
 def push_to_hub(
     directory: str | Path, repository: str, *, private: bool = True, endpoint: str | None = None
 ) -> str:
-    """Upload a checkpoint as one commit, and return its address.
+    """Upload a checkpoint as one commit to `user/name`, created if needed; return its address.
 
-    The token is that of `hf auth login` or HF_TOKEN.
-
-    Parameters
-    ----------
-    directory : str or Path
-        What `save_checkpoint` made.
-    repository : str
-        `user/name`; created if needed.
-    private : bool
-        Visibility of a new repository.
-    endpoint : str, optional
-        Another server than the hub.
-
-    Raises
-    ------
-    UserError
-        If the checkpoint is damaged, or the server refuses.
+    The token is that of `hf auth login` or HF_TOKEN; `private` is the visibility of a new
+    repository, `endpoint` another server than the hub. Raises a `UserError` if the checkpoint is
+    damaged, or the server refuses.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
@@ -279,7 +242,7 @@ def push_to_hub(
             repo_id=repository,
             folder_path=checkpoint.folder,
             commit_message=f"Edited {Path(checkpoint.record['model']).name}",
-            delete_patterns="*",  # the commit is the checkpoint, and nothing of an older one
+            delete_patterns="*",  # the commit is the checkpoint, without files of an older one
         )
     except HFValidationError as error:
         raise UserError(f"push={repository!r} is no name of a repository: {error}") from error

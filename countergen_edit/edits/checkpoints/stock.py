@@ -20,11 +20,7 @@ _PROBE_TOKENS = 8
 
 
 def stock_name(name: str) -> str:
-    """The name of a module or tensor in the stock architecture.
-
-    >>> stock_name("transformer.h.1._original_component.attn._original_component")
-    'transformer.h.1.attn'
-    """
+    """The name of a module or tensor in the stock architecture."""
     return name.replace(WRAPPED, "")
 
 

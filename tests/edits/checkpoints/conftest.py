@@ -1,4 +1,4 @@
-"""Edited models, saved once, and what a stranger's process says of them."""
+"""Edited models, saved once, and their answers in a process without this package."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a stranger does with checkpoints, in a process without this package; run with `python -c`.
+"""Use checkpoints in a process without this package; run with `python -c`.
 
 Takes {"folders": {name: folder}, "ids": {name: [token, …]}, "out": file}; writes for each folder
 its logits, 64 greedy tokens with the cache, the same after a round trip through `save_pretrained`,
-and what went otherwise than hoped.
+and errors.
 """
 
 import copy

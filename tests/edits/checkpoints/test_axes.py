@@ -16,7 +16,6 @@ from countergen_edit.edits.checkpoints import (
     Form,
     choose_form,
     edits_in_record,
-    edits_of,
     folded_into,
     load_base,
     load_checkpoint,
@@ -40,13 +39,15 @@ def named(site: str, layer: int | None, seed: int, task: str, *before: NamedEdit
     return NamedEdit.of(edit, "leace", task=task, after=places)
 
 
-def both(*places: tuple[str, int | None], limit: float | None = None) -> NamedEdit:
-    """An edit of each axis, the second fitted after the first."""
-    first = named(*places[0], 1, AXES[0])
+def chained(*places: tuple[str, int | None], limit: float | None = None) -> NamedEdit:
+    """An edit at each place, each fitted after those before it; the first with a limit."""
+    edits: list[NamedEdit] = []
+    for seed, (place, task) in enumerate(zip(places, (*AXES, "age"), strict=False), 1):
+        edits.append(named(*place, seed, task, *edits))
     if limit is not None:
-        place = replace(first.edit.placements[0], limit=limit)
-        first = NamedEdit.of(Edit((place,)), "leace", task=AXES[0])
-    return NamedEdit.combined([first, named(*places[1], 2, AXES[1], first)])
+        place = replace(edits[0].edit.placements[0], limit=limit)
+        edits[0] = NamedEdit.of(Edit((place,)), "leace", task=AXES[0])
+    return NamedEdit.combined(edits)
 
 
 def ids_of(model: LanguageModel) -> list[int]:
@@ -61,8 +62,8 @@ def record_of(edit: NamedEdit) -> dict[str, object]:
 def test_two_at_one_place_act_one_after_the_other(
     site: str, models: dict[str, LanguageModel]
 ) -> None:
-    """Written out by hand: x, then what the first leaves, then what the second leaves of that."""
-    model, edit = models["gpt2"], both((site, 1), (site, 1)).edit
+    """Against the two maps written out, one after the other."""
+    model, edit = models["gpt2"], chained((site, 1), (site, 1)).edit
     before = capture(model, [TEXT], sites=(site,), layers=[1]).values[site][0].astype(float)
     with applied(model, edit):
         after = capture(model, [TEXT], sites=(site,), layers=[1]).values[site][0]
@@ -81,7 +82,8 @@ def test_two_at_one_place_act_one_after_the_other(
     ("family", "places", "form"),
     [
         ("gpt2", (("resid_post", 1), ("resid_post", 1)), "carried"),
-        ("gpt2", (("resid_post", 1), ("mlp_out", 0)), "carried"),
+        ("gpt2", (("resid_post", 1), ("mlp_out", 0), ("embed", None)), "carried"),
+        ("gpt2", (("attn_out", 1), ("mlp_out", 0), ("embed", None)), "folded"),
         ("llama", (("attn_out", 1), ("attn_out", 1)), "carried"),
         ("gpt2", (("mlp_out", 1), ("mlp_out", 1)), "folded"),
         ("llama", (("attn_out", 1), ("attn_out", 1)), "folded"),
@@ -90,12 +92,12 @@ def test_two_at_one_place_act_one_after_the_other(
 )
 def test_plain_transformers_gives_the_hooks_logits_to_the_bit_or_to_the_rounding_of_weights(
     family: str,
-    places: tuple[tuple[str, int | None], tuple[str, int | None]],
+    places: tuple[tuple[str, int | None], ...],
     form: Form,
     models: dict[str, LanguageModel],
     tmp_path: Path,
 ) -> None:
-    model, whole = models[family], both(*places)
+    model, whole = models[family], chained(*places)
     (tmp_path / "saved").mkdir()
     write_model(model, whole.edit, tmp_path / "saved", form)
     loaded = AutoModelForCausalLM.from_pretrained(
@@ -108,23 +110,17 @@ def test_plain_transformers_gives_the_hooks_logits_to_the_bit_or_to_the_rounding
     if form == "carried":
         assert torch.equal(logits, expected)
     torch.testing.assert_close(logits, expected, atol=1e-5, rtol=0)
-    for alone in whole.edit.placements:  # neither is lost
-        assert (edited_logits(model, Edit((alone,)), ids) - expected).abs().max() > 1e-3
-
-
-def test_auto_folds_both_where_both_fold_and_carries_both_elsewhere(
-    models: dict[str, LanguageModel],
-) -> None:
-    model = models["gpt2"]
-    assert choose_form(model, both(("attn_out", 0), ("mlp_out", 1)).edit) == "folded"
-    assert choose_form(model, both(("attn_out", 0), ("resid_post", 1)).edit) == "carried"
+    assert choose_form(model, whole.edit, "auto" if form == "folded" else "carried") == form
+    for lost in whole.edit.placements:  # none is lost
+        rest = Edit(tuple(place for place in whole.edit.placements if place is not lost))
+        assert (edited_logits(model, rest, ids) - expected).abs().max() > 1e-3
 
 
 def test_an_edit_added_to_a_carried_checkpoint_is_saved_with_the_one_it_carries(
     models: dict[str, LanguageModel], tmp_path: Path
 ) -> None:
     """Once from the checkpoint's folder, once in one go: the same weights and the same logits."""
-    model, whole = models["gpt2"], both(("resid_post", 1), ("resid_post", 1), limit=1e6)
+    model, whole = models["gpt2"], chained(("resid_post", 1), ("resid_post", 1), limit=1e6)
     first = NamedEdit(whole.record.parts[0], Edit(whole.edit.placements[:1]))
     second = NamedEdit(whole.record.parts[1], Edit(whole.edit.placements[1:]))
     save_checkpoint(model, first.edit, tmp_path / "first", record=record_of(first))
@@ -146,15 +142,13 @@ def test_an_edit_added_to_a_carried_checkpoint_is_saved_with_the_one_it_carries(
     expected = edited_logits(model, whole.edit, ids_of(model))
     loaded = load_checkpoint(tmp_path / "added")
     assert torch.equal(edited_logits(loaded, None, ids_of(model)), expected)
-    assert [edit["axis"] for edit in edits_of(open_checkpoint(tmp_path / "added").record)] == [
-        *AXES
-    ]
+    assert [edit["axis"] for edit in open_checkpoint(tmp_path / "added").record["edits"]] == [*AXES]
 
 
-def test_an_edit_added_to_a_folded_checkpoint_folds_on_top_and_the_first_is_not_forgotten(
+def test_an_edit_added_to_a_folded_checkpoint_folds_on_top_and_both_are_listed(
     models: dict[str, LanguageModel], tmp_path: Path
 ) -> None:
-    model, whole = models["gpt2"], both(("mlp_out", 1), ("mlp_out", 1))
+    model, whole = models["gpt2"], chained(("mlp_out", 1), ("mlp_out", 1))
     first = NamedEdit(whole.record.parts[0], Edit(whole.edit.placements[:1]))
     second = NamedEdit(whole.record.parts[1], Edit(whole.edit.placements[1:]))
     save_checkpoint(model, first.edit, tmp_path / "first", record=record_of(first))
@@ -164,40 +158,10 @@ def test_an_edit_added_to_a_folded_checkpoint_folds_on_top_and_the_first_is_not_
     saved = save_checkpoint(base.model, second.edit, tmp_path / "added", record=record_of(second))
     assert saved.form == "folded"
     record = open_checkpoint(tmp_path / "added").record
-    assert [edit["axis"] for edit in edits_of(record)] == [*AXES]
-    kept = tmp_path / "added" / "edit" / "before" / "edit.safetensors"
-    assert kept.read_bytes() == (tmp_path / "first" / "edit" / "edit.safetensors").read_bytes()
+    assert [edit["axis"] for edit in record["edits"]] == [*AXES]
     ids = ids_of(model)
     logits = edited_logits(load_checkpoint(tmp_path / "added"), None, ids)
     torch.testing.assert_close(logits, edited_logits(model, whole.edit, ids), atol=1e-5, rtol=0)
-
-
-def test_a_carried_edit_on_top_of_a_folded_one_acts_on_what_that_leaves(
-    models: dict[str, LanguageModel], tmp_path: Path
-) -> None:
-    model, whole = models["gpt2"], both(("mlp_out", 1), ("resid_post", 1))
-    edits = [Edit((place,)) for place in whole.edit.placements]
-    save_checkpoint(model, edits[0], tmp_path / "first")
-    base = load_base(tmp_path / "first")
-    assert save_checkpoint(base.model, edits[1], tmp_path / "added").form == "carried"
-    ids = ids_of(model)
-    logits = edited_logits(load_checkpoint(tmp_path / "added"), None, ids)
-    torch.testing.assert_close(logits, edited_logits(model, whole.edit, ids), atol=1e-5, rtol=0)
-
-
-def test_a_checkpoint_that_tells_of_no_axis_is_a_base_all_the_same(
-    models: dict[str, LanguageModel], tmp_path: Path
-) -> None:
-    """As those that were saved before checkpoints told of axes."""
-    model, first = models["gpt2"], named("resid_post", 1, 1, "gender")
-    about = {"edit": first.label, "eraser": "leace", "parameters": {"rank": 2}}
-    config = {"axis": {"name": "gender"}}
-    save_checkpoint(model, first.edit, tmp_path / "old", record={**about, "config": config})
-    before = load_base(tmp_path / "old").before
-    assert before is not None
-    assert (before.record.eraser, before.record.task) == ("leace", "gender")
-    assert before.record.places == first.record.places
-    assert NamedEdit.combined([before, named("resid_post", 1, 2, AXES[1], before)]).edit.rank == 4
 
 
 def test_the_second_of_two_at_one_module_is_missed_where_it_is_lost(
@@ -205,7 +169,7 @@ def test_the_second_of_two_at_one_module_is_missed_where_it_is_lost(
 ) -> None:
     from safetensors.torch import load_file, save_file
 
-    edit = both(("resid_post", 1), ("resid_post", 1)).edit
+    edit = chained(("resid_post", 1), ("resid_post", 1)).edit
     folder = tmp_path / "saved"
     folder.mkdir()
     write_model(models["gpt2"], edit, folder, "carried")
@@ -218,8 +182,8 @@ def test_the_second_of_two_at_one_module_is_missed_where_it_is_lost(
         AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)
 
 
-def test_an_affine_map_keeps_what_another_made_equal_at_the_same_place() -> None:
-    """Means that the first erasure made equal stay so under any second."""
+def test_means_that_a_first_erasure_made_equal_stay_equal() -> None:
+    """Under any second affine map at the same place."""
     rng = np.random.default_rng(0)
     x, group = rng.normal(size=(40, 32)), np.arange(40) % 2
     x[group == 1] += rng.normal(size=32)

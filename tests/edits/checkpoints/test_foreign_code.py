@@ -43,7 +43,7 @@ def content(path: Path) -> Any:
 
 
 def name_code(path: Path, module: str, **more: Any) -> None:
-    """Write what hub models with code of their own have in their configs."""
+    """Name custom code in the configs, as hub models do."""
     classes = {"AutoConfig": "OwnConfig", "AutoModelForCausalLM": "Own"}
     of_model = {auto: module + cls for auto, cls in classes.items()}
     for name, auto_map in (

@@ -30,14 +30,6 @@ def tolerance(logits: np.ndarray) -> float:
     return max(1e-5, 1.5e-6 * float(np.abs(logits).max()))
 
 
-@pytest.fixture(params=NAMES)
-def case(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-carried = pytest.mark.parametrize("case", CARRIED_NAMES, indirect=True)
-
-
 Expected = dict[str, tuple[np.ndarray, np.ndarray, list[int]]]
 
 
@@ -63,59 +55,39 @@ def everything(models: dict[str, LanguageModel], saved: Saves) -> Expected:
     return answers
 
 
-@pytest.fixture
-def expected(case: str, everything: Expected) -> tuple[np.ndarray, list[int]]:
-    """Logits and greedy tokens of the edited model in memory."""
-    edited, _, greedy = everything[case]
-    return edited, greedy
-
-
-def test_logits_and_cached_greedy_text_are_those_of_the_edited_model(
-    case: str, stranger: dict[str, Any], expected: tuple[np.ndarray, list[int]]
+@pytest.mark.parametrize("case", NAMES)
+def test_logits_cached_greedy_text_and_tokens_are_those_of_the_edited_model(
+    case: str,
+    stranger: dict[str, Any],
+    everything: Expected,
+    models: dict[str, LanguageModel],
+    saved: Saves,
 ) -> None:
-    np.testing.assert_allclose(stranger[case]["logits"], expected[0], atol=1e-5)
-    assert stranger[case]["greedy"] == expected[1]
-    assert len(expected[1]) == NEW_TOKENS
-
-
-def test_the_edit_is_seen_in_what_is_compared(case: str, everything: Expected) -> None:
-    edited, unedited, _ = everything[case]
+    edited, unedited, greedy = everything[case]
+    np.testing.assert_allclose(stranger[case]["logits"], edited, atol=1e-5)
     assert np.abs(edited - unedited).max() > 0.1
-
-
-def test_no_key_is_missing_or_unexpected(case: str, stranger: dict[str, Any]) -> None:
+    assert stranger[case]["greedy"] == greedy
+    assert len(greedy) == NEW_TOKENS
     assert stranger[case]["keys"] == []
+    assert stranger[case]["tokens"] == models[saved[case][0]].tokenizer(TEXT).input_ids
 
 
-@carried
-def test_a_round_trip_through_save_pretrained_keeps_the_edit(
-    case: str, stranger: dict[str, Any], expected: tuple[np.ndarray, list[int]]
+@pytest.mark.parametrize("case", CARRIED_NAMES)
+def test_a_round_trip_a_deep_copy_and_half_precision_keep_the_edit(
+    case: str, stranger: dict[str, Any], everything: Expected
 ) -> None:
-    again = stranger[case]["again"]
+    edited, _, greedy = everything[case]
+    again, half = stranger[case]["again"], stranger[case]["half"]
     assert again["keys"] == []
-    # now with the attention that transformers chooses, whose sums run in another order
-    np.testing.assert_allclose(again["logits"], expected[0], atol=tolerance(expected[0]))
-    assert again["greedy"] == expected[1][:8]
-
-
-@carried
-def test_a_deep_copy_is_edited_too(
-    case: str, stranger: dict[str, Any], expected: tuple[np.ndarray, list[int]]
-) -> None:
-    np.testing.assert_allclose(
-        stranger[case]["deepcopy"]["logits"], expected[0], atol=tolerance(expected[0])
-    )
-
-
-@carried
-def test_in_half_precision_the_weights_are_half_and_the_erasures_are_not(
-    case: str, stranger: dict[str, Any], expected: tuple[np.ndarray, list[int]]
-) -> None:
-    half = stranger[case]["half"]
+    # With the attention that transformers chooses, whose sums run in another order.
+    np.testing.assert_allclose(again["logits"], edited, atol=tolerance(edited))
+    assert again["greedy"] == greedy[:8]
+    copied = stranger[case]["deepcopy"]["logits"]
+    np.testing.assert_allclose(copied, edited, atol=tolerance(edited))
     assert (half["keys"], half["dtype"]) == ([], "torch.bfloat16")
     assert stranger[case]["half_erasures"] == ["torch.float32"]
-    # bfloat16 keeps eight bits; an edit that was lost would differ by far more
-    assert np.abs(np.array(half["logits"]) - expected[0]).mean() < 0.03 * np.abs(expected[0]).max()
+    # bfloat16 keeps eight bits; without the edit the difference would be far larger.
+    assert np.abs(np.array(half["logits"]) - edited).mean() < 0.03 * np.abs(edited).max()
 
 
 @pytest.mark.parametrize(
@@ -125,12 +97,6 @@ def test_a_model_spread_over_devices_is_edited(name: str, stranger: dict[str, An
     mapped = stranger[name]["mapped"]
     assert mapped["keys"] == []
     assert mapped["greedy"] == stranger[name]["greedy"][:8]
-
-
-def test_the_tokenizer_came_along(
-    case: str, stranger: dict[str, Any], models: dict[str, LanguageModel], saved: Saves
-) -> None:
-    assert stranger[case]["tokens"] == models[saved[case][0]].tokenizer(TEXT).input_ids
 
 
 @pytest.mark.parametrize("name", CARRIED_NAMES)

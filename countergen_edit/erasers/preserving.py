@@ -23,11 +23,10 @@ from sklearn.covariance import ledoit_wolf_shrinkage
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser
-from countergen_edit.erasers.demands import Contexts, Frame, Metric, read_contexts
-from countergen_edit.erasers.held_out import Choice, folds, scores
-from countergen_edit.erasers.labelled import read_features, require_rank
-from countergen_edit.erasers.solvers.convex import keeping_within_cvxpy
-from countergen_edit.erasers.solvers.logistic import span_coordinates
+from countergen_edit.erasers.contexts import Choice, Contexts, Metric, folds, read_contexts, scores
+from countergen_edit.erasers.convex import keeping_within_cvxpy
+from countergen_edit.erasers.labelled import read_background, require_rank
+from countergen_edit.erasers.numerics import span_coordinates
 
 GRID = (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 0.6, 1.0)
 """Candidate amounts of shrinkage."""
@@ -40,18 +39,13 @@ STRENGTHS = (0.0, 1.0, 10.0, 100.0, None)
 class PreservingEraser(BaseEraser):
     """Erase group differences context by context; mean: balanced over the groups.
 
-    "cv" selects from `RANKS`, `GRID` or `STRENGTHS` by the scores of `held_out`; with fewer than
-    three contexts to erase it means every rank, "ledoit_wolf", and exact.
+    "cv" selects from `RANKS`, `GRID` or `STRENGTHS` by held-out scores (`contexts.scores`); with
+    fewer than three contexts to erase it means every rank, "ledoit_wolf", and exact.
 
     Parameters
     ----------
     rank : int, "cv" or None
-        Maximum number of directions to erase, those first in which contexts agree. None takes all
-        above `tolerance`.
-    tolerance : float
-        Directions of A below this share of the largest whitened singular value are noise.
-    keep_tolerance : float
-        The same for B.
+        Maximum number of directions to erase, those first in which contexts agree.
     shrinkage : float, "ledoit_wolf" or "cv"
         Of Σ towards a sphere, from 0 to 1.
     min_angle : float
@@ -61,10 +55,6 @@ class PreservingEraser(BaseEraser):
         share of the context's rows.
     keep_within : float
         If above 0, ‖M b‖ ≤ keep_within ‖b‖ in the metric of Σ for every b, solved by cvxpy.
-    n_folds : int
-        Folds of contexts for "cv".
-    random_state : int
-        Seed of the folds.
 
     Attributes
     ----------
@@ -76,37 +66,25 @@ class PreservingEraser(BaseEraser):
         For "cv", the score of each fold by (rank, shrinkage, strength).
     """
 
-    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {
-        "contexts": True,
-        "keep": True,
-        "background": True,
-        "people": True,
-        "families": True,
-    }
+    __metadata_request__fit: ClassVar[Mapping[str, bool]] = dict.fromkeys(
+        ("contexts", "keep", "background", "people", "families"), True
+    )
     no_guarantee_because = "contexts that are kept keep their group difference"
 
     def __init__(
         self,
         *,
         rank: int | str | None = None,
-        tolerance: float = 1e-6,
-        keep_tolerance: float = 1e-10,
         shrinkage: str | float = "cv",
         min_angle: float = 0.01,
         keep_strength: float | str | None = None,
         keep_within: float = 0.0,
-        n_folds: int = 5,
-        random_state: int = 0,
     ) -> None:
         self.rank = rank
-        self.tolerance = tolerance
-        self.keep_tolerance = keep_tolerance
         self.shrinkage = shrinkage
         self.min_angle = min_angle
         self.keep_strength = keep_strength
         self.keep_within = keep_within
-        self.n_folds = n_folds
-        self.random_state = random_state
 
     def fit(
         self,
@@ -131,33 +109,34 @@ class PreservingEraser(BaseEraser):
         """
         rows = self._read(X, y)
         self.row_ids_ = () if contexts is None else ("contexts", "keep")
-        d = rows.X.shape[1]
+        n, d = rows.X.shape
         self._check_settings(d)
         mean, found = rows.balanced_mean, read_contexts(rows, contexts, keep)
-        every = rows.X
-        if background is not None:
-            every = np.vstack([rows.X, read_features(self, background).astype(np.float64)])
+        every = read_background(self, rows.X, background)
         inside, basis = span_coordinates(every - mean)
         centred = inside - inside.mean(axis=0)
         variances, axes = np.linalg.eigh(centred.T @ centred / len(centred))
-        found = replace(found, X=inside[: len(rows.X)] @ axes)
-        metric = Metric(np.clip(variances, 0.0, None), d, self.tolerance, self.keep_tolerance)
-        others = inside[len(rows.X) :] if len(inside) > len(rows.X) else inside
+        found = replace(found, X=inside[:n] @ axes)
+        metric = Metric(np.clip(variances, 0.0, None), d)
+        others = inside[n:] if len(inside) > n else inside
+        others = (others - others.mean(axis=0)) @ axes
         rank, self.shrinkage_, self.keep_strength_ = self._choice(
-            every, found, (people, families), metric, (others - others.mean(axis=0)) @ axes
+            every, found, people, families, metric, others
         )
-        frame = metric.frame(found.demands(), self.shrinkage_)
+        demands = found.demands()
+        frame = metric.frame(demands, self.shrinkage_)
         self.angle_ = frame.angle(rank)
         exact = self.keep_strength_ is None and self.keep_within == 0
         if exact and self.angle_ < self.min_angle:
             raise UserError(
-                f"what must go comes within {self.angle_:.2g} rad of what must stay (min_angle = "
-                f"{self.min_angle}): keep fewer contexts, or set keep_strength, or a rank; of a "
-                "model whose bias was erased there nothing is left: eraser=none measures it alone"
+                f"the difference to erase comes within {self.angle_:.2g} rad of the one to keep "
+                f"(min_angle = {self.min_angle}): keep fewer contexts, or set keep_strength or a "
+                "rank; measure a model whose bias was already erased there with eraser=none"
             )
         left, right = frame.factors(rank, self.keep_strength_)
         if self.keep_within > 0 and frame.U.shape[1]:
-            right = self._right_within(frame, found, rank)
+            kept = frame.whiten[:, None] * demands.keep
+            right = keeping_within_cvxpy(frame.A[:, :rank], kept, self.keep_within) * frame.whiten
         to_rows = axes if basis is None else basis @ axes
         self._store(AffineErasure(to_rows @ left, right @ to_rows.T, mean), rows.classes)
         return self
@@ -183,30 +162,29 @@ class PreservingEraser(BaseEraser):
         self,
         every: Float[np.ndarray, "row d"],
         found: Contexts,
-        ids: tuple[Any, Any],
+        people: Any,
+        families: Any,
         metric: Metric,
         others: Float[np.ndarray, "other r"],
     ) -> Choice:
         """Rank, shrinkage and strength, as given or by cross-validation."""
-        wanted = "cv" in (self.rank, self.shrinkage, self.keep_strength)
-        people, families = ids
-        seed = self.random_state
-        parts = folds(found, people, self.n_folds, seed, families) if wanted else []
+        selects = "cv" in (self.rank, self.shrinkage, self.keep_strength)
+        parts = folds(found, people, families) if selects else []
         ranks: list[int | None] = [None if isinstance(self.rank, str) else self.rank]
         if parts and self.rank == "cv":
             most = len(parts[0].erase)
             ranks = [*(r for r in RANKS if r < most), None]
-        to_choose = parts and self.shrinkage == "cv"
-        amounts: Sequence[float] = GRID if to_choose else (self._amount(every),)
+        amounts: Sequence[float] = (
+            GRID if parts and self.shrinkage == "cv" else (self._amount(every),)
+        )
         strengths = [None if isinstance(self.keep_strength, str) else self.keep_strength]
         if parts and self.keep_strength == "cv":
             strengths = [*STRENGTHS]
         choices = [(r, a, s) for r in ranks for a in amounts for s in strengths]
         if len(choices) == 1:
             return choices[0]
-        self.cv_scores_ = scores(
-            parts, metric, others.T @ others / len(others), ranks, amounts, strengths
-        )
+        covariance = others.T @ others / len(others)
+        self.cv_scores_ = scores(parts, metric, covariance, ranks, amounts, strengths)
         choices.sort(key=lambda choice: float(self.cv_scores_[choice].mean()))
         return next((c for c in choices if self._is_feasible(c, found, metric)), choices[0])
 
@@ -221,9 +199,3 @@ class PreservingEraser(BaseEraser):
         if isinstance(self.shrinkage, str):
             return float(ledoit_wolf_shrinkage(every)) if every.shape[1] > 1 else 0.0
         return float(self.shrinkage)
-
-    def _right_within(
-        self, frame: Frame, found: Contexts, rank: int | None
-    ) -> Float[np.ndarray, "k r"]:
-        A, keep = frame.A[:, :rank], frame.whiten[:, None] * found.demands().keep
-        return np.asarray(keeping_within_cvxpy(A, keep, self.keep_within) * frame.whiten)

@@ -22,6 +22,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from countergen_edit.erasers.labelled import LabelledRows
+from countergen_edit.erasers.numerics import span_coordinates
 
 INNER = 20
 """L-BFGS steps between two updates of A."""
@@ -61,16 +62,8 @@ def fit_probe(
 ) -> Probe:
     """Fit a logistic probe, from `start` or the constant predictor.
 
-    Parameters
-    ----------
-    rows : LabelledRows
-    penalty : float
-        Weight of ‖W‖²/2 beside the mean loss.
-    tol : float
-        Bound on the largest entry of the gradient in whitened coordinates.
-    max_iter : int
-        L-BFGS steps.
-    start : Probe, optional
+    `penalty` weighs ‖W‖²/2 against the mean loss; `tol` bounds the largest entry of the gradient in
+    whitened coordinates; `max_iter` counts L-BFGS steps.
     """
     return ProbeRows(rows, penalty).fit_probe(tol=tol, max_iter=max_iter, start=start)
 
@@ -103,11 +96,9 @@ class ProbeRows:
     def fit_probe(self, *, tol: float, max_iter: int, start: Probe | None = None) -> Probe:
         """Fit a probe to the rows as they are now; arguments as in `fit_probe`."""
         b, W = self._start(start)
-        metric = self._first if start is None else None
-        if metric is None:
-            metric = self._metric(b, W)
+        # Every probe that begins at the constant one may use its A: projecting only shrinks A.
+        metric = (self._first if start is None else None) or self._metric(b, W)
         if start is None:
-            # Every probe that begins at the constant one may use it: projecting only shrinks A.
             self._first = metric
         steps = 0
         while steps < max_iter:
@@ -120,8 +111,8 @@ class ProbeRows:
             )
             steps += int(optimum.nit)
             b, W = self._unwhiten(optimum.x, metric.factor)
-            still = self._curvature(b, W).sum() > 0.5 * metric.curvature
-            if still and (optimum.nit == 0 or np.abs(optimum.jac).max() <= tol):
+            holds = self._curvature(b, W).sum() > 0.5 * metric.curvature
+            if holds and (optimum.nit == 0 or np.abs(optimum.jac).max() <= tol):
                 break
             metric = self._metric(b, W)
         p = softmax(_all_logits(self.X @ W + b), axis=1)
@@ -154,9 +145,8 @@ class ProbeRows:
         Z = np.hstack([root, self.X * root])
         A = Z.T @ Z
         # Where the classes are all but separated A nearly vanishes, and so it does in directions
-        # without variance: the floor keeps steps finite and changes no optimum.
-        within_group_null = max(float(np.trace(A)) * 1e-12, 1e-12)
-        A.flat[:: len(A) + 1] += within_group_null
+        # without variance: a small diagonal keeps steps finite and changes no optimum.
+        A.flat[:: len(A) + 1] += max(float(np.trace(A)) * 1e-12, 1e-12)
         A[range(1, len(A)), range(1, len(A))] += self.penalty
         factor = cholesky(A, lower=True, overwrite_a=True, check_finite=False)
         return _Metric(np.asarray(factor), float(h.sum()))
@@ -173,16 +163,6 @@ class ProbeRows:
             return offset, np.zeros((self.X.shape[1], self.m))
         inside = start.weights if self.basis is None else self.basis.T @ start.weights
         return start.intercept + self.centre @ start.weights, inside
-
-
-def span_coordinates(
-    X: Float[np.ndarray, "row d"],
-) -> tuple[Float[np.ndarray, "row r"], Float[np.ndarray, "d r"] | None]:
-    """Rows in an orthonormal basis of their span, and that basis; unchanged if n ≥ d."""
-    if X.shape[0] >= X.shape[1]:
-        return X, None
-    basis, triangle = np.linalg.qr(X.T)
-    return triangle.T, basis
 
 
 def _all_logits(scores: Float[np.ndarray, "row m"]) -> Float[np.ndarray, "row c"]:

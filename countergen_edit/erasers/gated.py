@@ -1,9 +1,9 @@
-"""A closed form behind a gate, which acts only where a group difference is to go.
+"""A closed form behind a gate, which acts only where a group difference is to be erased.
 
     π(x) = x - g(x) L R (x - m)        g(x) = min(1, max(0, w · x + b))
 
-L, R and m are those of a closed form; g is a logistic probe that tells rows to erase from rows to
-keep and from background, which the closed form then need not spare. On kinds of text that the
+L, R and m are those of a closed form; g is a logistic probe that separates rows to erase from rows
+to keep and from background, which the closed form then need not spare. On kinds of text that the
 probe has not seen, the gate may stay closed.
 """
 
@@ -22,20 +22,13 @@ from sklearn.preprocessing import StandardScaler
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.registry import KIND
 from countergen_edit.erasers.affine import Gate
-from countergen_edit.erasers.base import (
-    REQUESTED,
-    BaseEraser,
-    fit_closed_form,
-    keep_mask,
-    make_closed_form,
-)
-from countergen_edit.erasers.labelled import read_features
+from countergen_edit.erasers.base import OnClosedForm
+from countergen_edit.erasers.labelled import read_background
 
 HALF = 0.5
 """Opening of the gate at even odds."""
-SHARES = {"open": 0.5, "keep": 0.4, "background": 0.1}
-"""Total weights of the kinds of rows: those to keep are few and hard to tell from those to erase.
-"""
+SHARES = (0.5, 0.4, 0.1)
+"""Total weights of rows to erase, rows to keep (few, and hard to separate) and background."""
 
 
 def fit_gate(
@@ -51,7 +44,7 @@ def fit_gate(
     kinds = (opened, keep, background)
     rows = np.vstack(kinds)
     sizes = [len(kind) for kind in kinds]
-    each = [share / max(size, 1) for share, size in zip(SHARES.values(), sizes, strict=True)]
+    each = [share / max(size, 1) for share, size in zip(SHARES, sizes, strict=True)]
     weights = np.repeat(each, sizes)
     is_open = np.repeat([1, 0, 0], sizes)
     weights[is_open == 0] *= weights[is_open == 1].sum() / weights[is_open == 0].sum()
@@ -64,20 +57,13 @@ def fit_gate(
     return Gate(weight, float(linear.intercept_[0] - weight @ scaler.mean_) + HALF)
 
 
-START: Mapping[str, Any] = {KIND: "preserving", "rank": "cv"}
-"""Closed form by default."""
-
-
-class Gated(BaseEraser):
+class Gated(OnClosedForm):
     """A closed form times a gate; without rows to keep and background, the closed form alone.
 
     Parameters
     ----------
     start : str or mapping, optional
         The closed form: a name, or a mapping with its `kind` and parameters.
-    close_at_kept : bool
-        Whether the gate closes at rows to keep, which the closed form then does not see, or at
-        background alone.
     penalty : float
         Of the probe's squared weights, for features of unit variance.
 
@@ -87,30 +73,23 @@ class Gated(BaseEraser):
         None if there is nothing to close at.
     """
 
-    __metadata_request__fit: ClassVar[Mapping[str, bool]] = REQUESTED
+    default: ClassVar[Mapping[str, Any]] = {KIND: "preserving", "rank": "cv"}
     no_guarantee_because = "rows at which the gate is not wholly open keep of their difference"
 
     def __init__(
         self,
         start: str | Mapping[str, Any] | None = None,
         *,
-        close_at_kept: bool = True,
         penalty: float = 0.01,
     ) -> None:
         self.start = start
-        self.close_at_kept = close_at_kept
         self.penalty = penalty
 
     def check(self) -> None:
         """Raise a `UserError` for an invalid penalty or closed form."""
-        super().check()
         if not (isinstance(self.penalty, int | float) and 0 < self.penalty < np.inf):
             raise UserError(f"penalty = {self.penalty!r} of gated: write a number above 0")
-        self._closed_form.check()
-
-    @property
-    def _closed_form(self) -> BaseEraser:
-        return make_closed_form(START if self.start is None else self.start, "gated")
+        super().check()
 
     def fit(
         self,
@@ -124,21 +103,19 @@ class Gated(BaseEraser):
         people: Any = None,
         families: Any = None,
     ) -> Gated:
-        """Fit the closed form and the gate; raises a `UserError` for what the former refuses."""
+        """Fit the closed form and the gate; errors are those of the closed form."""
         self.check()
         rows = self._read(X, y)
-        is_kept = keep_mask(keep, len(rows.X))
-        metadata = {"contexts": contexts, "keep": is_kept, "background": background}
-        metadata |= {"pairs": pairs, "people": people, "families": families}
-        closed = is_kept & self.close_at_kept
-        start = fit_closed_form(self._closed_form, rows, metadata, ~closed)
-        others = rows.X[:0]
-        if background is not None:
-            others = read_features(self, background).astype(np.float64)
+        n = len(rows.X)
+        is_kept = np.zeros(n, bool) if keep is None else np.asarray(keep, bool)
+        metadata = {"contexts": contexts, "background": background, "pairs": pairs}
+        metadata |= {"people": people, "families": families}
+        start = self._fit_closed_form(rows, metadata, is_kept, spare_kept=True)
+        others = read_background(self, rows.X, background)[n:]
         of_gate = () if keep is None else ("keep",)
         self.row_ids_ = tuple(dict.fromkeys((*start.row_ids_, *of_gate)))
         self.gate_: Gate | None = None
-        if closed.any() or len(others):
-            self.gate_ = fit_gate(rows.X[~is_kept], rows.X[closed], others, self.penalty)
+        if is_kept.any() or len(others):
+            self.gate_ = fit_gate(rows.X[~is_kept], rows.X[is_kept], others, self.penalty)
         self._store(replace(start.erasure_, gate=self.gate_), rows.classes)
         return self

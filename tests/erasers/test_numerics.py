@@ -12,8 +12,7 @@ import pytest
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import INLP, LEACE, BaseEraser, PreservingEraser, run_parallel
-from countergen_edit.erasers.solvers.spectral import thin_svd
-from countergen_edit.erasers.threads import SMALL
+from countergen_edit.erasers.numerics import SMALL, thin_svd
 
 
 def gives_up(*args: Any, **kwargs: Any) -> None:
@@ -62,7 +61,7 @@ def test_fits_side_by_side_are_those_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("entries", [1, SMALL])
-def test_what_is_done_can_be_kept_while_the_rest_runs(entries: int) -> None:
+def test_a_finished_result_is_available_while_the_rest_runs(entries: int) -> None:
     kept = Event()
     calls: list[Callable[[], bool]] = [lambda: True, lambda: kept.wait(10)]
     for future in run_parallel(calls, np.broadcast_to(0.0, (entries, 1))):
@@ -71,7 +70,7 @@ def test_what_is_done_can_be_kept_while_the_rest_runs(entries: int) -> None:
 
 
 @pytest.mark.parametrize("entries", [1, SMALL])
-def test_what_one_call_raises_is_its_own(entries: int) -> None:
+def test_the_error_of_one_call_stays_with_it(entries: int) -> None:
     def fails() -> int:
         raise UserError("no such rank")
 

@@ -1,10 +1,9 @@
 """A closed form refined by gradient descent through the model above it.
 
-    bias + people + keep + neutral, weighted  +  trust E‖Σ^(-1/2) (π(x) - π₀(x))‖²
-
-is minimised over L, R and m of π(x) = x - L R (x - m) from a closed form π₀ on, by Adam (Kingma
-and Ba 2015, https://arxiv.org/abs/1412.6980) in coordinates whitened by Σ = cov(x). The first four
-terms are read off the model's output (`Objective`). The map of the least held-out loss is taken.
+The weighted sum of `TERMS`, read off the model's output, is minimised over L, R and m of
+π(x) = x - L R (x - m) from a closed form on, by Adam (Kingma and Ba 2015,
+https://arxiv.org/abs/1412.6980) in coordinates whitened by Σ = cov(x). The map of the least
+held-out loss is taken.
 """
 
 from __future__ import annotations
@@ -22,15 +21,9 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.registry import KIND
 from countergen_edit.core.seeds import generator
 from countergen_edit.erasers.affine import AffineErasure, Gate
-from countergen_edit.erasers.base import (
-    REQUESTED,
-    BaseEraser,
-    fit_closed_form,
-    keep_mask,
-    make_closed_form,
-)
-from countergen_edit.erasers.labelled import read_features
-from countergen_edit.erasers.solvers.spectral import thin_svd
+from countergen_edit.erasers.base import BaseEraser, OnClosedForm
+from countergen_edit.erasers.labelled import read_background
+from countergen_edit.erasers.numerics import thin_svd
 
 Change = Callable[[Float[Tensor, "*batch d"]], Float[Tensor, "*batch d"]]
 """The change of activations by a map, differentiable in its parameters."""
@@ -67,7 +60,6 @@ class WhitenedMap:
     left: Float[Tensor, "d k"]
     right: Float[Tensor, "k d"]
     offset: Float[Tensor, " k"]
-    start: tuple[Float[Tensor, "d k"], Float[Tensor, "k d"]]
     mean: Float[Tensor, " d"]
     whiten: tuple[Float[Tensor, "d d"], Float[Tensor, "d d"]]
     gate: Gate | None = None
@@ -91,11 +83,10 @@ class WhitenedMap:
         def tensor(values: np.ndarray) -> Tensor:
             return torch.tensor(values, dtype=torch.float32)
 
-        offset = np.zeros(len(right))
-        parts = [tensor(values).requires_grad_() for values in (left, right, offset)]
-        start, whiten = (tensor(left), tensor(right)), (tensor(S), tensor(inverse))
-        mean, gate = tensor(erasure.mean), erasure.gate
-        return cls(parts[0], parts[1], parts[2], start, mean, whiten, gate)
+        values = left, right, np.zeros(len(right))
+        own_left, own_right, offset = (tensor(part).requires_grad_() for part in values)
+        whiten = tensor(S), tensor(inverse)
+        return cls(own_left, own_right, offset, tensor(erasure.mean), whiten, erasure.gate)
 
     @property
     def parameters(self) -> list[Tensor]:
@@ -112,20 +103,12 @@ class WhitenedMap:
         return x - (change if self.gate is None else self.gate(x)[..., None] * change)
 
     @property
-    def distance(self) -> Float[Tensor, ""]:
-        """E‖change - first change‖² for whitened x: ‖l r - l₀ r₀‖² + ‖l c‖²."""
-        left = torch.hstack([self.left - self.start[0], self.start[0]])
-        right = torch.vstack([self.right, self.right - self.start[1]])
-        moved = ((left.T @ left) * (right @ right.T)).sum()
-        return moved + ((self.left @ self.offset) ** 2).sum()
-
-    @property
     def erasure(self) -> AffineErasure:
         """The map as an erasure, without directions that it does not write."""
         parts = (*self.parameters, self.mean, *self.whiten)
         own_left, own_right, offset, mean, S, inverse = (p.detach().double().numpy() for p in parts)
         left, right = S @ own_left, own_right @ inverse
-        wanted = right @ mean + offset  # what the erasure's mean is read as
+        wanted = right @ mean + offset  # reading of the erasure's mean
         keep_left, keep_right = _balanced(left, right)
         turned = np.linalg.lstsq(keep_left, left @ wanted, rcond=None)[0]
         moved = np.linalg.lstsq(keep_right, turned - keep_right @ mean, rcond=None)[0]
@@ -145,15 +128,13 @@ def _balanced(
     return q @ a[:, signal] * root, root[:, None] * (b[signal] @ p.T)
 
 
-START: Mapping[str, Any] = {KIND: "preserving", "rank": "cv", "keep_strength": 10.0}
-"""Closed form by default; a soft one, as conflicting demands have no exact map."""
 WARM_UP = 10
 """Steps over which the learning rate rises."""
 LAST = 0.1
 """Share of the learning rate at the last step."""
 
 
-class Refined(BaseEraser):
+class Refined(OnClosedForm):
     """Refine a closed form by gradient descent; without an objective, the closed form itself.
 
     Parameters
@@ -168,16 +149,12 @@ class Refined(BaseEraser):
         Of whitened parameters, after warm-up; decays as a cosine.
     bias, people, keep, neutral : float
         Weights of the terms.
-    trust : float
-        Weight of the squared distance to the closed form.
     check_every : int
         Steps between two evaluations of held-out losses.
     patience : int
         Evaluations without improvement after which it stops.
-    seeds : int
-        Number of runs; the best is taken.
     random_state : int
-        First seed.
+        Seed.
 
     Attributes
     ----------
@@ -185,12 +162,12 @@ class Refined(BaseEraser):
         The closed form.
     curve_ : list of dict
         `seed`, `step`, the terms and `loss` of each evaluation.
-    spread_ : float
-        Standard deviation over seeds of the least loss; NaN for one seed.
     """
 
-    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {**REQUESTED, "objective": True}
-    no_guarantee_because = "what the model says is made equal, not its activations"
+    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"objective": True}
+    # A soft closed form, as conflicting demands have no exact map.
+    default: ClassVar[Mapping[str, Any]] = {KIND: "preserving", "rank": "cv", "keep_strength": 10.0}
+    no_guarantee_because = "the model's outputs are made equal, not its activations"
     refit_in_folds = False
 
     def __init__(
@@ -204,10 +181,8 @@ class Refined(BaseEraser):
         people: float = 5.0,
         keep: float = 10.0,
         neutral: float = 10.0,
-        trust: float = 0.0,
         check_every: int = 25,
         patience: int = 6,
-        seeds: int = 1,
         random_state: int = 0,
     ) -> None:
         self.start = start
@@ -218,35 +193,32 @@ class Refined(BaseEraser):
         self.people = people
         self.keep = keep
         self.neutral = neutral
-        self.trust = trust
         self.check_every = check_every
         self.patience = patience
-        self.seeds = seeds
         self.random_state = random_state
 
     @property
     def n_steps(self) -> int:
-        return self.steps * self.seeds
+        return self.steps
 
     @property
     def draft(self) -> BaseEraser:
         """The closed form that it starts from, not yet fitted."""
-        return make_closed_form(START if self.start is None else self.start, "refined")
+        return self.closed_form
 
     def check(self) -> None:
         """Raise a `UserError` for invalid settings."""
-        super().check()
-        for name in ("steps", "check_every", "patience", "seeds", "extra"):
+        for name in ("steps", "check_every", "patience", "extra"):
             count, least = getattr(self, name), 0 if name == "extra" else 1
             if not isinstance(count, int) or count < least:
                 raise UserError(f"{name} = {count!r} of refined: write a whole number from {least}")
-        for name in ("learning_rate", *TERMS, "trust"):
+        for name in ("learning_rate", *TERMS):
             value = getattr(self, name)
             number = isinstance(value, int | float) and 0 <= value < np.inf
             if not number or (name == "learning_rate" and value == 0):
                 above = "above 0" if name == "learning_rate" else "from 0"
                 raise UserError(f"{name} = {value!r} of refined: write a number {above}")
-        self.draft.check()
+        super().check()
 
     def fit(
         self,
@@ -263,43 +235,29 @@ class Refined(BaseEraser):
     ) -> Refined:
         """Fit the closed form to rows `X` `[n, d]` of classes `y`, then refine it on `objective`.
 
-        Raises
-        ------
-        UserError
-            For what the closed form or `check` refuses, or losses that are not finite.
+        Raises a `UserError` as the closed form and `check` do, or if losses are not finite.
         """
         self.check()
         rows = self._read(X, y)
-        every, is_kept = rows.X, keep_mask(keep, len(rows.X))
-        metadata = {"contexts": contexts, "keep": is_kept, "background": background}
-        metadata |= {"pairs": pairs, "people": people, "families": families}
-        start = fit_closed_form(self.draft, rows, metadata, np.ones(len(rows.X), bool))
+        is_kept = np.zeros(len(rows.X), bool) if keep is None else np.asarray(keep, bool)
+        metadata = {"contexts": contexts, "background": background, "pairs": pairs}
+        metadata |= {"people": people, "families": families}
+        start = self._fit_closed_form(rows, metadata, is_kept)
         self.row_ids_ = start.row_ids_
         self.start_ = start.erasure_
         self.curve_: list[dict[str, float]] = []
-        self.spread_ = float("nan")
         erasure = self.start_
         if objective is not None:
-            if background is not None:
-                every = np.vstack([every, read_features(self, background).astype(np.float64)])
-            erasure = self._refine(every, objective)
+            every = read_background(self, rows.X, background)
+            _, erasure = min(self._run(every, objective), key=lambda found: found[0])
         self._store(erasure, rows.classes)
         return self
 
-    def _refine(self, X: Float[np.ndarray, "row d"], objective: Objective) -> AffineErasure:
-        """The best map of all seeds."""
-        best: list[tuple[float, AffineErasure]] = []
-        for seed in range(self.random_state, self.random_state + self.seeds):
-            best.append(min(self._run(X, objective, seed), key=lambda checked: checked[0]))
-        losses = [loss for loss, _ in best]
-        if len(losses) > 1:
-            self.spread_ = float(np.std(losses, ddof=1))
-        return best[int(np.argmin(losses))][1]
-
     def _run(
-        self, X: Float[np.ndarray, "row d"], objective: Objective, seed: int
+        self, X: Float[np.ndarray, "row d"], objective: Objective
     ) -> Iterator[tuple[float, AffineErasure]]:
         """Evaluated maps with their losses, the closed form first if there are held-out losses."""
+        seed = self.random_state
         thin = WhitenedMap.of(self.start_, X, self.extra, seed)
         adam = torch.optim.Adam(thin.parameters, betas=(0.9, 0.98))
         least, since = np.inf, 0
@@ -311,7 +269,7 @@ class Refined(BaseEraser):
                 if terms is None and drawn:
                     terms = {k: float(np.mean([d[k] for d in drawn])) for k in drawn[0]}
                 if terms is not None:
-                    loss = self._sum(terms) + self.trust * float(thin.distance.detach())
+                    loss = self._sum(terms)
                     self._record(seed, step, terms, loss)
                     yield loss, thin.erasure
                     least, since = (loss, 0) if loss < least else (least, since + 1)
@@ -323,7 +281,7 @@ class Refined(BaseEraser):
             losses = objective.losses(thin, seed, step)
             drawn.append({k: float(v.detach()) for k, v in losses.items()})
             adam.zero_grad()
-            (self._sum(losses) + self.trust * thin.distance).backward()
+            self._sum(losses).backward()
             adam.step()
 
     def _sum(self, terms: Mapping[str, Any]) -> Any:

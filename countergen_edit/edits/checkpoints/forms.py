@@ -1,4 +1,4 @@
-"""Edits folded into weights, where that is exact.
+"""The two forms of a checkpoint: edits folded into weights, and edits carried beside them.
 
 With y = W x + b the output of the last matrix of an attention layer or an MLP, the erasure
 y - L R (y - m) is itself an affine map of x:
@@ -6,12 +6,14 @@ y - L R (y - m) is itself an affine map of x:
     W' = (I - L R) W        b' = (I - L R) b + L R m
 
 An erasure of an embedding acts on each of its rows. The residual stream, limits and gates do not
-fold. Other packages can use the folded model without custom code.
+fold. A carried checkpoint holds the stock weights, the erasures' tensors, and
+`modeling_edited.py` of this package with the names of the stock classes filled in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,29 +22,32 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import json_mapping
+from countergen_edit.core.typed import require
 from countergen_edit.edits import Edit, Placement, Shift
-from countergen_edit.edits.checkpoints.parity import compared_ids, edited_logits
+from countergen_edit.edits.checkpoints import modeling_edited
 from countergen_edit.edits.checkpoints.stock import (
     empty_stock_model,
+    module_name,
     projection_name,
     stock_classes,
     stock_model,
 )
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.models import LanguageModel, hook_name
+from countergen_edit.models import LanguageModel
 
 INSTEAD = "save it with form=carried"
 _SCALE_TOLERANCE = 1e-5
 """An embedding that multiplies its rows by a constant does so in its own precision."""
+MODEL_TYPE = "countergen_edited"
+CODE = "modeling_edited.py"
 
 
 def fold(model: LanguageModel, edit: Edit) -> Any:
     """Return a stock model with the edit in its weights; `model` itself is not changed.
 
-    Raises
-    ------
-    UserError
-        If the edit does not fold exactly, or the architecture is not from transformers.
+    Raises a `UserError` if the edit does not fold exactly, or the architecture is not from
+    transformers.
     """
     stock_classes(model)
     places = [(placement, _find(model, placement)) for placement in edit.placements]
@@ -70,29 +75,22 @@ def can_fold(model: LanguageModel, edit: Edit) -> bool:
     return True
 
 
-def _kinds() -> tuple[type[nn.Module], ...]:
+def _find(model: LanguageModel, placement: Placement) -> str:
+    """The module that a placement folds into."""
     from transformers.pytorch_utils import Conv1D
 
-    return nn.Linear, Conv1D
-
-
-def _find(model: LanguageModel, placement: Placement) -> str:
+    reason = None
     if placement.site == "resid_post":
+        reason = ": the residual stream also comes along the skip path, which no weight sees"
+    elif placement.limit is not None:
+        reason = ", which treat every token alike, while the edit skips attention sinks"
+    elif placement.erasure.gate is not None:
+        reason = ", which treat every token alike, while the edit has a gate"
+    if reason:
         raise UserError(
-            "an edit at site resid_post does not fold into weights: what it removes also comes "
-            f"along the skip path, which no weight sees; {INSTEAD}"
+            f"an edit at site {placement.site} does not fold into weights{reason}; {INSTEAD}"
         )
-    if placement.limit is not None:
-        raise UserError(
-            f"an edit at site {placement.site} that leaves attention sinks alone does not fold "
-            f"into weights, which treat every token alike; {INSTEAD}"
-        )
-    if Edit((placement,)).gated:
-        raise UserError(
-            f"an edit at site {placement.site} with a gate does not fold into weights, which treat "
-            f"every token alike; {INSTEAD}"
-        )
-    kinds = (nn.Embedding,) if placement.site == "embed" else _kinds()
+    kinds = (nn.Embedding,) if placement.site == "embed" else (nn.Linear, Conv1D)
     return projection_name(model, placement.site, placement.layer, kinds)
 
 
@@ -120,11 +118,8 @@ def _changes(model: LanguageModel, placement: Placement, name: str) -> dict[str,
 def _require_unshared(plain: Any, name: str) -> None:
     """Refuse to change a weight that is also used elsewhere."""
     weight = plain.get_submodule(name).weight
-    users = [
-        key
-        for key, parameter in plain.named_parameters(remove_duplicate=False)
-        if parameter is weight
-    ]
+    parameters = plain.named_parameters(remove_duplicate=False)
+    users = [key for key, parameter in parameters if parameter is weight]
     if len(users) > 1:
         raise UserError(
             f"the weight of {name} is also {', '.join(users[1:])}, which the edit must not "
@@ -152,24 +147,24 @@ def _fold_matrix(module: Any, erasure: AffineErasure | Shift) -> None:
     weight = module.weight.double()
     weight = weight.T if transposed else weight
     weight = weight - left @ (right @ weight)
-    bias = torch.zeros_like(offset) if module.bias is None else module.bias.double()
-    bias = bias - left @ (right @ bias) + offset
     weight = weight.T if transposed else weight
     dtype = module.weight.dtype
     module.weight = nn.Parameter(weight.contiguous().to(dtype), requires_grad=False)
     if module.bias is not None:
+        bias = module.bias.double()
+        bias = bias - left @ (right @ bias) + offset
         module.bias = nn.Parameter(bias.to(dtype), requires_grad=False)
 
 
 def _fold_embedding(
     module: nn.Embedding, erasure: AffineErasure | Shift, model: LanguageModel
 ) -> None:
-    # Watched, not assumed: some families multiply the rows by a constant on their way out.
+    # Measured, as some families multiply the rows by a constant.
     original = model.bridge.original_model.get_input_embeddings()
     with torch.inference_mode():
         every = torch.arange(module.num_embeddings, device=module.weight.device)
         output = getattr(original, "original_component", original)(every).double()
-    before = original.weight.double()  # of `module` an edit may have been folded already
+    before = original.weight.double()  # `module` may hold an edit already
     scale = (output * before).sum() / (before * before).sum()
     if (output - scale * before).abs().max() > _SCALE_TOLERANCE * output.abs().max():
         raise UserError(
@@ -182,37 +177,70 @@ def _fold_embedding(
     module.weight = nn.Parameter(rows.to(module.weight.dtype), requires_grad=False)
 
 
-def require_every_position(model: LanguageModel, edit: Edit, texts: Sequence[str]) -> None:
-    """Refuse to fold an edit that only its limit keeps from folding; state the cost on `texts`."""
-    if not edit.skips_sinks or not can_fold(model, edit.without_limits()):
-        return  # what does not fold anyway is refused with that reason
-    rows = compared_ids(model, texts)
-    spared, divergences = 0, []
-    for row in rows:
-        is_spared = torch.zeros(len(row), dtype=torch.bool)
-        hooks = [
-            (hook_name(model, place.site, place.layer), _mark_spared(is_spared, place.limit))
-            for place in edit.placements
-        ]
-        with model.bridge.hooks(fwd_hooks=hooks):
-            edited_logits(model, None, row)
-        spared += int(is_spared.sum())
-        own, folded = (
-            edited_logits(model, e, row).log_softmax(-1) for e in (edit, edit.without_limits())
-        )
-        divergences.append((own.exp() * (own - folded)).sum(-1))
-    raise UserError(
-        "a fold cannot leave attention sinks alone: of "
-        f"{sum(map(len, rows))} tokens it would edit {spared} that this edit leaves as they "
-        f"are, at a KL of {float(torch.cat(divergences).mean()):.3g} nats a token from the edit "
-        "that was measured; save it with form=carried, or fit and measure one with edit.sinks=edit"
-    )
+def write_carried(model: LanguageModel, edit: Edit, folder: Path) -> None:
+    """Write weights, the edit's tensors, config and modelling file."""
+    config_class, model_class = stock_classes(model)
+    plain = stock_model(model)
+    state = dict(plain.state_dict())
+    wide = torch.promote_types(model.dtype, torch.float32)
+    places: list[dict[str, Any]] = []
+    for placement in edit.placements:
+        module, erasure = module_name(model, placement.site, placement.layer), placement.erasure
+        # Several at one module follow each other, each a child of the one before it.
+        before = sum(place["module"] == module for place in places)
+        name = ".".join([module, "erasure", *["then"] * before])
+        gate = erasure.gate
+        parts = {
+            "left": erasure.left,
+            "right": erasure.right,
+            "offset": erasure.offset,
+            "limit": torch.inf if placement.limit is None else placement.limit,
+            "gate_weight": np.zeros(erasure.d) if gate is None else gate.weight,
+            "gate_bias": 1.0 if gate is None else gate.bias,
+        }
+        for part, value in parts.items():
+            state[f"{name}.{part}"] = torch.tensor(value, dtype=wide).contiguous()
+        places.append({"module": module, "width": erasure.d, "rank": erasure.rank})
+    # Custom classes get no conversion of keys when they are loaded: write the names they have.
+    options = {"save_original_format": False, "variant": modeling_edited.VARIANT}
+    plain.save_pretrained(folder, state_dict=state, **options)
+    config = json_mapping(folder / "config.json")
+    config |= {
+        "architectures": ["EditedForCausalLM"],
+        "auto_map": {
+            "AutoConfig": "modeling_edited.EditedConfig",
+            "AutoModelForCausalLM": "modeling_edited.EditedForCausalLM",
+        },
+        "erasures": places,
+        "stock_model_type": config["model_type"],
+        "original_architecture": model_class,  # by which TransformerBridge finds its adapter
+        "model_type": MODEL_TYPE,
+    }
+    _write_config(folder / "config.json", config)
+    code = Path(modeling_edited.__file__).read_text("utf-8")
+    code = code.replace("import GPT2Config as", f"import {config_class} as")
+    code = code.replace("import GPT2LMHeadModel as", f"import {model_class} as")
+    (folder / CODE).write_text(code, "utf-8")
 
 
-def _mark_spared(is_spared: Tensor, limit: float | None) -> Callable[..., None]:
-    def hook_fn(x: Tensor, hook: Any) -> None:
-        if limit is not None:
-            size = torch.linalg.vector_norm(x[0].float(), dim=-1)
-            is_spared.logical_or_((size > limit).cpu())
+def write_stock_config(source: Path, target: Path) -> None:
+    """Write the stock architecture's config from that of a carried checkpoint."""
+    config = json_mapping(source)
+    for key in ("stock_model_type", "original_architecture"):
+        require(str, config.get(key), f"{source}: {key}")
+    config["model_type"] = config.pop("stock_model_type")
+    config["architectures"] = [config.pop("original_architecture")]
+    _write_config(target, {k: v for k, v in config.items() if k not in ("auto_map", "erasures")})
 
-    return hook_fn
+
+def _write_config(path: Path, config: dict[str, Any]) -> None:
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", "utf-8")
+
+
+def stock_file(name: str) -> str:
+    """The name of a file with weights in a folder that the stock class loads.
+
+    >>> stock_file("model.edited.safetensors"), stock_file("model.safetensors.index.edited.json")
+    ('model.safetensors', 'model.safetensors.index.json')
+    """
+    return name.replace(f".{modeling_edited.VARIANT}.", ".")

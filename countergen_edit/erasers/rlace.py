@@ -8,7 +8,7 @@ is optimal, and no iteration is needed. The game itself is played by projected g
 
     ∇V(P) = -sym(C Wᵀ),   C = Σ_i ω_i x_i (p_i - z_i)ᵀ       (Danskin)
 
-It ends by two bounds on what is to be gained: H(z) - V, and max <∇V, Q - P> over Q in F_k. Without
+It ends by two bounds on the possible gain: H(z) - V, and max <∇V, Q - P> over Q in F_k. Without
 a penalty the relaxed game is flat for P ≺ I; large penalties make it easy, so they fall in stages.
 """
 
@@ -22,20 +22,19 @@ import numpy as np
 from jaxtyping import Float
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import unknown
 from countergen_edit.core.seeds import generator
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser
+from countergen_edit.erasers.convex import fantope_by_eigenvalues_cvxpy, fit_probe_cvxpy
 from countergen_edit.erasers.labelled import LabelledRows, require_rank
-from countergen_edit.erasers.methods.mean_difference import span_of_means
-from countergen_edit.erasers.solvers.convex import fantope_by_eigenvalues_cvxpy, fit_probe_cvxpy
-from countergen_edit.erasers.solvers.logistic import (
-    Probe,
-    fit_probe,
-    label_entropy,
+from countergen_edit.erasers.logistic import Probe, fit_probe, label_entropy
+from countergen_edit.erasers.numerics import (
+    fantope_projection,
+    leading_directions,
     span_coordinates,
 )
-from countergen_edit.erasers.solvers.spectral import fantope_projection, leading_directions
+from countergen_edit.erasers.orthogonal import span_of_means
 
 Adversary = Callable[[LabelledRows, float, Probe | None], Probe]
 Projection = Callable[[Float[np.ndarray, "r r"], int], Float[np.ndarray, "r r"]]
@@ -95,7 +94,7 @@ def _climb(
         for _ in range(30):
             trial = game.project(P + step * slope, game.k)
             then, fitted = game.value(trial, penalty, probe)
-            # Armijo's rule along the projected arc: a fixed share of what the slope promises.
+            # Armijo's rule along the projected arc: a fixed share of the gain along the slope.
             if then >= now + 1e-4 * float((slope * (trial - P)).sum()):
                 break
             step *= 0.3
@@ -109,7 +108,7 @@ def _climb(
     return P, gap, n_iter, probe
 
 
-SOLVERS = ("auto", "closed_form", "minimax", "cvxpy")
+SOLVERS = ("auto", "minimax", "cvxpy")
 
 
 class RLACE(BaseEraser):
@@ -120,9 +119,9 @@ class RLACE(BaseEraser):
     rank : int
         k, dimensions to erase.
     solver : str
-        "closed_form" (k ≥ c - 1 only); "minimax", the game as published; "cvxpy", the game with
-        each subproblem solved by cvxpy; "auto", the closed form if k ≥ c - 1 and else the game.
-        Beyond c - 1 the closed form erases where the class covariances differ most.
+        "minimax", the game as published; "cvxpy", the game with each subproblem solved by cvxpy;
+        "auto", the closed form if k ≥ c - 1 and else the game. Beyond c - 1 the closed form erases
+        where the class covariances differ most.
     start : str
         Where the game begins: "class_means" or "random".
     penalty : float
@@ -138,10 +137,8 @@ class RLACE(BaseEraser):
     ----------
     n_iter_ : int
         Steps of the game; 1 for the closed form.
-    rounded_loss_ : float
-        Loss of the adversary at the projection, in nats (game only).
     gap_ : float
-        Bound on what is to be gained, in nats (game only).
+        Bound on the possible gain, in nats (game only).
 
     Examples
     --------
@@ -181,24 +178,12 @@ class RLACE(BaseEraser):
             raise unknown("start of rlace", self.start, ("class_means", "random"))
 
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> RLACE:
-        """Fit to rows `X` `[n, d]`, classes `y` and, optionally, a weight per row.
-
-        Raises
-        ------
-        UserError
-            For invalid input or settings, or "closed_form" with a rank below c - 1.
-        """
+        """Fit to rows `X` `[n, d]`, classes `y` and, optionally, a weight per row."""
         self.check()
         rows = self._read(X, y, sample_weight)
         require_rank(self.rank, rows.X.shape[1])
         span = span_of_means(rows.class_means)
-        optimal = self.rank >= len(span)
-        if self.solver == "closed_form" and not optimal:
-            raise UserError(
-                f"rank = {self.rank} is below the {len(span)} directions in which the class means "
-                "differ, and has no closed form: use solver='auto', or a higher rank"
-            )
-        if self.solver == "closed_form" or (self.solver == "auto" and optimal):
+        if self.solver == "auto" and self.rank >= len(span):
             self.n_iter_ = 1
             self.note_ = _closed_form(self.rank, len(span), len(rows.classes))
             directions = np.vstack([span, _padding(rows, span, self.rank - len(span))])
@@ -214,21 +199,16 @@ class RLACE(BaseEraser):
         coordinates, basis = span_coordinates(centred / scale)
         if basis is None:
             basis = np.eye(rows.X.shape[1])
-        inside = replace(rows, X=coordinates)
-        game = Game(
-            inside,
-            min(self.rank, basis.shape[1] - 1),
-            fit_probe_cvxpy if self.solver == "cvxpy" else self._adversary,
-            fantope_by_eigenvalues_cvxpy if self.solver == "cvxpy" else fantope_projection,
-        )
-        start = self._first(span, basis)
-        P, probe, self.n_iter_ = start, None, 0
+        rules: tuple[Adversary, Projection] = self._adversary, fantope_projection
+        if self.solver == "cvxpy":
+            rules = fit_probe_cvxpy, fantope_by_eigenvalues_cvxpy
+        game = Game(replace(rows, X=coordinates), min(self.rank, basis.shape[1] - 1), *rules)
+        P, probe, self.n_iter_ = self._first(span, basis, game.k), None, 0
         for factor in PENALTY_FACTORS:
             penalty = factor * self.penalty
             P, gap, steps, probe = _climb(game, P, probe, penalty, self.tol, self.max_iter)
             self.n_iter_ += steps
         directions = leading_directions(P, game.k)
-        self.rounded_loss_, _ = game.value(directions.T @ directions, self.penalty, probe)
         self.gap_ = max(gap, 0.0)
         return np.asarray(directions @ basis.T)
 
@@ -236,12 +216,10 @@ class RLACE(BaseEraser):
         return fit_probe(rows, penalty=penalty, start=warm, tol=1e-5 * self.tol)
 
     def _first(
-        self, span: Float[np.ndarray, "s d"], basis: Float[np.ndarray, "d r"]
+        self, span: Float[np.ndarray, "s d"], basis: Float[np.ndarray, "d r"], k: int
     ) -> Float[np.ndarray, "r r"]:
-        k = min(self.rank, basis.shape[1] - 1)
-        draw = generator(self.random_state, "rlace", basis.shape[0]).normal(
-            size=(basis.shape[0], k)
-        )
+        d = len(basis)
+        draw = generator(self.random_state, "rlace", d).normal(size=(d, k))
         if self.start == "class_means":
             leading = span[:k].T
             draw = np.hstack([leading, draw[:, leading.shape[1] :]])
@@ -277,10 +255,8 @@ def _padding(
         v = _outside(v.ravel(), span)
         each = [covary(g, v) for g in range(len(shares))]
         pooled = shares @ np.stack(each)
-        total: np.ndarray = np.stack([covary(g, v - pooled) for g, v in enumerate(each)]).sum(
-            axis=0
-        )
-        return _outside(total, span)
+        squares = np.stack([covary(g, own - pooled) for g, own in enumerate(each)])
+        return _outside(squares.sum(axis=0), span)
 
     first = generator(0, "rlace padding", d).normal(size=(d,))
     operator: Any = LinearOperator((d, d), matvec=apply, dtype=np.float64)

@@ -17,9 +17,8 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser
 from countergen_edit.erasers.labelled import LabelledRows, require_rank
-from countergen_edit.erasers.solvers.logistic import ProbeRows
-from countergen_edit.erasers.solvers.spectral import thin_svd
-from countergen_edit.erasers.threads import fitting_threads
+from countergen_edit.erasers.logistic import ProbeRows
+from countergen_edit.erasers.numerics import fitting_threads, thin_svd
 
 
 class INLP(BaseEraser):
@@ -36,13 +35,6 @@ class INLP(BaseEraser):
         Tolerance of each probe (see `fit_probe`).
     max_iter : int
         Maximum number of L-BFGS steps in a round.
-
-    Attributes
-    ----------
-    round_accuracy_ : list of float
-        Training accuracy of each round's probe, before its projection.
-    n_iter_ : int
-        L-BFGS steps over all rounds.
 
     Examples
     --------
@@ -65,10 +57,7 @@ class INLP(BaseEraser):
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> INLP:
         """Fit to rows `X` `[n, d]`, classes `y` and, optionally, a weight per row.
 
-        Raises
-        ------
-        UserError
-            For invalid input, `rank` not in 1 … d - 1, or `C` not above 0.
+        Raises a `UserError` for invalid input, `rank` not in 1 … d - 1, or `C` not above 0.
         """
         rows = self._read(X, y, sample_weight)
         require_rank(self.rank, rows.X.shape[1])
@@ -82,28 +71,25 @@ class INLP(BaseEraser):
     def _rounds(self, rows: LabelledRows) -> Float[np.ndarray, "k d"]:
         left = ProbeRows(rows, 1.0 / (self.C * rows.weight.sum()))
         basis = left.basis
-        basis_rows = np.zeros((0, left.X.shape[1]))
-        self.round_accuracy_: list[float] = []
+        found = np.zeros((0, left.X.shape[1]))
         self.n_iter_ = 0
-        while len(basis_rows) < self.rank:
+        while len(found) < self.rank:
             probe = left.fit_probe(tol=self.tol, max_iter=self.max_iter)
             self.n_iter_ += probe.n_iter
-            hits = probe.predict(rows.X) == rows.codes
-            self.round_accuracy_.append(float(np.average(hits, weights=rows.weight)))
             weights = probe.weights if basis is None else basis.T @ probe.weights
-            new = _directions(weights, basis_rows)[: self.rank - len(basis_rows)]
+            new = _directions(weights, found)[: self.rank - len(found)]
             if not len(new):
                 break
-            basis_rows = np.vstack([basis_rows, new])
+            found = np.vstack([found, new])
             left.project_out(new)
-        return np.asarray(basis_rows if basis is None else basis_rows @ basis.T)
+        return np.asarray(found if basis is None else found @ basis.T)
 
 
-def _directions(weights: np.ndarray, basis_rows: np.ndarray) -> np.ndarray:
-    """Orthonormal rows of what `weights` add to `basis_rows`, strongest first."""
-    # Softmax weights have a common part that no loss sees; the probe's directions are the rest.
+def _directions(weights: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """Orthonormal rows of the part of `weights` outside `found`, strongest first."""
+    # No loss depends on the common part of softmax weights.
     apart = weights - weights.mean(axis=1, keepdims=True) if weights.shape[1] > 1 else weights
     for _ in range(2):  # twice is enough (Kahan): the rows stay orthonormal to rounding
-        apart = apart - basis_rows.T @ (basis_rows @ apart)
+        apart = apart - found.T @ (found @ apart)
     left, size, _ = thin_svd(apart)
     return np.asarray(left.T[size > max(1e-10, 1e-7 * size[0])])

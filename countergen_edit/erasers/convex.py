@@ -10,13 +10,13 @@ from jaxtyping import Float
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers.labelled import LabelledRows
-from countergen_edit.erasers.solvers.logistic import Probe
-from countergen_edit.erasers.solvers.spectral import thin_svd
+from countergen_edit.erasers.logistic import Probe
+from countergen_edit.erasers.numerics import thin_svd
 
 
 def fantope_by_eigenvalues_cvxpy(M: Float[np.ndarray, "r r"], k: int) -> Float[np.ndarray, "r r"]:
     """`fantope_projection` as a quadratic programme in the eigenvalues of `M`."""
-    cp: Any = import_module("cvxpy")  # slow to import, and seldom wanted
+    cp: Any = import_module("cvxpy")  # slow to import, and seldom needed
 
     values, vectors = np.linalg.eigh((M + M.T) / 2)
     gamma = cp.Variable(len(M))
@@ -27,7 +27,7 @@ def fantope_by_eigenvalues_cvxpy(M: Float[np.ndarray, "r r"], k: int) -> Float[n
 
 def fit_probe_cvxpy(rows: LabelledRows, penalty: float, start: Probe | None = None) -> Probe:
     """`fit_probe` by cvxpy; `start` is ignored."""
-    cp: Any = import_module("cvxpy")  # slow to import, and seldom wanted
+    cp: Any = import_module("cvxpy")  # slow to import, and seldom needed
 
     n, c = len(rows.X), len(rows.classes)
     m = 1 if c == 2 else c
@@ -50,7 +50,7 @@ def keeping_within_cvxpy(
     A has orthonormal columns. An optimal M reads only the span of A and B: L = Aᵀ + N Qᵀ, where
     Q is an orthonormal basis of the part of B outside A.
     """
-    cp: Any = import_module("cvxpy")  # slow to import, and seldom wanted
+    cp: Any = import_module("cvxpy")  # slow to import, and seldom needed
 
     length = np.linalg.norm(B, axis=0)
     B = B[:, length > 0] / length[length > 0]
@@ -61,7 +61,7 @@ def keeping_within_cvxpy(
     if not Q.shape[1]:
         if B.size and np.linalg.norm(A.T @ B, axis=0).max() > keep_within:
             raise UserError(
-                f"what is to be kept within {keep_within} lies in what is to be erased: keep fewer "
+                f"a difference to keep within {keep_within} lies in the span to erase: keep fewer "
                 "contexts, or allow more"
             )
         return np.asarray(A.T)
@@ -75,6 +75,6 @@ def _solve(problem: Any, variable: Any) -> Any:
     problem.solve(solver="CLARABEL")
     if variable.value is None:
         raise UserError(
-            f"cvxpy found the demands {problem.status}: ask for less, or allow what is kept to move"
+            f"cvxpy found the demands {problem.status}: erase fewer contexts, or raise keep_within"
         )
     return variable.value

@@ -1,0 +1,362 @@
+"""Constraints of a preserving erasure, its closed form where Σ is diagonal, and held-out scores.
+
+For each context with group means μ_cg and their mean μ_c, of rows centred on the balanced mean:
+
+    erase c:  A gets  μ_cg - μ_c    for every group g
+    keep c:   B gets  μ_cg - μ_c,   and  μ_c
+
+A column of B has the weight of its share of all rows to keep. The problem is
+
+    min over M of  E‖M x‖² + λ Σ_b w_b ‖M b‖²   subject to   M A = A
+
+where λ = None stands for infinity, M B = 0. With a tilde for whitening by Σ^(-1/2), B̃ W^(1/2) =
+U s Vᵀ and D = (I + λ B̃ W B̃ᵀ)^(-1/2) = I - U f Uᵀ for f = 1 - (1 + λ s²)^(-1/2):
+
+    M = Σ^(1/2) Ã (D Ã)⁺ D Σ^(-1/2)
+
+The score of a fold, by which rank, shrinkage and λ are selected, sums three shares of sums of
+squares: the remaining group difference in held-out contexts to erase, the change of group
+differences in held-out contexts to keep, and the change of the background (of all rows without
+one). On SmolLM2, layer 20, a map that changes a share s of the background costs about s nats per
+token of natural text. All ranks follow from one Cholesky factorisation, whose leading blocks
+factorise the leading blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.linalg import solve_triangular
+
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.seeds import generator
+from countergen_edit.erasers.labelled import LabelledRows, as_numpy, read_per_row
+from countergen_edit.erasers.numerics import thin_svd
+
+Choice = tuple[int | None, float, float | None]
+"""Rank (None for all), shrinkage and strength λ (None for infinity)."""
+FOLDS = 5
+FAMILIES = 5
+"""Minimum number of families to erase from which folds leave out whole families."""
+TOLERANCE, KEEP_TOLERANCE = 1e-6, 1e-10
+"""Directions of A and of B below this share of the largest whitened singular value are noise."""
+ALMOST = 1e-12
+"""Keeps scores finite where demands conflict."""
+
+
+@dataclass(frozen=True)
+class Demands:
+    """Columns to erase, columns to keep and the weights of the latter."""
+
+    erase: Float[np.ndarray, "d a"]
+    keep: Float[np.ndarray, "d b"]
+    keep_weight: Float[np.ndarray, " b"]
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """Rows by context, centred on the balanced mean, with the group code of each row."""
+
+    X: Float[np.ndarray, "row d"]
+    codes: Int[np.ndarray, " row"]
+    context: Int[np.ndarray, " row"]
+    is_kept: Bool[np.ndarray, " context"]
+
+    def __getitem__(self, some: Bool[np.ndarray, " row"]) -> Contexts:
+        return replace(self, X=self.X[some], codes=self.codes[some], context=self.context[some])
+
+    def numbers(self, *, kept: bool) -> Int[np.ndarray, " some"]:
+        """Numbers of the contexts to keep, or of those to erase."""
+        return np.flatnonzero(self.is_kept == kept)
+
+    def by_context(self) -> Iterable[tuple[int, list[Float[np.ndarray, "some d"]]]]:
+        """Each context with the rows of each group."""
+        order = np.lexsort((self.codes, self.context))
+        keys = np.stack([self.context, self.codes])[:, order]
+        starts = np.flatnonzero((np.diff(keys, axis=1) != 0).any(axis=0)) + 1
+        contexts: dict[int, list[np.ndarray]] = {}
+        for rows in np.split(order, starts) if len(order) else []:
+            contexts.setdefault(int(self.context[rows[0]]), []).append(self.X[rows])
+        return contexts.items()
+
+    def demands(self) -> Demands:
+        """The demands of the rows; a context to erase with rows of one group demands nothing."""
+        erase: list[np.ndarray] = []
+        keep: list[np.ndarray] = []
+        weight: list[int] = []
+        for number, groups in self.by_context():
+            means = np.stack([rows.mean(axis=0) for rows in groups])
+            centre = means.mean(axis=0)
+            if self.is_kept[number]:
+                keep += [*(means - centre), centre]
+                sizes = [len(rows) for rows in groups]
+                weight += [*sizes, sum(sizes)]
+            elif len(groups) > 1:
+                erase += [*(means - centre)]
+        d = self.X.shape[1]
+        A, B = (np.stack(v, axis=1) if v else np.zeros((d, 0)) for v in (erase, keep))
+        share = np.array(weight, dtype=float) / max(int(self.is_kept[self.context].sum()), 1)
+        return Demands(A, B, share)
+
+    def differences(self, *, kept: bool, unbiased: bool) -> Float[np.ndarray, "d d"]:
+        """Σ (μ_cg - μ_c)(μ_cg - μ_c)ᵀ over the contexts to keep, or over those to erase.
+
+        `unbiased` subtracts the part due to the sampling of people, and skips groups of one row.
+        """
+        d = self.X.shape[1]
+        columns, noise = [np.zeros((1, d))], [np.zeros((1, d))]
+        for number, groups in self.by_context():
+            few = len(groups) < 2 or (unbiased and min(map(len, groups)) < 2)
+            if self.is_kept[number] != kept or few:
+                continue
+            means = np.stack([rows.mean(axis=0) for rows in groups])
+            columns.append(means - means.mean(axis=0))
+            if unbiased:
+                share = 1.0 - 1.0 / len(groups)
+                noise += [
+                    (rows - mean) * np.sqrt(share / (len(rows) * (len(rows) - 1)))
+                    for rows, mean in zip(groups, means, strict=True)
+                ]
+        seen, chance = np.vstack(columns), np.vstack(noise)
+        return np.asarray(seen.T @ seen - chance.T @ chance)
+
+
+def read_contexts(rows: LabelledRows, contexts: Any, keep: Any) -> Contexts:
+    """Group rows by context; `keep` holds ids, or a boolean per row.
+
+    Raises a `UserError` for an unknown id, a context both kept and erased or with rows of one
+    group, or nothing to erase.
+    """
+    n = len(rows.codes)
+    ids = np.zeros(n, int) if contexts is None else read_per_row(contexts, "contexts", n)
+    names, context = np.unique(ids, return_inverse=True)
+    is_kept = _kept(names, context, keep)
+    if is_kept.all():
+        raise UserError(f"all {len(names)} contexts are to be kept: leave at least one to erase")
+    c = len(rows.classes)
+    there = np.bincount(context * c + rows.codes, minlength=len(names) * c).reshape(-1, c) > 0
+    alone = np.flatnonzero(~is_kept & (there.sum(axis=1) < 2))
+    if len(alone):
+        raise UserError(
+            f"context {str(names[alone[0]])!r} has rows of group "
+            f"{rows.classes[there[alone[0]]][0]!s} only: drop it, keep it, or add the other groups"
+        )
+    return Contexts(rows.X - rows.balanced_mean, rows.codes, context, is_kept)
+
+
+def _kept(names: np.ndarray, context: np.ndarray, keep: Any) -> Bool[np.ndarray, " context"]:
+    keep = np.asarray(as_numpy(keep))
+    if keep.dtype != bool:
+        for name in keep.ravel():
+            if name not in names:
+                raise unknown("context to keep", name, names)
+        return np.isin(names, keep)
+    share = np.bincount(context, read_per_row(keep, "keep", len(context))) / np.bincount(context)
+    torn = np.flatnonzero((share > 0) & (share < 1))
+    if len(torn):
+        raise UserError(
+            f"context {str(names[torn[0]])!r} is both to be kept and erased: split it in two"
+        )
+    return np.asarray(share == 1)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Demands whitened by Σ at one amount of shrinkage."""
+
+    sigma: Float[np.ndarray, " r"]
+    """Standard deviations."""
+    whiten: Float[np.ndarray, " r"]
+    """Their inverses, 0 where nothing varies."""
+    A: Float[np.ndarray, "r a"]
+    """Orthonormal basis of the directions to erase, strongest first."""
+    U: Float[np.ndarray, "r u"]
+    """The same of the directions to keep."""
+    size: Float[np.ndarray, " u"]
+    """Singular values s of U."""
+
+    def gain(self, strength: float | None) -> Float[np.ndarray, " u"]:
+        """f: the share of each direction to keep that M does not read."""
+        if strength is None:
+            return np.ones(len(self.size))
+        return np.asarray(1.0 - 1.0 / np.sqrt(1.0 + strength * self.size**2))
+
+    def factors(
+        self, rank: int | None, strength: float | None
+    ) -> tuple[Float[np.ndarray, "r k"], Float[np.ndarray, "k r"]]:
+        """Factors L and R of M = L R, with at most `rank` directions."""
+        A, U, f = self.A[:, :rank], self.U, self.gain(strength)[:, None]
+        rest = A - U @ (f * (U.T @ A))
+        if strength is None:  # again, so that the directions are kept to rounding
+            rest -= U @ (U.T @ rest)
+        axes, size, turned = thin_svd(rest)
+        sure = size > 1e-15 * size.max(initial=0.0)
+        inverse = (turned[sure].T / size[sure]) @ axes[:, sure].T
+        inverse -= ((inverse @ U) * f.T) @ U.T
+        return self.sigma[:, None] * A, inverse * self.whiten
+
+    def angle(self, rank: int | None) -> float:
+        """Smallest angle between directions to erase and directions to keep, in radians."""
+        rest = self.A[:, :rank] - self.U @ (self.U.T @ self.A[:, :rank])
+        rest -= self.U @ (self.U.T @ rest)
+        return float(np.arcsin(np.clip(thin_svd(rest)[1].min(initial=1.0), 0.0, 1.0)))
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Variances of Σ over `d` dimensions."""
+
+    variances: Float[np.ndarray, " r"]
+    d: int
+
+    def frame(self, demands: Demands, amount: float) -> Frame:
+        """The demands under Σ shrunk by `amount`, from 0 to 1, towards a sphere."""
+        sphere = float(self.variances.sum()) / self.d
+        sigma = np.sqrt((1.0 - amount) * self.variances + amount * sphere)
+        # A direction without variance cannot carry a demand: rounding must not whiten it to one.
+        varies = self.variances > self.variances.max(initial=0.0) * 1e-13
+        whiten = np.where(varies, 1.0 / np.where(varies, sigma, 1.0), 0.0)
+        A, _ = _span(whiten[:, None] * demands.erase, TOLERANCE)
+        kept = whiten[:, None] * demands.keep * np.sqrt(demands.keep_weight)
+        return Frame(sigma, whiten, A, *_span(kept, KEEP_TOLERANCE))
+
+
+def _span(
+    vectors: Float[np.ndarray, "r a"], tolerance: float
+) -> tuple[Float[np.ndarray, "r k"], Float[np.ndarray, " k"]]:
+    """Orthonormal basis of the columns of `vectors` without noise, and its singular values."""
+    left, size, _ = thin_svd(vectors)
+    signal = size > tolerance * size.max(initial=0.0)
+    return np.asarray(left[:, signal]), size[signal]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Demands of the training rows, and Σ v vᵀ over held-out differences to erase and to keep."""
+
+    demands: Demands
+    erase: Float[np.ndarray, "d d"]
+    keep: Float[np.ndarray, "d d"]
+
+
+def folds(contexts: Contexts, people: Any = None, families: Any = None) -> list[Fold]:
+    """Folds over contexts, and over people if every group has two per fold; [] below 3 contexts."""
+    rng = generator(0, "folds of contexts")
+    erase, keep = (rng.permutation(contexts.numbers(kept=kept)) for kept in (False, True))
+    if len(erase) < 3:
+        return []
+    by_family = _families(contexts, families, erase)
+    n = min(FOLDS, len(by_family))
+    parts = np.array_split(np.arange(len(by_family)), n)
+    whole = [np.concatenate([by_family[j] for j in part]) for part in parts]
+    who = _folds_of_people(contexts, people, n)
+    made = []
+    for i, pair in enumerate(zip(whole, np.array_split(keep, n), strict=True)):
+        out = np.isin(contexts.context, np.concatenate(pair))
+        train, test = (~out, out) if who is None else (~out & (who != i), out & (who == i))
+        seen = contexts[test]
+        moments = (seen.differences(kept=kept, unbiased=who is not None) for kept in (False, True))
+        made.append(Fold(contexts[train].demands(), *moments))
+    return made
+
+
+def _families(
+    contexts: Contexts, families: Any, numbers: Int[np.ndarray, " context"]
+) -> list[Int[np.ndarray, " _"]]:
+    """Contexts that are left out together."""
+    alone = list(numbers[:, None])
+    if families is None:
+        return alone
+    ids = read_per_row(families, "families", len(contexts.codes))
+    _, first = np.unique(contexts.context, return_index=True)
+    own = ids[first[numbers]]
+    together = [numbers[own == family] for family in np.unique(own)]
+    return together if len(together) >= FAMILIES else alone
+
+
+def _folds_of_people(contexts: Contexts, people: Any, n: int) -> Int[np.ndarray, " row"] | None:
+    """The fold of each row's person; None if a group has fewer than two people per fold."""
+    if people is None:
+        return None
+    ids = read_per_row(people, "people", len(contexts.codes))
+    names, first, person = np.unique(ids, return_index=True, return_inverse=True)
+    group, rng = contexts.codes[first], generator(0, "folds of people")
+    fold = np.zeros(len(names), dtype=int)
+    for code in np.unique(group):
+        own = rng.permutation(np.flatnonzero(group == code))
+        if len(own) < 2 * n:
+            return None
+        fold[own] = np.arange(len(own)) % n
+    return np.asarray(fold[person])
+
+
+def scores(
+    parts: Sequence[Fold],
+    metric: Metric,
+    others: Float[np.ndarray, "d d"],
+    ranks: Sequence[int | None],
+    amounts: Iterable[float],
+    strengths: Sequence[float | None],
+) -> dict[Choice, Float[np.ndarray, " fold"]]:
+    """The score of each choice in each fold; `others` is the covariance of the background.
+
+    Sums are normalised by their means over folds, as one with few people may be close to zero.
+    """
+    differ = [[fold.erase for fold in parts], [fold.keep for fold in parts]]
+    whole = [max(float(np.mean([np.trace(m) for m in of_fold])), 1e-300) for of_fold in differ]
+    variance = max(float(np.trace(others)), 1e-300)
+    found: dict[Choice, list[float]] = {}
+    for amount in amounts:
+        for fold in parts:
+            frame = metric.frame(fold.demands, amount)
+            of_strength = _squares(frame, others, fold, strengths)
+            for strength, (left, changed, moved) in zip(strengths, of_strength, strict=True):
+                sums = left / whole[0] + changed / whole[1] + moved / variance
+                for rank in ranks:
+                    at = frame.A.shape[1] if rank is None else min(rank, frame.A.shape[1])
+                    found.setdefault((rank, amount, strength), []).append(float(sums[at]))
+    return {choice: np.array(values) for choice, values in found.items()}
+
+
+def _squares(
+    frame: Frame,
+    others: Float[np.ndarray, "r r"],
+    fold: Fold,
+    strengths: Sequence[float | None],
+) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """tr (I-M) C (I-M)ᵀ of differences to erase, and tr M C Mᵀ of the rest, for ranks 0, 1, …
+
+    With M = L G⁻¹ K R, L = Σ^(1/2) A and R = [A U]ᵀ Σ^(-1/2).
+    """
+    A, U = frame.A, frame.U
+    left = frame.sigma[:, None] * A
+    read = np.hstack([A, U]).T * frame.whiten
+    erased, kept = read @ fold.erase, read @ fold.keep
+    within = [erased @ read.T, kept @ read.T, read @ others @ read.T]
+    onto, gram, across = erased @ left, left.T @ left, U.T @ A
+    total = float(np.trace(fold.erase))
+    for strength in strengths:
+        taken = np.minimum(1.0 - (1.0 - frame.gain(strength)) ** 2, 1.0 - ALMOST)
+        K = np.hstack([np.eye(A.shape[1]), -across.T * taken])
+        factor = np.linalg.cholesky(np.eye(A.shape[1]) - (across.T * taken) @ across)
+        N = _between(factor, gram)
+        once = np.append(0.0, np.cumsum(np.diag(_between(factor, K @ onto))))
+        twice = [_leading_sums(_between(factor, K @ C @ K.T) * N) for C in within]
+        yield total - 2 * once + twice[0], twice[1], twice[2]
+
+
+def _between(
+    factor: Float[np.ndarray, "a a"], matrix: Float[np.ndarray, "a a"]
+) -> Float[np.ndarray, "a a"]:
+    """F⁻¹ C F⁻ᵀ."""
+    half = solve_triangular(factor, matrix, lower=True, check_finite=False)
+    return np.asarray(solve_triangular(factor, half.T, lower=True, check_finite=False).T)
+
+
+def _leading_sums(matrix: Float[np.ndarray, "a a"]) -> Float[np.ndarray, " ranks"]:
+    """Sums over the leading blocks, from the empty one on."""
+    return np.append(0.0, np.diag(matrix.cumsum(axis=0).cumsum(axis=1)))

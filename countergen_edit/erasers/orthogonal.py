@@ -1,0 +1,181 @@
+"""Orthogonal closed forms: mean difference, SAL, SentenceDebias and random directions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Float
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.seeds import generator
+from countergen_edit.erasers.affine import AffineErasure
+from countergen_edit.erasers.base import BaseEraser
+from countergen_edit.erasers.labelled import LabelledRows, read_per_row, require_rank
+from countergen_edit.erasers.leace import cross_covariance_span
+from countergen_edit.erasers.numerics import fix_signs, thin_svd
+
+
+class MeanDifference(BaseEraser):
+    """Erase orthogonally the span of { μ_g - μ̄ }, of rank c - 1 for c classes; mean: μ̄.
+
+    All class means then coincide, so that no linear probe with an intercept beats the constant
+    predictor (Belrose et al. 2023, Theorem 3.1, https://arxiv.org/abs/2306.03819).
+
+    >>> X = np.array([[0.0, 1.0, 0.0], [2.0, 1.0, 1.0], [0.0, 3.0, 0.0], [2.0, 3.0, 1.0]])
+    >>> MeanDifference().fit(X, ["f", "f", "m", "m"]).erasure_.right.round(6).tolist()
+    [[0.0, 1.0, 0.0]]
+    """
+
+    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"sample_weight": True}
+
+    def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> MeanDifference:
+        """Fit to rows `X` `[n, d]`, classes `y` and, optionally, a weight per row."""
+        rows = self._read(X, y, sample_weight)
+        span = span_of_means(rows.class_means)
+        self._store(AffineErasure.orthogonal(span, rows.balanced_mean), rows.classes)
+        return self
+
+
+def span_of_means(means: Float[np.ndarray, "c d"]) -> Float[np.ndarray, "k d"]:
+    """Orthonormal rows that span the differences of class means, strongest first."""
+    _, size, right = thin_svd(means - means.mean(axis=0))
+    # Means are known to rounding of their own size, not of their difference's.
+    noise = np.finfo(np.float64).eps * np.abs(means).max(initial=0.0) * np.sqrt(means.size)
+    return fix_signs(right[: len(means) - 1][size[: len(means) - 1] > max(noise, 1e-10 * size[0])])
+
+
+class SAL(BaseEraser):
+    """Erase the leading left singular vectors of cov(x, z); mean: balanced over the groups.
+
+    Shao, Ziser and Cohen (2023, https://aclanthology.org/2023.eacl-main.118).
+
+    Parameters
+    ----------
+    rank : int, optional
+        Default: all c - 1, which erases the same span as `MeanDifference`.
+    """
+
+    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"sample_weight": True}
+
+    def __init__(self, rank: int | None = None) -> None:
+        self.rank = rank
+
+    def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> SAL:
+        """Fit to rows `X` `[n, d]`, classes `y` and, optionally, a weight per row.
+
+        Raises a `UserError` for invalid input, or a `rank` above that of cov(x, z).
+        """
+        rows = self._read(X, y, sample_weight)
+        span = cross_covariance_span(rows)
+        if self.rank is not None:
+            require_rank(self.rank, len(span))
+            if self.rank > span.shape[1]:
+                raise UserError(
+                    f"rank = {self.rank}, but cov(x, z) of {len(rows.classes)} classes has only "
+                    f"{span.shape[1]} directions: use at most that, or eraser 'inlp'"
+                )
+            span = span[:, : self.rank]
+        self._store(AffineErasure.orthogonal(span.T, rows.balanced_mean), rows.classes)
+        return self
+
+
+class SentenceDebias(BaseEraser):
+    """Erase the leading principal directions of pairs; mean: balanced over the groups.
+
+        C = Σ over pairs p, groups g of (x_pg - x̄_p)(x_pg - x̄_p)ᵀ
+
+    Bolukbasi et al. (2016, https://arxiv.org/abs/1607.06520); for sentences, Liang et al. (2020,
+    https://aclanthology.org/2020.acl-main.488).
+
+    Parameters
+    ----------
+    rank : int
+        Dimensions to erase.
+
+    Examples
+    --------
+    >>> X = np.array([[1.0, 5.0, 0.0], [0.0, 5.0, 0.0], [1.0, 9.0, 1.0], [0.0, 9.0, 1.0]])
+    >>> eraser = SentenceDebias(rank=1).fit(X, ["f", "m", "f", "m"], pairs=[0, 0, 1, 1])
+    >>> eraser.erasure_.right.round(6).tolist()
+    [[1.0, 0.0, 0.0]]
+    """
+
+    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"pairs": True}
+    no_guarantee_because = "principal directions of pairs need not span the differences of means"
+
+    def __init__(self, rank: int = 1) -> None:
+        self.rank = rank
+
+    def fit(self, X: Any, y: Any, *, pairs: Any = None) -> SentenceDebias:
+        """Fit to rows `X` `[n, d]`, classes `y` and the pair of each row.
+
+        Without `pairs` the class means form one pair, which has at most c - 1 directions. Raises a
+        `UserError` for invalid input, a pair with rows of one group, or too few directions.
+        """
+        rows = self._read(X, y)
+        self.row_ids_ = () if pairs is None else ("pairs",)
+        require_rank(self.rank, rows.X.shape[1])
+        _, size, right = thin_svd(_differences(rows, pairs))
+        components = right[size > max(1e-10 * size[0], 1e-300)]
+        if len(components) < self.rank:
+            raise UserError(
+                f"rank = {self.rank}, but the pairs differ in only {len(components)} directions: "
+                "use at most that, or pass more pairs (fit(…, pairs=ids))"
+            )
+        directions = fix_signs(components[: self.rank])
+        self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
+        return self
+
+
+def _differences(rows: LabelledRows, pairs: Any) -> Float[np.ndarray, "member d"]:
+    """The mean of each group in each pair, less the pair's mean."""
+    if pairs is None:
+        return np.asarray(rows.class_means - rows.balanced_mean)
+    ids = read_per_row(pairs, "pairs", len(rows.codes))
+    names, pair = np.unique(ids, return_inverse=True)
+    c = len(rows.classes)
+    member = pair * c + rows.codes
+    count = np.bincount(member, minlength=len(names) * c).reshape(len(names), c)
+    there = count > 0
+    alone = np.flatnonzero(there.sum(axis=1) < 2)
+    if len(alone):
+        raise UserError(
+            f"pair {str(names[alone[0]])!r} has rows of one group only (so have "
+            f"{len(alone) - 1} more): drop it, or add its counterfactual"
+        )
+    total = np.zeros((len(names) * c, rows.X.shape[1]))
+    np.add.at(total, member, rows.X)
+    means = total.reshape(len(names), c, -1) / np.maximum(count, 1)[:, :, None]
+    centre = (means * there[:, :, None]).sum(axis=1) / there.sum(axis=1)[:, None]
+    return np.asarray((means - centre[:, None])[there])
+
+
+class RandomDirections(BaseEraser):
+    """Erase a uniformly drawn subspace, the control of CounterGen's Figure 1; mean: balanced.
+
+    Parameters
+    ----------
+    rank : int
+        Dimensions to erase.
+    random_state : int
+        Seed.
+    """
+
+    is_baseline: ClassVar[bool] = True
+    no_guarantee_because = "random directions do not look at the classes"
+
+    def __init__(self, rank: int = 1, *, random_state: int = 0) -> None:
+        self.rank = rank
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> RandomDirections:
+        """Draw the subspace; rows `X` `[n, d]` and classes `y` give only the mean."""
+        rows = self._read(X, y)
+        d = rows.X.shape[1]
+        require_rank(self.rank, d)
+        normal = generator(self.random_state, "random directions", d).normal(size=(d, self.rank))
+        basis, _ = np.linalg.qr(normal)
+        self._store(AffineErasure.orthogonal(basis.T, rows.balanced_mean), rows.classes)
+        return self
