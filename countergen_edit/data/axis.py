@@ -1,9 +1,4 @@
-"""An axis of comparison: its groups, and the words each group brings into a sentence.
-
-Comes in: a mapping read from `conf/axis/*.yaml` or made by hand. Goes out: an `Axis`. Refused: an
-axis with fewer than two groups, a name that stands in two splits, groups whose word forms differ.
-A group may say where its people stand on other axes (`is`), by which axes are crossed.
-"""
+"""An axis of comparison: its groups, and the words each group brings into a sentence."""
 
 from __future__ import annotations
 
@@ -25,6 +20,20 @@ ALL = "all"
 """Every group of an axis, where groups are chosen."""
 
 
+class DoesNotFitError(UserError):
+    """A set cannot be made for these groups."""
+
+
+class NoFormsError(DoesNotFitError):
+    """The word forms of two groups do not differ, so that nothing needs to agree with either."""
+
+    def __init__(self, axis: str, groups: Sequence[str], prompts: str = "its prompts") -> None:
+        super().__init__(
+            f"axis {axis!r} has no word forms, such as she and he, by which {prompts} tell "
+            f"{groups[0]!r} from {groups[1]!r}"
+        )
+
+
 @dataclass(frozen=True)
 class Group:
     """One side of an axis."""
@@ -35,20 +44,35 @@ class Group:
     forms: Mapping[str, str] = field(default_factory=dict)
     """Slot → word: `subject`, `object`, `possessive`, `reflexive`, `person`, `parent`, …"""
     parts: Mapping[str, str] = field(default_factory=dict)
-    """Axis → group, where the group stands on several axes at once."""
+    """Axis → group, for a group of crossed axes."""
 
     def all_names(self) -> tuple[str, ...]:
         return tuple(name for split in SPLITS for name in self.names.get(split, ()))
 
 
+def differs(form: str, a: Group, b: Group) -> bool:
+    """Whether both groups have a form, and not the same.
+
+    >>> a, b = (Group(g, {}, {"person": g, "possessive": "her"}) for g in ("nun", "queen"))
+    >>> differs("person", a, b), differs("possessive", a, b), differs("title", a, b)
+    (True, False, False)
+    """
+    return form in a.forms and form in b.forms and a.forms[form] != b.forms[form]
+
+
 @dataclass(frozen=True)
 class Axis:
-    """Groups that differ in one attribute, in the order in which they are compared."""
+    """Groups that differ in one attribute, in the order in which they are compared.
+
+    Raises:
+        UserError: there are fewer than two groups, their word forms differ, or a name of a group
+            is in two splits.
+    """
 
     name: str
     groups: Mapping[str, Group]
     made_of: tuple[str, ...] = ()
-    """The axes that it crosses; none where it crosses none."""
+    """The axes that it crosses, if any."""
 
     def __post_init__(self) -> None:
         if len(self.groups) < 2:
@@ -57,8 +81,7 @@ class Axis:
             )
         first = next(iter(self.groups.values()))
         for group in self.groups.values():
-            missing = set(first.forms) ^ set(group.forms)
-            if missing:
+            if missing := set(first.forms) ^ set(group.forms):
                 raise UserError(
                     f"axis {self.name!r}: groups {first.name!r} and {group.name!r} do not share "
                     f"the word forms {sorted(missing)}; give every group the same forms"
@@ -68,7 +91,7 @@ class Axis:
                 for name in names:
                     if name in split_of:
                         raise UserError(
-                            f"axis {self.name!r}: name {name!r} of group {group.name!r} stands in "
+                            f"axis {self.name!r}: name {name!r} of group {group.name!r} is in "
                             f"both the {split_of[name]!r} and the {split!r} split"
                         )
                     split_of[name] = split
@@ -114,13 +137,13 @@ class Axis:
         return self.made_of or (self.name,)
 
     def chosen(self, groups: Sequence[str] | str | None = None) -> tuple[Group, ...]:
-        """The groups to compare, in their order, two or more.
+        """Two or more groups to compare, in their order.
 
         Args:
             groups: their names, or `all`; None takes the first two, of crossed axes all.
 
         Raises:
-            UserError: fewer than two are named, one twice, or one that is not there.
+            UserError: there are fewer than two, a name is repeated or unknown.
         """
         if groups == ALL or (groups is None and self.made_of):
             return tuple(self.groups.values())
@@ -136,23 +159,10 @@ class Axis:
                 f"axis {self.name!r}: a comparison takes two different groups or more, "
                 f"got {[*groups]}"
             )
-        for name in groups:
-            if name not in self.groups:
-                raise unknown(f"group of axis {self.name!r}", name, self.groups)
-        return tuple(self.groups[name] for name in groups)
-
-    def of_how_many(self, compared: int) -> str:
-        """How many groups are compared, where the axis has more; empty where all are.
-
-        >>> Axis("a", {g: Group(g, {}, {}) for g in "xyz"}).of_how_many(2)
-        '2 of 3 groups; groups=all compares every pair'
-        """
-        if compared >= len(self.groups):
-            return ""
-        return f"{compared} of {len(self.groups)} groups; groups={ALL} compares every pair"
+        return tuple(self._group(name) for name in groups)
 
     def pair(self, groups: Sequence[str] | str | None = None) -> tuple[Group, Group]:
-        """The two groups to compare; the first two of the axis unless named."""
+        """The two groups to compare; the first two of the axis by default."""
         require(Sequence[str] | None, groups, "groups")
         pair = list(self.groups)[:2] if groups is None else list(groups)
         if isinstance(groups, str):
@@ -161,7 +171,19 @@ class Axis:
             raise UserError(
                 f"axis {self.name!r}: a comparison takes two different groups, got {pair}"
             )
-        for name in pair:
-            if name not in self.groups:
-                raise unknown(f"group of axis {self.name!r}", name, self.groups)
-        return self.groups[pair[0]], self.groups[pair[1]]
+        return self._group(pair[0]), self._group(pair[1])
+
+    def _group(self, name: str) -> Group:
+        if name not in self.groups:
+            raise unknown(f"group of axis {self.name!r}", name, self.groups)
+        return self.groups[name]
+
+    def of_how_many(self, compared: int) -> str:
+        """A note where fewer groups are compared than the axis has; empty otherwise.
+
+        >>> Axis("a", {g: Group(g, {}, {}) for g in "xyz"}).of_how_many(2)
+        '2 of 3 groups; groups=all compares every pair'
+        """
+        if compared >= len(self.groups):
+            return ""
+        return f"{compared} of {len(self.groups)} groups; groups={ALL} compares every pair"

@@ -391,7 +391,6 @@ METRICS: Registry[type[Metric]] = Registry(
         "guardedness": "countergen_edit.metrics.guardedness:Guardedness",
         "refinement": "countergen_edit.metrics.refinement:Refinement",
         "gates": "countergen_edit.metrics.gates:Gates",
-        "augmented": "countergen_edit.metrics.augmented:Augmented",
         "logged": "countergen_edit.metrics.logged:Logged",
     },
     Metric,

@@ -9,15 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from countergen_edit.data.benchmarks.crows_pairs import BIAS_TYPES as CROWS_TYPES
+from countergen_edit.data.benchmarks.crows_pairs import read_crows_pairs
+from countergen_edit.data.benchmarks.stereoset import BIAS_TYPES, read_stereoset
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.benchmarks import Files, sources
 from countergen_edit.data.benchmarks.bbq import read_bbq
-from countergen_edit.data.benchmarks.crows_pairs import BIAS_TYPES as CROWS_TYPES
-from countergen_edit.data.benchmarks.crows_pairs import read_crows_pairs
-from countergen_edit.data.benchmarks.stereoset import BIAS_TYPES, read_stereoset
-from countergen_edit.data.benchmarks.winobias import TYPES, read_winobias
-from countergen_edit.data.benchmarks.winogender import read_winogender
+from countergen_edit.data.benchmarks.pronouns import TYPES, read_winobias, read_winogender
 from tests.made_benchmarks import PUBLISHED, UNKNOWN, hashed, make_benchmarks, needs_published
 
 

@@ -9,7 +9,7 @@ import pytest
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import SPLITS, Axis
-from countergen_edit.data.crossing import axis_config, crossed
+from countergen_edit.data.axis_config import axis_config, crossed
 from countergen_edit.data.task import Task
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.entries import ROLES
+from countergen_edit.data.set_builder import ROLES
 from countergen_edit.data.task import Task
 
 

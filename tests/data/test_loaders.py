@@ -12,9 +12,8 @@ from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.sources import SOURCES, Request, fingerprint, load_set
-from countergen_edit.data.sources.base import sample_from_text
-from countergen_edit.data.sources.published import COUNTERGEN_FILES
+from countergen_edit.data.sources import SOURCES, Request, fingerprint, load_set, sample_from_text
+from countergen_edit.data.sources.files import COUNTERGEN_FILES
 from countergen_edit.data.text.substitution import Substitution
 
 CONFIG = read_config("axis", "gender")

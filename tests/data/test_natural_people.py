@@ -10,10 +10,9 @@ import pytest
 
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.axis import SPLITS, Axis
+from countergen_edit.data.axis import SPLITS, Axis, NoFormsError
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.forms import NoFormsError
-from countergen_edit.data.natural.people import _content
+from countergen_edit.data.natural import _content
 from countergen_edit.data.task import Task
 from countergen_edit.data.templates import slot_names
 

@@ -14,7 +14,7 @@ from countergen_edit.data.task import Task
 
 LINE = '{"input": "%s", "outputs": [" home"]}\n'
 SOURCE = """
-from countergen_edit.data.sources.loading import templates as of_templates
+from countergen_edit.data.sources import templates as of_templates
 
 def sung(request, *, templates):
     return of_templates(request, templates=templates, outputs=[" a song"])

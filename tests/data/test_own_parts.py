@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from countergen_edit.data.account import account
 
 from countergen_edit.core.conf_path import config_of, read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.account import account
-from countergen_edit.data.axis_data import data_of
+from countergen_edit.data.axis_config import data_of
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.own_parts import LEAST, parted
-from countergen_edit.data.splits import check_leakage
+from countergen_edit.data.splits import LEAST, check_leakage, parted
 from countergen_edit.data.task import Task
 
 PEOPLE = read_config("axis", "gender")["groups"]["female"]["names"]["test"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import SPLITS, Axis, Group
-from countergen_edit.data.people import DRAWN, MANY_PARAPHRASES, People
+from countergen_edit.data.subsets import MANY_PARAPHRASES, NAME_COUNTS, People
 from countergen_edit.data.task import Task
 
 NATIONALITY = Axis.from_config(read_config("axis", "nationality"))
@@ -104,7 +104,7 @@ def test_fitting_crosses_many_names_with_few_paraphrases_and_few_with_many() -> 
 
 
 def test_appendix_a_keeps_its_ten_names_whatever_is_drawn() -> None:
-    for names in (DRAWN, None, {"fit": 3, "few": 1}):
+    for names in (NAME_COUNTS, None, {"fit": 3, "few": 1}):
         task = Task.from_config("gender", {"fit": ["appendix_a"], "test": TEST}, names=names)
         [data] = task.fit
         gender = read_config("axis", "gender")["groups"]
@@ -125,8 +125,8 @@ def test_texts_of_a_file_stay_whole() -> None:
 @pytest.mark.parametrize("command", ["audit", "debias", "sweep", "edit"])
 def test_commands_draw_as_many_as_python(command: str) -> None:
     config = yaml.safe_load((conf_dir() / f"{command}.yaml").read_text("utf-8"))
-    assert config["names"] == DRAWN
-    assert People.from_config({"test": 3}) == People(**{**DRAWN, "test": 3})
+    assert config["names"] == NAME_COUNTS
+    assert People.from_config({"test": 3}) == People(**{**NAME_COUNTS, "test": 3})
     assert People.from_config(None, seed=2) == People(seed=2)
 
 

@@ -9,17 +9,15 @@ from hypothesis import strategies as st
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
-from countergen_edit.data.common_sents import (
+from countergen_edit.data.fairpair import (
     OCCUPATIONS,
+    Filter,
     PairedPrompt,
+    RulePerturber,
     choose,
     common_sents,
-    own_prompts,
-)
-from countergen_edit.data.text.perturbation import (
-    Filter,
-    RulePerturber,
     dissimilarity,
+    own_prompts,
     source_and_target,
     words_of,
 )

@@ -10,7 +10,7 @@ import pytest
 
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.axis_data import data_of
+from countergen_edit.data.axis_config import data_of
 from countergen_edit.data.counterfactual import CounterfactualSet, joined
 from countergen_edit.data.task import Task
 

@@ -7,7 +7,7 @@ import pytest
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.data.set_names import Given, distinctly_named
+from countergen_edit.data.set_builder import Given, distinctly_named
 
 
 def given(

@@ -10,9 +10,8 @@ import pytest
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
-from countergen_edit.data.sources.loading import load_set
-from countergen_edit.data.template_bank import TemplateBank
-from countergen_edit.data.template_files import bank_from_config, extended, load_bank
+from countergen_edit.data.sources import load_set
+from countergen_edit.data.template_bank import TemplateBank, bank_from_config, extended, load_bank
 from countergen_edit.data.templates import fill, render, require_same_slots
 
 TASKS = ("sentiment", "nli", "toxicity", "masked")
@@ -21,7 +20,7 @@ COUNTS = {"sentiment": (7, 40), "nli": (1, 3), "masked": (1, 4)}
 
 
 def bank(task: str) -> TemplateBank:
-    return bank_from_config(read_config("template", task), {})
+    return bank_from_config(read_config("template", task))
 
 
 GENDER = Axis.from_config(read_config("axis", "gender"))

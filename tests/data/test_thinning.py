@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from countergen_edit.core.errors import UserError
+from countergen_edit.data.subsets import few_variations, round_robin
 from countergen_edit.data.task import Task
-from countergen_edit.data.thinning import few_variations, round_robin
 from tests.crossed import crossed
 
 

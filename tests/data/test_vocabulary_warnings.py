@@ -7,7 +7,7 @@ from pathlib import Path
 import countergen_edit as ce
 from countergen_edit import api
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.data.out_of_vocabulary import vocabulary_warnings
+from countergen_edit.data.prompt_check import vocabulary_warnings
 from countergen_edit.models import LanguageModel
 
 WORDS = {"she", "he", "works", "as", "a", "nurse"}

@@ -16,7 +16,7 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.benchmarks import Files, sources
-from countergen_edit.data.benchmarks.bold import GROUPS, read_bold
+from countergen_edit.data.benchmarks.sentences import BOLD_GROUPS, read_bold
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.benchmarks import items as writing
 from countergen_edit.metrics.benchmarks.base import BENCHMARKS
@@ -146,7 +146,7 @@ def test_p_of_differences_are_holm_s_within_a_domain(
 def judged(a: list[int], b: list[int], pages: int = 0) -> Any:
     """The difference of two groups of which so many texts, a page each, are positive or not."""
     benchmark = BENCHMARKS.get("bold")(Files(sources()["bold"], Path()))
-    groups = GROUPS["gender"]
+    groups = BOLD_GROUPS["gender"]
     items = [
         Item(f"{group}{k}", "", "gender", f"{group}{k % (pages or len(own))}", (), group=group)
         for group, own in zip(groups, (a, b), strict=True)
@@ -351,9 +351,10 @@ def test_files_that_do_not_fit_are_refused(
 @needs_published
 def test_every_published_prompt_is_read() -> None:
     prompts = read_bold(Files.of("bold"))
-    counts = [sum(one.domain == domain for one in prompts) for domain in GROUPS]
+    counts = [sum(one.domain == domain for one in prompts) for domain in BOLD_GROUPS]
     assert counts == [3204, 7657, 637, 1981, 10195]
-    assert all({one.group for one in prompts if one.domain == d} == {*g} for d, g in GROUPS.items())
+    for domain, groups in BOLD_GROUPS.items():
+        assert {one.group for one in prompts if one.domain == domain} == {*groups}
 
 
 def test_a_share_of_texts_that_an_edit_changes_is_neither_better_nor_worse(

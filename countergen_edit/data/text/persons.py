@@ -1,12 +1,9 @@
-"""Who a word speaks of: one person of a text, apart from the others.
+"""Coreference by rules: the words of a text that show the group of its protagonist.
 
-Comes in: the words of a text and the name of its protagonist. Goes out: the indices of the words
-that show the protagonist's group. Everything the text does not give to somebody else is the
-protagonist's: "his father" is another man, and "he" after "His father called." is that man, but
-"he" after "Jane met his father at the station." is not.
-
-This is a reading by rules, not a parser. A clause's subject is what a later pronoun means first;
-the main clause's subject stays so in the next sentence; "him" is not the subject of its own clause.
+Everything that the text does not give to somebody else is the protagonist's: "his father" is
+another man, and "he" after "His father called." is that man, but "he" after "Jane met his father at
+the station." is not. A later pronoun first means the subject of its clause; the subject of the main
+clause stays so in the next sentence; "him" is not the subject of its own clause.
 """
 
 from __future__ import annotations
@@ -15,49 +12,49 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from countergen_edit.data.text.grammar import PRONOUNS, TITLES, Word
+from countergen_edit.data.text.grammar import PRONOUNS, TITLES, Word, word_set
 
 Person = int
 PROTAGONIST: Person = 0
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
 _SENTENCE_END = re.compile(r"[.!?…]|\n")
 _OPENING_QUOTE = re.compile(r"(?:^|[\s(—-])[\"“]$|(?:^|[\s(—-])[\"“](?=\S*$)")
 _CLOSING_QUOTE = re.compile(r"^[.,!?…\s]*[\"”]")
-_ABBREVIATIONS = TITLES | _set("st jr sr vs etc")
+_ABBREVIATIONS = TITLES | word_set("st jr sr vs etc")
 
-_PERSON = _set("man woman boy girl guy gal gentleman lady")
-_BEING = _set(
+_PERSON = word_set("man woman boy girl guy gal gentleman lady")
+_BEING = word_set(
     """is was be been being am are were isn't wasn't 's became become becomes becoming remains
     remained as seems seemed like considers considered called"""
 )
-_ARTICLES = _set("a an one")
-_DEFINITE = _set("the this that")
-_POSSESSIVES = _set("my your our their its whose her his")
-_SUBORDINATORS = _set(
+_ARTICLES = word_set("a an one")
+_DEFINITE = word_set("the this that")
+_POSSESSIVES = word_set("my your our their its whose her his")
+_SUBORDINATORS = word_set(
     """that when because if while as since until although though whereas after before where why how
     whether which who than so unless once"""
 )
-_COORDINATORS = _set("and but or then yet")
-_REPORTING = _set(
+_COORDINATORS = word_set("and but or then yet")
+_REPORTING = word_set(
     """said says asked asks replied replies added adds told tells explained explains recalled
     recalls thought thinks felt feels wrote writes noted notes admitted admits insisted claimed
     claims remembered remembers joked shouted whispered cried answered continued believes believed
     knows knew wants wanted hopes hoped agreed agrees argued argues warned announced"""
 )
-_OWNED_BY_PEOPLE = _set(
+_OWNED_BY_PEOPLE = word_set(
     """family wife husband mother father parents son daughter brother sister uncle aunt friend
     friends boss colleague colleagues career job life lawyer partner fiancé fiancée house home
     children kids boyfriend girlfriend face voice eyes hands heart mind name"""
 )
-_OTHER_SUBJECTS = _set("i you we they it there everyone everybody nobody someone somebody people")
+_OTHER_SUBJECTS = word_set(
+    "i you we they it there everyone everybody nobody someone somebody people"
+)
 _PLURALS = re.compile(r"men$|s$")
-_SINGULAR_IN_S = _set("boss princess actress waitress duchess heiress hostess stewardess empress")
-_NOT_NAMES = _set(
+_SINGULAR_IN_S = word_set(
+    "boss princess actress waitress duchess heiress hostess stewardess empress"
+)
+_NOT_NAMES = word_set(
     """the a an this that these those his her he she it i we you they my our your their its who what
     when where why how if as at in on for with from by to of and but or so then there here yes no
     not every some any all both each after before while since because although though during
@@ -69,7 +66,7 @@ _NOT_NAMES = _set(
 
 @dataclass
 class _Reader:
-    """One pass over the words, keeping who is being spoken of."""
+    """One pass over the words that keeps track of the persons."""
 
     words: Sequence[Word]
     name: str
@@ -83,13 +80,13 @@ class _Reader:
     main: Person = PROTAGONIST
     local: Person = PROTAGONIST
     subject: Person | None = PROTAGONIST
-    """Of the clause being read; None where it is nobody the pronouns could mean."""
+    """Of the current clause; None where no pronoun could mean it."""
     last: tuple[int, Person | None, bool] = (-9, None, False)
-    """The latest mention: its last word, who it was, and whether it was kin of the protagonist."""
+    """The latest mention: its last word, the person, and whether it is kin of the protagonist."""
     newest: Person = PROTAGONIST
     """The latest other person of the side."""
     predicates: set[int] = field(default_factory=set)
-    """Nouns that say what the subject is."""
+    """Predicative nouns."""
     speaker: Person | None = None
     quoted: bool = False
 
@@ -130,7 +127,7 @@ class _Reader:
             self.subject = None  # a subordinate clause brings its own
 
     def _begins_clause(self, start: int) -> bool:
-        """Whether a noun phrase that begins at word `start` is a subject, by what precedes it."""
+        """Whether a noun phrase that begins at word `start` is a subject."""
         if self._starts_sentence(start):
             return True
         gap, previous = self._gap(start - 1), self._key(start - 1)
@@ -190,7 +187,7 @@ class _Reader:
         return k
 
     def _genitive(self, i: int) -> int | None:
-        """The owner's word, if the word at `i` ends a genitive: the s of "Ivan's", or "Jones'"."""
+        """Index of the owner, if word `i` ends a genitive: the s of "Ivan's", or "Jones'"."""
         if self._key(i) == "s" and i and self._gap(i - 1) in ("'", "’"):
             return i - 1
         return i if self._gap(i) in ("' ", "’ ") else None
@@ -213,7 +210,7 @@ class _Reader:
             self._mention(i, i, person)
 
     def _stranger(self, i: int) -> bool:
-        """Whether a capitalised word is somebody's name, by what the somebody has or does."""
+        """Whether a capitalised word is a name, by the words after it."""
         if not self.words[i].capitalised or self._key(i) in _NOT_NAMES:
             return False
         end = i
@@ -264,7 +261,7 @@ class _Reader:
             self.last = (i, person, kin)
 
     def _apposed(self, i: int) -> bool:
-        """Whether the name at `i` says who the noun before it was: "his father, David"."""
+        """Whether the name at `i` is in apposition to a noun: "his father, David"."""
         if self.last[0] != i - 1 or self.words[i - 1].kind != "noun":
             return False
         return self._gap(i - 1) in (" ", ", ")
@@ -328,7 +325,7 @@ class _Reader:
         self._mention(start, i, person, kin=owner == PROTAGONIST)
 
     def _owner(self, start: int, i: int) -> Person | None:
-        """Whose the noun is: a person, or -1 for somebody; None where nobody owns it."""
+        """The owner of the noun: a person, or -1 for somebody; None without an owner."""
         first = self._key(start)
         if start == i or first in _ARTICLES | _DEFINITE:
             return None
@@ -339,11 +336,11 @@ class _Reader:
         return self.persons.get(first, -1) if re.match(r"['’]", self._gap(start)) else None
 
     def _is_predicate(self, start: int, i: int, owner: Person | None) -> bool:
-        """Whether the noun says what its subject is: "is a good man", "as a father"."""
+        """Whether the noun is predicative: "is a good man", "as a father"."""
         if owner is not None or self._key(start) in _NOT_NAMES - _ARTICLES - _DEFINITE:
             return False
         k = start - 1
-        while k >= 0 and self._key(k) in _set("not also still just now always never really"):
+        while k >= 0 and self._key(k) in word_set("not also still just now always never really"):
             k -= 1
         linked = self._key(k) in _BEING
         linked = linked or (self._key(k) == "s" and self._gap(k - 1) in ("'", "’"))
@@ -366,7 +363,7 @@ class _Reader:
         return self.last[0] == start - 1 and "," in self._gap(start - 1)
 
     def _modifies(self, i: int) -> bool:
-        """Whether the word stands before a noun of its own, as in "male patients"."""
+        """Whether the word modifies a noun, as in "male patients"."""
         return self._key(i) in ("male", "female", "masculine", "feminine", "maternal", "paternal")
 
     # Pronouns
@@ -395,13 +392,13 @@ class _Reader:
 
 
 def words_about(words: Sequence[Word], name: str, side: int, subject: str) -> list[int]:
-    """Indices of the words that show the group of the person called `name`.
+    """Indices of the words that show the group of a person.
 
     Args:
-        words: Of a text, marked by a `Substitution`.
-        name: The protagonist's name, as the text has it.
-        side: The protagonist's group, 0 or 1, in the words' own count.
-        subject: The group's pronoun, `she` or `he`.
+        words: of a text, marked by a `Substitution`.
+        name: the person's name, as in the text.
+        side: the person's group, 0 or 1.
+        subject: the group's pronoun, `she` or `he`.
     """
     forms = PRONOUNS[subject]
     case = {forms["object"]: "object"} | {
