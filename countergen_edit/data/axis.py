@@ -147,36 +147,31 @@ class Axis:
         """
         if groups == ALL or (groups is None and self.made_of):
             return tuple(self.groups.values())
-        if groups is not None and (isinstance(groups, str) or len(groups) < 2):
+        if groups is None:
+            return self.pair()
+        if isinstance(groups, str) or len(groups) < 2:
             raise UserError(
                 f"groups={groups if isinstance(groups, str) else [*groups]!r}: write a list of 2 "
                 f"texts or null; a longer list, or {ALL}, compares every pair"
             )
-        if groups is None or len(groups) == 2:
-            return self.pair(groups)
-        if len(set(groups)) < len(groups):
-            raise UserError(
-                f"axis {self.name!r}: a comparison takes two different groups or more, "
-                f"got {[*groups]}"
-            )
-        return tuple(self._group(name) for name in groups)
+        return self._different([*groups])
 
     def pair(self, groups: Sequence[str] | str | None = None) -> tuple[Group, Group]:
         """The two groups to compare; the first two of the axis by default."""
         require(Sequence[str] | None, groups, "groups")
-        pair = list(self.groups)[:2] if groups is None else list(groups)
-        if isinstance(groups, str):
-            pair = [groups]
-        if len(pair) != 2 or pair[0] == pair[1]:
-            raise UserError(
-                f"axis {self.name!r}: a comparison takes two different groups, got {pair}"
-            )
-        return self._group(pair[0]), self._group(pair[1])
+        names = [groups] if isinstance(groups, str) else [*(groups or self.groups)]
+        a, b = self._different(names[:2] if groups is None else names, most=2)
+        return a, b
 
-    def _group(self, name: str) -> Group:
-        if name not in self.groups:
-            raise unknown(f"group of axis {self.name!r}", name, self.groups)
-        return self.groups[name]
+    def _different(self, names: list[str], most: int | None = None) -> tuple[Group, ...]:
+        if len(set(names)) < max(2, len(names)) or len(names) > (most or len(names)):
+            raise UserError(
+                f"axis {self.name!r}: a comparison takes two different groups, got {names}"
+            )
+        for name in names:
+            if name not in self.groups:
+                raise unknown(f"group of axis {self.name!r}", name, self.groups)
+        return tuple(self.groups[name] for name in names)
 
     def of_how_many(self, compared: int) -> str:
         """A note where fewer groups are compared than the axis has; empty otherwise.

@@ -41,10 +41,10 @@ class PairedPrompt:
 
 
 def source_and_target(groups: tuple[str, str], source: str | None) -> tuple[str, str]:
-    """The group to perturb and its target: the second and the first by default, as John → Jane.
+    """The group to perturb, the second by default, and its target.
 
     Raises:
-        UserError: `source` is neither.
+        UserError: `source` is none of the groups.
     """
     first = groups[1] if source is None else source
     if first not in groups:
@@ -83,13 +83,7 @@ def common_sents(
 ) -> tuple[PairedPrompt, ...]:
     """Common Sents: `{name} is (a {descriptor})*, working as a {occupation}.` per occupation.
 
-    Args:
-        source: the group of x.
-        target: the group of p(x).
-        names: of the person in x and in p(x).
-        occupations: nouns without article.
-        descriptors: noun phrases without article, with the axis's word forms in braces: `{person}`,
-            `young {person}`.
+    Descriptors such as `young {person}` and occupations have no article.
     """
     nouns = [f"a/an {d}" if d.startswith("{") else with_article(d) for d in descriptors]
     middle = " and ".join(nouns) + ", " if nouns else ""
@@ -104,15 +98,7 @@ def paraphrased(
     names: tuple[str, str],
     occupations: Sequence[str],
 ) -> tuple[PairedPrompt, ...]:
-    """Every template with every occupation, template by template.
-
-    Args:
-        templates: such as `{name} has a job as {occupation}.`; the occupation brings its article,
-            the other slots are the axis's.
-        source: the group of x.
-        target: the group of p(x).
-        names: of the person in x and in p(x).
-        occupations: nouns without article.
+    """Every template, such as `{name} has a job as {occupation}.`, with every occupation.
 
     Raises:
         UserError: a template lacks `{occupation}`, is repeated, or is the same for both people.
@@ -260,10 +246,10 @@ class RulePerturber:
 
 
 def require_perturbable(prompts: Sequence[PairedPrompt], rules: RulePerturber) -> None:
-    """Refuse prompts of which the rules perturb none correctly: no continuation would pass.
+    """Refuse prompts of which the rules perturb none correctly, as no continuation would pass.
 
     Raises:
-        DoesNotFitError: with the first prompt and its perturbation.
+        DoesNotFitError: the rules perturb none.
     """
     perturbed = [rules([prompt.source], prompt)[0] for prompt in prompts]
     if any(text == prompt.target for text, prompt in zip(perturbed, prompts, strict=True)):
@@ -326,28 +312,18 @@ def dissimilarity(u: frozenset[str], v: frozenset[str]) -> float:
 class Filter:
     """The three conditions on p(g(x)) of section 3.3.
 
-    The paper's third condition compares tokens that it does not define. Its Table 2 prints the
-    similarity of five pairs, 97.5, 96.9, 82.9, 61.5 and 51.2 %. Of the measures of the printed
-    texts the nearest are
-
-    * `characters`: 100, 96.9, 89.5, 64.0, 58.3, taken for the published filter. In the last four
-      rows the shared characters are those of the published fraction (31/32, 34/41, 16/26, 21/41).
-    * `words`: 89.9, 88.7, 75.4, 26.3, 9.9. It cannot be the published one: a right perturbation
-      of a short text does not pass it, but nearly all did (Table 1).
-
-    Characters hardly show additions to a long text. `neutral`, ours, compares the words that belong
-    to neither group, and so shows text that was added, lost or paraphrased.
-
-    Args:
-        substitution: knows the words of both groups; None counts every word.
-        max_dissimilarity: of the third condition.
-        compared: its unit, one of `UNITS`.
+    The third compares tokens that the paper does not define. For the five pairs of its Table 2
+    (97.5, 96.9, 82.9, 61.5, 51.2 % alike), `characters` give 100, 96.9, 89.5, 64.0 and 58.3 and are
+    taken for the published unit; `words` give 89.9, 88.7, 75.4, 26.3 and 9.9 and refuse right
+    perturbations of short texts. Characters hardly show additions to a long text: `neutral`, ours,
+    compares the words of neither group.
 
     Raises:
         UserError: `compared` is no unit.
     """
 
     substitution: Substitution | None
+    """Knows the words of both groups; None counts every word."""
     max_dissimilarity: float = MAX_DISSIMILARITY
     compared: str = "neutral"
 

@@ -5,8 +5,8 @@ A set for more than two groups joins the sets of the first group with each of th
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence, Set
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
@@ -63,24 +63,22 @@ class NamedSet:
 def distinctly_named(sets: Sequence[NamedSet]) -> list[NamedSet]:
     """The sets in their order, without two of different content under one name.
 
-    Sets of files get as much of their paths as it takes; default names get split and number.
+    Where names clash, sets of files are named FOLDER/FILE, and default names get split and number.
 
     Raises:
-        UserError: two sets clash, and are not from different files.
+        UserError: names still clash.
     """
-    by_name: dict[str, list[NamedSet]] = defaultdict(list)
+    clashing = {one.data.name for one in sets if any(one.clashes(other) for other in sets)}
+    by_path = []
     for one in sets:
-        by_name[one.data.name].append(one)
-    names: dict[str | None, str] = {}
-    for name, same in by_name.items():
-        if any(a.clashes(b) for a, b in combinations(same, 2)):
-            others = {name for one in same if one.path is None}
-            names |= _path_names([one.path for one in same if one.path], others)
-    sets = [one.renamed(names.get(one.path, one.data.name)) for one in sets]
+        if one.path and one.data.name in clashing:
+            path = Path(one.path).expanduser().absolute()
+            one = one.renamed(f"{path.parent.name}/{path.stem}")
+        by_path.append(one)
     taken = Counter[str]()
     distinct = []
-    for one in sets:
-        if one.is_default and any(one.clashes(other) for other in sets):
+    for one in by_path:
+        if one.is_default and any(one.clashes(other) for other in by_path):
             name = f"{one.data.name}_{one.split}"
             taken[name] += 1
             one = one.renamed(name + (f"_{taken[name]}" if taken[name] > 1 else ""))
@@ -93,24 +91,6 @@ def distinctly_named(sets: Sequence[NamedSet]) -> list[NamedSet]:
                 "figures are named: give one of them a name of its own (name: …)"
             )
     return distinct
-
-
-def _path_names(paths: Sequence[str], others: Set[str]) -> dict[str | None, str]:
-    """For each path the shortest end that tells its file from the others; empty if none does.
-
-    >>> _path_names(["/x/a/pairs.jsonl", "/x/b/pairs.jsonl"], set())
-    {'/x/a/pairs.jsonl': 'a/pairs', '/x/b/pairs.jsonl': 'b/pairs'}
-    >>> _path_names(["/x/pairs.csv", "/x/pairs.jsonl"], set())
-    {'/x/pairs.csv': 'pairs.csv', '/x/pairs.jsonl': 'pairs.jsonl'}
-    """
-    files = {path: Path(path).expanduser().absolute() for path in paths}
-    for has_suffix in (False, True):
-        parts = {f: (f if has_suffix else f.with_suffix("")).parts[1:] for f in files.values()}
-        for depth in range(1, max(map(len, parts.values()), default=0) + 1):
-            names = {file: "/".join(own[-depth:]) for file, own in parts.items()}
-            if len({*others, *names.values()}) == len(others) + len(names):
-                return {path: names[file] for path, file in files.items()}
-    return {}
 
 
 def entries_of(content: Mapping[str, Any], key: str) -> list[dict[str, Any]]:

@@ -121,7 +121,12 @@ def split_prompts(
     clusters = _clusters(samples)
     sizes = Counter(clusters)
     if len(sizes) < LEAST:
-        raise UserError(_too_few(sets, samples, clusters))
+        names = " and ".join(dict.fromkeys(data.name for data in sets))
+        raise UserError(
+            f"data.fit={OWN}: {names} has {len(sizes)} groups of prompts that share no name, text "
+            f"or template ({len(samples)} prompts); {LEAST} are needed. Add prompts, or leave "
+            "data.fit out, which fits on the axis's own data"
+        )
     drawn = generator(seed, "own parts").permutation(len(sizes))
     order = sorted(sizes, key=lambda c: (-sizes[c], drawn[c]))
     split_of = {c: TURNS[i % len(TURNS)] for i, c in enumerate(order)}
@@ -195,22 +200,3 @@ def _words(text: str) -> set[str]:
 
 def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
-
-
-def _too_few(
-    sets: Sequence[CounterfactualSet], samples: Sequence[Sample], clusters: Sequence[int]
-) -> str:
-    names = " and ".join(dict.fromkeys(data.name for data in sets))
-    found = f"{len(samples)} prompt{'' if len(samples) == 1 else 's'}"
-    count = len({*clusters})
-    if count < len(samples):
-        found += f" that count as {count}, as some share a name or nearly all of a template"
-    [(largest, _)] = Counter(clusters).most_common(1)
-    within = [sample for sample, c in zip(samples, clusters, strict=True) if c == largest]
-    [(name, often)] = Counter(n for s in within for n in _names(s)).most_common(1) or [("", 0)]
-    if often > 1:
-        found += f" ({name!r} is in {often})"
-    return (
-        f"data.fit={OWN}: {names} has {found}; {LEAST} are needed: half to fit on, the others to "
-        "choose by and to test on. Add prompts, or leave data.fit out, which fits on the axis's own"
-    )

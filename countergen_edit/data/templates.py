@@ -76,10 +76,10 @@ def render(
 
     Args:
         text: the template.
-        words: slot → form → word; the form `base` fills a slot that names none.
+        words: slot → form → word; `base` is the form of a slot that names none.
 
     Returns:
-        The text, and for each slot the characters of its first word, the article included.
+        The text, and slot → characters of its first word, the article included.
 
     Raises:
         UserError: `words` lacks a slot or form of the template.
@@ -129,10 +129,10 @@ def fill(text: str, group: Group, name: str | None) -> tuple[str, int]:
 
 
 def require_same_slots(original: str, paraphrases: Sequence[str]) -> None:
-    """Refuse a paraphrase without the slots of its original.
+    """Refuse a paraphrase with other slots than its original.
 
     Raises:
-        UserError: with the paraphrase and the slot.
+        UserError: the slots differ.
     """
     slots = slot_names(original)
     for text in paraphrases:

@@ -16,7 +16,7 @@ from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data import natural
 from countergen_edit.data.axis import SPLITS, Axis
-from countergen_edit.data.neutral import from_config, parted
+from countergen_edit.data.neutral import from_config, split_texts
 from countergen_edit.data.task import Task
 from countergen_edit.data.text.substitution import Substitution
 
@@ -58,10 +58,10 @@ def test_swapping_genders_changes_no_natural_text() -> None:
 @given(st.lists(st.text(), min_size=3, max_size=60))
 def test_no_text_stands_in_two_splits_and_none_is_lost(texts: list[str]) -> None:
     if len(set(texts)) < 3:
-        with pytest.raises(UserError, match="cannot be parted"):
-            parted(texts)
+        with pytest.raises(UserError, match="cannot be split"):
+            split_texts(texts)
         return
-    parts = parted(texts)
+    parts = split_texts(texts)
     assert all(parts[split] for split in SPLITS)
     assert {t for split in SPLITS for t in parts[split]} == set(texts)
     for a, b in combinations(SPLITS, 2):
@@ -73,7 +73,7 @@ def test_neutral_text_is_named_in_one_word_or_by_its_file(tmp_path: Path) -> Non
     file = tmp_path / "mine.txt"
     file.write_text("\n".join(TEXTS[:12]))
     assert from_config(str(file)) == from_config({"source": "file", "path": str(file)})
-    assert from_config(str(file)) == parted(TEXTS[:12])
+    assert from_config(str(file)) == split_texts(TEXTS[:12])
     with pytest.raises(UserError, match="did you mean 'natural'"):
         from_config("natrual")
 
@@ -146,7 +146,7 @@ def test_what_data_say_goes_before_what_texts_say() -> None:
     data = {"test": TEST, "keep": [own], "neutral": {"source": "texts", "texts": TEXTS[:9]}}
     task = Task.from_config("gender", data, texts="natural")
     assert [kept.templates for kept in task.keep] == [("{name} said",)]
-    assert task.neutral == parted(TEXTS[:9])
+    assert task.neutral == split_texts(TEXTS[:9])
     assert task.agreement["test"].name == "natural_agreement_test"
     none = Task.from_config("gender", {"test": TEST, "keep": [], "agreement": None})
     assert (none.keep, none.agreement) == ((), {})

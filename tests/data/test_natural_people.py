@@ -12,7 +12,7 @@ from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import SPLITS, Axis, NoFormsError
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.natural import _content
+from countergen_edit.data.natural import _read
 from countergen_edit.data.task import Task
 from countergen_edit.data.templates import slot_names
 
@@ -37,7 +37,7 @@ def of_family(
 
 
 def paraphrases(family: str, split: str) -> list[str]:
-    return [text for texts in _content()["families"][family][split].values() for text in texts]
+    return [text for texts in _read("people")["families"][family][split].values() for text in texts]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -101,7 +101,7 @@ def test_an_axis_may_bring_prompts_that_are_parted(folder: Path) -> None:
     (folder / "many.jsonl").write_text("".join(LINE % line for line in lines))
     axis = config_of("axis", "gender") | {"name": "mine", "data": {"file": "many.jsonl"}}
     (folder / "axis.yaml").write_text(yaml.safe_dump(axis))
-    with pytest.raises(UserError, match=r"axis 'mine' says of no data .* with data\.fit=own"):
+    with pytest.raises(UserError, match=r"axis 'mine' has no data of its own.* data\.fit=own"):
         Task.from_config("mine/axis.yaml")
     axis["data"]["fit"] = "own"
     (folder / "axis.yaml").write_text(yaml.safe_dump(axis))

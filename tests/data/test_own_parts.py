@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from countergen_edit.data.account import account
 
 from countergen_edit.core.conf_path import config_of, read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis_config import data_of
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.splits import LEAST, check_leakage, parted
+from countergen_edit.data.splits import LEAST, check_leakage, split_prompts
 from countergen_edit.data.task import Task
 
 PEOPLE = read_config("axis", "gender")["groups"]["female"]["names"]["test"]
@@ -138,10 +137,10 @@ def test_too_few_prompts_are_refused_with_how_many_it_takes(
     texts: list[str], tmp_path: Path
 ) -> None:
     assert len(own_task(file_of(tmp_path, texts[:LEAST])).fit[0].samples) == LEAST // 2
-    with pytest.raises(UserError, match=rf"own has {LEAST - 1} prompts; {LEAST} are needed"):
+    with pytest.raises(UserError, match=rf"own has {LEAST - 1} groups .*; {LEAST} are needed"):
         own_task(file_of(tmp_path, texts[: LEAST - 1]))
     alike = [text.format("Jane") for text in PARAPHRASES]
-    with pytest.raises(UserError, match=r"count as 1,.* \('Jane' is in 16\); 12 are"):
+    with pytest.raises(UserError, match=r"own has 1 groups .* \(16 prompts\); 12 are"):
         own_task(file_of(tmp_path, alike))
     with pytest.raises(UserError, match="fits on a part of prompts of yours, and there are none"):
         Task.from_config("gender", {"fit": "own", "test": ["stereotypes_countergen"][:0]})
@@ -152,7 +151,7 @@ def test_an_axis_without_data_is_asked_by_prompts_alone(texts: list[str], tmp_pa
     del axis["data"]
     path = file_of(tmp_path, texts)
     assert Task.from_config(axis, {"file": path, "fit": "own"}).fit
-    with pytest.raises(UserError, match=r"prompts of yours are fitted on too with data\.fit=own"):
+    with pytest.raises(UserError, match=r"data\.fit=own fits on a part of your own prompts"):
         Task.from_config(axis, path)
     content, given = data_of(axis, config_of("data", {"file": path, "fit": "own"}))
     assert (content["validation"], given) == ([], frozenset())
@@ -169,7 +168,10 @@ def test_paraphrases_stay_together_that_share_four_fifths_of_their_words(
     path = file_of(tmp_path, [*others, *twins])
     [whole] = Task.from_config("gender", {"test": [{"source": "jsonl", "path": path}]}).test
     parted_by_seed = [
-        [sum(twin in prompts(sets) for twin in twins) for sets in parted([whole], seed).values()]
+        [
+            sum(twin in prompts(sets) for twin in twins)
+            for sets in split_prompts([whole], seed).values()
+        ]
         for seed in range(12)
     ]
     assert together == all(max(counts) == 2 for counts in parted_by_seed)
@@ -177,12 +179,12 @@ def test_paraphrases_stay_together_that_share_four_fifths_of_their_words(
 
 def test_a_line_says_what_a_task_is_made_of(texts: list[str], tmp_path: Path) -> None:
     task = own_task(file_of(tmp_path, texts))
-    said = account(task)
+    said = task.summary()
     assert re.fullmatch(
         r"The run fits on own_fit \(8 prompts\); keeps agreement_fit \(\d+ prompts\); chooses by "
         r"own_validation \(3 prompts\); tests on own_test \(5 prompts\)\.",
         said,
     )
-    assert account(task, fits=False) == "Nothing is fitted; tests on own_test (5 prompts)."
-    many = account(Task.from_config("gender"))
+    assert task.summary(fits=False) == "Nothing is fitted; tests on own_test (5 prompts)."
+    many = Task.from_config("gender").summary()
     assert "tests on occupations_test, traits_test, hobbies_test, 5 more (" in many

@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
+import countergen_edit as ce
+from countergen_edit import api
 from countergen_edit.cli.main import main
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.data.axis import Axis
-from countergen_edit.data.prompt_check import check_prompts
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.prompt_check import check_prompts, vocabulary_warnings
 from countergen_edit.data.task import Task
 from countergen_edit.data.text.substitution import Substitution
+from countergen_edit.models import LanguageModel
 
 RIGHT = {
     "Jane is a nurse.": ("Jane is a nurse.", "John is a nurse."),
@@ -49,11 +53,11 @@ FLAGGED = {
     "Mrs Jones met Mr Brown.": "both groups are in it",
     "Sir, this is Linda.": "both groups are in it",
     "The actress and the actor kissed.": "both groups are in it",
-    "Priya is a nurse. She works nights.": "'Priya' is no name that is known",
-    "Becky said that she was tired.": "'Becky' is no name that is known",
-    "We asked Oluwaseun about his work.": "'Oluwaseun' is no name that is known",
-    "Yesterday Zoltan lost his keys.": "'Zoltan' is no name that is known",
-    "Jane saw Bronwyn leave.": "'Bronwyn' is no name that is known",
+    "Priya is a nurse. She works nights.": "'Priya' is no known name",
+    "Becky said that she was tired.": "'Becky' is no known name",
+    "We asked Oluwaseun about his work.": "'Oluwaseun' is no known name",
+    "Yesterday Zoltan lost his keys.": "'Zoltan' is no known name",
+    "Jane saw Bronwyn leave.": "'Bronwyn' is no known name",
     "They gave her books.": "'her' is read as",
     "I saw her duck.": "'her' is read as",
     "We made her lunch.": "'her' is read as",
@@ -210,3 +214,34 @@ def test_an_output_that_joins_the_last_word_is_flagged(
     assert any(f.startswith(said) for f in checked.findings) == is_flagged
     if is_flagged:
         assert any(f.endswith(f"write {' ' + output!r}") for f in checked.findings)
+
+
+VOCABULARY = {"she", "he", "works", "as", "a", "nurse"}
+
+
+def prompt(end: str, output: str) -> Sample:
+    sides = (Variation("female", f"She {end}"), Variation("male", f"He {end}"))
+    return Sample(end, (output,), sides)
+
+
+def test_each_set_with_words_outside_has_a_line() -> None:
+    groups = ("female", "male")
+    known = CounterfactualSet("known", "gender", groups, (prompt("works as", " a nurse"),))
+    samples = (*known.samples, prompt("triages as", " a nurse"), prompt("works as", " an intern"))
+    mixed = CounterfactualSet("mixed", "gender", groups, samples)
+    assert [*vocabulary_warnings([known, mixed], VOCABULARY, "testbed")] == [
+        "2 of 3 prompts of mixed contain words outside the vocabulary of testbed "
+        "('triages', 'an'): their figures mean nothing."
+    ]
+
+
+def test_a_run_keeps_its_warnings(testbed: LanguageModel, tmp_path: Path) -> None:
+    templates = ["{name} is excellent at"]
+    test = [{"source": "templates", "templates": templates, "outputs": ["triage"], "name": "mine"}]
+    data = {"fit": None, "validation": None, "test": test}
+    task = api.in_vocabulary(testbed, ce.task("gender", data, names={"test": 2}), keys=())
+    run = ce.audit(testbed, task, [], ["r"], folder=tmp_path / "run")
+    spaces, words = run.manifest["warnings"]
+    assert spaces.startswith("1 of 1 prompts of mine have outputs without a leading space")
+    assert words.startswith("1 of 1 prompts of mine contain words outside the vocabulary of")
+    assert run.findings[-2:] == (spaces, words)

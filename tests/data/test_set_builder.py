@@ -1,8 +1,9 @@
-"""An axis brings its data, and of more than two groups each is asked what every other is."""
+"""Axes bring their data, sets have roles and distinct names, and groups get the same prompts."""
 
 from __future__ import annotations
 
-from itertools import combinations
+from dataclasses import replace
+from itertools import combinations, permutations
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
+from countergen_edit.data.axis import Split
 from countergen_edit.data.axis_config import data_of
-from countergen_edit.data.counterfactual import CounterfactualSet, joined
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation, joined
+from countergen_edit.data.set_builder import ROLES, NamedSet, distinctly_named
 from countergen_edit.data.task import Task
 
 AXES = sorted(path.stem for path in (conf_dir() / "axis").glob("*.yaml"))
@@ -88,7 +91,7 @@ def test_an_axis_without_data_says_what_to_write() -> None:
     ("groups", "message"),
     [
         (["christian", "muslim", "jew"], "did you mean 'jewish'"),
-        (["christian", "muslim", "christian"], "two different groups or more"),
+        (["christian", "muslim", "christian"], "two different groups"),
         (["christian"], "write a list of 2 texts or null"),
     ],
 )
@@ -112,3 +115,156 @@ def test_sets_that_share_no_paraphrase_cannot_be_joined() -> None:
         return Task.from_config("race", data, groups=pair, names=FEW).test[0]
 
     assert joined([one("names", ["white", "black"]), one("words", ["white", "asian"])]) is None
+
+
+def named(
+    split: Split, said: str, path: str | None = None, name: str = "pairs", group: str = "male"
+) -> NamedSet:
+    sides = (Variation("female", f"She {said}"), Variation(group, f"He {said}"))
+    sample = Sample(said, (" well",), sides)
+    return NamedSet(split, CounterfactualSet(name, "gender", ("female", group), (sample,)), path)
+
+
+A, B = named("test", "sang", "a/pairs.jsonl"), named("test", "ran", "b/pairs.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("sets", "expected"),
+    [
+        ([A, B], ["a/pairs", "b/pairs"]),
+        ([A, named("test", "ran")], ["a/pairs", "pairs"]),
+        ([named("fit", "sang", "a/pairs.jsonl"), B], ["a/pairs", "b/pairs"]),
+        ([A, named("test", "sang", "copy/pairs.jsonl")], ["pairs", "pairs"]),  # of one content
+        ([A, named("validation", "ran", "b/pairs.jsonl")], ["pairs", "pairs"]),
+    ],
+)
+def test_sets_that_rows_would_confuse_get_distinct_names(
+    sets: list[NamedSet], expected: list[str]
+) -> None:
+    renamed = distinctly_named(sets)
+    assert [one.data.name for one in renamed] == expected
+    assert [one.data.samples for one in renamed] == [one.data.samples for one in sets]
+
+
+@pytest.mark.parametrize(
+    ("sets", "where"),
+    [
+        ([named("test", "sang"), named("test", "ran")], "data.test are called 'pairs'"),
+        ([named("fit", "sang"), named("test", "ran")], "data.fit and data.test are called 'pairs'"),
+        ([A, replace(B, path="x/a/pairs.jsonl")], "are called 'a/pairs'"),
+        ([A, B, named("test", "slept", name="a/pairs")], "are called 'a/pairs'"),
+    ],
+)
+def test_a_name_is_requested_where_paths_do_not_tell_sets_apart(
+    sets: list[NamedSet], where: str
+) -> None:
+    with pytest.raises(UserError, match=rf"of .*{where}.*\(name: …\)"):
+        distinctly_named(sets)
+
+
+def templates(name: str, *templates: str, **more: Any) -> dict[str, Any]:
+    return {
+        "source": "templates",
+        "name": name,
+        "templates": [*templates],
+        "outputs": [" team"],
+        **more,
+    }
+
+
+LEADS, RAN, MET = (
+    templates("leads", "{name} leads the", "The {person} leads the"),
+    templates("ran", "{name} ran the", "Her choir and {name} ran the"),
+    templates("met", "{name} met the", "We saw {name} at the"),
+)
+TEST = [templates("paid", "{name} paid the")]
+
+
+def task(*fit: dict[str, Any], **data: Any) -> Task:
+    return Task.from_config("gender", {"fit": [*fit], "test": TEST, "keep": [], **data})
+
+
+def set_names(sets: Any) -> list[str]:
+    return [data.name for data in sets]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("roles", [*permutations(ROLES)])
+def test_every_set_goes_where_its_role_says(roles: tuple[str, ...]) -> None:
+    sets = [LEADS, RAN, MET]
+    made = task(*({**data, "role": role} for data, role in zip(sets, roles, strict=True)))
+    of = dict(zip(roles, sets, strict=True))
+    assert set_names(made.fit) == [of["erase"]["name"]]
+    assert set_names(made.keep) == [of["keep"]["name"]]
+    plain = task(of["background"]).fit[0]
+    assert set(made.background) == {v.text for s in plain.samples for v in s.variations}
+    assert len(set(made.background)) == len(made.background)
+    assert made.weighed == (*made.neutral["fit"], *made.background)
+    assert of["background"]["name"] not in set_names(made.every_set)
+
+
+def test_a_set_without_a_role_is_erased() -> None:
+    assert task(LEADS) == task({**LEADS, "role": "erase"})
+    assert task(LEADS).background == ()
+
+
+def test_sets_to_keep_stand_beside_those_of_keep_and_of_texts() -> None:
+    keep = {**RAN, "role": "keep"}
+    assert set_names(task(LEADS, keep, keep=[MET]).keep) == ["ran", "met"]
+    assert set_names(task(LEADS, keep, keep=None).keep) == ["ran", "agreement_fit"]
+
+
+def test_an_unknown_role_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UserError, match=r"role of a set of data\.fit: 'kept': did you mean 'keep'"):
+        task({**LEADS, "role": "kept"})
+    for nothing in (None, ["keep"]):
+        with pytest.raises(UserError, match="role of a set"):
+            task({**LEADS, "role": nothing})
+
+
+@pytest.mark.parametrize(
+    "key", ["validation", "test", "keep", "legitimate_differences", "other_axes"]
+)
+def test_only_fitting_sets_have_roles(key: str) -> None:
+    with pytest.raises(UserError, match=rf"role='keep' of a set of data\.{key}: only") as error:
+        task(LEADS, **{key: [{**RAN, "role": "keep"}]})
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+@pytest.mark.parametrize(
+    ("background", "measured", "culprit"),
+    [
+        (LEADS, {**LEADS, "name": "other"}, "template '{name} leads the'"),
+        (LEADS, {**RAN, "name": "leads"}, "are called 'leads'"),
+        (templates("b", "A {person} sat"), templates("t", "a {person}  sat"), "'A {person} sat'"),
+        (LEADS, templates("t", "{name} and Olivia left"), "name 'Olivia'"),
+    ],
+)
+def test_what_is_weighed_is_not_measured_on(
+    split: str, background: dict[str, Any], measured: dict[str, Any], culprit: str
+) -> None:
+    with pytest.raises(UserError) as error:
+        task(MET, {**background, "role": "background"}, **{split: [measured]})
+    assert culprit in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "culprit"),
+    [("We saw  JANE paid the", None), ("Jane Paid the", "prompt"), ("Only Jane left", "name")],
+)
+def test_texts_given_by_hand_are_held_against_test_sets(text: str, culprit: str | None) -> None:
+    every = Task.from_config("gender", {"test": TEST}, names=None)
+    if culprit is None:
+        assert Task(every.axis, every.groups, test=every.test, background=(text,)).background
+        return
+    with pytest.raises(UserError, match=rf"{culprit} .* is in text of role background"):
+        Task(every.axis, every.groups, test=every.test, background=(text,))
+
+
+def test_the_fingerprint_depends_on_roles_and_not_on_the_order() -> None:
+    fitted, kept = {**RAN, "role": "keep"}, {**MET, "role": "background"}
+    prints = {task(*order).fingerprint for order in permutations([LEADS, fitted, kept])}
+    assert len(prints) == 1
+    others = [task(LEADS), task(LEADS, fitted), task(LEADS, kept), task(LEADS, MET)]
+    assert len({*prints, *(other.fingerprint for other in others)}) == 5

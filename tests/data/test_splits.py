@@ -11,7 +11,7 @@ from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.data.splits import apart, check_leakage
+from countergen_edit.data.splits import check_leakage, without_overlap
 from countergen_edit.data.templates import Template, expand
 
 GENDER = Axis.from_config(read_config("axis", "gender"))
@@ -69,7 +69,7 @@ def test_sets_that_share_nothing_pass() -> None:
 def test_what_is_taken_apart_leaks_nothing_and_keeps_the_rest(leak: str) -> None:
     tested, _ = LEAKS[leak]
     mixed = replace(FIT, samples=(*FIT.samples, *crossed("t", ["Is {name} kind?"], "fit").samples))
-    left = apart(mixed, [tested])
+    left = without_overlap(mixed, [tested])
     if leak == "name":  # all people are known
         assert left is None
         return
@@ -80,4 +80,4 @@ def test_what_is_taken_apart_leaks_nothing_and_keeps_the_rest(leak: str) -> None
 
 
 def test_apart_from_nothing_a_set_is_as_it_was() -> None:
-    assert apart(FIT, []) == FIT
+    assert without_overlap(FIT, []) == FIT

@@ -222,10 +222,7 @@ def test_grammar_words_are_the_same_on_both_sides() -> None:
 
 def test_a_text_without_groups_is_refused_and_quoted() -> None:
     with pytest.raises(UserError, match=r"changes nothing in 'It rained\.'"):
-        SWAP.perturb("It rained.")
-    with pytest.raises(UserError, match="changes nothing"):
         SWAP.pair("It rained.")
-    assert SWAP.perturb("She left.") == "He left."
 
 
 def test_own_names_take_precedence_and_free_their_partners() -> None:

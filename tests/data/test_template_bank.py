@@ -98,16 +98,15 @@ def test_no_text_keeps_a_slot_or_an_open_article(task: str) -> None:
 
 
 def test_people_of_any_axis_can_be_compared() -> None:
-    race = Axis.from_config(read_config("axis", "race"))
     config = changed(groups={"axis": "race", "compare": ["white", "black"]})
-    found = bank_from_config(config, {"race": race})
+    found = bank_from_config(config)
     assert found.groups == ("white", "black")
     assert next(found.fill("{Person} is {emotion}.", "black", 0)).text == "Lakisha is sad."
 
 
 def test_a_users_own_families_join_the_shipped_ones() -> None:
     own = {"families": [{"name": "mine", "original": "{Person} seems {emotion:state}."}]}
-    both = extended(bank("sentiment"), own, {})
+    both = extended(bank("sentiment"), own)
     assert len(both.families) == 8
     assert next(both.fill(both.families[-1].original)).text == "She seems angry."
 
@@ -131,12 +130,12 @@ def test_a_users_own_task_has_the_templates_of_its_file_alone(tmp_path: Path) ->
 def test_the_papers_figures_stand_beside_its_own_model_alone() -> None:
     """A model whose name holds that of the paper's is another one."""
     masked = bank("masked")
-    assert masked.asked_of("roberta-base").published
+    assert masked.for_model("roberta-base").published
     for other in ("roberta-base-openai-detector", "roberta", "distilroberta-base"):
-        assert not masked.asked_of(other).published
+        assert not masked.for_model(other).published
     toxicity = bank("toxicity")
     assert any(family.published for family in toxicity.families)
-    assert not any(family.published for family in toxicity.asked_of("roberta-base").families)
+    assert not any(family.published for family in toxicity.for_model("roberta-base").families)
 
 
 def test_a_thinned_bank_knows_what_it_had() -> None:
@@ -163,7 +162,7 @@ def test_a_thinned_bank_knows_what_it_had() -> None:
 
 def test_words_of_each_kind_are_left() -> None:
     masked = bank("masked")
-    thin = extended(masked, {"words": {"attribute": {"good": ["a", "b"], "bad": ["c"]}}}, {})
+    thin = extended(masked, {"words": {"attribute": {"good": ["a", "b"], "bad": ["c"]}}})
     assert thin.thinned({"attribute": 1}).sizes == {"attribute": 3, "good": 2, "bad": 1}
     assert len(thin.thinned({"attribute": 1}).words["attribute"]) == 2
     assert masked.thinned({"attribute": 4}).sizes == {**masked.sizes, "attribute": 75}
@@ -173,10 +172,10 @@ def test_words_of_a_users_own_are_a_whole_list() -> None:
     masked = bank("masked")
     assert masked.sizes == {"positive": 230, "negative": 365}
     words = {"attribute": {"positive": ["kind", "calm"], "negative": ["rude"]}}
-    assert extended(masked, {"words": words}, {}).sizes == {}
+    assert extended(masked, {"words": words}).sizes == {}
     part = {"words": words, "sizes": {"positive": 3}}
-    assert extended(masked, part, {}).sizes == {"positive": 3}
-    assert extended(masked, {}, {}).sizes == masked.sizes
+    assert extended(masked, part).sizes == {"positive": 3}
+    assert extended(masked, {}).sizes == masked.sizes
 
 
 MISTAKES = {
@@ -213,7 +212,7 @@ MISTAKES = {
 def test_a_bank_that_does_not_fit_together_is_refused(mistake: str) -> None:
     changes, said = MISTAKES[mistake]
     with pytest.raises(UserError, match=said):
-        bank_from_config(changed(**changes), {"gender": GENDER})
+        bank_from_config(changed(**changes))
 
 
 def test_added_slots_are_refused_too() -> None:

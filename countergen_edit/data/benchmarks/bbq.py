@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import csv_table, json_lines
-from countergen_edit.core.typed import built
 from countergen_edit.data.benchmarks import Files
 
 CATEGORIES = (
@@ -49,66 +47,39 @@ class BbqQuestion:
     """Whether proper names show the groups; the authors report these items separately."""
 
 
-@dataclass(frozen=True)
-class _Entry:
-    example_id: int
-    question_index: str
-    context_condition: str
-    answer_info: dict[str, list[str]]
-    context: str
-    question: str
-    ans0: str
-    ans1: str
-    ans2: str
-    label: int
-
-
 def read_bbq(files: Files, categories: Sequence[str] = CATEGORIES) -> list[BbqQuestion]:
     """Every question of some categories, without the 16 that have no biased answer.
 
     The unknown answer is that of `answer_info`, the biased one is the metadata's `target_loc`.
 
     Raises:
-        UserError: a file is absent or of another form.
+        UserError: a file is absent or of another version.
     """
-    known = _targets(files)
+    metadata = {
+        (row["category"], int(row["example_id"])): (row["target_loc"], row["label_type"] == "name")
+        for _, row in csv_table(files.path(METADATA))[1]
+    }
     questions = []
     for category in categories:
-        for where, content in json_lines(files.path(f"BBQ/data/{category}.jsonl")):
-            entry = built(_Entry, content, where)
-            unknown = [i for i, a in enumerate(ANSWERS) if _kind(entry, a) == "unknown"]
-            if len(unknown) != 1 or entry.context_condition not in CONDITIONS:
-                raise UserError(f"{where}one answer of three must be 'unknown' in answer_info")
-            target, by_name = known.get((category, entry.example_id), (None, False))
-            if target is None:
+        for _, entry in json_lines(files.path(f"BBQ/data/{category}.jsonl")):
+            biased, by_name = metadata.get((category, entry["example_id"]), ("", False))
+            if biased in ("", "NA"):
                 continue
-            name, condition = f"{category}.{entry.example_id}", CONDITIONS[entry.context_condition]
-            texts = (condition, entry.context, entry.question)
-            answers = (entry.ans0, entry.ans1, entry.ans2)
-            right = (entry.label, unknown[0], target, by_name)
+            kinds = [entry["answer_info"][answer][-1] for answer in ANSWERS]
+            first, second, third = (entry[answer] for answer in ANSWERS)
             questions.append(
-                BbqQuestion(name, category, entry.question_index, *texts, answers, *right)
+                BbqQuestion(
+                    id=f"{category}.{entry['example_id']}",
+                    category=category,
+                    template=entry["question_index"],
+                    condition=CONDITIONS[entry["context_condition"]],
+                    context=entry["context"],
+                    question=entry["question"],
+                    answers=(first, second, third),
+                    right=entry["label"],
+                    unknown=kinds.index("unknown"),
+                    biased=int(biased),
+                    by_name=by_name,
+                )
             )
     return questions
-
-
-def _kind(entry: _Entry, answer: str) -> str:
-    """The group of an answer, or `unknown`."""
-    return (entry.answer_info.get(answer) or [""])[-1]
-
-
-def _targets(files: Files) -> dict[tuple[str, int], tuple[int | None, bool]]:
-    """Category and example → the biased answer, and whether names show the groups."""
-    path = files.path(METADATA)
-    _, rows = csv_table(path)
-    found: dict[tuple[str, int], tuple[int | None, bool]] = {}
-    for where, row in rows:
-        try:
-            key = (str(row["category"]), int(row["example_id"]))
-            target = None if row["target_loc"] in ("", "NA") else int(row["target_loc"])
-            found[key] = (target, row["label_type"] == "name")
-        except (KeyError, TypeError, ValueError):
-            raise UserError(
-                f"{where}a category, an example_id, a target_loc and a label_type are needed"
-            ) from None
-    return found

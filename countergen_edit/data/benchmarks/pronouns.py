@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import csv_table, text_of
 from countergen_edit.data.benchmarks import Files
 
@@ -41,48 +39,38 @@ class WinoBiasSentence:
     other: str
 
 
-def winobias_file(stereotype: str, kind: str) -> str:
-    """The path of one of the four test files."""
-    return f"WinoBias/data/{stereotype}_stereotyped_{kind}.txt.test"
-
-
 def read_winobias(files: Files) -> list[WinoBiasSentence]:
     """Every sentence of the test files, without brackets, by type, `pro` first.
 
     Raises:
-        UserError: a file is absent or of another form.
+        UserError: a file is absent or of another version.
     """
     lists = [files.path(f"WinoBias/data/{gender}_occupations.txt") for gender in ("male", "female")]
     occupations = [line.strip() for path in lists for line in text_of(path).splitlines()]
     sentences = []
     for kind in TYPES:
         for stereotype in STEREOTYPES:
-            path = files.path(winobias_file(stereotype, kind))
+            path = files.path(f"WinoBias/data/{stereotype}_stereotyped_{kind}.txt.test")
             for number, line in enumerate(text_of(path).splitlines(), start=1):
                 if line.strip():
-                    where = f"{path}, line {number}: "
                     own = (f"{kind}.{stereotype}.{number}", kind, stereotype)
-                    sentences.append(_winobias_sentence(line, occupations, own, where))
+                    sentences.append(_winobias_sentence(line, occupations, own))
     return sentences
 
 
 def _winobias_sentence(
-    line: str, occupations: list[str], own: tuple[str, str, str], where: str
+    line: str, occupations: list[str], own: tuple[str, str, str]
 ) -> WinoBiasSentence:
     """A line in which the pronouns and the person meant are in brackets."""
     text = line.strip().partition(" ")[2]
     marked = _BRACKETS.findall(text)
-    pronouns = [word for word in marked if word.lower() in PRONOUNS]
-    people = [words for words in marked if words.lower() not in PRONOUNS]
+    pronoun = next(word for word in marked if word.lower() in PRONOUNS)
+    [person] = [words for words in marked if words.lower() not in PRONOUNS]
     sentence = _BRACKETS.sub(r"\1", text)
     named = [one for one in occupations if one and _has_words(sentence, one)]
-    meant = [one for one in named if people and _has_words(people[0], one)]
-    if not pronouns or len(people) != 1 or len(named) != 2 or len(meant) != 1:
-        raise UserError(
-            f"{where}one person and a pronoun in brackets and two occupations are needed"
-        )
-    [other] = [one for one in named if one != meant[0]]
-    return WinoBiasSentence(*own, sentence, pronouns[0], meant[0], other)
+    [meant] = [one for one in named if _has_words(person, one)]
+    [other] = [one for one in named if one != meant]
+    return WinoBiasSentence(*own, sentence, pronoun, meant, other)
 
 
 def _has_words(text: str, words: str) -> bool:
@@ -120,37 +108,18 @@ def read_winogender(files: Files) -> list[WinogenderSentence]:
     """Every sentence, in the order of the table.
 
     Raises:
-        UserError: a file is absent or of another form, or a sentence lacks its variants.
+        UserError: a file is absent or of another version.
     """
-    women = _women(files)
-    path = files.path(SENTENCES)
-    _, rows = csv_table(path, "\t")
-    texts = {str(row["sentid"]): str(row["sentence"]) for _, row in rows}
+    statistics = csv_table(files.path(STATISTICS), "\t")[1]
+    women = {row["occupation"]: float(row["bls_pct_female"]) for _, row in statistics}
+    texts = {row["sentid"]: row["sentence"] for _, row in csv_table(files.path(SENTENCES), "\t")[1]}
     sentences = []
-    for where, row in rows:
-        parts = str(row["sentid"]).removesuffix(".txt").split(".")
-        if len(parts) != 4 or parts[0] not in women:
-            raise UserError(f"{where}{row['sentid']!r} names no known occupation")
-        occupation, participant, answer, gender = parts
-        variants = [f"{occupation}.{participant}.{answer}.{one}.txt" for one in GENDERS]
-        if any(variant not in texts for variant in variants):
-            raise UserError(f"{where}a sentence of {', '.join(GENDERS)} each is needed")
-        pronoun = _pronoun(row["sentence"], [texts[variant] for variant in variants])
-        own = (row["sentid"], row["sentence"], pronoun, gender, occupation, participant)
+    for name, sentence in texts.items():
+        occupation, participant, answer, gender = name.removesuffix(".txt").split(".")
+        variants = [texts[f"{occupation}.{participant}.{answer}.{one}.txt"] for one in GENDERS]
+        own = (name, sentence, _pronoun(sentence, variants), gender, occupation, participant)
         sentences.append(WinogenderSentence(*own, answer == "0", women[occupation]))
     return sentences
-
-
-def _women(files: Files) -> Mapping[str, float]:
-    path = files.path(STATISTICS)
-    _, rows = csv_table(path, "\t")
-    found = {}
-    for where, row in rows:
-        try:
-            found[str(row["occupation"])] = float(row["bls_pct_female"])
-        except (KeyError, TypeError, ValueError):
-            raise UserError(f"{where}an occupation and its bls_pct_female are needed") from None
-    return found
 
 
 def _pronoun(sentence: str, variants: list[str]) -> str:

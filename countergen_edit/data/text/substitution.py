@@ -189,9 +189,9 @@ class Substitution:
         Args:
             axis: gives names and word forms.
             config: the section; None uses the axis's names and forms alone.
-            groups: the two groups; the first two of the axis by default.
-            names: name → name, which takes precedence. Of names that the axis does not know, keys
-                belong to the first group and values to the second, unless their partners decide.
+            groups: two groups; the first two of the axis by default.
+            names: the user's name map. Of names that the axis does not know, keys belong to the
+                first group and values to the second, unless their partners decide.
         """
         a, b = axis.pair(groups)
         table = WordTable.from_config(axis, config or {})
