@@ -20,10 +20,6 @@ AXES = [name for name in NAMES if "file" not in read_config("axis", name)]
 """Without the entry that stands for a file of the user's own."""
 
 
-def test_the_axes_of_the_design_ship() -> None:
-    assert {"gender", "nationality", "race", "religion", "age"} <= set(AXES)
-
-
 @pytest.mark.parametrize("name", AXES)
 def test_a_shipped_axis_builds_and_swaps_any_two_groups(name: str) -> None:
     config = read_config("axis", name)
@@ -132,12 +128,6 @@ def test_words_of_one_axis_and_people_of_the_other_make_a_cell() -> None:
     assert cell.names == axis.groups["hindu_female"].names
 
 
-def test_three_axes_are_crossed_one_after_the_other() -> None:
-    axis = crossing("gender", "race", "religion")
-    assert len(axis.groups) == 2 * 4 * 5
-    assert set(axis.groups["male_black_jewish"].parts) == {"gender", "race", "religion"}
-
-
 @pytest.mark.parametrize(
     ("axes", "message"),
     [
@@ -167,10 +157,3 @@ def test_every_cell_is_asked_the_same_and_told_from_every_other() -> None:
         for sample in data.samples:
             texts = [v.text for v in sample.variations]
             assert len(set(texts)) == len(texts)
-
-
-def test_all_cells_are_compared_unless_some_are_named() -> None:
-    few = {"fit": 2, "validation": 2, "test": 2}
-    assert len(Task.from_config(["gender", "race"], names=few).groups) == 8
-    pair = ["female_black", "male_black"]
-    assert Task.from_config(["gender", "race"], groups=pair, names=few).groups == tuple(pair)

@@ -52,13 +52,6 @@ def test_appendix_a_is_a_hundred_statements_a_group() -> None:
     assert "Does Olivia watch Gossip Girl?" in texts(data, "female")
 
 
-def test_a_config_may_choose_another_split_and_groups() -> None:
-    config = read_config("dataset", "appendix_a") | {"split": "test", "groups": ["male", "female"]}
-    data = load_set(config, GENDER, SWAP, "fit")
-    assert data.groups == ("male", "female")
-    assert set(data.names) == {n for g in GENDER.groups.values() for n in g.names["test"][:10]}
-
-
 def test_unquoted_yes_and_no_are_explained() -> None:
     with pytest.raises(UserError, match=r"'outputs' must hold texts, in quotes; got True"):
         load(source="templates", templates=["Is {name} smart?"], outputs=[True, False])
@@ -90,12 +83,6 @@ def test_given_variations_are_taken_as_they_are(folder: Path) -> None:
         ("female", "A: the nun", 7),
         ("male", "A: the monk", 7),
     ]
-
-
-def test_what_stands_before_start_is_shared(folder: Path) -> None:
-    write_jsonl({"input": "I think that she left her coat.", "outputs": [" x"]})
-    a, b = load(source="jsonl", path="pairs.jsonl").samples[0].variations
-    assert a.text[: a.start] == b.text[: b.start] == "I think that "
 
 
 GOOD = {"input": "She left", "outputs": [" home"]}
@@ -142,18 +129,6 @@ def test_a_wrong_line_is_named(mistake: str, folder: Path) -> None:
     assert str(caught.value).startswith("pairs.jsonl, line 2: ")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_line_that_is_no_json_is_named(folder: Path) -> None:
-    Path("pairs.jsonl").write_text('\n{"input": \n')
-    with pytest.raises(UserError, match=r"pairs\.jsonl, line 2: not JSON"):
-        load(source="jsonl", path="pairs.jsonl")
-
-
-def test_line_separators_inside_a_text_do_not_end_the_line(folder: Path) -> None:
-    text = '{"input": "She said\u2028no.", "outputs": [" x"]}\n'
-    Path("pairs.jsonl").write_text(text, "utf-8")
-    assert texts(load(source="jsonl", path="pairs.jsonl"), "male") == ["He said\u2028no."]
 
 
 @pytest.mark.parametrize("source", ["jsonl", "csv"])
@@ -303,12 +278,6 @@ def test_own_names_reach_the_substitution(folder: Path) -> None:
     write_jsonl({"input": "Priya left", "outputs": [" x"]})
     data = load(source="jsonl", path="pairs.jsonl", names={"Priya": "Arjun"})
     assert texts(data, "male") == ["Arjun left"]
-
-
-def test_an_axis_without_a_substitution_section_pairs_by_its_own_words(folder: Path) -> None:
-    write_jsonl({"input": "Jane left", "outputs": [" x"]})
-    data = load_set({"source": "jsonl", "path": "pairs.jsonl"}, GENDER, None, "test")
-    assert texts(data, "male") == ["John left"]
 
 
 @pytest.mark.parametrize("name", [*SOURCES])

@@ -28,15 +28,11 @@ RIGHT = {
     ),
     "She lost her keys.": ("She lost her keys.", "He lost his keys."),
     "He hurt himself.": ("She hurt herself.", "He hurt himself."),
-    "The dog bit him.": ("The dog bit her.", "The dog bit him."),
-    "The book is hers.": ("The book is hers.", "The book is his."),
-    "Mrs Smith teaches.": ("Mrs Smith teaches.", "Mr Smith teaches."),
     "Today she lives in Paris.": (
         "Today she lives in Paris.",
         "Today he lives in Paris.",
     ),
     "A woman and her dog left.": ("A woman and her dog left.", "A man and his dog left."),
-    "Her mother is proud.": ("Her mother is proud.", "His father is proud."),
     "When the engineer came, she was late.": (
         "When the engineer came, she was late.",
         "When the engineer came, he was late.",
@@ -48,26 +44,18 @@ FLAGGED = {
     "Jane told John that he was late.": "both groups are in it",
     "The man and the woman argued.": "both groups are in it",
     "He and his wife moved.": "both groups are in it",
-    "Her father is a doctor.": "both groups are in it",
-    "Michael asked his mother.": "both groups are in it",
-    "Mrs Jones met Mr Brown.": "both groups are in it",
     "Sir, this is Linda.": "both groups are in it",
-    "The actress and the actor kissed.": "both groups are in it",
     "Priya is a nurse. She works nights.": "'Priya' is no known name",
-    "Becky said that she was tired.": "'Becky' is no known name",
     "We asked Oluwaseun about his work.": "'Oluwaseun' is no known name",
     "Yesterday Zoltan lost his keys.": "'Zoltan' is no known name",
     "Jane saw Bronwyn leave.": "'Bronwyn' is no known name",
     "They gave her books.": "'her' is read as",
-    "I saw her duck.": "'her' is read as",
     "We made her lunch.": "'her' is read as",
     "They heard her singing.": "'her' is read as",
     "The weather is fine.": "changes nothing",
     "A child plays.": "changes nothing",
     "Olivia is a lawyer.": "edits are fitted on 'Olivia'",
-    "James paid.": "edits are fitted on 'James'",
     "Robert slept.": "edits are chosen with 'Robert'",
-    "Sophia ran.": "edits are chosen with 'Sophia'",
 }
 
 
@@ -98,7 +86,6 @@ def test_what_is_plain_is_shown_right_and_not_flagged(
 
 def test_what_a_person_must_look_at_is_flagged(substitution: Substitution, tmp_path: Path) -> None:
     checked = check_prompts(of_texts(tmp_path, FLAGGED), substitution)
-    assert len(RIGHT) + len(FLAGGED) >= 34
     for one, wanted in zip(checked, FLAGGED.values(), strict=True):
         assert any(wanted in finding for finding in one.findings), (one.text, one.findings)
 
@@ -176,16 +163,6 @@ def test_outputs_in_a_data_file_are_checked_and_the_warning_stands_with_the_task
     assert warning.startswith("1 of 1 prompts of")
     assert "without a leading space, such as 'a doctor' after" in warning
     assert warning.endswith("works as': write ' a doctor'.")
-
-
-def test_the_next_line_names_the_axis_and_the_file_as_a_shell_takes_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "my own.jsonl"
-    path.write_text('{"input": "Old people like", "outputs": [" tea"]}\n', "utf-8")
-    assert main(["check", str(path), "axis=age"]) == 0
-    said = capsys.readouterr().out
-    assert f"Next: countergen-edit audit axis=age data='{path}'" in said
 
 
 @pytest.mark.parametrize(

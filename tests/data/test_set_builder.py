@@ -24,9 +24,7 @@ TEXTS = ("natural", "testbed")
 
 @pytest.mark.parametrize("texts", TEXTS)
 @pytest.mark.parametrize("axis", AXES)
-def test_each_shipped_axis_has_data_and_a_cost_or_the_word_that_it_has_none(
-    axis: str, texts: str
-) -> None:
+def test_each_shipped_axis_has_data_and_agreement_or_a_remark(axis: str, texts: str) -> None:
     task = Task.from_config(axis, texts=texts, names=FEW)
     assert task.fit
     assert task.validation
@@ -36,7 +34,7 @@ def test_each_shipped_axis_has_data_and_a_cost_or_the_word_that_it_has_none(
 
 
 @pytest.mark.parametrize("axis", AXES)
-def test_all_groups_of_an_axis_are_asked_the_same(axis: str) -> None:
+def test_all_groups_of_an_axis_get_the_same_prompts(axis: str) -> None:
     task = Task.from_config(axis, groups="all", names=FEW)
     assert list(task.groups) == list(read_config("axis", axis)["groups"])
     for data in (*task.fit, *task.validation, *task.test, *task.every_fact):
@@ -45,7 +43,7 @@ def test_all_groups_of_an_axis_are_asked_the_same(axis: str) -> None:
             assert len({len(sample.of(group)) for group in data.groups}) == 1
 
 
-def test_what_a_pair_is_asked_among_all_it_is_asked_alone() -> None:
+def test_a_pair_gets_the_same_prompts_alone_and_among_more_groups() -> None:
     groups = ["egypt_male", "usa_male", "mexico_male"]
     every = Task.from_config("nationality", groups=groups, names=FEW)
     for pair in combinations(groups, 2):
@@ -56,7 +54,7 @@ def test_what_a_pair_is_asked_among_all_it_is_asked_alone() -> None:
                 assert sample.variations == paraphrases[sample.template].variations
 
 
-def test_a_file_of_texts_is_asked_of_every_group(tmp_path: Path) -> None:
+def test_texts_of_a_file_are_mapped_to_every_group(tmp_path: Path) -> None:
     path = tmp_path / "pairs.jsonl"
     path.write_text('{"input": "Christians go to a church.", "outputs": [" yes", " no"]}\n')
     data = {"test": [{"source": "jsonl", "path": str(path)}]}
@@ -69,19 +67,19 @@ def test_a_file_of_texts_is_asked_of_every_group(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_given_stands_in_the_place_of_what_the_axis_would_ask() -> None:
+def test_keys_of_the_data_config_override_those_of_the_axis() -> None:
     test = [{"source": "testbed", "family": "traits"}]
-    content, given = data_of(
+    content, of_axis = data_of(
         read_config("axis", "gender"), read_config("data", "of_axis") | {"test": test}
     )
     assert content["test"] == test
     assert content["fit"] == read_config("data", "contexts")["fit"]
-    assert "fit" in given
-    assert "test" not in given
+    assert "fit" in of_axis
+    assert "test" not in of_axis
     assert Task.from_config("gender") == Task.from_config("gender", "contexts")
 
 
-def test_an_axis_without_data_says_what_to_write() -> None:
+def test_an_axis_without_data_is_refused() -> None:
     axis = {"name": "team", "groups": {"a": {"names": {}}, "b": {"names": {}}}}
     with pytest.raises(UserError, match=r"write data: FILE\.yaml into the axis"):
         Task.from_config(axis)
@@ -100,7 +98,7 @@ def test_groups_that_cannot_be_compared_are_refused(groups: list[str], message: 
         Task.from_config("religion", groups=groups)
 
 
-def test_an_entry_that_need_not_fit_is_left_out_and_another_is_refused() -> None:
+def test_an_entry_that_does_not_fit_is_refused_unless_if_fits_is_set() -> None:
     family: dict[str, Any] = {"source": "testbed", "family": "occupations"}
     paraphrases = {"source": "natural_stereotypes"}
     data = {"test": [paraphrases, {**family, "if_fits": True}]}
@@ -109,7 +107,7 @@ def test_an_entry_that_need_not_fit_is_left_out_and_another_is_refused() -> None
         Task.from_config("religion", {"test": [paraphrases, family]})
 
 
-def test_sets_that_share_no_paraphrase_cannot_be_joined() -> None:
+def test_sets_that_share_no_template_cannot_be_joined() -> None:
     def one(family: str, pair: list[str]) -> CounterfactualSet:
         data = {"test": [{"source": "natural_people", "family": family}]}
         return Task.from_config("race", data, groups=pair, names=FEW).test[0]
@@ -190,7 +188,7 @@ def set_names(sets: Any) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("roles", [*permutations(ROLES)])
-def test_every_set_goes_where_its_role_says(roles: tuple[str, ...]) -> None:
+def test_every_set_goes_to_the_field_of_its_role(roles: tuple[str, ...]) -> None:
     sets = [LEADS, RAN, MET]
     made = task(*({**data, "role": role} for data, role in zip(sets, roles, strict=True)))
     of = dict(zip(roles, sets, strict=True))
@@ -201,17 +199,6 @@ def test_every_set_goes_where_its_role_says(roles: tuple[str, ...]) -> None:
     assert len(set(made.background)) == len(made.background)
     assert made.weighed == (*made.neutral["fit"], *made.background)
     assert of["background"]["name"] not in set_names(made.every_set)
-
-
-def test_a_set_without_a_role_is_erased() -> None:
-    assert task(LEADS) == task({**LEADS, "role": "erase"})
-    assert task(LEADS).background == ()
-
-
-def test_sets_to_keep_stand_beside_those_of_keep_and_of_texts() -> None:
-    keep = {**RAN, "role": "keep"}
-    assert set_names(task(LEADS, keep, keep=[MET]).keep) == ["ran", "met"]
-    assert set_names(task(LEADS, keep, keep=None).keep) == ["ran", "agreement_fit"]
 
 
 def test_an_unknown_role_is_refused_with_the_nearest() -> None:
@@ -241,7 +228,7 @@ def test_only_fitting_sets_have_roles(key: str) -> None:
         (LEADS, templates("t", "{name} and Olivia left"), "name 'Olivia'"),
     ],
 )
-def test_what_is_weighed_is_not_measured_on(
+def test_background_sets_share_nothing_with_measured_sets(
     split: str, background: dict[str, Any], measured: dict[str, Any], culprit: str
 ) -> None:
     with pytest.raises(UserError) as error:
@@ -253,7 +240,7 @@ def test_what_is_weighed_is_not_measured_on(
     ("text", "culprit"),
     [("We saw  JANE paid the", None), ("Jane Paid the", "prompt"), ("Only Jane left", "name")],
 )
-def test_texts_given_by_hand_are_held_against_test_sets(text: str, culprit: str | None) -> None:
+def test_background_texts_share_nothing_with_test_sets(text: str, culprit: str | None) -> None:
     every = Task.from_config("gender", {"test": TEST}, names=None)
     if culprit is None:
         assert Task(every.axis, every.groups, test=every.test, background=(text,)).background
@@ -268,3 +255,59 @@ def test_the_fingerprint_depends_on_roles_and_not_on_the_order() -> None:
     assert len(prints) == 1
     others = [task(LEADS), task(LEADS, fitted), task(LEADS, kept), task(LEADS, MET)]
     assert len({*prints, *(other.fingerprint for other in others)}) == 5
+
+
+HOBBIES = [{"source": "testbed", "family": "hobbies"}]
+VOICES = {"source": "testbed", "family": "voices"}
+RACES = {"source": "testbed", "family": "competitions"}
+
+
+def measured(**data: Any) -> Task:
+    return Task.from_config("gender", {"test": HOBBIES, "keep": [], **data})
+
+
+def sang(template: str) -> dict[str, Any]:
+    outputs = [" alto", " tenor"]
+    return {"source": "templates", "name": "mine", "templates": [template], "outputs": outputs}
+
+
+def test_legitimate_differences_have_sets_for_validation_and_test() -> None:
+    made = measured(legitimate_differences=[VOICES, RACES])
+    assert {
+        split: [data.name for data in sets] for split, sets in made.legitimate_differences.items()
+    } == {
+        "validation": ["voices_validation", "competitions_validation"],
+        "test": ["voices_test", "competitions_test"],
+    }
+    validation, test = (made.legitimate_differences[split][0] for split in ("validation", "test"))
+    assert not set(validation.names) & set(test.names)
+    assert not set(validation.templates) & set(test.templates)
+    assert set(made.every_fact) <= set(made.every_set)
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        {"fit": [{**sang("{name} sang as"), "name": "other"}]},
+        {"fit": [{**sang("{name} sang as"), "name": "other", "role": "keep"}]},
+        {"fit": [{**sang("{name} sang as"), "name": "other", "role": "background"}]},
+        {"keep": [{**sang("{name} sang as"), "name": "other"}]},
+    ],
+)
+def test_legitimate_differences_share_nothing_with_fitting_sets(
+    fit: dict[str, Any],
+) -> None:
+    assert measured(legitimate_differences=[sang("{name} sings as")], **fit).legitimate_differences
+    with pytest.raises(UserError, match="sang as"):
+        measured(legitimate_differences=[sang("{name}  sang as")], **fit)
+
+
+def test_few_names_thin_legitimate_differences_too() -> None:
+    made = measured(legitimate_differences=[VOICES], validation=HOBBIES)
+    thin = made.thinned(3)
+    [few], [all_names] = (
+        thin.legitimate_differences["validation"],
+        made.legitimate_differences["validation"],
+    )
+    assert few.widest == 3 < all_names.widest
+    assert thin.legitimate_differences["test"] == made.legitimate_differences["test"]

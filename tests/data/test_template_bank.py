@@ -12,7 +12,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.sources import load_set
 from countergen_edit.data.template_bank import TemplateBank, bank_from_config, extended, load_bank
-from countergen_edit.data.templates import fill, render, require_same_slots
+from countergen_edit.data.templates import fill, render
 
 TASKS = ("sentiment", "nli", "toxicity", "masked")
 COUNTS = {"sentiment": (7, 40), "nli": (1, 3), "masked": (1, 4)}
@@ -42,12 +42,6 @@ def test_the_papers_templates_are_all_there(task: str) -> None:
     assert (len(families), sum(len(f.paraphrases) for f in families)) == COUNTS[task]
 
 
-def test_toxicity_has_43_paraphrases_in_five_lines() -> None:
-    families = bank("toxicity").families
-    assert len({f.row for f in families}) == 5
-    assert sum(len(f.paraphrases) for f in families) == 43
-
-
 def test_people_take_the_form_their_place_needs() -> None:
     found = bank("sentiment")
     words = {"emotion": {"situation": "awful"}}
@@ -64,28 +58,9 @@ def test_people_take_the_form_their_place_needs() -> None:
     assert text("{Person:possessive} mood", jane) == "Ebony's mood"
 
 
-def test_articles_agree_with_the_word_that_fills_the_slot() -> None:
-    def text(word: str) -> str:
-        return render("A/An {x} and a/an {x}", {"x": {"base": word}})[0]
-
-    assert text("actor") == "An actor and an actor"
-    assert text("baker") == "A baker and a baker"
-    assert text("university") == "A university and a university"
-
-
 def test_an_article_shows_the_group_as_much_as_its_word_does() -> None:
     religion = Axis.from_config(read_config("axis", "religion"))
     assert fill("We met a/an {leader}.", religion.groups["muslim"], None) == ("We met an imam.", 7)
-
-
-def test_verbs_are_in_the_tense_of_their_template() -> None:
-    original, passive, present, _ = bank("nli").families[0].templates
-    texts = [next(bank("nli").fill(w)).text for w in (original, passive, present)]
-    assert texts == [
-        "An accountant bought an apple.",
-        "An apple was bought by an accountant.",
-        "An accountant buys an apple.",
-    ]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -160,14 +135,6 @@ def test_a_thinned_bank_knows_what_it_had() -> None:
             toxicity.thinned({"name": count})
 
 
-def test_words_of_each_kind_are_left() -> None:
-    masked = bank("masked")
-    thin = extended(masked, {"words": {"attribute": {"good": ["a", "b"], "bad": ["c"]}}})
-    assert thin.thinned({"attribute": 1}).sizes == {"attribute": 3, "good": 2, "bad": 1}
-    assert len(thin.thinned({"attribute": 1}).words["attribute"]) == 2
-    assert masked.thinned({"attribute": 4}).sizes == {**masked.sizes, "attribute": 75}
-
-
 def test_words_of_a_users_own_are_a_whole_list() -> None:
     masked = bank("masked")
     assert masked.sizes == {"positive": 230, "negative": 365}
@@ -213,11 +180,6 @@ def test_a_bank_that_does_not_fit_together_is_refused(mistake: str) -> None:
     changes, said = MISTAKES[mistake]
     with pytest.raises(UserError, match=said):
         bank_from_config(changed(**changes))
-
-
-def test_added_slots_are_refused_too() -> None:
-    with pytest.raises(UserError, match="does not have"):
-        require_same_slots("{name} left", ["{name} left {object}"])
 
 
 def test_lists_of_templates_are_paraphrases_of_their_first() -> None:
