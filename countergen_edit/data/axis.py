@@ -15,7 +15,12 @@ Word = Annotated[str, MinLen(1)]
 Split = Literal["fit", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("fit", "validation", "test")
 KEYS = ("name", "groups", "substitution", "data", "made_of")
-GROUP_KEYS = ("names", "forms", "is")
+GROUP_TYPES: Mapping[str, Any] = {
+    "names": Mapping[str, Sequence[Word]],
+    "forms": Mapping[str, Word],
+    "is": Mapping[str, str | Sequence[str]],
+}
+"""Keys of a group, with their types."""
 ALL = "all"
 """Every group of an axis, where groups are chosen."""
 
@@ -113,13 +118,10 @@ class Axis:
         require(Mapping[str, Mapping[str, Any]], config["groups"], "axis.groups")
         groups = {}
         for group_name, entry in config["groups"].items():
-            for key in entry:
-                if key not in GROUP_KEYS:
-                    raise unknown(f"key of group {group_name!r}:", key, GROUP_KEYS)
-            where = f"axis.groups.{group_name}"
-            require(Mapping[str, Sequence[Word]], entry.get("names", {}), f"{where}.names")
-            require(Mapping[str, Word], entry.get("forms", {}), f"{where}.forms")
-            require(Mapping[str, str | Sequence[str]], entry.get("is", {}), f"{where}.is")
+            for key, value in entry.items():
+                if key not in GROUP_TYPES:
+                    raise unknown(f"key of group {group_name!r}:", key, GROUP_TYPES)
+                require(GROUP_TYPES[key], value, f"axis.groups.{group_name}.{key}")
             for split in entry.get("names", {}):
                 if split not in SPLITS:
                     raise unknown("split", split, SPLITS)

@@ -22,11 +22,7 @@ OWN = "own"
 
 
 def axis_config(value: object) -> dict[str, Any]:
-    """The config of an axis given by name, file, mapping, or a list of axes to cross.
-
-    Raises:
-        UserError: there is no such axis, or the axes cannot be crossed.
-    """
+    """The config of an axis given by name, file, mapping, or a list of axes to cross."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         value = {CROSS: value}
     content = config_of("axis", value)
@@ -88,9 +84,6 @@ def crossed(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     The names of an intersection are those of the axis that has names. Where both have, one axis
     must state the groups of its people on the other (`is`: one group, or several in turn), or they
     must share names. The first axis decides forms that both have.
-
-    Raises:
-        UserError: fewer than two intersections have names.
     """
     axes = [*first.get("made_of", [first["name"]]), *second.get("made_of", [second["name"]])]
     groups = {

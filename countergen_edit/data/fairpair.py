@@ -41,11 +41,7 @@ class PairedPrompt:
 
 
 def source_and_target(groups: tuple[str, str], source: str | None) -> tuple[str, str]:
-    """The group to perturb, the second by default, and its target.
-
-    Raises:
-        UserError: `source` is none of the groups.
-    """
+    """The group to perturb, the second by default, and its target."""
     first = groups[1] if source is None else source
     if first not in groups:
         raise UserError(f"source={first!r} is none of the compared groups {list(groups)}")
@@ -57,9 +53,6 @@ def choose(occupations: int | Sequence[str]) -> tuple[str, ...]:
 
     >>> choose(4)
     ('technician', 'librarian', 'lawyer', 'baker')
-
-    Raises:
-        UserError: there are none, or fewer than the number.
     """
     if not isinstance(occupations, int):
         names = tuple(occupations)
@@ -98,11 +91,7 @@ def paraphrased(
     names: tuple[str, str],
     occupations: Sequence[str],
 ) -> tuple[PairedPrompt, ...]:
-    """Every template, such as `{name} has a job as {occupation}.`, with every occupation.
-
-    Raises:
-        UserError: a template lacks `{occupation}`, is repeated, or is the same for both people.
-    """
+    """Every template, such as `{name} has a job as {occupation}.`, with every occupation."""
     if len(set(templates)) < len(templates):
         raise UserError(
             f"templates {list(templates)} hold one twice: the spread would be too small"
@@ -155,11 +144,7 @@ def own_prompts(
     names: tuple[str, str],
     substitution: Substitution | None,
 ) -> tuple[PairedPrompt, ...]:
-    """The user's prompts: templates with slots, or plain texts perturbed by substitution.
-
-    Raises:
-        UserError: a plain text shows nobody of the source group, or there are no prompts.
-    """
+    """The user's prompts: templates with slots, or plain texts perturbed by substitution."""
     if not texts:
         raise UserError("no prompts: give texts such as '{name} went to the bank.'")
     source, target = (axis.groups[g] for g in groups)
@@ -246,11 +231,7 @@ class RulePerturber:
 
 
 def require_perturbable(prompts: Sequence[PairedPrompt], rules: RulePerturber) -> None:
-    """Refuse prompts of which the rules perturb none correctly, as no continuation would pass.
-
-    Raises:
-        DoesNotFitError: the rules perturb none.
-    """
+    """Refuse prompts of which the rules perturb none correctly, as no continuation would pass."""
     perturbed = [rules([prompt.source], prompt)[0] for prompt in prompts]
     if any(text == prompt.target for text, prompt in zip(perturbed, prompts, strict=True)):
         return

@@ -36,11 +36,7 @@ NEUTRAL: Registry[Callable[..., TextsBySplit]] = Registry(
 
 
 def split_texts(texts: Sequence[str]) -> TextsBySplit:
-    """Distinct texts by split, in turn.
-
-    Raises:
-        UserError: there are fewer than one for each split.
-    """
+    """Distinct texts by split, in turn."""
     distinct = [*dict.fromkeys(map(str, texts))]
     if len(distinct) < len(SPLITS):
         raise UserError(
@@ -54,11 +50,7 @@ def split_texts(texts: Sequence[str]) -> TextsBySplit:
 
 
 def file(path: str) -> TextsBySplit:
-    """A text file with one text per line.
-
-    Raises:
-        UserError: it cannot be read as UTF-8.
-    """
+    """A text file with one text per line."""
     return split_texts([line.strip() for line in text_of(path).splitlines() if line.strip()])
 
 

@@ -64,9 +64,6 @@ def distinctly_named(sets: Sequence[NamedSet]) -> list[NamedSet]:
     """The sets in their order, without two of different content under one name.
 
     Where names clash, sets of files are named FOLDER/FILE, and default names get split and number.
-
-    Raises:
-        UserError: names still clash.
     """
     clashing = {one.data.name for one in sets if any(one.clashes(other) for other in sets)}
     by_path = []
@@ -94,11 +91,7 @@ def distinctly_named(sets: Sequence[NamedSet]) -> list[NamedSet]:
 
 
 def entries_of(content: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """The sets that a data config lists under a key, each with the keys of its source.
-
-    Raises:
-        UserError: it is no list of names and mappings.
-    """
+    """The sets that a data config lists under a key, each with the keys of its source."""
     entries = content.get(key) or []
     if not isinstance(entries, Sequence) or isinstance(entries, str):
         raise UserError(
@@ -148,12 +141,7 @@ class SetBuilder:
         return replace(self, default_name=f"{self.default_name}_{key}")
 
     def load(self, entry: Mapping[str, Any], split: Split) -> NamedSet | None:
-        """The set of an entry for all groups; None where it does not fit, and `if_fits` is set.
-
-        Raises:
-            UserError: the entry is wrong, or its files cannot be read.
-            DoesNotFitError: the set cannot be made for the groups.
-        """
+        """The set of an entry for all groups; None where it does not fit, and `if_fits` is set."""
         config = dict(entry)
         may_lack = bool(config.pop("if_fits", False))
         other = config.pop("axis", None)
@@ -184,11 +172,7 @@ class SetBuilder:
         return [one for entry, split in entries if (one := self.load(entry, split)) is not None]
 
     def load_with_forms(self, entry: Mapping[str, Any], split: Split) -> CounterfactualSet:
-        """The set of an entry for the first two groups whose word forms differ.
-
-        Raises:
-            NoFormsError: there are no such groups.
-        """
+        """The set of an entry for the first two groups whose word forms differ."""
         errors = []
         for pair in combinations(self.groups, 2) if self.groups else [None]:
             try:
@@ -327,11 +311,7 @@ def _of_other_axes(
 
 
 def _split_own(builder: SetBuilder, entries: Iterable[Mapping[str, Any]]) -> list[NamedSet]:
-    """The user's prompts as sets to fit on, choose by and test on.
-
-    Raises:
-        UserError: there are none, or too few.
-    """
+    """The user's prompts as sets to fit on, choose by and test on."""
     sets = _named(builder, ((entry, "test") for entry in entries))
     if not sets:
         raise UserError(

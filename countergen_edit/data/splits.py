@@ -112,9 +112,6 @@ def split_prompts(
 
     Prompts that share a name, a text, a content or nearly a template stay in one split. Sets are
     named SET_SPLIT; a set may lack a split.
-
-    Raises:
-        UserError: there are fewer than `LEAST` clusters of prompts that share nothing.
     """
     places = [(i, sample) for i, data in enumerate(sets) for sample in data.samples]
     samples = [sample for _, sample in places]

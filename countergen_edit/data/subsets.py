@@ -31,11 +31,7 @@ template with every name would cost too much."""
 
 @dataclass(frozen=True)
 class NameDraw:
-    """Numbers of names per group to draw; None takes all.
-
-    Raises:
-        UserError: a number is below one.
-    """
+    """Numbers of names per group to draw; None takes all."""
 
     fit: int | None = None
     few: int | None = None
@@ -56,11 +52,7 @@ class NameDraw:
 
     @classmethod
     def from_config(cls, names: Any, seed: int = 0) -> NameDraw:
-        """Build from the setting `names`; missing keys are as in `NAME_COUNTS`, None takes all.
-
-        Raises:
-            UserError: a key is unknown, or a number is below one.
-        """
+        """Build from the setting `names`; missing keys are as in `NAME_COUNTS`, None takes all."""
         if names is None:
             return cls(seed=seed)
         if not isinstance(names, Mapping):
@@ -113,11 +105,7 @@ def _is_count(value: object) -> bool:
 
 
 def first_names(axis: Axis, count: int) -> Axis:
-    """The axis with the first names of every list.
-
-    Raises:
-        UserError: `count` is no number of one or more.
-    """
+    """The axis with the first names of every list."""
     if not _is_count(count):
         raise UserError(f"first_names={count!r}: write how many names of a group")
     splits: dict[Split, dict[str, list[int]]] = {

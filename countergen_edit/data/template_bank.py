@@ -63,12 +63,7 @@ class Filled:
 
 @dataclass(frozen=True)
 class TemplateBank:
-    """All templates of a task with their words and people.
-
-    Raises:
-        UserError: there are no families, a paraphrase lacks a slot of its original, or nothing
-            fills a slot.
-    """
+    """All templates of a task with their words and people."""
 
     task: str
     families: tuple[Family, ...]
@@ -109,9 +104,6 @@ class TemplateBank:
             group: the person's group; the first by default.
             person: index of the person in the group.
             role: the slot that the person takes.
-
-        Raises:
-            UserError: nothing fills a slot or form of the template.
         """
         own = sorted(slot_names(template) - {role})
         for slot in own:
@@ -135,11 +127,7 @@ class TemplateBank:
 
     @property
     def pair(self) -> tuple[str, str]:
-        """The two groups that are compared.
-
-        Raises:
-            UserError: it has none.
-        """
+        """The two groups that are compared."""
         if self.groups is None:
             raise UserError(f"task {self.task!r} compares two groups, but its templates have none")
         return self.groups
@@ -242,11 +230,7 @@ def bank_from_config(config: Mapping[str, Any]) -> TemplateBank:
 
 
 def extended(bank: TemplateBank, config: Mapping[str, Any]) -> TemplateBank:
-    """The bank with a user's families added and its words and groups replaced by the user's.
-
-    Raises:
-        UserError: as for `bank_from_config`.
-    """
+    """The bank with a user's families added and its words and groups replaced by the user's."""
     parts = _parts(config)
     families = (*bank.families, *parts.pop("families", ()))
     # The user's words are whole lists, unless the file gives their sizes.

@@ -36,9 +36,6 @@ def slots(text: str) -> tuple[str, ...]:
 
     >>> slots("{name} lost {possessive}")
     ('name', 'possessive')
-
-    Raises:
-        UserError: a brace is not closed or not opened.
     """
     return tuple(field for _, field, _ in _parsed(text) if field is not None)
 
@@ -113,9 +110,6 @@ def fill(text: str, group: Group, name: str | None) -> tuple[str, int]:
     >>> jane = Group("female", {}, {"possessive": "her"})
     >>> fill("Does {name} like {possessive} job?", jane, "Jane")
     ('Does Jane like her job?', 5)
-
-    Raises:
-        UserError: the template has no slot, or one that the axis lacks.
     """
     known = {*group.forms, "name"}
     for slot in slots(text):
@@ -129,11 +123,7 @@ def fill(text: str, group: Group, name: str | None) -> tuple[str, int]:
 
 
 def require_same_slots(original: str, paraphrases: Sequence[str]) -> None:
-    """Refuse a paraphrase with other slots than its original.
-
-    Raises:
-        UserError: the slots differ.
-    """
+    """Refuse a paraphrase with other slots than its original."""
     slots = slot_names(original)
     for text in paraphrases:
         others = slot_names(text)
@@ -158,9 +148,6 @@ def expand(
     """Cross every template with every name of a split.
 
     Templates without a `{name}` slot get one variation per group.
-
-    Raises:
-        UserError: a group has no names in the split, or the groups differ in size.
     """
     pair = axis.pair(groups)
     samples = tuple(crossed(template, axis, split, pair) for template in templates)
@@ -168,11 +155,7 @@ def expand(
 
 
 def crossed(template: Template, axis: Axis, split: Split, pair: Sequence[Group]) -> Sample:
-    """A template crossed with every name of a split, whether or not it tells the groups apart.
-
-    Raises:
-        DoesNotFitError: a group has no names in the split.
-    """
+    """A template crossed with every name of a split, whether or not it tells the groups apart."""
     variations = []
     for group in pair:
         names: Sequence[str | None] = [None]

@@ -13,7 +13,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.sources import SOURCES, Request, fingerprint, load_set, sample_from_text
-from countergen_edit.data.sources.files import COUNTERGEN_FILES
+from countergen_edit.data.sources.files import COUNTERGEN_SETS
 from countergen_edit.data.text.substitution import Substitution
 
 CONFIG = read_config("axis", "gender")
@@ -225,7 +225,7 @@ SIZES = {"female_stereotypes": 9, "male_stereotypes": 30}
 
 
 @pytest.mark.parametrize("variations", ["ours", "theirs"])
-@pytest.mark.parametrize("name", COUNTERGEN_FILES)
+@pytest.mark.parametrize("name", COUNTERGEN_SETS)
 def test_the_papers_sets_are_complete(name: str, variations: str) -> None:
     import importlib.util
     import sys
@@ -248,7 +248,7 @@ def test_every_shipped_dataset_names_a_source_and_its_keys() -> None:
         config = read_config("dataset", path.stem)
         if config["source"] == "countergen":
             keys = config["set"]
-            assert set([keys] if isinstance(keys, str) else keys) <= set(COUNTERGEN_FILES)
+            assert set([keys] if isinstance(keys, str) else keys) <= set(COUNTERGEN_SETS)
         elif config["source"] == "templates":
             assert load_set(config, GENDER, SWAP, "fit").samples
 

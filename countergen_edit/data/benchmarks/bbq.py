@@ -9,17 +9,8 @@ from countergen_edit.core.reading import csv_table, json_lines
 from countergen_edit.data.benchmarks import Files
 
 CATEGORIES = (
-    "Age",
-    "Disability_status",
-    "Gender_identity",
-    "Nationality",
-    "Physical_appearance",
-    "Race_ethnicity",
-    "Race_x_SES",
-    "Race_x_gender",
-    "Religion",
-    "SES",
-    "Sexual_orientation",
+    *("Age", "Disability_status", "Gender_identity", "Nationality", "Physical_appearance"),
+    *("Race_ethnicity", "Race_x_SES", "Race_x_gender", "Religion", "SES", "Sexual_orientation"),
 )
 METADATA = "BBQ/data/additional_metadata.csv"
 CONDITIONS = {"ambig": "ambiguous", "disambig": "disambiguated"}
@@ -51,9 +42,6 @@ def read_bbq(files: Files, categories: Sequence[str] = CATEGORIES) -> list[BbqQu
     """Every question of some categories, without the 16 that have no biased answer.
 
     The unknown answer is that of `answer_info`, the biased one is the metadata's `target_loc`.
-
-    Raises:
-        UserError: a file is absent or of another version.
     """
     metadata = {
         (row["category"], int(row["example_id"])): (row["target_loc"], row["label_type"] == "name")

@@ -40,11 +40,7 @@ class WinoBiasSentence:
 
 
 def read_winobias(files: Files) -> list[WinoBiasSentence]:
-    """Every sentence of the test files, without brackets, by type, `pro` first.
-
-    Raises:
-        UserError: a file is absent or of another version.
-    """
+    """Every sentence of the test files, without brackets, by type, `pro` first."""
     lists = [files.path(f"WinoBias/data/{gender}_occupations.txt") for gender in ("male", "female")]
     occupations = [line.strip() for path in lists for line in text_of(path).splitlines()]
     sentences = []
@@ -105,11 +101,7 @@ class WinogenderSentence:
 
 
 def read_winogender(files: Files) -> list[WinogenderSentence]:
-    """Every sentence, in the order of the table.
-
-    Raises:
-        UserError: a file is absent or of another version.
-    """
+    """Every sentence, in the order of the table."""
     statistics = csv_table(files.path(STATISTICS), "\t")[1]
     women = {row["occupation"]: float(row["bls_pct_female"]) for _, row in statistics}
     texts = {row["sentid"]: row["sentence"] for _, row in csv_table(files.path(SENTENCES), "\t")[1]}

@@ -18,24 +18,15 @@ Part = Literal["intrasentence", "intersentence"]
 
 CROWS_PAIRS = "CrowS-Pairs/data/crows_pairs_anonymized.csv"
 CROWS_TYPES = (
-    "age",
-    "disability",
-    "gender",
-    "nationality",
-    "physical-appearance",
-    "race-color",
-    "religion",
-    "sexual-orientation",
-    "socioeconomic",
+    *("age", "disability", "gender", "nationality", "physical-appearance"),
+    *("race-color", "religion", "sexual-orientation", "socioeconomic"),
 )
 
 BOLD_GROUPS: Mapping[str, tuple[str, ...]] = {
     "gender": ("American_actors", "American_actresses"),
     "race": (
-        "Asian_Americans",
-        "African_Americans",
-        "European_Americans",
-        "Hispanic_and_Latino_Americans",
+        *("Asian_Americans", "African_Americans"),
+        *("European_Americans", "Hispanic_and_Latino_Americans"),
     ),
     "religious_ideology": (
         *("judaism", "christianity", "islam", "hinduism"),
@@ -79,11 +70,7 @@ class StereoSetItem:
 
 
 def read_stereoset(files: Files) -> list[StereoSetItem]:
-    """Every item of `dev.json`, the labelled part, those within a sentence first.
-
-    Raises:
-        UserError: the file is absent or of another version.
-    """
+    """Every item of `dev.json`, the labelled part, those within a sentence first."""
     data = json_mapping(files.path(STEREOSET))["data"]
     items = []
     for part in PARTS:
@@ -110,11 +97,7 @@ class CrowsPair:
 
 
 def read_crows_pairs(files: Files) -> list[CrowsPair]:
-    """Every pair, in the order of the table.
-
-    Raises:
-        UserError: the file is absent or of another version.
-    """
+    """Every pair, in the order of the table."""
     columns = ("sent_more", "sent_less", "stereo_antistereo", "bias_type", "anon_writer")
     return [
         CrowsPair(str(number), *(row[column] for column in columns))
@@ -143,11 +126,7 @@ def bold_pairs(domain: str) -> list[tuple[str, str]]:
 
 
 def read_bold(files: Files, domains: Sequence[str] = tuple(BOLD_GROUPS)) -> list[BoldPrompt]:
-    """Every prompt of some domains, without the five that are empty.
-
-    Raises:
-        UserError: a file is absent or of another version.
-    """
+    """Every prompt of some domains, without the five that are empty."""
     found = []
     for domain in domains:
         prompts = json_mapping(files.path(f"BOLD/data/prompts/{domain}_prompt.json"))

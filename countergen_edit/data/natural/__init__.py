@@ -53,22 +53,14 @@ def agreement(request: Request) -> CounterfactualSet:
 
 
 def stereotypes(request: Request) -> CounterfactualSet:
-    """Traits and jobs that are stereotypical of groups of an axis; the templates have no splits.
-
-    Raises:
-        UserError: there are none for the axis.
-    """
+    """Traits and jobs that are stereotypical of groups of an axis; the templates have no splits."""
     name = request.axis.name
     kinds = _of_axis("stereotypes", name)
     return _expanded(f"{name}_stereotypes", _templates(kinds, "templates"), request)
 
 
 def legitimate_differences(request: Request) -> CounterfactualSet:
-    """Factual differences between groups of an axis, such as the voices that people sing with.
-
-    Raises:
-        UserError: there are none for the axis.
-    """
+    """Factual differences between groups of an axis, such as the voices that people sing with."""
     kinds = _of_axis("facts", request.axis.name)
     return _expanded("natural_facts", _templates(kinds, request.split), request)
 

