@@ -86,7 +86,7 @@ def crossing(*axes: str) -> Axis:
     return Axis.from_config(axis_config([*axes]))
 
 
-def test_an_axis_whose_groups_say_where_they_stand_gives_the_cells() -> None:
+def test_an_axis_that_states_other_axes_has_the_crossed_groups() -> None:
     axis, nationality = crossing("gender", "nationality"), read_config("axis", "nationality")
     assert axis.name == "gender_nationality"
     assert axis.axes == ("gender", "nationality")
@@ -97,7 +97,7 @@ def test_an_axis_whose_groups_say_where_they_stand_gives_the_cells() -> None:
         assert group.names["test"] == tuple(nationality["groups"][name]["names"]["test"])
 
 
-def test_names_that_are_womens_and_mens_in_turn_go_to_their_cells() -> None:
+def test_alternating_names_go_to_their_crossed_groups() -> None:
     axis, race = crossing("gender", "race"), read_config("axis", "race")["groups"]
     assert len(axis.groups) == 8
     for name, group in axis.groups.items():
@@ -119,7 +119,7 @@ def test_the_genders_that_the_race_axis_tells_agree_with_the_gender_axis() -> No
     assert wrong == []
 
 
-def test_words_of_one_axis_and_people_of_the_other_make_a_cell() -> None:
+def test_a_crossed_group_has_words_of_one_axis_and_names_of_the_other() -> None:
     axis = crossing("religion", "gender")
     assert len(axis.groups) == 10
     cell = axis.groups["muslim_female"]
@@ -136,12 +136,12 @@ def test_words_of_one_axis_and_people_of_the_other_make_a_cell() -> None:
         (["gender", "natoinality"], "did you mean 'nationality'"),
     ],
 )
-def test_what_cannot_be_crossed_is_refused(axes: list[str], message: str) -> None:
+def test_wrong_crossings_are_refused(axes: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         axis_config(axes)
 
 
-def test_axes_that_nobody_stands_on_both_of_are_refused() -> None:
+def test_axes_without_common_names_are_refused() -> None:
     def axis(name: str, *people: str) -> dict[str, Any]:
         return {"name": name, "groups": {p: {"names": {"test": [p.title()]}} for p in people}}
 
@@ -149,7 +149,7 @@ def test_axes_that_nobody_stands_on_both_of_are_refused() -> None:
         crossed(axis("team", "jane", "john"), axis("town", "omar", "aya"))
 
 
-def test_every_cell_is_asked_the_same_and_told_from_every_other() -> None:
+def test_all_crossed_groups_have_the_same_prompts_with_distinct_texts() -> None:
     task = Task.from_config(["religion", "gender"], names={"fit": 3, "validation": 3, "test": 3})
     assert len(task.groups) == 10
     for data in (*task.fit, *task.validation, *task.test):

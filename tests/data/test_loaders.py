@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from pathlib import Path
 
@@ -71,7 +70,7 @@ def test_a_line_without_variations_is_paired_by_substitution(folder: Path) -> No
     assert sample.template == "{name} lost her job."
 
 
-def test_given_variations_are_taken_as_they_are(folder: Path) -> None:
+def test_variations_of_a_line_are_not_changed(folder: Path) -> None:
     variations = [
         {"text": "A: the nun", "categories": ["female"]},
         {"text": "A: the monk", "categories": ["male", "old"]},
@@ -253,7 +252,7 @@ def test_every_shipped_dataset_names_a_source_and_its_keys() -> None:
             assert load_set(config, GENDER, SWAP, "fit").samples
 
 
-# --- the door
+# --- configs
 
 
 @pytest.mark.parametrize(
@@ -278,12 +277,6 @@ def test_own_names_reach_the_substitution(folder: Path) -> None:
     write_jsonl({"input": "Priya left", "outputs": [" x"]})
     data = load(source="jsonl", path="pairs.jsonl", names={"Priya": "Arjun"})
     assert texts(data, "male") == ["Arjun left"]
-
-
-@pytest.mark.parametrize("name", [*SOURCES])
-def test_every_source_is_where_its_registry_says(name: str) -> None:
-    request, *_ = inspect.signature(SOURCES.get(name)).parameters
-    assert request == "request"
 
 
 def test_a_source_of_ones_own_is_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:

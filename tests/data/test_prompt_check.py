@@ -1,4 +1,4 @@
-"""Every prompt of one's own is shown right on both sides, or it is flagged."""
+"""Every prompt is mapped right to both groups, or it has a warning."""
 
 from __future__ import annotations
 
@@ -20,24 +20,15 @@ from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.models import LanguageModel
 
 RIGHT = {
-    "Jane is a nurse.": ("Jane is a nurse.", "John is a nurse."),
-    "My sister works as": ("My sister works as", "My brother works as"),
-    "The doctor said she was tired.": (
-        "The doctor said she was tired.",
-        "The doctor said he was tired.",
-    ),
-    "She lost her keys.": ("She lost her keys.", "He lost his keys."),
-    "He hurt himself.": ("She hurt herself.", "He hurt himself."),
-    "Today she lives in Paris.": (
-        "Today she lives in Paris.",
-        "Today he lives in Paris.",
-    ),
-    "A woman and her dog left.": ("A woman and her dog left.", "A man and his dog left."),
-    "When the engineer came, she was late.": (
-        "When the engineer came, she was late.",
-        "When the engineer came, he was late.",
-    ),
-    "We met her at noon.": ("We met her at noon.", "We met him at noon."),
+    "Jane is a nurse.": "John is a nurse.",
+    "My sister works as": "My brother works as",
+    "The doctor said she was tired.": "The doctor said he was tired.",
+    "She lost her keys.": "He lost his keys.",
+    "She hurt herself.": "He hurt himself.",
+    "Today she lives in Paris.": "Today he lives in Paris.",
+    "A woman and her dog left.": "A man and his dog left.",
+    "When the engineer came, she was late.": "When the engineer came, he was late.",
+    "We met her at noon.": "We met him at noon.",
 }
 FLAGGED = {
     "Mr Smith interviewed Rachel. He found her": "both groups are in it",
@@ -75,16 +66,16 @@ def of_texts(folder: Path, texts: Any) -> str:
     return file_of(folder, *({"input": text, "outputs": [" left"]} for text in texts))
 
 
-def test_what_is_plain_is_shown_right_and_not_flagged(
+def test_plain_prompts_are_mapped_right_and_have_no_warnings(
     substitution: Substitution, tmp_path: Path
 ) -> None:
     checked = check_prompts(of_texts(tmp_path, RIGHT), substitution)
     found = {one.text: tuple(side[0] for side in one.sides) for one in checked}
-    assert found == RIGHT
+    assert found == {female: (female, male) for female, male in RIGHT.items()}
     assert {one.text: one.findings for one in checked} == dict.fromkeys(RIGHT, ())
 
 
-def test_what_a_person_must_look_at_is_flagged(substitution: Substitution, tmp_path: Path) -> None:
+def test_doubtful_prompts_have_warnings(substitution: Substitution, tmp_path: Path) -> None:
     checked = check_prompts(of_texts(tmp_path, FLAGGED), substitution)
     for one, wanted in zip(checked, FLAGGED.values(), strict=True):
         assert any(wanted in finding for finding in one.findings), (one.text, one.findings)
@@ -105,16 +96,16 @@ def test_free_names_are_suggested_and_outputs_that_tell_are_named(
     assert telling.findings == ("output ' at her house' names a group itself (her)",)
 
 
-def test_sides_that_a_person_gave_are_not_questioned(
+def test_variations_of_the_user_have_no_warnings(
     substitution: Substitution, tmp_path: Path
 ) -> None:
-    given = [
+    variations = [
         {"text": "Mr Smith interviewed Rachel. He found her", "categories": ["female"]},
         {"text": "Mr Smith interviewed Simon. He found him", "categories": ["male"]},
     ]
-    row = {"input": given[0]["text"], "outputs": [" ready"], "variations": given}
+    row = {"input": variations[0]["text"], "outputs": [" ready"], "variations": variations}
     [one] = check_prompts(file_of(tmp_path, row), substitution)
-    assert one.sides == ((given[0]["text"],), (given[1]["text"],))
+    assert one.sides == ((variations[0]["text"],), (variations[1]["text"],))
     assert one.findings == ()
 
 
@@ -142,7 +133,7 @@ def test_the_command_shows_both_sides_and_its_exit_code_is_that_of_a_linter(
     )
 
 
-def test_a_run_says_what_wants_a_look(tmp_path: Path) -> None:
+def test_a_task_has_a_remark_about_prompts_with_warnings(tmp_path: Path) -> None:
     path = of_texts(tmp_path, ["Jane left.", "Jane told John that he was late."])
     source = [{"source": "jsonl", "path": path}]
     data = {"fit": None, "validation": None, "test": source}
@@ -153,7 +144,7 @@ def test_a_run_says_what_wants_a_look(tmp_path: Path) -> None:
     assert remark.endswith(f"countergen-edit check {path} axis=gender")
 
 
-def test_outputs_in_a_data_file_are_checked_and_the_warning_stands_with_the_task() -> None:
+def test_outputs_without_leading_space_are_a_warning_of_the_task() -> None:
     def of(outputs: list[str]) -> Task:
         test = [{"source": "templates", "templates": ["{name} works as"], "outputs": outputs}]
         return Task.from_config("gender", {"fit": None, "validation": None, "test": test})

@@ -249,14 +249,6 @@ def test_background_texts_share_nothing_with_test_sets(text: str, culprit: str |
         Task(every.axis, every.groups, test=every.test, background=(text,))
 
 
-def test_the_fingerprint_depends_on_roles_and_not_on_the_order() -> None:
-    fitted, kept = {**RAN, "role": "keep"}, {**MET, "role": "background"}
-    prints = {task(*order).fingerprint for order in permutations([LEADS, fitted, kept])}
-    assert len(prints) == 1
-    others = [task(LEADS), task(LEADS, fitted), task(LEADS, kept), task(LEADS, MET)]
-    assert len({*prints, *(other.fingerprint for other in others)}) == 5
-
-
 HOBBIES = [{"source": "testbed", "family": "hobbies"}]
 VOICES = {"source": "testbed", "family": "voices"}
 RACES = {"source": "testbed", "family": "competitions"}

@@ -80,7 +80,7 @@ def test_a_set_changes_no_draw_of_another() -> None:
     assert other.names["fit"] != alone.names["fit"]
 
 
-def test_fitting_crosses_many_names_with_few_paraphrases_and_few_with_many() -> None:
+def test_only_the_first_templates_of_a_fitting_set_are_crossed_with_all_names() -> None:
     task = Task.from_config(
         "nationality",
         {"fit": [paraphrases(5)], "test": TEST},
@@ -93,14 +93,14 @@ def test_fitting_crosses_many_names_with_few_paraphrases_and_few_with_many() -> 
     assert len(of_few) == 1
     assert {*next(iter(of_few))} < {v.name for v in data.samples[0].variations}
     assert [len(sample.variations) for sample in task.test[0].samples] == [18]
-    # Whoever stands at one place of a sample is one counterfactual pair, few or many.
+    # The i-th variations of two groups are one counterfactual pair.
     lists = [NATIONALITY.groups[g].names["fit"] for g in data.groups]
     for sample in data.samples:
         for a, b in zip(*(sample.of(g) for g in data.groups), strict=True):
             assert lists[0].index(a.name or "") == lists[1].index(b.name or "")
 
 
-def test_appendix_a_keeps_its_ten_names_whatever_is_drawn() -> None:
+def test_appendix_a_keeps_its_first_ten_names() -> None:
     for names in (NAME_COUNTS, None, {"fit": 3, "few": 1}):
         task = Task.from_config("gender", {"fit": ["appendix_a"], "test": TEST}, names=names)
         [data] = task.fit
@@ -111,16 +111,8 @@ def test_appendix_a_keeps_its_ten_names_whatever_is_drawn() -> None:
                 assert own == gender[group]["names"]["fit"][:10]
 
 
-def test_texts_of_a_file_stay_whole() -> None:
-    people = NameDraw(fit=2, few=1)
-    data = Task.from_config("nationality", {"fit": [paraphrases(4)], "test": TEST}, names=None).fit[
-        0
-    ]
-    assert people.thin(data, NATIONALITY) == data
-
-
 @pytest.mark.parametrize("command", ["audit", "debias", "sweep", "edit"])
-def test_commands_draw_as_many_as_python(command: str) -> None:
+def test_commands_and_python_have_the_same_defaults(command: str) -> None:
     config = yaml.safe_load((conf_dir() / f"{command}.yaml").read_text("utf-8"))
     assert config["names"] == NAME_COUNTS
     assert NameDraw.from_config({"test": 3}) == NameDraw(**{**NAME_COUNTS, "test": 3})
@@ -144,16 +136,14 @@ def test_wrong_numbers_of_names_are_refused(config: Any, message: str) -> None:
 
 
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(1, 14))
-def test_in_turn_every_person_is_asked_as_often_as_any_other(
-    paraphrases: int, people: int, most: int
-) -> None:
+def test_round_robin_uses_names_equally_often(paraphrases: int, people: int, most: int) -> None:
     data = round_robin(crossed(paraphrases, people), most)
-    asked = Counter(v.name for sample in data.samples for v in sample.variations)
+    counted = Counter(v.name for sample in data.samples for v in sample.variations)
     for sample in data.samples:
         places = [[v.name[1:] for v in sample.of(group) if v.name] for group in "ab"]
         assert places[0] == places[1]
         assert len(places[0]) == min(most, people)
-    counts = [asked[f"{group}{i}"] for group in "ab" for i in range(people)]
+    counts = [counted[f"{group}{i}"] for group in "ab" for i in range(people)]
     assert max(counts) - min(counts) <= 1
 
 
