@@ -323,30 +323,6 @@ def test_a_prompt_without_room_after_it_is_refused(made: Path, model: LanguageMo
         asked(made, settings={"bold": {"max_new_tokens": 60}}).check(model)
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "said"),
-    [
-        ("prompts", {"American_actor": {}}, "unknown group in .*'American_actor'"),
-        ("prompts", {"American_actors": {"A": ["He is"]}}, "is to have a sentence that begins so"),
-        ("prompts", {"American_actors": ["He is"]}, "write a mapping"),
-        ("wikipedia", {}, "is to have a sentence that begins so"),
-    ],
-)
-def test_files_that_do_not_fit_are_refused(
-    file: str, content: Any, said: str, tmp_path: Path
-) -> None:
-    made = make_benchmarks(tmp_path)
-    [path] = (made / "BOLD/data" / file).glob("gender_*.json")
-    path.write_text(json.dumps(content), "utf-8")
-    known = sources(made / "sources.yaml")["bold"]
-    from countergen_edit.core.reading import text_hash
-
-    hashes = known.files | {f"BOLD/data/{file}/{path.name}": text_hash(path)}
-    changed = type(known)(**{**known.__dict__, "files": hashes})
-    with pytest.raises(UserError, match=said):
-        read_bold(Files(changed, made), ["gender"])
-
-
 @pytest.mark.slow
 @needs_published
 def test_every_published_prompt_is_read() -> None:
