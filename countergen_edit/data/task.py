@@ -91,8 +91,8 @@ class Task:
         if not self.name:
             object.__setattr__(self, "name", self.axis.name)
         measured = (*self.validation, *self.test)
-        check_leakage(self.fit, (*measured, *self.every_fact))
-        held_out = (*measured, *self.agreement.values(), *self.every_fact)
+        check_leakage(self.fit, (*measured, *self.legitimate_sets))
+        held_out = (*measured, *self.agreement.values(), *self.legitimate_sets)
         check_leakage(self.keep, held_out)
         check_texts(self.background, held_out)
         for data in self.other_axes:
@@ -125,7 +125,7 @@ class Task:
         return {"fit": self.fit, "validation": self.validation, "test": self.test}[split]
 
     @property
-    def every_fact(self) -> tuple[CounterfactualSet, ...]:
+    def legitimate_sets(self) -> tuple[CounterfactualSet, ...]:
         """The sets of legitimate differences of all splits."""
         return tuple(data for sets in self.legitimate_differences.values() for data in sets)
 
@@ -133,7 +133,7 @@ class Task:
     def every_set(self) -> tuple[CounterfactualSet, ...]:
         """The sets of every field."""
         measured = (*self.fit, *self.keep, *self.validation, *self.test)
-        return (*measured, *self.agreement.values(), *self.every_fact, *self.other_axes)
+        return (*measured, *self.agreement.values(), *self.legitimate_sets, *self.other_axes)
 
     @property
     def names(self) -> dict[Split, dict[str, list[str]]]:

@@ -105,7 +105,7 @@ class Axes:
 
 def _keeping(task: Task, kept: Sequence[CounterfactualSet]) -> Task:
     """The task that keeps what others keep too, but for templates and people it is measured on."""
-    measured = (*task.validation, *task.test, *task.agreement.values(), *task.every_fact)
+    measured = (*task.validation, *task.test, *task.agreement.values(), *task.legitimate_sets)
     own = {(data.axis, data.name) for data in task.keep}
     others: list[CounterfactualSet] = []
     for data in kept:

@@ -37,7 +37,7 @@ def test_each_shipped_axis_has_data_and_agreement_or_a_remark(axis: str, texts: 
 def test_all_groups_of_an_axis_get_the_same_prompts(axis: str) -> None:
     task = Task.from_config(axis, groups="all", names=FEW)
     assert list(task.groups) == list(read_config("axis", axis)["groups"])
-    for data in (*task.fit, *task.validation, *task.test, *task.every_fact):
+    for data in (*task.fit, *task.validation, *task.test, *task.legitimate_sets):
         assert data.groups == task.groups
         for sample in data.samples:
             assert len({len(sample.of(group)) for group in data.groups}) == 1
@@ -274,7 +274,7 @@ def test_legitimate_differences_have_sets_for_validation_and_test() -> None:
     validation, test = (made.legitimate_differences[split][0] for split in ("validation", "test"))
     assert not set(validation.names) & set(test.names)
     assert not set(validation.templates) & set(test.templates)
-    assert set(made.every_fact) <= set(made.every_set)
+    assert set(made.legitimate_sets) <= set(made.every_set)
 
 
 @pytest.mark.parametrize(
