@@ -20,10 +20,9 @@ from countergen_edit.core.describing import described, named, own_code
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import digest
 from countergen_edit.data.axis import SPLITS
-from countergen_edit.data.axis_data import OF_AXIS
-from countergen_edit.data.crossing import axis_config
-from countergen_edit.data.out_of_vocabulary import vocabulary_warnings
-from countergen_edit.data.people import DRAWN
+from countergen_edit.data.axis_config import OF_AXIS, axis_config
+from countergen_edit.data.prompt_check import vocabulary_warnings
+from countergen_edit.data.subsets import NAME_COUNTS
 from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.edits.checkpoints import (
@@ -142,7 +141,7 @@ def task(
     name: str = "",
     *,
     texts: str | Path | Mapping[str, Any] = "testbed",
-    names: Mapping[str, Any] | None = DRAWN,
+    names: Mapping[str, Any] | None = NAME_COUNTS,
     seed: int = 0,
 ) -> Task:
     """What is asked of which people in which texts.
@@ -410,7 +409,7 @@ def in_vocabulary(model: LanguageModel, task: Task, keys: Collection[str] = SPLI
     if truth is None:
         return task
     words = vocabulary(truth)
-    kept = task.within(partial(out_of_vocabulary, words), keys)
+    kept = task.in_vocabulary(partial(out_of_vocabulary, words), keys)
     measured = [data for split in SPLITS if split not in keys for data in kept.sets(split)]
     doubts = vocabulary_warnings(measured, words, model.name)
     return replace(kept, vocabulary=words, warnings=(*task.warnings, *doubts))

@@ -147,7 +147,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             make_model(place / name, layers)
         shutil.copytree(place / "gpt2", place / "path/to/an/instruct/model")
         make_masked_model(place / "bert")
-        for name, text in {**files(PAGES["own_data.md"]), **files(SHOWN["custom_components.md"])}.items():
+        for name, text in {
+            **files(PAGES["own_data.md"]),
+            **files(SHOWN["custom_components.md"]),
+        }.items():
             Path(name).write_text(text, "utf-8")
         for name in ("mine.jsonl", "many.jsonl", "texts.jsonl"):
             lines = [json.dumps(PROMPT | {"input": text}) for text in TEXTS]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from countergen_edit.api import task
 from countergen_edit.core.conf_path import config_of, read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.template_files import load_bank
+from countergen_edit.data.template_bank import load_bank
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.edits.checkpoints import open_checkpoint
 from countergen_edit.edits.checkpoints.loading import write_checksums

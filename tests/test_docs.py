@@ -213,7 +213,9 @@ def test_every_metric_of_its_rows_is_explained(typed: tuple[Path, dict[str, str]
 
 def test_files_that_are_printed_have_names_of_their_own() -> None:
     assert set(files(PAGES["tutorial.md"])) == {"mine.jsonl"}
-    assert {"my_eraser.py", "my_axis.yaml", "my_phi.py"} <= set(files(SHOWN["custom_components.md"]))
+    assert {"my_eraser.py", "my_axis.yaml", "my_phi.py"} <= set(
+        files(SHOWN["custom_components.md"])
+    )
 
 
 def test_new_files_of_own_parts_are_written_in_the_order_of_the_page(

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 
 from countergen_edit.cli.printing import say
-from countergen_edit.data.forms import DoesNotFitError
+from countergen_edit.data.axis import DoesNotFitError
 from countergen_edit.data.task import Task
 from countergen_edit.metrics.base import Metric
 

@@ -16,7 +16,7 @@ from countergen_edit.cli.printing import console, say
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
-from countergen_edit.data.prompt_check import Checked, check_prompts
+from countergen_edit.data.prompt_check import CheckedPrompt, check_prompts
 from countergen_edit.data.text.substitution import Substitution
 
 USUAL = "gender"
@@ -54,7 +54,7 @@ def _written(axis: Mapping[str, Any]) -> str:
     return shlex.quote(str(axis.get("file") or axis["name"]))
 
 
-def _shown(one: Checked, groups: Sequence[str]) -> Text:
+def _shown(one: CheckedPrompt, groups: Sequence[str]) -> Text:
     """A prompt with its sides and findings; they may hold any sign, so nothing is markup."""
     text = Text(f"{one.line}: {one.text}\n", style="bold" if one.findings else "")
     for group, side in zip(groups, one.sides, strict=True):

@@ -15,8 +15,7 @@ from typing import Any
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_mapping, nearest_to, yaml_mapping
-from countergen_edit.data.axis_data import OF_AXIS
-from countergen_edit.data.sources.inputs import read_inputs
+from countergen_edit.data.axis_config import OF_AXIS
 from countergen_edit.data.task import Task
 from countergen_edit.models.locating import located_here
 from countergen_edit.runs.files import MANIFEST, require_free
@@ -74,8 +73,6 @@ def require_at_hand(config: Mapping[str, Any]) -> None:
         config_of("perturbation", config["perturbation"])
     if config.get("template_file"):
         yaml_mapping(config["template_file"])
-    if "inputs" in config:
-        read_inputs(config["inputs"])
     if "data" in config:
         require_task(config)
 

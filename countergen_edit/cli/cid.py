@@ -20,7 +20,7 @@ from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.typed import require
 from countergen_edit.core.writing import digest
 from countergen_edit.data.axis import Axis
-from countergen_edit.data.crossing import axis_config
+from countergen_edit.data.axis_config import axis_config
 from countergen_edit.data.task import Task
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import NamedEdit, applied

@@ -16,8 +16,7 @@ from countergen_edit.cli.models import ModelSettings, make_settings
 from countergen_edit.cli.printing import show
 from countergen_edit.cli.settings import command_line, integer, integers
 from countergen_edit.core.errors import UserError, unknown
-from countergen_edit.data.template_bank import TemplateBank
-from countergen_edit.data.template_files import load_bank
+from countergen_edit.data.template_bank import TemplateBank, load_bank
 from countergen_edit.erasers import ERASERS
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
 from countergen_edit.models.encoders import Tokens

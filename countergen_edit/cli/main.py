@@ -36,7 +36,6 @@ COMMANDS = {
     "classifiers": "measure a bias with templates and with their paraphrases: does it hold?",
     "check": "show both versions of each of your prompts, and warnings",
     "new": "write a commented axis, data, eraser or metric of yours that works as it stands",
-    "augment": "make counterfactual pairs of texts, by word lists or by an instruct model",
     "sweep": "try every layer, eraser, rank and site, and show what each removes and costs",
     "report": "show a run as one page, and its figures and tables as files for papers",
     "runs": "list the runs of a folder with their verdicts, and write an index page over them",

@@ -46,7 +46,7 @@ def opening(command: str, config: Mapping[str, Any]) -> str:
 def _compared(config: Mapping[str, Any]) -> str:
     """The axis and the groups; empty where they are wrong, which the command then says."""
     from countergen_edit.data.axis import Axis  # late: commands that answer at once do without
-    from countergen_edit.data.crossing import axis_config
+    from countergen_edit.data.axis_config import axis_config
 
     try:
         axis = Axis.from_config(axis_config(config["axis"]))

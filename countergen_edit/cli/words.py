@@ -21,7 +21,6 @@ POSITIONAL = {
     "compare": "runs[]",
     "report": "run",
     "runs": "within",
-    "augment": "inputs",
     "check": "file",
     "new": "what[]",
 }
@@ -37,7 +36,7 @@ SEVERAL = {
 PATHS = (
     "run_dir", "run", "save", "csv", "folder", "original", "template_file", "saved_edit", "sheets",
     "directory", "similarity", "masked", "candidates",
-    "inputs", "file", "request", "paraphrase_request", "within", "page",
+    "file", "within", "page",
 )  # fmt: skip
 """Settings that hold a path, a name or a text, which stands for itself."""
 MODEL_NAMES = ("model.name", "model.served_name", "model.cache")

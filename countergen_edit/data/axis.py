@@ -1,9 +1,4 @@
-"""An axis of comparison: its groups, and the words each group brings into a sentence.
-
-Comes in: a mapping read from `conf/axis/*.yaml` or made by hand. Goes out: an `Axis`. Refused: an
-axis with fewer than two groups, a name that stands in two splits, groups whose word forms differ.
-A group may say where its people stand on other axes (`is`), by which axes are crossed.
-"""
+"""An axis of comparison: its groups, and the words each group brings into a sentence."""
 
 from __future__ import annotations
 
@@ -20,9 +15,28 @@ Word = Annotated[str, MinLen(1)]
 Split = Literal["fit", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("fit", "validation", "test")
 KEYS = ("name", "groups", "substitution", "data", "made_of")
-GROUP_KEYS = ("names", "forms", "is")
+GROUP_TYPES: Mapping[str, Any] = {
+    "names": Mapping[str, Sequence[Word]],
+    "forms": Mapping[str, Word],
+    "is": Mapping[str, str | Sequence[str]],
+}
+"""Keys of a group, with their types."""
 ALL = "all"
 """Every group of an axis, where groups are chosen."""
+
+
+class DoesNotFitError(UserError):
+    """A set cannot be made for these groups."""
+
+
+class NoFormsError(DoesNotFitError):
+    """The word forms of two groups do not differ, so that nothing needs to agree with either."""
+
+    def __init__(self, axis: str, groups: Sequence[str], prompts: str = "its prompts") -> None:
+        super().__init__(
+            f"axis {axis!r} has no word forms, such as she and he, by which {prompts} tell "
+            f"{groups[0]!r} from {groups[1]!r}"
+        )
 
 
 @dataclass(frozen=True)
@@ -35,20 +49,35 @@ class Group:
     forms: Mapping[str, str] = field(default_factory=dict)
     """Slot → word: `subject`, `object`, `possessive`, `reflexive`, `person`, `parent`, …"""
     parts: Mapping[str, str] = field(default_factory=dict)
-    """Axis → group, where the group stands on several axes at once."""
+    """Axis → group, for a group of crossed axes."""
 
     def all_names(self) -> tuple[str, ...]:
         return tuple(name for split in SPLITS for name in self.names.get(split, ()))
 
 
+def differs(form: str, a: Group, b: Group) -> bool:
+    """Whether both groups have a form, and not the same.
+
+    >>> a, b = (Group(g, {}, {"person": g, "possessive": "her"}) for g in ("nun", "queen"))
+    >>> differs("person", a, b), differs("possessive", a, b), differs("title", a, b)
+    (True, False, False)
+    """
+    return form in a.forms and form in b.forms and a.forms[form] != b.forms[form]
+
+
 @dataclass(frozen=True)
 class Axis:
-    """Groups that differ in one attribute, in the order in which they are compared."""
+    """Groups that differ in one attribute, in the order in which they are compared.
+
+    Raises:
+        UserError: there are fewer than two groups, their word forms differ, or a name of a group
+            is in two splits.
+    """
 
     name: str
     groups: Mapping[str, Group]
     made_of: tuple[str, ...] = ()
-    """The axes that it crosses; none where it crosses none."""
+    """The axes that it crosses, if any."""
 
     def __post_init__(self) -> None:
         if len(self.groups) < 2:
@@ -57,8 +86,7 @@ class Axis:
             )
         first = next(iter(self.groups.values()))
         for group in self.groups.values():
-            missing = set(first.forms) ^ set(group.forms)
-            if missing:
+            if missing := set(first.forms) ^ set(group.forms):
                 raise UserError(
                     f"axis {self.name!r}: groups {first.name!r} and {group.name!r} do not share "
                     f"the word forms {sorted(missing)}; give every group the same forms"
@@ -68,7 +96,7 @@ class Axis:
                 for name in names:
                     if name in split_of:
                         raise UserError(
-                            f"axis {self.name!r}: name {name!r} of group {group.name!r} stands in "
+                            f"axis {self.name!r}: name {name!r} of group {group.name!r} is in "
                             f"both the {split_of[name]!r} and the {split!r} split"
                         )
                     split_of[name] = split
@@ -90,13 +118,10 @@ class Axis:
         require(Mapping[str, Mapping[str, Any]], config["groups"], "axis.groups")
         groups = {}
         for group_name, entry in config["groups"].items():
-            for key in entry:
-                if key not in GROUP_KEYS:
-                    raise unknown(f"key of group {group_name!r}:", key, GROUP_KEYS)
-            where = f"axis.groups.{group_name}"
-            require(Mapping[str, Sequence[Word]], entry.get("names", {}), f"{where}.names")
-            require(Mapping[str, Word], entry.get("forms", {}), f"{where}.forms")
-            require(Mapping[str, str | Sequence[str]], entry.get("is", {}), f"{where}.is")
+            for key, value in entry.items():
+                if key not in GROUP_TYPES:
+                    raise unknown(f"key of group {group_name!r}:", key, GROUP_TYPES)
+                require(GROUP_TYPES[key], value, f"axis.groups.{group_name}.{key}")
             for split in entry.get("names", {}):
                 if split not in SPLITS:
                     raise unknown("split", split, SPLITS)
@@ -114,35 +139,44 @@ class Axis:
         return self.made_of or (self.name,)
 
     def chosen(self, groups: Sequence[str] | str | None = None) -> tuple[Group, ...]:
-        """The groups to compare, in their order, two or more.
+        """Two or more groups to compare, in their order.
 
         Args:
             groups: their names, or `all`; None takes the first two, of crossed axes all.
 
         Raises:
-            UserError: fewer than two are named, one twice, or one that is not there.
+            UserError: there are fewer than two, a name is repeated or unknown.
         """
         if groups == ALL or (groups is None and self.made_of):
             return tuple(self.groups.values())
-        if groups is not None and (isinstance(groups, str) or len(groups) < 2):
+        if groups is None:
+            return self.pair()
+        if isinstance(groups, str) or len(groups) < 2:
             raise UserError(
                 f"groups={groups if isinstance(groups, str) else [*groups]!r}: write a list of 2 "
                 f"texts or null; a longer list, or {ALL}, compares every pair"
             )
-        if groups is None or len(groups) == 2:
-            return self.pair(groups)
-        if len(set(groups)) < len(groups):
+        return self._different([*groups])
+
+    def pair(self, groups: Sequence[str] | str | None = None) -> tuple[Group, Group]:
+        """The two groups to compare; the first two of the axis by default."""
+        require(Sequence[str] | None, groups, "groups")
+        names = [groups] if isinstance(groups, str) else [*(groups or self.groups)]
+        a, b = self._different(names[:2] if groups is None else names, most=2)
+        return a, b
+
+    def _different(self, names: list[str], most: int | None = None) -> tuple[Group, ...]:
+        if len(set(names)) < max(2, len(names)) or len(names) > (most or len(names)):
             raise UserError(
-                f"axis {self.name!r}: a comparison takes two different groups or more, "
-                f"got {[*groups]}"
+                f"axis {self.name!r}: a comparison takes two different groups, got {names}"
             )
-        for name in groups:
+        for name in names:
             if name not in self.groups:
                 raise unknown(f"group of axis {self.name!r}", name, self.groups)
-        return tuple(self.groups[name] for name in groups)
+        return tuple(self.groups[name] for name in names)
 
     def of_how_many(self, compared: int) -> str:
-        """How many groups are compared, where the axis has more; empty where all are.
+        """A note where fewer groups are compared than the axis has; empty otherwise.
 
         >>> Axis("a", {g: Group(g, {}, {}) for g in "xyz"}).of_how_many(2)
         '2 of 3 groups; groups=all compares every pair'
@@ -150,18 +184,3 @@ class Axis:
         if compared >= len(self.groups):
             return ""
         return f"{compared} of {len(self.groups)} groups; groups={ALL} compares every pair"
-
-    def pair(self, groups: Sequence[str] | str | None = None) -> tuple[Group, Group]:
-        """The two groups to compare; the first two of the axis unless named."""
-        require(Sequence[str] | None, groups, "groups")
-        pair = list(self.groups)[:2] if groups is None else list(groups)
-        if isinstance(groups, str):
-            pair = [groups]
-        if len(pair) != 2 or pair[0] == pair[1]:
-            raise UserError(
-                f"axis {self.name!r}: a comparison takes two different groups, got {pair}"
-            )
-        for name in pair:
-            if name not in self.groups:
-                raise unknown(f"group of axis {self.name!r}", name, self.groups)
-        return self.groups[pair[0]], self.groups[pair[1]]

@@ -1,8 +1,4 @@
-"""Counterfactual sets: the one shape in which evaluation and fitting data travel.
-
-Comes in: samples with one or more variations per group. Goes out: a frozen `CounterfactualSet`.
-Refused: an empty set, groups of unequal size, a perturbation that changes nothing.
-"""
+"""Counterfactual sets: samples with one or more variations per group."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from functools import cached_property
 from itertools import combinations
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.forms import DoesNotFitError
+from countergen_edit.data.axis import DoesNotFitError
 
 
 @dataclass(frozen=True)
@@ -22,7 +18,7 @@ class Variation:
     group: str
     text: str
     name: str | None = None
-    """The name in the text, where the group shows in a name; None where it shows in other words."""
+    """The name in the text that shows the group; None where other words do."""
     start: int = 0
     """Character at which the prompt first shows the group; what stands before is shared."""
 
@@ -32,12 +28,11 @@ class Sample:
     """A prompt with its variations and the continuations whose probabilities are compared."""
 
     template: str
-    """The template the prompt was made from: what must not occur in both fitting and test data."""
+    """The template of the prompt, which must not be in both fitting and test data."""
     outputs: tuple[str, ...]
     variations: tuple[Variation, ...]
     content: str | None = None
-    """The content: samples of one content are paraphrases of each other. None where
-    nothing else words it."""
+    """Samples of one content are paraphrases of each other; None without paraphrases."""
 
     def of(self, group: str) -> tuple[Variation, ...]:
         return tuple(v for v in self.variations if v.group == group)
@@ -48,8 +43,8 @@ class CounterfactualSet:
     """Samples on which two groups of an axis, or more, are compared (CounterGen, section 2.1).
 
     Raises:
-        UserError: the set is empty, a sample's groups differ in size, or a pair of variations is
-            identical, which would report "no bias" for a comparison that was never made.
+        UserError: the set is empty, a sample's groups differ in size, or two variations of
+            different groups are identical.
     """
 
     name: str
@@ -70,8 +65,7 @@ class CounterfactualSet:
                         f"{a!r} but {len(of_b)} for {b!r}; give both groups the same number, at "
                         "least one"
                     )
-                same = {v.text for v in of_a} & {v.text for v in of_b}
-                if same:
+                if same := {v.text for v in of_a} & {v.text for v in of_b}:
                     raise DoesNotFitError(
                         f"set {self.name!r}: the perturbation changes nothing in {min(same)!r}; "
                         f"the texts for {a!r} and {b!r} must differ"
@@ -96,8 +90,13 @@ class CounterfactualSet:
         return tuple(dict.fromkeys(sample.template for sample in self.samples))
 
     @property
+    def texts(self) -> list[str]:
+        """The prompts of all samples and groups."""
+        return [v.text for sample in self.samples for v in sample.variations]
+
+    @property
     def widest(self) -> int:
-        """How many variations a group has in the sample that has most."""
+        """The largest number of variations that a group has in a sample."""
         return max(len(sample.of(self.groups[0])) for sample in self.samples)
 
     @cached_property
@@ -107,10 +106,7 @@ class CounterfactualSet:
 
 
 def joined(sets: Sequence[CounterfactualSet]) -> CounterfactualSet | None:
-    """One set for all groups of sets that share their first: what is asked of every group.
-
-    Args:
-        sets: of the same templates for the first group and one other each.
+    """One set for the groups of several sets that share their first group.
 
     Returns:
         The samples that every set has; None where they share none.
@@ -121,12 +117,10 @@ def joined(sets: Sequence[CounterfactualSet]) -> CounterfactualSet | None:
     every = [{(s.template, s.outputs): s for s in data.samples} for data in sets]
     samples = []
     for sample in sets[0].samples:
-        own = [others.get((sample.template, sample.outputs)) for others in every]
-        known = [other for other in own if other is not None]
-        own_texts = [v.text for v in sample.of(first)]
-        alike = all([v.text for v in other.of(first)] == own_texts for other in known)
-        if alike and len(known) == len(sets):
-            others = (v for o, d in zip(known, sets, strict=True) for v in o.of(d.groups[1]))
+        same = [s for own in every if (s := own.get((sample.template, sample.outputs)))]
+        texts = [v.text for v in sample.of(first)]
+        if len(same) == len(sets) and all([v.text for v in s.of(first)] == texts for s in same):
+            others = (v for s, d in zip(same, sets, strict=True) for v in s.of(d.groups[1]))
             samples.append(replace(sample, variations=(*sample.of(first), *others)))
     groups = (first, *(data.groups[1] for data in sets))
     kept = [s for s in samples if len({v.text for v in s.variations}) == len(s.variations)]

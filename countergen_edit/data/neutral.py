@@ -1,9 +1,4 @@
-"""Running neutral text: what an edit should leave as it was.
-
-Comes in: a config. Goes out: texts by split, no text in two: those of `fit` may be weighed by
-erasers, edits are chosen by those of `validation`, and those of `test` are measured on.
-Refused: too few texts to part, a file that cannot be read.
-"""
+"""Neutral text: running text that an edit should leave unchanged, by split."""
 
 from __future__ import annotations
 
@@ -21,7 +16,7 @@ TURNS: tuple[Split, ...] = (
     *("fit", "validation", "test", "fit", "fit", "test"),
     *("fit", "validation", "fit", "test", "fit"),
 )
-"""Whose each text is, in turn: six to fit, two to validate, three to test."""
+"""Splits of successive texts: six to fit, two to validate, three to test."""
 
 TEXT_FILES = (".txt", ".md")
 
@@ -34,22 +29,18 @@ NEUTRAL: Registry[Callable[..., TextsBySplit]] = Registry(
         "natural": "countergen_edit.data.natural:neutral",
         "testbed_neutral": "countergen_edit.testbed.files:testbed_neutral",
         "file": "countergen_edit.data.neutral:file",
-        "texts": "countergen_edit.data.neutral:texts",
+        "texts": "countergen_edit.data.neutral:split_texts",
     },
 )
-"""Every source of neutral text by its name in a data config."""
+"""Sources of neutral text by their names in a data config."""
 
 
-def parted(every: Sequence[str]) -> TextsBySplit:
-    """Texts by split, in turn; a text that stands twice counts once.
-
-    Raises:
-        UserError: there are too few for one in each split.
-    """
-    distinct = [*dict.fromkeys(every)]
+def split_texts(texts: Sequence[str]) -> TextsBySplit:
+    """Distinct texts by split, in turn."""
+    distinct = [*dict.fromkeys(map(str, texts))]
     if len(distinct) < len(SPLITS):
         raise UserError(
-            f"neutral text: {len(distinct)} text(s) cannot be parted into {', '.join(SPLITS)}: "
+            f"neutral text: {len(distinct)} text(s) cannot be split into {', '.join(SPLITS)}: "
             f"give {len(SPLITS)} or more"
         )
     return {
@@ -58,23 +49,13 @@ def parted(every: Sequence[str]) -> TextsBySplit:
     }
 
 
-def texts(texts: Sequence[str]) -> TextsBySplit:
-    """Texts given in the config itself."""
-    return parted([str(text) for text in texts])
-
-
 def file(path: str) -> TextsBySplit:
-    """A text file, a text a line.
-
-    Raises:
-        UserError: it cannot be read as UTF-8.
-    """
-    content = text_of(path)
-    return parted([line.strip() for line in content.splitlines() if line.strip()])
+    """A text file with one text per line."""
+    return split_texts([line.strip() for line in text_of(path).splitlines() if line.strip()])
 
 
 def from_config(content: object) -> TextsBySplit:
-    """The texts that a config names: a source with its settings, a source alone, or a file.
+    """The texts of a config: a source with its settings, a source's name, or a file's path.
 
     Raises:
         UserError: there is no such source or file.

@@ -1,13 +1,9 @@
-"""Prompts of the user's own, as either group would have them, and what is to be looked at by eye.
-
-Comes in: a file of prompts, and an axis's substitution. Goes out: each prompt with both sides and
-with findings, none where nothing speaks against it. Substitution turns everybody in a text into one
-group, leaves what no list names, and reads an English `her` by what stands around it: a person
-knows better. Refused: a file that cannot be read; a line that is none is a finding.
-"""
+"""Warnings about prompts: doubtful substitution, missing spaces, words outside a vocabulary."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,42 +13,43 @@ from countergen_edit.core.conf_path import PROMPT_FILES
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import csv_table, json_lines
 from countergen_edit.data.axis import Split
-from countergen_edit.data.sources.base import Request
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.sources import Request
 from countergen_edit.data.sources.files import json_samples, table_samples
-from countergen_edit.data.spacing import unspaced
 from countergen_edit.data.text import grammar
 from countergen_edit.data.text.grammar import Word
 from countergen_edit.data.text.substitution import Substitution
 
-PLACING = ("in", "at", "near", "into")
-"""What stands before a place and hardly ever before a person."""
-TAKEN: Mapping[Split, str] = {"fit": "fitted on", "validation": "chosen with"}
-"""What names are for that prompts of one's own should not have."""
 MOST = 3
-"""Names that are suggested for one that is taken."""
+"""Most words or names that a message lists."""
+_PLACING = ("in", "at", "near", "into")  # before a place, and hardly ever before a person
+_USES: Mapping[Split, str] = {"fit": "fitted on", "validation": "chosen with"}
+_CLOSING = ",.;:!?)]}%”’»…"  # before a space; straight quotes open as often as they close
+_WITHOUT_SPACES = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
+_WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True)
-class Checked:
-    """A prompt as a run would take it."""
+class CheckedPrompt:
+    """A prompt with the variations that a run would use."""
 
     line: str
-    """Where it stands."""
+    """Its place in the file."""
     text: str
     sides: tuple[tuple[str, ...], tuple[str, ...]]
-    """The texts of the first group, and those of the second; empty where there are none."""
+    """The texts of the first and of the second group; empty where there are none."""
     findings: tuple[str, ...]
 
 
-def check_prompts(path: str, substitution: Substitution) -> list[Checked]:
-    """Every prompt of a file, in its order.
+def check_prompts(path: str, substitution: Substitution) -> list[CheckedPrompt]:
+    """Check every prompt of a file, in its order.
 
     Args:
         path: JSON lines or CSV, as `data=FILE` takes them.
         substitution: between the two groups that are compared.
 
     Raises:
-        UserError: the file is not there, of another kind, empty, or holds a line that is not JSON.
+        UserError: the file is absent, of another kind, empty, or holds a line that is not JSON.
     """
     request = Request(substitution.axis, "test", substitution.groups, substitution, None)
     kind = Path(path).suffix
@@ -65,41 +62,47 @@ def check_prompts(path: str, substitution: Substitution) -> list[Checked]:
         columns, table = (), list(json_lines(path))
     texts = [text for _, row in table for text in row.values() if isinstance(text, str)]
     used = frozenset(name for text in texts for name in substitution.names_in(text))
-    found = [_of_row(where, row, request, used, columns) for where, row in table]
-    if not found:
+    checked = [_checked(where, row, request, used, columns) for where, row in table]
+    if not checked:
         raise UserError(f"{path} is empty: it has no prompts to check")
-    return found
+    return checked
 
 
-def _of_row(
+def _checked(
     where: str,
     row: Mapping[str, Any],
     request: Request,
     used: Collection[str],
     columns: Sequence[str],
-) -> Checked:
+) -> CheckedPrompt:
     text = str(row.get("input") or next((row[g] for g in request.groups if g in row), ""))
-    given = bool(row.get("variations")) or any(group in columns for group in request.groups)
+    has_variations = bool(row.get("variations")) or any(g in columns for g in request.groups)
     one = [(where, dict(row))]
     samples = table_samples(one, columns, where, request) if columns else json_samples(one, request)
     line = where.rpartition(", ")[2].rstrip(": ")
     try:
         [sample] = samples
     except UserError as error:
-        return Checked(line, text, ((), ()), (str(error).removeprefix(where),))
-    sides = tuple(
-        tuple(v.text for v in sample.variations if v.group == group) for group in request.groups
+        return CheckedPrompt(line, text, ((), ()), (str(error).removeprefix(where),))
+    first, second = (tuple(v.text for v in sample.of(group)) for group in request.groups)
+    texts = [*first, *second] if has_variations else [text]
+    substitution = request.substitution
+    findings = [] if has_variations else [*_doubtful(text, substitution)]
+    findings += _used_names(texts, substitution, used)
+    for output in sample.outputs:
+        shown = [word.text for word in substitution.words(output) if word.side is not None]
+        if shown:
+            findings.append(f"output {output!r} names a group itself ({', '.join(shown)})")
+    findings += (
+        f"output {output!r} has no leading space, so that it joins the last word of the "
+        f"prompt: write {' ' + output!r}"
+        for output in unspaced(texts, sample.outputs)
     )
-    every = [text] if not given else [t for side in sides for t in side]
-    found = [] if given else [*_of_text(text, request.substitution)]
-    found += _taken(every, request.substitution, used)
-    found += _telling(sample.outputs, request.substitution)
-    found += _unspaced(every, sample.outputs)
-    return Checked(line, text, (sides[0], sides[1]), tuple(dict.fromkeys(found)))
+    return CheckedPrompt(line, text, (first, second), tuple(dict.fromkeys(findings)))
 
 
-def _of_text(text: str, substitution: Substitution) -> Iterator[str]:
-    """What speaks against turning a text by its words."""
+def _doubtful(text: str, substitution: Substitution) -> Iterator[str]:
+    """Reasons to doubt the substitution of a text."""
     words = substitution.words(text)
     by_side: dict[int, list[str]] = {}
     for i, word in enumerate(words):
@@ -115,34 +118,32 @@ def _of_text(text: str, substitution: Substitution) -> Iterator[str]:
             "yourself, or leave the others out"
         )
     yield from (
-        f"{word!r} is no name that is known, and stays on both sides: give its variations "
+        f"{word!r} is no known name, and stays on both sides: give its variations "
         "yourself, or use another name"
-        for word in _strangers(words)
+        for word in _unknown_names(words)
     )
     for i, word in enumerate(words):
         if word.text.lower() == "her" and grammar.may_be_object_or_owner(words, i):
             read = "'his'" if grammar.before_own_noun(words, i) else "'him'"
             phrase = " ".join(w.text for w in words[max(0, i - 1) : i + 2])
-            yield f"'her' is read as {read} in {phrase!r}: say it otherwise if that is wrong"
+            yield f"'her' is read as {read} in {phrase!r}: rephrase it if that is wrong"
 
 
-def _strangers(words: Sequence[Word]) -> Iterator[str]:
+def _unknown_names(words: Sequence[Word]) -> Iterator[str]:
     """Capitalised words that may be names and are in no list.
 
-    Where a text begins with one, it counts only if nothing but pronouns tell whom it is about.
+    The first word of a sentence counts only in a text whose group shows in pronouns alone.
     """
     by_pronouns = not any(w.side is not None and "pronoun" not in w.kind for w in words)
     for i, word in enumerate(words):
         before = words[i - 1] if i else None
         begins = before is None or not grammar.within_a_phrase(before.gap)
-        if (
-            not _may_be_name(word)
-            or (begins and not by_pronouns)
-            or (before is not None and before.text.lower() in PLACING)
-            or (before is not None and before.kind in ("name", "title") and not begins)
-            or (before is not None and not begins and _may_be_name(before))  # a surname
-        ):
+        if not _may_be_name(word) or (begins and not by_pronouns):
             continue
+        if before is not None:
+            is_surname = before.kind in ("name", "title") or _may_be_name(before)
+            if before.text.lower() in _PLACING or (is_surname and not begins):
+                continue
         yield word.text
 
 
@@ -150,32 +151,97 @@ def _may_be_name(word: Word) -> bool:
     return word.kind == "plain" and word.capitalised and not grammar.is_closed(word)
 
 
-def _taken(
+def _used_names(
     texts: Iterable[str], substitution: Substitution, used: Collection[str]
 ) -> Iterator[str]:
-    """Names of the file that erasers are fitted on, or layers chosen with."""
+    """Names on which erasers are fitted or with which layers are chosen."""
     groups = [substitution.axis.groups[group] for group in substitution.groups]
     for name in sorted({name for text in texts for name in substitution.names_in(text)}):
         for group in groups:
-            for split, role in TAKEN.items():
+            for split, use in _USES.items():
                 if name in group.names.get(split, ()):
                     free = [n for n in group.names.get("test", ()) if n not in used][:MOST]
                     instead = f": use others, such as {', '.join(free)}" if free else ""
-                    yield f"edits are {role} {name!r}{instead}"
+                    yield f"edits are {use} {name!r}{instead}"
 
 
-def _telling(outputs: Iterable[str], substitution: Substitution) -> Iterator[str]:
-    """Outputs that show a group themselves."""
-    for output in outputs:
-        shown = [word.text for word in substitution.words(output) if word.side is not None]
-        if shown:
-            yield f"output {output!r} names a group itself ({', '.join(shown)})"
+def unspaced(texts: Iterable[str], outputs: Iterable[str]) -> Iterator[str]:
+    """The outputs that join the last word of one of the texts.
+
+    >>> [*unspaced(["Jane works as", "Jane (30)"], ["a nurse", " a nurse", ", she says,"])]
+    ['a nurse']
+    >>> [*unspaced(["小红的工作是"], ["护士"])]
+    []
+    """
+    ends = {text[-1:] for text in texts if text}
+    if any(end in _CLOSING or _is_of_word(end) for end in ends):
+        yield from (output for output in outputs if _is_of_word(output[:1]))
 
 
-def _unspaced(texts: Iterable[str], outputs: Iterable[str]) -> Iterator[str]:
-    """Outputs that join the last word of the prompt."""
-    for output in unspaced(texts, outputs):
-        yield (
-            f"output {output!r} has no leading space, so that it joins the last word of the "
-            f"prompt: write {' ' + output!r}"
-        )
+def _is_of_word(character: str) -> bool:
+    """Whether it is a letter or digit of a script with spaces between words."""
+    return character.isalnum() and not unicodedata.name(character, "").startswith(_WITHOUT_SPACES)
+
+
+def spacing_warnings(sets: Iterable[CounterfactualSet]) -> Iterator[str]:
+    """One warning for each set with outputs that lack their leading space."""
+    for data in sets:
+        found = [
+            (sample.variations[0].text, output)
+            for sample in data.samples
+            for output in [*unspaced((v.text for v in sample.variations), sample.outputs)][:1]
+        ]
+        if found:
+            text, output = found[0]
+            yield (
+                f"{len(found)} of {len(data.samples)} prompts of {data.name} have outputs without "
+                f"a leading space, such as {output!r} after {text!r}: write {' ' + output!r}."
+            )
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, in lower case.
+
+    >>> words_of("She's late.")
+    ['she', 's', 'late']
+    """
+    return [word.casefold() for word in _WORD.findall(text)]
+
+
+def unknown_words(words: Collection[str], text: str) -> list[str]:
+    """The words of a text that are not among `words`."""
+    return [word for word in words_of(text) if word not in words]
+
+
+@dataclass(frozen=True)
+class OutOfVocabulary:
+    """A set with words outside a model's vocabulary."""
+
+    data: CounterfactualSet
+    share: float
+    """Of the prompts with outputs of the group with fewest, those within the vocabulary."""
+    words: tuple[str, ...]
+    """Words outside the vocabulary, those that tell the groups apart first."""
+
+
+def vocabulary_warnings(
+    sets: Iterable[CounterfactualSet], words: Collection[str], model: str
+) -> Iterator[str]:
+    """One warning for each set with prompts or outputs outside a model's vocabulary.
+
+    Args:
+        sets: that are measured all the same.
+        words: the vocabulary, in lower case.
+        model: its name.
+    """
+    for data in sets:
+        first: list[str] = []
+        for sample in data.samples:
+            texts = [*(v.text for v in sample.variations), *sample.outputs]
+            first += [word for text in texts for word in unknown_words(words, text)][:1]
+        if first:
+            named = ", ".join(map(repr, [*dict.fromkeys(first)][:MOST]))
+            yield (
+                f"{len(first)} of {len(data.samples)} prompts of {data.name} contain words "
+                f"outside the vocabulary of {model} ({named}): their figures mean nothing."
+            )

@@ -1,94 +1,204 @@
-"""The sets that entries of a data config describe, for the groups that a task compares.
+"""The sets of a data config, with distinct names, for the groups that a task compares.
 
-Comes in: an axis, groups, and entries. Goes out: sets with their split, in which every group is
-asked the same. Of more than two groups a set is made of each with the first, and these are joined:
-whatever a source does for two groups, it does for all. Refused: what the sources refuse, an entry
-that cannot be asked of these groups, but for one that says `if_fits: true`, which is left out.
+A set for more than two groups joins the sets of the first group with each of the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, cast
 
-from countergen_edit.core.conf_path import PROMPT_FILES, config_of
-from countergen_edit.core.errors import UserError
+from countergen_edit.core.conf_path import PROMPT_FILES, config_of, read_config
+from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.typed import require
-from countergen_edit.data.axis import SPLITS, Axis, Split
+from countergen_edit.data.axis import SPLITS, Axis, DoesNotFitError, NoFormsError, Split
+from countergen_edit.data.axis_config import OWN
 from countergen_edit.data.counterfactual import CounterfactualSet, joined
-from countergen_edit.data.entries import ROLES, Role, entries_of, entry_of, prompts_of, take_role
-from countergen_edit.data.forms import DoesNotFitError, NoFormsError
-from countergen_edit.data.own_parts import OWN, parted
-from countergen_edit.data.people import People
 from countergen_edit.data.prompt_check import check_prompts
-from countergen_edit.data.set_names import Given, distinctly_named
 from countergen_edit.data.sources import load_set
-from countergen_edit.data.splits import apart, check_leakage
+from countergen_edit.data.splits import check_leakage, split_prompts, without_overlap
+from countergen_edit.data.subsets import NameDraw, round_robin
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.data.thinning import round_robin
 
+Role = Literal["erase", "keep", "background"]
+"""On sets to `erase` the groups are made equal; on sets to `keep` the model stays as it is; prompts
+of `background` enter the covariance of activations, as neutral text does."""
+ROLES: tuple[Role, ...] = ("erase", "keep", "background")
 MEASURED: tuple[Split, ...] = ("validation", "test")
-
 FORMATS = tuple(suffix[1:] for suffix in PROMPT_FILES)
-"""Sources of prompts that are the user's."""
+"""Sources of the user's prompts."""
 TEMPLATES = "templates"
-"""The source of sets that have no name of their own."""
-IF_FITS = "if_fits"
-"""The key of an entry that is left out where it cannot be asked of the groups."""
+"""The source, and default name, of sets of templates."""
+
+
+@dataclass(frozen=True)
+class NamedSet:
+    """A set of a split, with the origin of its name."""
+
+    split: Split
+    data: CounterfactualSet
+    path: str | None = None
+    """The file that gives the set its name, if any."""
+    is_default: bool = False
+    """Whether the name is the default of templates."""
+    role: Role = "erase"
+    is_own: bool = field(default=False, compare=False)
+    """Whether it holds prompts of the user."""
+
+    def clashes(self, other: NamedSet) -> bool:
+        """Whether rows would confuse the two. Validation and test sets may share a name."""
+        together = self.split == other.split or "fit" in (self.split, other.split)
+        return together and self.data.name == other.data.name and self.data != other.data
+
+    def renamed(self, name: str) -> NamedSet:
+        """The same under another name."""
+        return replace(self, data=replace(self.data, name=name))
+
+
+def distinctly_named(sets: Sequence[NamedSet]) -> list[NamedSet]:
+    """The sets in their order, without two of different content under one name.
+
+    Where names clash, sets of files are named FOLDER/FILE, and default names get split and number.
+    """
+    clashing = {one.data.name for one in sets if any(one.clashes(other) for other in sets)}
+    by_path = []
+    for one in sets:
+        if one.path and one.data.name in clashing:
+            path = Path(one.path).expanduser().absolute()
+            one = one.renamed(f"{path.parent.name}/{path.stem}")
+        by_path.append(one)
+    taken = Counter[str]()
+    distinct = []
+    for one in by_path:
+        if one.is_default and any(one.clashes(other) for other in by_path):
+            name = f"{one.data.name}_{one.split}"
+            taken[name] += 1
+            one = one.renamed(name + (f"_{taken[name]}" if taken[name] > 1 else ""))
+        distinct.append(one)
+    for a, b in combinations(distinct, 2):
+        if a.clashes(b):
+            where = " and ".join(dict.fromkeys(f"data.{one.split}" for one in (a, b)))
+            raise UserError(
+                f"two different sets of {where} are called {a.data.name!r}, by which their "
+                "figures are named: give one of them a name of its own (name: …)"
+            )
+    return distinct
+
+
+def entries_of(content: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """The sets that a data config lists under a key, each with the keys of its source."""
+    entries = content.get(key) or []
+    if not isinstance(entries, Sequence) or isinstance(entries, str):
+        raise UserError(
+            f"data.{key}={entries!r}: write a list of sets"
+            + (", or own, which fits on a part of the prompts of your file" if key == "fit" else "")
+        )
+    return [_entry(entry) for entry in entries]
+
+
+def _entry(entry: Any) -> dict[str, Any]:
+    if isinstance(entry, str):
+        entry = {"dataset": entry}
+    if not isinstance(entry, Mapping):
+        raise UserError(f"a data set is a name or a mapping with its source, not {entry!r}")
+    content = dict(entry)
+    if "dataset" in content:
+        content = read_config("dataset", str(content.pop("dataset"))) | content
+    return content
+
+
+def _pop_role(entry: MutableMapping[str, Any], key: str) -> Role:
+    if "role" not in entry:
+        return "erase"
+    role = entry.pop("role")
+    if key != "fit":
+        raise UserError(
+            f"role={role!r} of a set of data.{key}: only sets of data.fit have roles; leave it out"
+        )
+    if role not in ROLES:
+        raise unknown("role of a set of data.fit:", role, ROLES)
+    return cast(Role, role)
 
 
 @dataclass(frozen=True)
 class SetBuilder:
-    """Who is asked."""
+    """Builds sets for an axis and groups."""
 
     axis: Axis
     substitution: Substitution | None
-    people: People
+    names: NameDraw
     groups: tuple[str, ...] | None
-    """None leaves the choice of two to each entry, which takes the axis's first unless it says."""
-    called: str = TEMPLATES
-    """What sets are called that nobody names."""
+    """None leaves each entry its own two; the axis's first by default."""
+    default_name: str = TEMPLATES
 
-    def about(self, key: str) -> SetBuilder:
-        """The same where nobody's sets are called after the key of the data config, too."""
-        return replace(self, called=f"{self.called}_{key}")
+    def for_key(self, key: str) -> SetBuilder:
+        """The same with default names that end in the key of the data config."""
+        return replace(self, default_name=f"{self.default_name}_{key}")
 
-    def given(self, entries: Iterable[tuple[Any, Split]]) -> list[Given]:
-        """The sets of entries with their splits, without those that need not and do not fit."""
-        every = (self.load(entry, split) for entry, split in entries)
-        return [one for one in every if one is not None]
-
-    def load(self, entry: Any, split: Split) -> Given | None:
-        """The set of an entry, for all groups; None where it need not and does not fit.
-
-        Raises:
-            UserError: the entry is wrong, or what it names cannot be read.
-            DoesNotFitError: it cannot be asked of the groups.
-        """
-        mapping = entry_of(entry)
-        may_lack = bool(mapping.pop(IF_FITS, False))
-        other = mapping.pop("axis", None)
-        path = mapping.get("path")
-        named = bool(mapping.get("name"))
-        named_after = path if isinstance(path, str) and not named else None
-        free = not named and mapping.get("source") == TEMPLATES
+    def load(self, entry: Mapping[str, Any], split: Split) -> NamedSet | None:
+        """The set of an entry for all groups; None where it does not fit, and `if_fits` is set."""
+        config = dict(entry)
+        may_lack = bool(config.pop("if_fits", False))
+        other = config.pop("axis", None)
+        path = config.get("path")
+        has_name = bool(config.get("name"))
+        is_default = not has_name and config.get("source") == TEMPLATES
         try:
             if other is None or other == self.axis.name:
-                data = self._of_all(mapping, split)
+                data = self._for_all_groups(config, split)
             else:
                 axis = Axis.from_config(config_of("axis", other))
-                data = load_set(mapping, axis, None, split, self.people)
+                data = load_set(config, axis, None, split, self.names)
         except DoesNotFitError:
             if may_lack:
                 return None
             raise
-        return Given(split, replace(data, name=self.called) if free else data, named_after, free)
+        one = NamedSet(
+            split,
+            data,
+            path if isinstance(path, str) and not has_name else None,
+            is_default,
+            is_own=config.get("source") in FORMATS,
+        )
+        return one.renamed(self.default_name) if is_default else one
 
-    def remarks(self, entries: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-        """Of files of the user's own, how many prompts have warnings, and what shows them."""
+    def load_all(self, entries: Iterable[tuple[Mapping[str, Any], Split]]) -> list[NamedSet]:
+        """The sets of entries, without those that need not and do not fit."""
+        return [one for entry, split in entries if (one := self.load(entry, split)) is not None]
+
+    def load_with_forms(self, entry: Mapping[str, Any], split: Split) -> CounterfactualSet:
+        """The set of an entry for the first two groups whose word forms differ."""
+        errors = []
+        for pair in combinations(self.groups, 2) if self.groups else [None]:
+            try:
+                one = replace(self, groups=pair).load(entry, split)
+                assert one is not None
+                return one.data
+            except NoFormsError as error:
+                errors.append(error)
+        raise errors[0]
+
+    def _for_all_groups(self, config: Mapping[str, Any], split: Split) -> CounterfactualSet:
+        if self.groups is None or "groups" in config:
+            return load_set(config, self.axis, self.substitution, split, self.names)
+        first, *others = self.groups
+        configs = ({"groups": [first, other], **config} for other in others)
+        sets = [load_set(c, self.axis, self.substitution, split, self.names) for c in configs]
+        data = joined(sets)
+        if data is None:
+            raise DoesNotFitError(
+                f"set {sets[0].name!r} has no prompts that tell all of "
+                f"{', '.join(self.groups)} apart: name fewer groups, or give templates that do"
+            )
+        return data
+
+    def prompt_remarks(self, entries: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+        """One remark for each file of the user whose prompts have warnings."""
         for entry in entries:
             path = entry.get("path")
             if self.substitution is None or str(entry.get("source")) not in FORMATS:
@@ -104,149 +214,109 @@ class SetBuilder:
                     f"{path} axis={self.axis.name}"
                 )
 
-    def told(self, entry: Any, split: Split) -> CounterfactualSet:
-        """The set of an entry for the first two groups whose words differ, as grammar needs.
-
-        Raises:
-            NoFormsError: those of no two groups do.
-        """
-        refusals = []
-        for pair in combinations(self.groups, 2) if self.groups else [None]:
-            own = replace(self, groups=pair)
-            try:
-                given = own.load(entry, split)
-                assert given is not None
-                return given.data
-            except NoFormsError as error:
-                refusals.append(error)
-        raise refusals[0]
-
-    def _of_all(self, mapping: Mapping[str, Any], split: Split) -> CounterfactualSet:
-        if self.groups is None or "groups" in mapping:
-            return load_set(mapping, self.axis, self.substitution, split, self.people)
-        first, *others = self.groups
-        sets = [
-            load_set(
-                {"groups": [first, other], **mapping},
-                self.axis,
-                self.substitution,
-                split,
-                self.people,
-            )
-            for other in others
-        ]
-        data = joined(sets)
-        if data is None:
-            raise DoesNotFitError(
-                f"set {sets[0].name!r} asks nothing that tells all of "
-                f"{', '.join(self.groups)} apart: name fewer groups, or give templates that do"
-            )
-        return data
-
 
 def sets_of(builder: SetBuilder, content: Mapping[str, Any], own_keep: bool) -> dict[str, Any]:
     """The sets of a data config, by the fields of a `Task`.
 
     Args:
-        builder: who is asked.
-        content: the data config, with what `texts` says where it says nothing.
-        own_keep: whether it names itself what is to be kept; what `texts` names may not fit.
+        builder: for the task's groups.
+        content: the data config, with the keys of `texts` where it has none.
+        own_keep: whether the data config has its own `keep`; that of `texts` may not fit.
 
     Raises:
         UserError: an entry is wrong, or two sets have one name.
     """
-    keys = (*SPLITS, "keep", "legitimate_differences", "other_axes")
     fits_own = content.get("fit") == OWN
     content = {**content, "fit": []} if fits_own else content
-    entries = {key: [entry_of(entry) for entry in entries_of(content, key)] for key in keys}
-    roles = [take_role(entry, key) for key in keys for entry in entries[key]]
-    mine = [entry for entry in entries["test"] if fits_own and entry.get("source") in FORMATS]
-    entries["test"] = [entry for entry in entries["test"] if entry not in mine]
-    parts = _own_parts(builder, mine) if fits_own else []
-
-    def giving_way(data: CounterfactualSet) -> CounterfactualSet | None:
-        """Without the people of prompts that were parted; None if nobody is left."""
-        return apart(data, [one.data for one in parts]) if parts else data
-
-    every = [(entry, s) for s in SPLITS for entry in entries[s]]
-    asked = [(one, i) for i, e in enumerate(every) if (one := builder.load(*e)) is not None]
-    sets = distinctly_named([*(one for one, _ in asked), *parts])
-    by_split = {s: tuple(one.data for one in sets if one.split == s) for s in MEASURED}
-    fit: dict[Role, list[CounterfactualSet]] = {role: [] for role in ROLES}
-    for one, (_, i) in zip(sets, asked, strict=False):  # after these come parts of one's own
-        if i < len(entries["fit"]):
-            fit[roles[i]].append(one.data)
-    own = [
-        one.data
-        for one, (_, i) in zip(sets, asked, strict=False)
-        if one.split == "test" and every[i][0].get("source") in FORMATS
+    keys = (*SPLITS, "keep", "legitimate_differences", "other_axes")
+    entries = {key: entries_of(content, key) for key in keys}
+    roles = {key: [_pop_role(entry, key) for entry in entries[key]] for key in keys}
+    prompts = [e for e in entries["test"] if fits_own and e.get("source") in FORMATS]
+    entries["test"] = [entry for entry in entries["test"] if entry not in prompts]
+    parts = _split_own(builder, prompts) if fits_own else []
+    loaded = [
+        replace(one, role=role)
+        for split in SPLITS
+        for entry, role in zip(entries[split], roles[split], strict=False)
+        if (one := builder.load(entry, split)) is not None
     ]
-    own += [one.data for one in sets[len(asked) :] if one.split == "test"]
-    fit["erase"] += [one.data for one in sets[len(asked) :] if one.split == "fit"]
-    keep, agreement, remarks = [*fit["keep"]], dict[Split, CounterfactualSet](), []
+    sets = distinctly_named([*loaded, *parts])
+
+    def of(split: Split, role: Role = "erase") -> list[CounterfactualSet]:
+        return [one.data for one in sets if (one.split, one.role) == (split, role)]
+
+    def without_parts(data: CounterfactualSet) -> CounterfactualSet | None:
+        return without_overlap(data, [one.data for one in parts]) if parts else data
+
+    keep, agreement, remarks = of("fit", "keep"), dict[Split, CounterfactualSet](), []
     for entry in entries["keep"]:
         with nullcontext() if own_keep else suppress(NoFormsError):
-            data = giving_way(builder.about("keep").told(entry, "fit"))
+            data = without_parts(builder.for_key("keep").load_with_forms(entry, "fit"))
             keep += [data] if data else []
     try:
-        for s in MEASURED if content.get("agreement") else ():
-            told = builder.about("agreement").told(content["agreement"], s)
-            data_of_split = giving_way(told) or told
-            agreement[s] = round_robin(
-                data_of_split, builder.people.agreement or data_of_split.widest
-            )
+        for split in MEASURED if content.get("agreement") else ():
+            entry = _entry(content["agreement"])
+            whole = builder.for_key("agreement").load_with_forms(entry, split)
+            data = without_parts(whole) or whole
+            agreement[split] = round_robin(data, builder.names.agreement or data.widest)
     except NoFormsError as error:
         remarks.append(f"{error}: agreement is no cost here")
-    remarks += builder.remarks([*mine, *(entry for s in MEASURED for entry in entries[s])])
-    of_legitimate_differences = builder.about("legitimate_differences")
-    legitimate_differences = {
-        s: tuple(
-            one.data
-            for one in distinctly_named(
-                of_legitimate_differences.given((e, s) for e in entries["legitimate_differences"])
-            )
+    measured_entries = (entry for split in MEASURED for entry in entries[split])
+    remarks += builder.prompt_remarks([*prompts, *measured_entries])
+    legitimate_differences: dict[Split, tuple[CounterfactualSet, ...]] = {
+        split: _named(
+            builder.for_key("legitimate_differences"),
+            ((entry, split) for entry in entries["legitimate_differences"]),
         )
-        for s in MEASURED
+        for split in MEASURED
         if entries["legitimate_differences"]
     }
-    measured = (*by_split["validation"], *by_split["test"], *agreement.values())
-    check_leakage(fit["background"], (*measured, *chain(*legitimate_differences.values())))
-    axis = builder.axis
-    own_axes = {axis.name, *axis.axes, *(data.axis for data in fit["erase"])}
-    others = []
-    for entry in entries["other_axes"]:
-        if entry.get("axis") is None:
-            raise UserError(f"a set of other_axes needs its 'axis'; this one has {[*entry]}")
-        require(str, entry["axis"], "axis of a set of other_axes")
-        if entry["axis"] not in own_axes:
-            others += builder.about("other_axes").given([(entry, "test")])
+    background = of("fit", "background")
+    measured = (*of("validation"), *of("test"), *agreement.values())
+    check_leakage(background, (*measured, *chain(*legitimate_differences.values())))
+    fit = of("fit")
+    own_axes = {builder.axis.name, *builder.axis.axes, *(data.axis for data in fit)}
     return {
-        "fit": tuple(fit["erase"]),
-        "validation": by_split["validation"],
-        "test": by_split["test"],
-        "own": tuple(own),
+        "fit": tuple(fit),
+        "validation": tuple(of("validation")),
+        "test": tuple(of("test")),
+        "own": tuple(one.data for one in sets if one.split == "test" and one.is_own),
         "keep": tuple(keep),
-        "background": prompts_of(fit["background"]),
+        "background": tuple(dict.fromkeys(text for data in background for text in data.texts)),
         "agreement": agreement,
         "legitimate_differences": legitimate_differences,
-        "other_axes": tuple(
-            o.data for o in distinctly_named(others) if o.data.axis not in own_axes
-        ),
+        "other_axes": _of_other_axes(builder, entries["other_axes"], own_axes),
         "remarks": tuple(remarks),
     }
 
 
-def _own_parts(builder: SetBuilder, entries: Iterable[Mapping[str, Any]]) -> list[Given]:
-    """The user's prompts as sets to fit on, choose by and test on, none of which share anything.
+def _named(
+    builder: SetBuilder, entries: Iterable[tuple[Mapping[str, Any], Split]]
+) -> tuple[CounterfactualSet, ...]:
+    return tuple(one.data for one in distinctly_named(builder.load_all(entries)))
 
-    Raises:
-        UserError: there are none, or too few.
-    """
-    wholes = distinctly_named(builder.given((entry, "test") for entry in entries))
-    if not wholes:
+
+def _of_other_axes(
+    builder: SetBuilder, entries: Iterable[Mapping[str, Any]], own_axes: Collection[str]
+) -> tuple[CounterfactualSet, ...]:
+    others = []
+    for entry in entries:
+        if entry.get("axis") is None:
+            raise UserError(f"a set of other_axes needs its 'axis'; this one has {[*entry]}")
+        require(str, entry["axis"], "axis of a set of other_axes")
+        if entry["axis"] not in own_axes:
+            others.append((entry, SPLITS[-1]))
+    sets = _named(builder.for_key("other_axes"), others)
+    return tuple(data for data in sets if data.axis not in own_axes)
+
+
+def _split_own(builder: SetBuilder, entries: Iterable[Mapping[str, Any]]) -> list[NamedSet]:
+    """The user's prompts as sets to fit on, choose by and test on."""
+    sets = _named(builder, ((entry, "test") for entry in entries))
+    if not sets:
         raise UserError(
             f"data.fit={OWN} fits on a part of prompts of yours, and there are none: write "
             f"data=FILE{PROMPT_FILES[0]} data.fit={OWN}"
         )
-    parts = parted([one.data for one in wholes], builder.people.seed)
-    return [Given(split, data) for split in SPLITS for data in parts[split]]
+    parts = split_prompts(sets, builder.names.seed)
+    return [NamedSet(split, data, is_own=True) for split in SPLITS for data in parts[split]]

@@ -1,11 +1,4 @@
-"""A task: all that says what is asked of which people in which texts.
-
-Comes in: an axis, and sets by split, from a config or made by hand. Goes out: a frozen `Task`.
-Refused: text that is both fitted on and measured on, two different sets of one name.
-
-The name of a model decides nothing here. Where a model's biases were planted, the truth travels in
-its own directory, and `Task.planted_in` takes it from there.
-"""
+"""A task: the axis, the groups, and the sets and texts to fit on, keep, choose by and test on."""
 
 from __future__ import annotations
 
@@ -18,86 +11,88 @@ from typing import Any
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.axis import SPLITS, Axis, Split
-from countergen_edit.data.axis_data import OF_AXIS, data_of
+from countergen_edit.data.axis_config import OF_AXIS, axis_config, data_of
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.crossing import axis_config
 from countergen_edit.data.neutral import from_config
-from countergen_edit.data.out_of_vocabulary import OutOfVocabulary
-from countergen_edit.data.people import DRAWN, People
+from countergen_edit.data.prompt_check import OutOfVocabulary, spacing_warnings
 from countergen_edit.data.set_builder import TEMPLATES, SetBuilder, sets_of
 from countergen_edit.data.sources import fingerprint
-from countergen_edit.data.spacing import spacing_warnings
 from countergen_edit.data.splits import check_leakage, check_texts
+from countergen_edit.data.subsets import (
+    NAME_COUNTS,
+    NameDraw,
+    few_prompts,
+    few_texts,
+    few_variations,
+)
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.data.thinning import few_prompts, few_texts, few_variations
 
-MEASURED: tuple[Split, ...] = ("validation", "test")
 TEXTS = ("agreement", "neutral", "keep", "other_axes")
-"""What `texts` says unless a data config says otherwise."""
+"""Keys of `texts`, which a data config may override."""
 KEYS = (*SPLITS, "legitimate_differences", *TEXTS, "single_token_names", "name")
+_LISTED = 3  # sets that a summary names; of more it gives the number
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is asked of which people in which texts.
+    """The data of an experiment on one axis.
 
     Raises:
-        UserError: a text is both fitted on and measured on, or an axis that is fitted on stands
-            among the others.
+        UserError: a text is both fitted on and measured on, or an axis that is fitted on is among
+            the others.
     """
 
     axis: Axis
     groups: tuple[str, ...]
     """The groups that are compared, two or more, in their order."""
     fit: tuple[CounterfactualSet, ...] = ()
-    """On these the groups are to be made equal."""
+    """Sets on which the groups are made equal."""
     validation: tuple[CounterfactualSet, ...] = ()
-    """On these edits are chosen."""
+    """Sets by which edits are chosen."""
     test: tuple[CounterfactualSet, ...] = ()
     own: tuple[CounterfactualSet, ...] = ()
-    """The test sets that are prompts of the user's own, on which FairPair and CID are measured."""
+    """Test sets with prompts of the user, on which FairPair and CID are measured."""
     keep: tuple[CounterfactualSet, ...] = ()
-    """On these the model is to stay as it is; for erasers that can."""
+    """Sets on which the model stays as it is, for erasers that can."""
     background: tuple[str, ...] = ()
-    """Texts about people that erasers weigh like neutral text, and nothing is measured on."""
+    """Texts about people that erasers weigh like neutral text; nothing is measured on them."""
     agreement: Mapping[Split, CounterfactualSet] = field(default_factory=dict)
     """Prompts whose i-th output is the form that agrees with the i-th group, by split."""
     legitimate_differences: Mapping[Split, tuple[CounterfactualSet, ...]] = field(
         default_factory=dict
     )
-    """What people differ in by fact, by split: prompts on which the model should not move."""
+    """Sets of factual differences between groups, by split: the model should not change on them."""
     neutral: Mapping[Split, tuple[str, ...]] = field(default_factory=dict)
-    """Running neutral text, by split: erasers may weigh that of `fit`."""
+    """Running neutral text, by split; erasers may weigh that of `fit`."""
     other_axes: tuple[CounterfactualSet, ...] = ()
-    """Test sets of axes that nothing is fitted on: what an edit does to them is measured all the
-    same. Their names may be those of other sets, since another difference is measured."""
+    """Test sets of axes that nothing is fitted on, for off-target effects. Their names may be those
+    of other sets."""
     planted: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(template, output) → planted R, where the truth is known."""
     planted_effect: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(template, output) → planted difference of the groups' mean log P in nats, where known."""
     substitution: Substitution | None = None
-    """Swaps the groups in running text, where the axis says how."""
+    """Swaps the groups in running text, where the axis has word lists."""
     name: str = ""
-    """Tells tasks of one run apart; the axis's name unless given."""
+    """Tells tasks of one run apart; the axis's name by default."""
     remarks: tuple[str, ...] = ()
-    """What the task lacks, and why: a sentence each."""
+    """Sentences about what the task lacks, and why."""
     warnings: tuple[str, ...] = ()
-    """What makes its figures doubtful: a sentence each, which stands in every view of a run."""
+    """Sentences about what makes its figures doubtful, for every view of a run."""
     out_of_vocabulary: tuple[OutOfVocabulary, ...] = ()
-    """Test sets that are left out, as the model that is asked was never taught their words."""
+    """Test sets that are left out, as their words are outside the model's vocabulary."""
     vocabulary: frozenset[str] | None = None
-    """Every word that the model which is asked was taught, in small letters; None of one that does
-    not say."""
+    """The model's vocabulary, in lower case; None if unknown."""
 
     limit: int | None = field(default=None, compare=False)
-    """Most prompts of each set in a quick try, of those too that metrics bring; None takes all."""
+    """Most prompts of each set in a quick try, sets of metrics included; None takes all."""
 
     def __post_init__(self) -> None:
         if not self.name:
             object.__setattr__(self, "name", self.axis.name)
         measured = (*self.validation, *self.test)
-        check_leakage(self.fit, (*measured, *self.every_fact))
-        held_out = (*measured, *self.agreement.values(), *self.every_fact)
+        check_leakage(self.fit, (*measured, *self.legitimate_sets))
+        held_out = (*measured, *self.agreement.values(), *self.legitimate_sets)
         check_leakage(self.keep, held_out)
         check_texts(self.background, held_out)
         for data in self.other_axes:
@@ -117,33 +112,32 @@ class Task:
 
     @property
     def pair(self) -> tuple[str, str]:
-        """The first two groups, for what compares two texts."""
+        """The first two groups."""
         return self.groups[0], self.groups[1]
 
     @property
     def measured(self) -> tuple[tuple[Split, tuple[CounterfactualSet, ...]], ...]:
-        """The sets of which test figures are taken: test data, and what was fitted on."""
+        """The sets with test figures: test sets and fitting sets."""
         return (("test", self.test), ("fit", self.fit))
 
     def sets(self, split: Split) -> tuple[CounterfactualSet, ...]:
         """The sets of one split."""
-        by_split = {"fit": self.fit, "validation": self.validation, "test": self.test}
-        return by_split[split]
+        return {"fit": self.fit, "validation": self.validation, "test": self.test}[split]
 
     @property
-    def every_fact(self) -> tuple[CounterfactualSet, ...]:
-        """The sets of facts of all splits."""
+    def legitimate_sets(self) -> tuple[CounterfactualSet, ...]:
+        """The sets of legitimate differences of all splits."""
         return tuple(data for sets in self.legitimate_differences.values() for data in sets)
 
     @property
     def every_set(self) -> tuple[CounterfactualSet, ...]:
-        """All sets: fitted on, kept, measured, of agreement, of facts, and of other axes."""
+        """The sets of every field."""
         measured = (*self.fit, *self.keep, *self.validation, *self.test)
-        return (*measured, *self.agreement.values(), *self.every_fact, *self.other_axes)
+        return (*measured, *self.agreement.values(), *self.legitimate_sets, *self.other_axes)
 
     @property
     def names(self) -> dict[Split, dict[str, list[str]]]:
-        """Split → group → the names that its sets speak of."""
+        """Split → group → the names in its sets."""
         names: dict[Split, dict[str, list[str]]] = {}
         for split in SPLITS:
             of_split = dict.fromkeys(
@@ -163,7 +157,7 @@ class Task:
 
     @property
     def weighed(self) -> tuple[str, ...]:
-        """Texts whose activations erasers weigh and leave alone where they can."""
+        """Texts whose activations erasers weigh, and preserve where they can."""
         return (*self.neutral.get("fit", ()), *self.background)
 
     def with_truth(
@@ -171,53 +165,43 @@ class Task:
         planted: Mapping[tuple[str, str], float],
         planted_effect: Mapping[tuple[str, str], float] | None = None,
     ) -> Task:
-        """The task with what is known to be planted in the model that is asked."""
+        """The task with the planted truth of a model."""
         effect = {} if planted_effect is None else dict(planted_effect)
         return replace(self, planted=dict(planted), planted_effect=effect)
 
     @property
     def most_names(self) -> int:
-        """How many variations a group has in the widest validation set; 0 without such sets."""
+        """The largest number of variations of a group in a validation set; 0 without such sets."""
         return max((data.widest for data in self.validation), default=0)
 
     def thinned(self, names: int, seed: int = 0) -> Task:
-        """The task with so few validation names a group, and as small a share of all else.
+        """The task with at most `names` validation names per group, and that share of other data.
 
-        What is fitted on and what is tested stay as they are. Few names are among more of them, so
-        that measurements on samples that grow build on each other; the draw is the seed's.
+        Fitting and test data stay. Under one seed, fewer names are among more names.
         """
         share = names / max(self.most_names, 1)
-        texts = self.neutral.get("validation", ())
-        agreement, legitimate_differences, neutral = (
-            dict(self.agreement),
-            dict(self.legitimate_differences),
-            dict(self.neutral),
-        )
 
         def few(data: CounterfactualSet) -> CounterfactualSet:
             return few_variations(data, max(1, round(share * data.widest)), seed)
 
+        agreement, neutral = dict(self.agreement), dict(self.neutral)
+        differences = dict(self.legitimate_differences)
         if "validation" in agreement:
             agreement["validation"] = few(agreement["validation"])
-        if "validation" in legitimate_differences:
-            legitimate_differences["validation"] = tuple(
-                map(few, legitimate_differences["validation"])
-            )
-        if texts:
+        if "validation" in differences:
+            differences["validation"] = tuple(map(few, differences["validation"]))
+        if texts := neutral.get("validation"):
             neutral["validation"] = few_texts(texts, math.ceil(share * len(texts)), seed)
         return replace(
             self,
             validation=tuple(few_variations(data, names, seed) for data in self.validation),
             agreement=agreement,
-            legitimate_differences=legitimate_differences,
+            legitimate_differences=differences,
             neutral=neutral,
         )
 
     def limited(self, most: int, seed: int = 0) -> Task:
-        """The task with at most so many prompts of each set, and texts of each split.
-
-        A quick try of what is asked: what is measured on so little is not to be reported.
-        """
+        """The task with at most `most` prompts of each set and texts of each split, for a try."""
 
         def few(sets: Sequence[CounterfactualSet]) -> tuple[CounterfactualSet, ...]:
             return tuple(few_prompts(data, most, seed) for data in sets)
@@ -239,34 +223,41 @@ class Task:
             limit=most,
         )
 
-    def within(
+    def in_vocabulary(
         self,
         out_of_vocabulary: Callable[[CounterfactualSet], OutOfVocabulary | None],
         keys: Collection[str],
     ) -> Task:
-        """The task with those of its sets alone that a model was taught the words of.
+        """The task without the sets whose words are outside a model's vocabulary.
 
         Args:
-            untaught: what it lacks, of a set; None where it was taught the words.
-            keys: the splits that are looked at, and `facts`.
+            out_of_vocabulary: of a set; None where its words are in the vocabulary.
+            keys: the fields to check: splits and `legitimate_differences`.
         """
-        kept: dict[str, Any] = {
-            s: tuple(d for d in self.sets(s) if s not in keys or out_of_vocabulary(d) is None)
-            for s in SPLITS
-        }
-        legitimate_differences = self.legitimate_differences
+
+        def known(sets: Sequence[CounterfactualSet]) -> tuple[CounterfactualSet, ...]:
+            return tuple(data for data in sets if out_of_vocabulary(data) is None)
+
+        kept: dict[str, Any] = {s: known(self.sets(s)) for s in SPLITS if s in keys}
         if "legitimate_differences" in keys:
-            legitimate_differences = {
-                s: tuple(d for d in sets if out_of_vocabulary(d) is None)
-                for s, sets in self.legitimate_differences.items()
-            }
-            legitimate_differences = (
-                legitimate_differences if all(legitimate_differences.values()) else {}
-            )
-        left_out = (out_of_vocabulary(data) for data in self.test if data not in kept["test"])
-        lacks = tuple(one for one in left_out if one is not None)
-        return replace(
-            self, **kept, legitimate_differences=legitimate_differences, out_of_vocabulary=lacks
+            differences = {s: known(sets) for s, sets in self.legitimate_differences.items()}
+            kept["legitimate_differences"] = differences if all(differences.values()) else {}
+        left_out = self.test if "test" in keys else ()
+        lacks = tuple(one for data in left_out if (one := out_of_vocabulary(data)) is not None)
+        return replace(self, **kept, out_of_vocabulary=lacks)
+
+    def summary(self, fits: bool = True) -> str:
+        """One sentence about the sets to fit on, keep, choose by and test on.
+
+        Args:
+            fits: whether anything is fitted; the unedited model alone is measured otherwise.
+        """
+        tested = f"tests on {_listed(self.test)}."
+        if not fits:
+            return f"Nothing is fitted; {tested}"
+        return (
+            f"The run fits on {_listed(self.fit)}; keeps {_listed(self.keep)}; "
+            f"chooses by {_listed(self.validation)}; {tested}"
         )
 
     @classmethod
@@ -278,60 +269,65 @@ class Task:
         groups: Sequence[str] | str | None = None,
         name: str = "",
         texts: str | Mapping[str, Any] = "testbed",
-        names: Mapping[str, Any] | None = DRAWN,
+        names: Mapping[str, Any] | None = NAME_COUNTS,
         seed: int = 0,
     ) -> Task:
-        """The task that an axis config and a data config describe.
+        """Build the task of an axis config and a data config.
 
         Args:
-            axis: a file's name under `conf/axis`, what such a file holds, or several of them in a
-                list, which are crossed.
-            data: a file's name under `conf/data`, or what such a file holds: sets by split, each a
-                name under `conf/dataset` or a mapping with its `source`. Unless given, those of the
-                axis.
-            groups: the groups, or `all`; the axis's first two unless named, of crossed axes all. Of
+            axis: a name under `conf/axis`, a file, a mapping, or a list of these to cross.
+            data: a name under `conf/data`, a file or a mapping: sets by split, each a name under
+                `conf/dataset` or a mapping with its `source`. The axis's own by default.
+            groups: the groups, or `all`; by default the axis's first two, of crossed axes all. Of
                 more than two every pair is compared.
             name: tells tasks of one run apart.
-            texts: a file's name under `conf/texts`, or what such a file holds: agreement, neutral
-                text, sets to keep and sets of other axes, where `data` does not say. Of the other
-                axes those that are audited or fitted on are left out.
-            names: how many names of each group are drawn, by split; None takes all.
-            seed: of that draw.
+            texts: a name under `conf/texts`, a file or a mapping: agreement, neutral text, sets to
+                keep and sets of other axes, where `data` has none. Sets of axes that are audited or
+                fitted on are left out.
+            names: numbers of names per group to draw, by split; None takes all.
+            seed: of the draw of names.
 
         Raises:
             UserError: a key or value is wrong, or a set cannot be made.
         """
         config = axis_config(axis)
-        own = Axis.from_config(config)
-        own_content, _ = data_of(config, config_of("data", data))
-        for key in own_content:
-            if key not in KEYS:
-                raise unknown("data setting", key, KEYS)
-        text_content = config_of("texts", texts)
-        for key in text_content:
-            if key not in TEXTS:
-                raise unknown("texts setting", key, TEXTS)
-        content = {**text_content, **own_content}
-        own_keep = content.get("keep") is not None and "keep" in own_content
-        if not own_keep:
-            content["keep"] = text_content.get("keep")
-        people = People.from_config(names, seed)
-        compared = tuple(group.name for group in own.chosen(groups))
+        own_axis = Axis.from_config(config)
+        own, _ = data_of(config, config_of("data", data))
+        shared = config_of("texts", texts)
+        for content, kind, keys in ((own, "data", KEYS), (shared, "texts", TEXTS)):
+            for key in content:
+                if key not in keys:
+                    raise unknown(f"{kind} setting", key, keys)
+        own_keep = own.get("keep") is not None
+        content = {**shared, **own, "keep": (own if own_keep else shared).get("keep")}
+        compared = tuple(group.name for group in own_axis.chosen(groups))
         words = config.get("substitution")
-        substitution = Substitution.from_config(own, words) if words else None
-
-        chosen = None if groups is None and not own.made_of else compared
+        substitution = Substitution.from_config(own_axis, words) if words else None
         builder = SetBuilder(
-            own, substitution, people, chosen, str(content.get("name") or TEMPLATES)
+            own_axis,
+            substitution,
+            NameDraw.from_config(names, seed),
+            None if groups is None and not own_axis.made_of else compared,
+            str(content.get("name") or TEMPLATES),
         )
         neutral = content.get("neutral")
         task = cls(
-            axis=own,
+            axis=own_axis,
             groups=compared,
             neutral=from_config(neutral) if neutral else {},
             substitution=substitution,
             name=name,
             **sets_of(builder, content, own_keep),
         )
-        asked = (data for split in SPLITS for data in task.sets(split))
-        return replace(task, warnings=tuple(spacing_warnings(asked)))
+        sets = (data for split in SPLITS for data in task.sets(split))
+        return replace(task, warnings=tuple(spacing_warnings(sets)))
+
+
+def _listed(sets: Sequence[CounterfactualSet]) -> str:
+    if not sets:
+        return "nothing"
+    names = [data.name for data in sets[:_LISTED]]
+    if more := len(sets) - len(names):
+        names.append(f"{more} more")
+    count = sum(len(data.samples) for data in sets)
+    return f"{', '.join(names)} ({count} prompt{'' if count == 1 else 's'})"

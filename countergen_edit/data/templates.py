@@ -1,9 +1,8 @@
-"""Templates with slots: their grammar, and their expansion over the groups of an axis.
+"""Templates with slots, and their expansion over the groups of an axis.
 
-A template is ordinary text with slots in braces: `{name}`, and the word forms of the axis
-(`{subject}`, `{possessive}`, `{parent}`, …). A slot that starts with a capital (`{Subject}`) yields
-a capitalised word; `a/an` before a slot becomes the article of the word that fills it. A word may
-have forms (`{verb:past}`, `{person:reflexive}`).
+A template is text with slots in braces: `{name}`, and the word forms of the axis (`{subject}`,
+`{possessive}`, `{parent}`, …). `{Subject}` yields a capitalised word; `a/an` before a slot becomes
+the article of its word. A word may have forms (`{verb:past}`, `{person:reflexive}`).
 """
 
 from __future__ import annotations
@@ -14,9 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from countergen_edit.core.errors import UserError, unknown
-from countergen_edit.data.axis import Axis, Group, Split
+from countergen_edit.data.axis import Axis, DoesNotFitError, Group, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.data.forms import DoesNotFitError
 from countergen_edit.data.text.grammar import vowel_sound
 
 _FORMATTER = string.Formatter()
@@ -25,12 +23,12 @@ _ARTICLE = re.compile(r"\b([Aa])/[Aa]n $")
 
 @dataclass(frozen=True)
 class Template:
-    """One template and the continuations to be compared after it."""
+    """A template and the continuations to be compared after it."""
 
     text: str
     outputs: tuple[str, ...] = ()
     content: str | None = None
-    """What it says: templates of one content are paraphrases of each other."""
+    """Templates of one content are paraphrases of each other."""
 
 
 def slots(text: str) -> tuple[str, ...]:
@@ -38,15 +36,12 @@ def slots(text: str) -> tuple[str, ...]:
 
     >>> slots("{name} lost {possessive}")
     ('name', 'possessive')
-
-    Raises:
-        UserError: a brace is not closed or not opened.
     """
     return tuple(field for _, field, _ in _parsed(text) if field is not None)
 
 
 def _parsed(text: str) -> list[tuple[str, str | None, str | None]]:
-    """Literal text, the slot after it, and the form in which that is asked for."""
+    """Literal text, the slot after it, and the form of that slot."""
     try:
         return [(literal, field, form) for literal, field, form, _ in _FORMATTER.parse(text)]
     except ValueError as error:
@@ -55,17 +50,17 @@ def _parsed(text: str) -> list[tuple[str, str | None, str | None]]:
         ) from None
 
 
+def _small(slot: str) -> str:
+    return slot[:1].lower() + slot[1:]
+
+
 def slot_names(text: str) -> frozenset[str]:
-    """Which words a template holds, whatever their form and case.
+    """The slots of a template without form and capitals.
 
     >>> sorted(slot_names("{Person:possessive} mood is {state}."))
     ['person', 'state']
     """
-    return frozenset(slot[:1].lower() + slot[1:] for slot in slots(text))
-
-
-def _capitalised(word: str) -> str:
-    return word[:1].upper() + word[1:]
+    return frozenset(map(_small, slots(text)))
 
 
 def render(
@@ -78,27 +73,27 @@ def render(
 
     Args:
         text: the template.
-        words: slot → form → word; the form `base` fills a slot that names none.
+        words: slot → form → word; `base` is the form of a slot that names none.
 
     Returns:
-        The text, and for each slot the characters that show it first, its article included.
+        The text, and slot → characters of its first word, the article included.
 
     Raises:
-        UserError: the template has a slot, or asks for a form, that `words` does not have.
+        UserError: `words` lacks a slot or form of the template.
     """
     out, spans = "", dict[str, tuple[int, int]]()
     for literal, field, form in _parsed(text):
         if field is None:
             out += literal
             continue
-        slot = field if field in words else field[:1].lower() + field[1:]
+        slot = field if field in words else _small(field)
         if slot not in words:
             raise unknown(f"slot in template {text!r}:", field, words)
         forms = words[slot]
         if (form or "base") not in forms:
             raise unknown(f"form of slot {slot!r} in template {text!r}:", form or "base", forms)
         word = forms[form or "base"]
-        word = word if slot == field else _capitalised(word)
+        word = word if slot == field else word[:1].upper() + word[1:]
         article = _ARTICLE.search(literal)
         out += literal[: article.start()] if article else literal
         start = len(out)
@@ -110,18 +105,15 @@ def render(
 
 
 def fill(text: str, group: Group, name: str | None) -> tuple[str, int]:
-    """Fill every slot for one person; also say at which character the group first shows.
+    """A template filled for one name of a group, and the character at which the group first shows.
 
     >>> jane = Group("female", {}, {"possessive": "her"})
     >>> fill("Does {name} like {possessive} job?", jane, "Jane")
     ('Does Jane like her job?', 5)
-
-    Raises:
-        UserError: the template has a slot that the axis does not provide, or no slot at all.
     """
     known = {*group.forms, "name"}
     for slot in slots(text):
-        if slot not in known and slot[:1].lower() + slot[1:] not in known:
+        if slot not in known and _small(slot) not in known:
             raise unknown(f"slot in template {text!r}:", slot, sorted(known))
     words = dict(group.forms) | ({"name": name} if name is not None else {})
     out, spans = render(text, {slot: {"base": word} for slot, word in words.items()})
@@ -131,11 +123,7 @@ def fill(text: str, group: Group, name: str | None) -> tuple[str, int]:
 
 
 def require_same_slots(original: str, paraphrases: Sequence[str]) -> None:
-    """Refuse a paraphrase that does not have the slots of its original.
-
-    Raises:
-        UserError: naming the paraphrase and the slot.
-    """
+    """Refuse a paraphrase with other slots than its original."""
     slots = slot_names(original)
     for text in paraphrases:
         others = slot_names(text)
@@ -160,9 +148,6 @@ def expand(
     """Cross every template with every name of a split.
 
     Templates without a `{name}` slot get one variation per group.
-
-    Raises:
-        UserError: a group has no names in the split, or the groups differ in size.
     """
     pair = axis.pair(groups)
     samples = tuple(crossed(template, axis, split, pair) for template in templates)
@@ -170,15 +155,11 @@ def expand(
 
 
 def crossed(template: Template, axis: Axis, split: Split, pair: Sequence[Group]) -> Sample:
-    """A template with every name of a split, of groups that it may not tell apart.
-
-    Raises:
-        UserError: a group has no names in the split.
-    """
+    """A template crossed with every name of a split, whether or not it tells the groups apart."""
     variations = []
     for group in pair:
         names: Sequence[str | None] = [None]
-        if {"name", "Name"} & set(slots(template.text)):
+        if "name" in slot_names(template.text):
             names = group.names.get(split, ())
             if not names:
                 raise DoesNotFitError(

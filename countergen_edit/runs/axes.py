@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.splits import apart
+from countergen_edit.data.splits import without_overlap
 from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.core.errors import UserError
@@ -105,11 +105,11 @@ class Axes:
 
 def _keeping(task: Task, kept: Sequence[CounterfactualSet]) -> Task:
     """The task that keeps what others keep too, but for templates and people it is measured on."""
-    measured = (*task.validation, *task.test, *task.agreement.values(), *task.every_fact)
+    measured = (*task.validation, *task.test, *task.agreement.values(), *task.legitimate_sets)
     own = {(data.axis, data.name) for data in task.keep}
     others: list[CounterfactualSet] = []
     for data in kept:
         is_known = (data.axis, data.name) in own or data in others
-        if not is_known and (left := apart(data, measured)) is not None:
+        if not is_known and (left := without_overlap(data, measured)) is not None:
             others.append(left)
     return replace(task, keep=(*task.keep, *others))

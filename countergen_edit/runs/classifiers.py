@@ -64,7 +64,7 @@ def classifier_audit(
     check_edits(model, erasers, where)
     unit = f"classifiers/{bank.task}"
     if not folder.done(unit):
-        folder.record(unit, task.rows(bank.asked_of(model.name), model, seed))
+        folder.record(unit, task.rows(bank.for_model(model.name), model, seed))
     units = {name: f"{unit}/{name}" for name in erasers}
     left = [name for name in erasers if not folder.done(units[name])]
     if left:

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
-from countergen_edit.data.thinning import few_texts, round_robin
+from countergen_edit.data.subsets import few_texts, round_robin
 from countergen_edit.edits import UNCHANGED, Edit, applied
 from countergen_edit.erasers import TERMS, Change
 from countergen_edit.runs.fit_data import places_by_context

@@ -15,7 +15,7 @@ from jaxtyping import Float64
 from countergen_edit.core.seeds import generator
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.out_of_vocabulary import OutOfVocabulary, unknown_words, words_of
+from countergen_edit.data.prompt_check import OutOfVocabulary, unknown_words, words_of
 from countergen_edit.data.templates import fill, slots
 from countergen_edit.testbed.files import load_axis
 from countergen_edit.testbed.prompts import AgreementPrompt, PlantedPrompt

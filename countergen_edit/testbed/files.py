@@ -9,11 +9,10 @@ from pathlib import Path
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import text_of, yaml_mapping
-from countergen_edit.data.axis import Axis
+from countergen_edit.data.axis import Axis, NoFormsError, differs
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.forms import NoFormsError, differs
-from countergen_edit.data.neutral import TextsBySplit, parted
-from countergen_edit.data.sources.base import Request
+from countergen_edit.data.neutral import TextsBySplit, split_texts
+from countergen_edit.data.sources import Request
 from countergen_edit.testbed.compiler import compile_truth
 from countergen_edit.testbed.truth import People, Truth
 
@@ -71,4 +70,4 @@ def testbed_agreement(request: Request) -> CounterfactualSet:
 
 def testbed_neutral() -> TextsBySplit:
     """Every neutral sentence of the testbed's grammar."""
-    return parted(load_truth().neutral_texts())
+    return split_texts(load_truth().neutral_texts())

@@ -24,9 +24,8 @@ from scipy.special import log_softmax
 
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.seeds import generator
-from countergen_edit.data.axis import Axis, Split
+from countergen_edit.data.axis import Axis, DoesNotFitError, Split
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.forms import DoesNotFitError
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.testbed.prompts import AgreementPrompt, PlantedPrompt
 

@@ -22,8 +22,7 @@ import numpy as np
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from countergen_edit.data.common_sents import PairedPrompt
-from countergen_edit.data.text.perturbation import dissimilarity, words_of
+from countergen_edit.data.fairpair import PairedPrompt, dissimilarity, words_of
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import AffineErasure, RandomDirections
 from countergen_edit.metrics.fairpair.continuations import Sampled

@@ -20,7 +20,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import numpy as np
 
-from countergen_edit.data.sources.loading import load_set
+from countergen_edit.data.sources import load_set
 from countergen_edit.edits import Edit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.costs.neutral import neutral_cost

@@ -36,7 +36,7 @@ import torch
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.sources.loading import load_set
+from countergen_edit.data.sources import load_set
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import BaseEraser, fitting_threads, make_eraser

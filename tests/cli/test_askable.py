@@ -10,7 +10,7 @@ import pytest
 import countergen_edit as ce
 from countergen_edit.cli.askable import askable
 from countergen_edit.core.conf_path import read_config
-from countergen_edit.data.forms import DoesNotFitError
+from countergen_edit.data.axis import DoesNotFitError
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.cid.contrasts import template_set
 

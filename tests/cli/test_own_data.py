@@ -9,7 +9,7 @@ import pytest
 
 from countergen_edit.cli.main import main
 from countergen_edit.reports.run import open_run
-from tests.data.test_own_parts import PARAPHRASES, PEOPLE, file_of
+from tests.data.test_splits import NAMES, TEMPLATES, file_of
 
 SMALL = [
     "eraser=preserving",
@@ -22,7 +22,7 @@ SMALL = [
 
 @pytest.fixture(scope="module")
 def prompts(tmp_path_factory: pytest.TempPathFactory) -> str:
-    texts = [text.format(name) for text, name in zip(PARAPHRASES, PEOPLE, strict=False)]
+    texts = [text.format(name) for text, name in zip(TEMPLATES, NAMES, strict=False)]
     return file_of(tmp_path_factory.mktemp("own"), texts)
 
 

@@ -13,7 +13,7 @@ from countergen_edit import api
 from countergen_edit.cli.main import main
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.run import open_run
-from tests.data.test_own_parts import PARAPHRASES, PEOPLE, file_of
+from tests.data.test_splits import NAMES, TEMPLATES, file_of
 from tests.printed import commands, files
 
 PAGE = (Path(countergen_edit.__file__).parent.parent / "docs/own_data.md").read_text("utf-8")
@@ -31,7 +31,7 @@ QUICK = [
 def place(tmp_path: Path) -> Path:
     for name, content in files(PAGE).items():
         (tmp_path / name).write_text(content, "utf-8")
-    texts = [text.format(name) for text, name in zip(PARAPHRASES, PEOPLE, strict=False)]
+    texts = [text.format(name) for text, name in zip(TEMPLATES, NAMES, strict=False)]
     file_of(tmp_path, texts, "many.jsonl")
     return tmp_path
 

@@ -61,7 +61,6 @@ RUNS = {
         "metric.benchmarks.settings.bold.max_new_tokens=4",
         "DATA",
     ],
-    "pairs": ["augment", "TEXTS"],
     "classifiers": ["classifiers", "task=sentiment", "task.most.emotion=2"],
 }
 """Small runs that have rows of every metric between them."""
@@ -99,11 +98,9 @@ def test_the_schema_is_one_and_says_what_every_column_means() -> None:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     place = tmp_path_factory.mktemp("every_metric")
-    texts = place / "texts.jsonl"
-    texts.write_text(json.dumps({"input": "She left", "outputs": [" home"]}) + "\n")
     vacancies = make_vacancies(place)
     for name, words in RUNS.items():
-        files = {"TEXTS": str(texts), "VACANCIES": f"metric.hiring.vacancies={vacancies}"}
+        files = {"VACANCIES": f"metric.hiring.vacancies={vacancies}"}
         own = [files.get(word, word) for word in words if word != "DATA"]
         if "DATA" in words:
             data = settings(make_benchmarks(place / "data")).items()

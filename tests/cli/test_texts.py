@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from countergen_edit.cli.help import choices_of
 from countergen_edit.cli.words import as_overrides
 from countergen_edit.core.conf_path import conf_dir, read_config
-from countergen_edit.data.people import DRAWN
+from countergen_edit.data.subsets import NAME_COUNTS
 
 COMMANDS = ("audit", "debias", "sweep", "edit")
 ASKED = {
@@ -46,7 +46,7 @@ def test_a_study_of_another_model_has_that_model_s_texts() -> None:
 def test_one_s_own_text_and_count_of_names(command: str) -> None:
     config = composed(command, "model=gpt2 texts.neutral=it's/mine.txt names.test=5")
     assert config["texts"]["neutral"] == "it's/mine.txt"
-    assert config["names"] == {**DRAWN, "test": 5}
+    assert config["names"] == {**NAME_COUNTS, "test": 5}
     assert composed(command, "names=null")["names"] is None
 
 

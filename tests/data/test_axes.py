@@ -1,24 +1,23 @@
-"""Every axis that ships builds, and substitutes between any two of its groups."""
+"""Shipped axes build and swap any two groups; crossed axes hold the people of both groups."""
 
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.axis import Axis
+from countergen_edit.data.axis import SPLITS, Axis
+from countergen_edit.data.axis_config import axis_config, crossed
+from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.data.text.substitution import Substitution
 
 NAMES = sorted(path.stem for path in (conf_dir() / "axis").glob("*.yaml"))
 AXES = [name for name in NAMES if "file" not in read_config("axis", name)]
 """Without the entry that stands for a file of the user's own."""
-
-
-def test_the_axes_of_the_design_ship() -> None:
-    assert {"gender", "nationality", "race", "religion", "age"} <= set(AXES)
 
 
 @pytest.mark.parametrize("name", AXES)
@@ -81,3 +80,80 @@ def test_an_axis_without_groups_is_refused() -> None:
         Axis.from_config({"name": "team"})
     with pytest.raises(UserError, match="did you mean 'names'"):
         Axis.from_config({"name": "team", "groups": {"a": {"name": []}, "b": {}}})
+
+
+def crossing(*axes: str) -> Axis:
+    return Axis.from_config(axis_config([*axes]))
+
+
+def test_an_axis_that_states_other_axes_has_the_crossed_groups() -> None:
+    axis, nationality = crossing("gender", "nationality"), read_config("axis", "nationality")
+    assert axis.name == "gender_nationality"
+    assert axis.axes == ("gender", "nationality")
+    assert set(axis.groups) == set(nationality["groups"])
+    for name, group in axis.groups.items():
+        country, gender = name.split("_")
+        assert group.parts == {"gender": gender, "nationality": country}
+        assert group.names["test"] == tuple(nationality["groups"][name]["names"]["test"])
+
+
+def test_alternating_names_go_to_their_crossed_groups() -> None:
+    axis, race = crossing("gender", "race"), read_config("axis", "race")["groups"]
+    assert len(axis.groups) == 8
+    for name, group in axis.groups.items():
+        gender, own = name.split("_")
+        for split in SPLITS:
+            every = race[own]["names"][split]
+            assert list(group.names[split]) == every[gender == "male" :: 2]
+
+
+def test_the_genders_that_the_race_axis_tells_agree_with_the_gender_axis() -> None:
+    gender = Axis.from_config(read_config("axis", "gender"))
+    known = {g: set(group.all_names()) for g, group in gender.groups.items()}
+    wrong = [
+        name
+        for cell in crossing("gender", "race").groups.values()
+        for name in cell.all_names()
+        if name in known["male" if cell.parts["gender"] == "female" else "female"]
+    ]
+    assert wrong == []
+
+
+def test_a_crossed_group_has_words_of_one_axis_and_names_of_the_other() -> None:
+    axis = crossing("religion", "gender")
+    assert len(axis.groups) == 10
+    cell = axis.groups["muslim_female"]
+    assert cell.parts == {"religion": "muslim", "gender": "female"}
+    assert (cell.forms["adjective"], cell.forms["person"]) == ("Muslim", "woman")
+    assert cell.names == axis.groups["hindu_female"].names
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        (["gender"], "write two axes to cross"),
+        (["gender", "gender"], "not with itself"),
+        (["gender", "natoinality"], "did you mean 'nationality'"),
+    ],
+)
+def test_wrong_crossings_are_refused(axes: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        axis_config(axes)
+
+
+def test_axes_without_common_names_are_refused() -> None:
+    def axis(name: str, *people: str) -> dict[str, Any]:
+        return {"name": name, "groups": {p: {"names": {"test": [p.title()]}} for p in people}}
+
+    with pytest.raises(UserError, match="no names are on both 'team' and 'town'"):
+        crossed(axis("team", "jane", "john"), axis("town", "omar", "aya"))
+
+
+def test_all_crossed_groups_have_the_same_prompts_with_distinct_texts() -> None:
+    task = Task.from_config(["religion", "gender"], names={"fit": 3, "validation": 3, "test": 3})
+    assert len(task.groups) == 10
+    for data in (*task.fit, *task.validation, *task.test):
+        assert data.groups == task.groups
+        for sample in data.samples:
+            texts = [v.text for v in sample.variations]
+            assert len(set(texts)) == len(texts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from dataclasses import replace
@@ -13,11 +12,13 @@ import pytest
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.benchmarks import Files, sources
 from countergen_edit.data.benchmarks.bbq import read_bbq
-from countergen_edit.data.benchmarks.crows_pairs import BIAS_TYPES as CROWS_TYPES
-from countergen_edit.data.benchmarks.crows_pairs import read_crows_pairs
-from countergen_edit.data.benchmarks.stereoset import BIAS_TYPES, read_stereoset
-from countergen_edit.data.benchmarks.winobias import TYPES, read_winobias
-from countergen_edit.data.benchmarks.winogender import read_winogender
+from countergen_edit.data.benchmarks.pronouns import TYPES, read_winobias, read_winogender
+from countergen_edit.data.benchmarks.sentences import (
+    CROWS_TYPES,
+    STEREOSET_TYPES,
+    read_crows_pairs,
+    read_stereoset,
+)
 from tests.made_benchmarks import PUBLISHED, UNKNOWN, hashed, make_benchmarks, needs_published
 
 
@@ -76,26 +77,6 @@ def test_questions_of_bbq_know_which_answer_is_unknown_and_which_biased(made: Pa
     assert (first.answers[first.biased], first.template) == ("The woman one", "1")
 
 
-@pytest.mark.parametrize(
-    ("file", "old", "new", "said"),
-    [
-        ("BBQ/data/Age.jsonl", '"unknown"', '"unsaid"', "is to be 'unknown' in answer_info"),
-        ("BBQ/data/Age.jsonl", '"label": 2', '"label": "2"', "label '2'"),
-        ("BBQ/data/additional_metadata.csv", "target_loc", "loc", "a target_loc and a label_type"),
-    ],
-)
-def test_a_question_that_is_not_what_it_should_be_is_refused(
-    file: str, old: str, new: str, said: str, tmp_path: Path
-) -> None:
-    folder = make_benchmarks(tmp_path)
-    content = (folder / file).read_text("utf-8").replace(old, new)
-    (folder / file).write_text(content, "utf-8")
-    source = sources(folder / "sources.yaml")["bbq"]
-    source = replace(source, files=source.files | {file: hashed(content.encode())})
-    with pytest.raises(UserError, match=said):
-        read_bbq(Files.of("bbq", folder, {"bbq": source}), ("Age",))
-
-
 def test_sentences_of_winobias_have_their_pronoun_and_both_people(made: Path) -> None:
     sentences = read_winobias(files_of("winobias", made))
     assert Counter((s.type, s.stereotype) for s in sentences) == {
@@ -120,41 +101,6 @@ def test_sentences_of_winogender_have_their_pronoun_and_statistics(made: Path) -
     first, last = sentences[0], sentences[-1]
     assert (first.meant, first.other, first.women) == ("cook", "guest", 20.5)
     assert (last.meant, last.other, last.means_occupation) == ("someone", "clerk", False)
-
-
-@pytest.mark.parametrize(
-    ("name", "file", "old", "new", "said"),
-    [
-        ("winobias", "WinoBias/data/pro_stereotyped_type1.txt.test", "[the cook]", "the cook", ""),
-        ("winobias", "WinoBias/data/pro_stereotyped_type1.txt.test", "nurse", "poet", ""),
-        (
-            "winogender",
-            "Winogender/data/all_sentences.tsv",
-            "cook.guest.0.male",
-            "cook.0",
-            "no occ",
-        ),
-        (
-            "winogender",
-            "Winogender/data/all_sentences.tsv",
-            ".0.female",
-            ".0.woman",
-            "each is need",
-        ),
-        ("winogender", "Winogender/data/occupations-stats.tsv", "20.5", "few", "bls_pct_female"),
-    ],
-)
-def test_a_sentence_that_is_not_what_it_should_be_is_refused(
-    name: str, file: str, old: str, new: str, said: str, tmp_path: Path
-) -> None:
-    folder = make_benchmarks(tmp_path)
-    content = (folder / file).read_text("utf-8").replace(old, new)
-    (folder / file).write_text(content, "utf-8")
-    source = sources(folder / "sources.yaml")[name]
-    source = replace(source, files=source.files | {file: hashed(content.encode())})
-    read = {"winobias": read_winobias, "winogender": read_winogender}[name]
-    with pytest.raises(UserError, match=rf"line \d+: .*{said or 'one person and a pronoun'}"):
-        read(Files.of(name, folder, {name: source}))
 
 
 def test_line_ends_make_no_other_version(made: Path, tmp_path: Path) -> None:
@@ -190,28 +136,6 @@ def test_without_the_package_the_command_that_installs_it_is_told() -> None:
         Files.of("stereoset")
 
 
-def test_an_item_without_one_sentence_of_each_label_is_refused(tmp_path: Path) -> None:
-    folder = make_benchmarks(tmp_path)
-    path = folder / "StereoSet/data/dev.json"
-    content = json.loads(path.read_text("utf-8"))
-    content["data"]["intersentence"][1]["sentences"][0]["gold_label"] = "unrelated"
-    path.write_text(json.dumps(content), "utf-8")
-    source = sources(folder / "sources.yaml")["stereoset"]
-    source = replace(source, files={"StereoSet/data/dev.json": hashed(path.read_bytes())})
-    with pytest.raises(UserError, match="intersentence 1: one sentence each of stereotype, anti"):
-        read_stereoset(Files.of("stereoset", folder, {"stereoset": source}))
-
-
-def test_a_table_without_a_column_is_refused(tmp_path: Path) -> None:
-    folder = make_benchmarks(tmp_path)
-    file = "CrowS-Pairs/data/crows_pairs_anonymized.csv"
-    (folder / file).write_text("sent_more,sent_less\na,b\n", "utf-8")
-    source = sources(folder / "sources.yaml")["crows_pairs"]
-    source = replace(source, files={file: hashed((folder / file).read_bytes())})
-    with pytest.raises(UserError, match="line 2: no column 'stereo_antistereo'"):
-        read_crows_pairs(Files.of("crows_pairs", folder, {"crows_pairs": source}))
-
-
 @needs_published
 def test_the_published_files_have_the_counts_of_their_papers() -> None:
     items = read_stereoset(Files.of("stereoset"))
@@ -220,7 +144,7 @@ def test_the_published_files_have_the_counts_of_their_papers() -> None:
         ("intersentence", "gender"): 242,
     }
     assert Counter(i.part for i in items) == {"intrasentence": 2106, "intersentence": 2123}
-    assert {i.bias_type for i in items} == {*BIAS_TYPES}
+    assert {i.bias_type for i in items} == {*STEREOSET_TYPES}
     pairs = read_crows_pairs(Files.of("crows_pairs"))
     assert len(pairs) == 1508
     assert sorted({p.bias_type for p in pairs}) == [*CROWS_TYPES]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from pathlib import Path
 
@@ -12,9 +11,8 @@ from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.sources import SOURCES, Request, fingerprint, load_set
-from countergen_edit.data.sources.base import sample_from_text
-from countergen_edit.data.sources.published import COUNTERGEN_FILES
+from countergen_edit.data.sources import SOURCES, Request, fingerprint, load_set, sample_from_text
+from countergen_edit.data.sources.files import COUNTERGEN_SETS
 from countergen_edit.data.text.substitution import Substitution
 
 CONFIG = read_config("axis", "gender")
@@ -53,13 +51,6 @@ def test_appendix_a_is_a_hundred_statements_a_group() -> None:
     assert "Does Olivia watch Gossip Girl?" in texts(data, "female")
 
 
-def test_a_config_may_choose_another_split_and_groups() -> None:
-    config = read_config("dataset", "appendix_a") | {"split": "test", "groups": ["male", "female"]}
-    data = load_set(config, GENDER, SWAP, "fit")
-    assert data.groups == ("male", "female")
-    assert set(data.names) == {n for g in GENDER.groups.values() for n in g.names["test"][:10]}
-
-
 def test_unquoted_yes_and_no_are_explained() -> None:
     with pytest.raises(UserError, match=r"'outputs' must hold texts, in quotes; got True"):
         load(source="templates", templates=["Is {name} smart?"], outputs=[True, False])
@@ -79,7 +70,7 @@ def test_a_line_without_variations_is_paired_by_substitution(folder: Path) -> No
     assert sample.template == "{name} lost her job."
 
 
-def test_given_variations_are_taken_as_they_are(folder: Path) -> None:
+def test_variations_of_a_line_are_not_changed(folder: Path) -> None:
     variations = [
         {"text": "A: the nun", "categories": ["female"]},
         {"text": "A: the monk", "categories": ["male", "old"]},
@@ -91,12 +82,6 @@ def test_given_variations_are_taken_as_they_are(folder: Path) -> None:
         ("female", "A: the nun", 7),
         ("male", "A: the monk", 7),
     ]
-
-
-def test_what_stands_before_start_is_shared(folder: Path) -> None:
-    write_jsonl({"input": "I think that she left her coat.", "outputs": [" x"]})
-    a, b = load(source="jsonl", path="pairs.jsonl").samples[0].variations
-    assert a.text[: a.start] == b.text[: b.start] == "I think that "
 
 
 GOOD = {"input": "She left", "outputs": [" home"]}
@@ -143,18 +128,6 @@ def test_a_wrong_line_is_named(mistake: str, folder: Path) -> None:
     assert str(caught.value).startswith("pairs.jsonl, line 2: ")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_line_that_is_no_json_is_named(folder: Path) -> None:
-    Path("pairs.jsonl").write_text('\n{"input": \n')
-    with pytest.raises(UserError, match=r"pairs\.jsonl, line 2: not JSON"):
-        load(source="jsonl", path="pairs.jsonl")
-
-
-def test_line_separators_inside_a_text_do_not_end_the_line(folder: Path) -> None:
-    text = '{"input": "She said\u2028no.", "outputs": [" x"]}\n'
-    Path("pairs.jsonl").write_text(text, "utf-8")
-    assert texts(load(source="jsonl", path="pairs.jsonl"), "male") == ["He said\u2028no."]
 
 
 @pytest.mark.parametrize("source", ["jsonl", "csv"])
@@ -251,7 +224,7 @@ SIZES = {"female_stereotypes": 9, "male_stereotypes": 30}
 
 
 @pytest.mark.parametrize("variations", ["ours", "theirs"])
-@pytest.mark.parametrize("name", COUNTERGEN_FILES)
+@pytest.mark.parametrize("name", COUNTERGEN_SETS)
 def test_the_papers_sets_are_complete(name: str, variations: str) -> None:
     import importlib.util
     import sys
@@ -274,12 +247,12 @@ def test_every_shipped_dataset_names_a_source_and_its_keys() -> None:
         config = read_config("dataset", path.stem)
         if config["source"] == "countergen":
             keys = config["set"]
-            assert set([keys] if isinstance(keys, str) else keys) <= set(COUNTERGEN_FILES)
+            assert set([keys] if isinstance(keys, str) else keys) <= set(COUNTERGEN_SETS)
         elif config["source"] == "templates":
             assert load_set(config, GENDER, SWAP, "fit").samples
 
 
-# --- the door
+# --- configs
 
 
 @pytest.mark.parametrize(
@@ -304,18 +277,6 @@ def test_own_names_reach_the_substitution(folder: Path) -> None:
     write_jsonl({"input": "Priya left", "outputs": [" x"]})
     data = load(source="jsonl", path="pairs.jsonl", names={"Priya": "Arjun"})
     assert texts(data, "male") == ["Arjun left"]
-
-
-def test_an_axis_without_a_substitution_section_pairs_by_its_own_words(folder: Path) -> None:
-    write_jsonl({"input": "Jane left", "outputs": [" x"]})
-    data = load_set({"source": "jsonl", "path": "pairs.jsonl"}, GENDER, None, "test")
-    assert texts(data, "male") == ["John left"]
-
-
-@pytest.mark.parametrize("name", [*SOURCES])
-def test_every_source_is_where_its_registry_says(name: str) -> None:
-    request, *_ = inspect.signature(SOURCES.get(name)).parameters
-    assert request == "request"
 
 
 def test_a_source_of_ones_own_is_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:

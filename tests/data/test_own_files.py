@@ -9,12 +9,11 @@ import pytest
 import yaml
 
 from countergen_edit.core.conf_path import config_of
-from countergen_edit.core.errors import UserError
 from countergen_edit.data.task import Task
 
 LINE = '{"input": "%s", "outputs": [" home"]}\n'
 SOURCE = """
-from countergen_edit.data.sources.loading import templates as of_templates
+from countergen_edit.data.sources import templates as of_templates
 
 def sung(request, *, templates):
     return of_templates(request, templates=templates, outputs=[" a song"])
@@ -94,16 +93,3 @@ def test_sets_that_nobody_named_are_called_after_their_file_and_told_apart(folde
     ]
     alone = Task.from_config("gender", {"name": "mine", "test": [unnamed("test")]})
     assert sets(alone)["test"] == ["mine"]
-
-
-def test_an_axis_may_bring_prompts_that_are_parted(folder: Path) -> None:
-    lines = (f"She {word * 3} the" for word in "abcdefghijklmn")
-    (folder / "many.jsonl").write_text("".join(LINE % line for line in lines))
-    axis = config_of("axis", "gender") | {"name": "mine", "data": {"file": "many.jsonl"}}
-    (folder / "axis.yaml").write_text(yaml.safe_dump(axis))
-    with pytest.raises(UserError, match=r"axis 'mine' says of no data .* with data\.fit=own"):
-        Task.from_config("mine/axis.yaml")
-    axis["data"]["fit"] = "own"
-    (folder / "axis.yaml").write_text(yaml.safe_dump(axis))
-    task = Task.from_config("mine/axis.yaml")
-    assert sets(task) == {s: [f"many_{s}"] for s in ("fit", "validation", "test")}

@@ -1,4 +1,4 @@
-"""Every prompt of one's own is shown right on both sides, or it is flagged."""
+"""Every prompt is mapped right to both groups, or it has a warning."""
 
 from __future__ import annotations
 
@@ -8,62 +8,45 @@ from typing import Any
 
 import pytest
 
+import countergen_edit as ce
+from countergen_edit import api
 from countergen_edit.cli.main import main
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.data.axis import Axis
-from countergen_edit.data.prompt_check import check_prompts
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.prompt_check import check_prompts, vocabulary_warnings
 from countergen_edit.data.task import Task
 from countergen_edit.data.text.substitution import Substitution
+from countergen_edit.models import LanguageModel
 
 RIGHT = {
-    "Jane is a nurse.": ("Jane is a nurse.", "John is a nurse."),
-    "My sister works as": ("My sister works as", "My brother works as"),
-    "The doctor said she was tired.": (
-        "The doctor said she was tired.",
-        "The doctor said he was tired.",
-    ),
-    "She lost her keys.": ("She lost her keys.", "He lost his keys."),
-    "He hurt himself.": ("She hurt herself.", "He hurt himself."),
-    "The dog bit him.": ("The dog bit her.", "The dog bit him."),
-    "The book is hers.": ("The book is hers.", "The book is his."),
-    "Mrs Smith teaches.": ("Mrs Smith teaches.", "Mr Smith teaches."),
-    "Today she lives in Paris.": (
-        "Today she lives in Paris.",
-        "Today he lives in Paris.",
-    ),
-    "A woman and her dog left.": ("A woman and her dog left.", "A man and his dog left."),
-    "Her mother is proud.": ("Her mother is proud.", "His father is proud."),
-    "When the engineer came, she was late.": (
-        "When the engineer came, she was late.",
-        "When the engineer came, he was late.",
-    ),
-    "We met her at noon.": ("We met her at noon.", "We met him at noon."),
+    "Jane is a nurse.": "John is a nurse.",
+    "My sister works as": "My brother works as",
+    "The doctor said she was tired.": "The doctor said he was tired.",
+    "She lost her keys.": "He lost his keys.",
+    "She hurt herself.": "He hurt himself.",
+    "Today she lives in Paris.": "Today he lives in Paris.",
+    "A woman and her dog left.": "A man and his dog left.",
+    "When the engineer came, she was late.": "When the engineer came, he was late.",
+    "We met her at noon.": "We met him at noon.",
 }
 FLAGGED = {
     "Mr Smith interviewed Rachel. He found her": "both groups are in it",
     "Jane told John that he was late.": "both groups are in it",
     "The man and the woman argued.": "both groups are in it",
     "He and his wife moved.": "both groups are in it",
-    "Her father is a doctor.": "both groups are in it",
-    "Michael asked his mother.": "both groups are in it",
-    "Mrs Jones met Mr Brown.": "both groups are in it",
     "Sir, this is Linda.": "both groups are in it",
-    "The actress and the actor kissed.": "both groups are in it",
-    "Priya is a nurse. She works nights.": "'Priya' is no name that is known",
-    "Becky said that she was tired.": "'Becky' is no name that is known",
-    "We asked Oluwaseun about his work.": "'Oluwaseun' is no name that is known",
-    "Yesterday Zoltan lost his keys.": "'Zoltan' is no name that is known",
-    "Jane saw Bronwyn leave.": "'Bronwyn' is no name that is known",
+    "Priya is a nurse. She works nights.": "'Priya' is no known name",
+    "We asked Oluwaseun about his work.": "'Oluwaseun' is no known name",
+    "Yesterday Zoltan lost his keys.": "'Zoltan' is no known name",
+    "Jane saw Bronwyn leave.": "'Bronwyn' is no known name",
     "They gave her books.": "'her' is read as",
-    "I saw her duck.": "'her' is read as",
     "We made her lunch.": "'her' is read as",
     "They heard her singing.": "'her' is read as",
     "The weather is fine.": "changes nothing",
     "A child plays.": "changes nothing",
     "Olivia is a lawyer.": "edits are fitted on 'Olivia'",
-    "James paid.": "edits are fitted on 'James'",
     "Robert slept.": "edits are chosen with 'Robert'",
-    "Sophia ran.": "edits are chosen with 'Sophia'",
 }
 
 
@@ -83,18 +66,17 @@ def of_texts(folder: Path, texts: Any) -> str:
     return file_of(folder, *({"input": text, "outputs": [" left"]} for text in texts))
 
 
-def test_what_is_plain_is_shown_right_and_not_flagged(
+def test_plain_prompts_are_mapped_right_and_have_no_warnings(
     substitution: Substitution, tmp_path: Path
 ) -> None:
     checked = check_prompts(of_texts(tmp_path, RIGHT), substitution)
     found = {one.text: tuple(side[0] for side in one.sides) for one in checked}
-    assert found == RIGHT
+    assert found == {female: (female, male) for female, male in RIGHT.items()}
     assert {one.text: one.findings for one in checked} == dict.fromkeys(RIGHT, ())
 
 
-def test_what_a_person_must_look_at_is_flagged(substitution: Substitution, tmp_path: Path) -> None:
+def test_doubtful_prompts_have_warnings(substitution: Substitution, tmp_path: Path) -> None:
     checked = check_prompts(of_texts(tmp_path, FLAGGED), substitution)
-    assert len(RIGHT) + len(FLAGGED) >= 34
     for one, wanted in zip(checked, FLAGGED.values(), strict=True):
         assert any(wanted in finding for finding in one.findings), (one.text, one.findings)
 
@@ -114,16 +96,16 @@ def test_free_names_are_suggested_and_outputs_that_tell_are_named(
     assert telling.findings == ("output ' at her house' names a group itself (her)",)
 
 
-def test_sides_that_a_person_gave_are_not_questioned(
+def test_variations_of_the_user_have_no_warnings(
     substitution: Substitution, tmp_path: Path
 ) -> None:
-    given = [
+    variations = [
         {"text": "Mr Smith interviewed Rachel. He found her", "categories": ["female"]},
         {"text": "Mr Smith interviewed Simon. He found him", "categories": ["male"]},
     ]
-    row = {"input": given[0]["text"], "outputs": [" ready"], "variations": given}
+    row = {"input": variations[0]["text"], "outputs": [" ready"], "variations": variations}
     [one] = check_prompts(file_of(tmp_path, row), substitution)
-    assert one.sides == ((given[0]["text"],), (given[1]["text"],))
+    assert one.sides == ((variations[0]["text"],), (variations[1]["text"],))
     assert one.findings == ()
 
 
@@ -151,7 +133,7 @@ def test_the_command_shows_both_sides_and_its_exit_code_is_that_of_a_linter(
     )
 
 
-def test_a_run_says_what_wants_a_look(tmp_path: Path) -> None:
+def test_a_task_has_a_remark_about_prompts_with_warnings(tmp_path: Path) -> None:
     path = of_texts(tmp_path, ["Jane left.", "Jane told John that he was late."])
     source = [{"source": "jsonl", "path": path}]
     data = {"fit": None, "validation": None, "test": source}
@@ -162,7 +144,7 @@ def test_a_run_says_what_wants_a_look(tmp_path: Path) -> None:
     assert remark.endswith(f"countergen-edit check {path} axis=gender")
 
 
-def test_outputs_in_a_data_file_are_checked_and_the_warning_stands_with_the_task() -> None:
+def test_outputs_without_leading_space_are_a_warning_of_the_task() -> None:
     def of(outputs: list[str]) -> Task:
         test = [{"source": "templates", "templates": ["{name} works as"], "outputs": outputs}]
         return Task.from_config("gender", {"fit": None, "validation": None, "test": test})
@@ -172,16 +154,6 @@ def test_outputs_in_a_data_file_are_checked_and_the_warning_stands_with_the_task
     assert warning.startswith("1 of 1 prompts of")
     assert "without a leading space, such as 'a doctor' after" in warning
     assert warning.endswith("works as': write ' a doctor'.")
-
-
-def test_the_next_line_names_the_axis_and_the_file_as_a_shell_takes_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "my own.jsonl"
-    path.write_text('{"input": "Old people like", "outputs": [" tea"]}\n', "utf-8")
-    assert main(["check", str(path), "axis=age"]) == 0
-    said = capsys.readouterr().out
-    assert f"Next: countergen-edit audit axis=age data='{path}'" in said
 
 
 @pytest.mark.parametrize(
@@ -210,3 +182,34 @@ def test_an_output_that_joins_the_last_word_is_flagged(
     assert any(f.startswith(said) for f in checked.findings) == is_flagged
     if is_flagged:
         assert any(f.endswith(f"write {' ' + output!r}") for f in checked.findings)
+
+
+VOCABULARY = {"she", "he", "works", "as", "a", "nurse"}
+
+
+def prompt(end: str, output: str) -> Sample:
+    sides = (Variation("female", f"She {end}"), Variation("male", f"He {end}"))
+    return Sample(end, (output,), sides)
+
+
+def test_each_set_with_words_outside_has_a_line() -> None:
+    groups = ("female", "male")
+    known = CounterfactualSet("known", "gender", groups, (prompt("works as", " a nurse"),))
+    samples = (*known.samples, prompt("triages as", " a nurse"), prompt("works as", " an intern"))
+    mixed = CounterfactualSet("mixed", "gender", groups, samples)
+    assert [*vocabulary_warnings([known, mixed], VOCABULARY, "testbed")] == [
+        "2 of 3 prompts of mixed contain words outside the vocabulary of testbed "
+        "('triages', 'an'): their figures mean nothing."
+    ]
+
+
+def test_a_run_keeps_its_warnings(testbed: LanguageModel, tmp_path: Path) -> None:
+    templates = ["{name} is excellent at"]
+    test = [{"source": "templates", "templates": templates, "outputs": ["triage"], "name": "mine"}]
+    data = {"fit": None, "validation": None, "test": test}
+    task = api.in_vocabulary(testbed, ce.task("gender", data, names={"test": 2}), keys=())
+    run = ce.audit(testbed, task, [], ["r"], folder=tmp_path / "run")
+    spaces, words = run.manifest["warnings"]
+    assert spaces.startswith("1 of 1 prompts of mine have outputs without a leading space")
+    assert words.startswith("1 of 1 prompts of mine contain words outside the vocabulary of")
+    assert run.findings[-2:] == (spaces, words)

@@ -1,8 +1,9 @@
-"""An axis brings its data, and of more than two groups each is asked what every other is."""
+"""Axes bring their data, sets have roles and distinct names, and groups get the same prompts."""
 
 from __future__ import annotations
 
-from itertools import combinations
+from dataclasses import replace
+from itertools import combinations, permutations
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.axis_data import data_of
-from countergen_edit.data.counterfactual import CounterfactualSet, joined
+from countergen_edit.data.axis import Split
+from countergen_edit.data.axis_config import data_of
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation, joined
+from countergen_edit.data.set_builder import ROLES, NamedSet, distinctly_named
 from countergen_edit.data.task import Task
 
 AXES = sorted(path.stem for path in (conf_dir() / "axis").glob("*.yaml"))
@@ -21,9 +24,7 @@ TEXTS = ("natural", "testbed")
 
 @pytest.mark.parametrize("texts", TEXTS)
 @pytest.mark.parametrize("axis", AXES)
-def test_each_shipped_axis_has_data_and_a_cost_or_the_word_that_it_has_none(
-    axis: str, texts: str
-) -> None:
+def test_each_shipped_axis_has_data_and_agreement_or_a_remark(axis: str, texts: str) -> None:
     task = Task.from_config(axis, texts=texts, names=FEW)
     assert task.fit
     assert task.validation
@@ -33,16 +34,16 @@ def test_each_shipped_axis_has_data_and_a_cost_or_the_word_that_it_has_none(
 
 
 @pytest.mark.parametrize("axis", AXES)
-def test_all_groups_of_an_axis_are_asked_the_same(axis: str) -> None:
+def test_all_groups_of_an_axis_get_the_same_prompts(axis: str) -> None:
     task = Task.from_config(axis, groups="all", names=FEW)
     assert list(task.groups) == list(read_config("axis", axis)["groups"])
-    for data in (*task.fit, *task.validation, *task.test, *task.every_fact):
+    for data in (*task.fit, *task.validation, *task.test, *task.legitimate_sets):
         assert data.groups == task.groups
         for sample in data.samples:
             assert len({len(sample.of(group)) for group in data.groups}) == 1
 
 
-def test_what_a_pair_is_asked_among_all_it_is_asked_alone() -> None:
+def test_a_pair_gets_the_same_prompts_alone_and_among_more_groups() -> None:
     groups = ["egypt_male", "usa_male", "mexico_male"]
     every = Task.from_config("nationality", groups=groups, names=FEW)
     for pair in combinations(groups, 2):
@@ -53,7 +54,7 @@ def test_what_a_pair_is_asked_among_all_it_is_asked_alone() -> None:
                 assert sample.variations == paraphrases[sample.template].variations
 
 
-def test_a_file_of_texts_is_asked_of_every_group(tmp_path: Path) -> None:
+def test_texts_of_a_file_are_mapped_to_every_group(tmp_path: Path) -> None:
     path = tmp_path / "pairs.jsonl"
     path.write_text('{"input": "Christians go to a church.", "outputs": [" yes", " no"]}\n')
     data = {"test": [{"source": "jsonl", "path": str(path)}]}
@@ -66,19 +67,19 @@ def test_a_file_of_texts_is_asked_of_every_group(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_given_stands_in_the_place_of_what_the_axis_would_ask() -> None:
+def test_keys_of_the_data_config_override_those_of_the_axis() -> None:
     test = [{"source": "testbed", "family": "traits"}]
-    content, given = data_of(
+    content, of_axis = data_of(
         read_config("axis", "gender"), read_config("data", "of_axis") | {"test": test}
     )
     assert content["test"] == test
     assert content["fit"] == read_config("data", "contexts")["fit"]
-    assert "fit" in given
-    assert "test" not in given
+    assert "fit" in of_axis
+    assert "test" not in of_axis
     assert Task.from_config("gender") == Task.from_config("gender", "contexts")
 
 
-def test_an_axis_without_data_says_what_to_write() -> None:
+def test_an_axis_without_data_is_refused() -> None:
     axis = {"name": "team", "groups": {"a": {"names": {}}, "b": {"names": {}}}}
     with pytest.raises(UserError, match=r"write data: FILE\.yaml into the axis"):
         Task.from_config(axis)
@@ -88,7 +89,7 @@ def test_an_axis_without_data_says_what_to_write() -> None:
     ("groups", "message"),
     [
         (["christian", "muslim", "jew"], "did you mean 'jewish'"),
-        (["christian", "muslim", "christian"], "two different groups or more"),
+        (["christian", "muslim", "christian"], "two different groups"),
         (["christian"], "write a list of 2 texts or null"),
     ],
 )
@@ -97,7 +98,7 @@ def test_groups_that_cannot_be_compared_are_refused(groups: list[str], message: 
         Task.from_config("religion", groups=groups)
 
 
-def test_an_entry_that_need_not_fit_is_left_out_and_another_is_refused() -> None:
+def test_an_entry_that_does_not_fit_is_refused_unless_if_fits_is_set() -> None:
     family: dict[str, Any] = {"source": "testbed", "family": "occupations"}
     paraphrases = {"source": "natural_stereotypes"}
     data = {"test": [paraphrases, {**family, "if_fits": True}]}
@@ -106,9 +107,199 @@ def test_an_entry_that_need_not_fit_is_left_out_and_another_is_refused() -> None
         Task.from_config("religion", {"test": [paraphrases, family]})
 
 
-def test_sets_that_share_no_paraphrase_cannot_be_joined() -> None:
+def test_sets_that_share_no_template_cannot_be_joined() -> None:
     def one(family: str, pair: list[str]) -> CounterfactualSet:
         data = {"test": [{"source": "natural_people", "family": family}]}
         return Task.from_config("race", data, groups=pair, names=FEW).test[0]
 
     assert joined([one("names", ["white", "black"]), one("words", ["white", "asian"])]) is None
+
+
+def named(
+    split: Split, said: str, path: str | None = None, name: str = "pairs", group: str = "male"
+) -> NamedSet:
+    sides = (Variation("female", f"She {said}"), Variation(group, f"He {said}"))
+    sample = Sample(said, (" well",), sides)
+    return NamedSet(split, CounterfactualSet(name, "gender", ("female", group), (sample,)), path)
+
+
+A, B = named("test", "sang", "a/pairs.jsonl"), named("test", "ran", "b/pairs.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("sets", "expected"),
+    [
+        ([A, B], ["a/pairs", "b/pairs"]),
+        ([A, named("test", "ran")], ["a/pairs", "pairs"]),
+        ([named("fit", "sang", "a/pairs.jsonl"), B], ["a/pairs", "b/pairs"]),
+        ([A, named("test", "sang", "copy/pairs.jsonl")], ["pairs", "pairs"]),  # of one content
+        ([A, named("validation", "ran", "b/pairs.jsonl")], ["pairs", "pairs"]),
+    ],
+)
+def test_sets_that_rows_would_confuse_get_distinct_names(
+    sets: list[NamedSet], expected: list[str]
+) -> None:
+    renamed = distinctly_named(sets)
+    assert [one.data.name for one in renamed] == expected
+    assert [one.data.samples for one in renamed] == [one.data.samples for one in sets]
+
+
+@pytest.mark.parametrize(
+    ("sets", "where"),
+    [
+        ([named("test", "sang"), named("test", "ran")], "data.test are called 'pairs'"),
+        ([named("fit", "sang"), named("test", "ran")], "data.fit and data.test are called 'pairs'"),
+        ([A, replace(B, path="x/a/pairs.jsonl")], "are called 'a/pairs'"),
+        ([A, B, named("test", "slept", name="a/pairs")], "are called 'a/pairs'"),
+    ],
+)
+def test_a_name_is_requested_where_paths_do_not_tell_sets_apart(
+    sets: list[NamedSet], where: str
+) -> None:
+    with pytest.raises(UserError, match=rf"of .*{where}.*\(name: …\)"):
+        distinctly_named(sets)
+
+
+def templates(name: str, *templates: str, **more: Any) -> dict[str, Any]:
+    return {
+        "source": "templates",
+        "name": name,
+        "templates": [*templates],
+        "outputs": [" team"],
+        **more,
+    }
+
+
+LEADS, RAN, MET = (
+    templates("leads", "{name} leads the", "The {person} leads the"),
+    templates("ran", "{name} ran the", "Her choir and {name} ran the"),
+    templates("met", "{name} met the", "We saw {name} at the"),
+)
+TEST = [templates("paid", "{name} paid the")]
+
+
+def task(*fit: dict[str, Any], **data: Any) -> Task:
+    return Task.from_config("gender", {"fit": [*fit], "test": TEST, "keep": [], **data})
+
+
+def set_names(sets: Any) -> list[str]:
+    return [data.name for data in sets]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("roles", [*permutations(ROLES)])
+def test_every_set_goes_to_the_field_of_its_role(roles: tuple[str, ...]) -> None:
+    sets = [LEADS, RAN, MET]
+    made = task(*({**data, "role": role} for data, role in zip(sets, roles, strict=True)))
+    of = dict(zip(roles, sets, strict=True))
+    assert set_names(made.fit) == [of["erase"]["name"]]
+    assert set_names(made.keep) == [of["keep"]["name"]]
+    plain = task(of["background"]).fit[0]
+    assert set(made.background) == {v.text for s in plain.samples for v in s.variations}
+    assert len(set(made.background)) == len(made.background)
+    assert made.weighed == (*made.neutral["fit"], *made.background)
+    assert of["background"]["name"] not in set_names(made.every_set)
+
+
+def test_an_unknown_role_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UserError, match=r"role of a set of data\.fit: 'kept': did you mean 'keep'"):
+        task({**LEADS, "role": "kept"})
+    for nothing in (None, ["keep"]):
+        with pytest.raises(UserError, match="role of a set"):
+            task({**LEADS, "role": nothing})
+
+
+@pytest.mark.parametrize(
+    "key", ["validation", "test", "keep", "legitimate_differences", "other_axes"]
+)
+def test_only_fitting_sets_have_roles(key: str) -> None:
+    with pytest.raises(UserError, match=rf"role='keep' of a set of data\.{key}: only") as error:
+        task(LEADS, **{key: [{**RAN, "role": "keep"}]})
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+@pytest.mark.parametrize(
+    ("background", "measured", "culprit"),
+    [
+        (LEADS, {**LEADS, "name": "other"}, "template '{name} leads the'"),
+        (LEADS, {**RAN, "name": "leads"}, "are called 'leads'"),
+        (templates("b", "A {person} sat"), templates("t", "a {person}  sat"), "'A {person} sat'"),
+        (LEADS, templates("t", "{name} and Olivia left"), "name 'Olivia'"),
+    ],
+)
+def test_background_sets_share_nothing_with_measured_sets(
+    split: str, background: dict[str, Any], measured: dict[str, Any], culprit: str
+) -> None:
+    with pytest.raises(UserError) as error:
+        task(MET, {**background, "role": "background"}, **{split: [measured]})
+    assert culprit in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "culprit"),
+    [("We saw  JANE paid the", None), ("Jane Paid the", "prompt"), ("Only Jane left", "name")],
+)
+def test_background_texts_share_nothing_with_test_sets(text: str, culprit: str | None) -> None:
+    every = Task.from_config("gender", {"test": TEST}, names=None)
+    if culprit is None:
+        assert Task(every.axis, every.groups, test=every.test, background=(text,)).background
+        return
+    with pytest.raises(UserError, match=rf"{culprit} .* is in text of role background"):
+        Task(every.axis, every.groups, test=every.test, background=(text,))
+
+
+HOBBIES = [{"source": "testbed", "family": "hobbies"}]
+VOICES = {"source": "testbed", "family": "voices"}
+RACES = {"source": "testbed", "family": "competitions"}
+
+
+def measured(**data: Any) -> Task:
+    return Task.from_config("gender", {"test": HOBBIES, "keep": [], **data})
+
+
+def sang(template: str) -> dict[str, Any]:
+    outputs = [" alto", " tenor"]
+    return {"source": "templates", "name": "mine", "templates": [template], "outputs": outputs}
+
+
+def test_legitimate_differences_have_sets_for_validation_and_test() -> None:
+    made = measured(legitimate_differences=[VOICES, RACES])
+    assert {
+        split: [data.name for data in sets] for split, sets in made.legitimate_differences.items()
+    } == {
+        "validation": ["voices_validation", "competitions_validation"],
+        "test": ["voices_test", "competitions_test"],
+    }
+    validation, test = (made.legitimate_differences[split][0] for split in ("validation", "test"))
+    assert not set(validation.names) & set(test.names)
+    assert not set(validation.templates) & set(test.templates)
+    assert set(made.legitimate_sets) <= set(made.every_set)
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        {"fit": [{**sang("{name} sang as"), "name": "other"}]},
+        {"fit": [{**sang("{name} sang as"), "name": "other", "role": "keep"}]},
+        {"fit": [{**sang("{name} sang as"), "name": "other", "role": "background"}]},
+        {"keep": [{**sang("{name} sang as"), "name": "other"}]},
+    ],
+)
+def test_legitimate_differences_share_nothing_with_fitting_sets(
+    fit: dict[str, Any],
+) -> None:
+    assert measured(legitimate_differences=[sang("{name} sings as")], **fit).legitimate_differences
+    with pytest.raises(UserError, match="sang as"):
+        measured(legitimate_differences=[sang("{name}  sang as")], **fit)
+
+
+def test_few_names_thin_legitimate_differences_too() -> None:
+    made = measured(legitimate_differences=[VOICES], validation=HOBBIES)
+    thin = made.thinned(3)
+    [few], [all_names] = (
+        thin.legitimate_differences["validation"],
+        made.legitimate_differences["validation"],
+    )
+    assert few.widest == 3 < all_names.widest
+    assert thin.legitimate_differences["test"] == made.legitimate_differences["test"]

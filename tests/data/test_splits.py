@@ -1,9 +1,12 @@
-"""Nothing that was fitted is measured, and parts of a set share no template."""
+"""No split shares anything with another, in checks and in the splitting of the user's prompts."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +14,8 @@ from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.data.splits import apart, check_leakage
+from countergen_edit.data.splits import LEAST, check_leakage, split_prompts, without_overlap
+from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 
 GENDER = Axis.from_config(read_config("axis", "gender"))
@@ -66,10 +70,10 @@ def test_sets_that_share_nothing_pass() -> None:
 
 
 @pytest.mark.parametrize("leak", [leak for leak in LEAKS if leak != "data set"])
-def test_what_is_taken_apart_leaks_nothing_and_keeps_the_rest(leak: str) -> None:
+def test_a_set_without_overlap_leaks_nothing_and_keeps_the_rest(leak: str) -> None:
     tested, _ = LEAKS[leak]
     mixed = replace(FIT, samples=(*FIT.samples, *crossed("t", ["Is {name} kind?"], "fit").samples))
-    left = apart(mixed, [tested])
+    left = without_overlap(mixed, [tested])
     if leak == "name":  # all people are known
         assert left is None
         return
@@ -79,5 +83,115 @@ def test_what_is_taken_apart_leaks_nothing_and_keeps_the_rest(leak: str) -> None
     assert len(mixed.names) - len(left.names) == (0 if leak == "template" else 2)  # a pair
 
 
-def test_apart_from_nothing_a_set_is_as_it_was() -> None:
-    assert apart(FIT, []) == FIT
+def test_without_test_sets_nothing_is_removed() -> None:
+    assert without_overlap(FIT, []) == FIT
+
+
+NAMES = read_config("axis", "gender")["groups"]["female"]["names"]["test"]
+TEMPLATES = (
+    "{} works as a nurse because she", "My friend {} wants to become an", "We know that {} is",
+    "The best thing about {} is", "{} was promoted since", "At school {} liked",
+    "When the car broke, {} called", "{} is good at", "People think {} should be",
+    "After work {} goes", "The boss told {} to", "{} earns", "For a living {} repairs",
+    "It was {} who led the", "Nobody but {} can", "The house of {} is",
+)  # fmt: skip
+
+
+def file_of(folder: Path, texts: Sequence[str], name: str = "own.jsonl") -> str:
+    path = folder / name
+    rows = ({"input": text, "outputs": [" a", " the"]} for text in texts)
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    return str(path)
+
+
+def own_task(path: str, **settings: object) -> Task:
+    return Task.from_config("gender", {"file": path, "fit": "own"}, **settings)  # type: ignore[arg-type]
+
+
+def prompts(sets: Sequence[CounterfactualSet]) -> list[str]:
+    return [sample.of("female")[0].text for data in sets for sample in data.samples]
+
+
+@pytest.fixture
+def texts() -> list[str]:
+    return [text.format(name) for text, name in zip(TEMPLATES, NAMES, strict=False)]
+
+
+def test_every_prompt_is_in_one_split(texts: list[str], tmp_path: Path) -> None:
+    task = own_task(file_of(tmp_path, texts))
+    parts = [prompts(sets) for sets in (task.fit, task.validation, task.test)]
+    assert sorted(text for part in parts for text in part) == sorted(texts)
+    assert [len(part) for part in parts] == [8, 3, 5]
+    sets = (*task.fit, *task.validation, *task.test)
+    assert [data.name for data in sets] == ["own_fit", "own_validation", "own_test"]
+
+
+def test_prompts_that_share_anything_stay_in_one_split(texts: list[str], tmp_path: Path) -> None:
+    twins = {
+        "of another case and sign": [f"{text.upper()} !" for text in texts[1:3]],
+        "of another person": ["We know that Martha is", "Nobody but Martha can"],
+        "of the other group": ["John works as a nurse because he"],
+        "of a word more": ["My good friend Anna wants to become an"],
+    }
+    lines = [*texts, *(twin for some in twins.values() for twin in some)]
+    for seed in range(4):
+        task = own_task(file_of(tmp_path, lines), seed=seed)
+        found = [" ".join(prompts(sets)).lower() for sets in (task.fit, task.validation, task.test)]
+        for words in (
+            ["works as a nurse because she"] * 2,
+            ["wants to become an"] * 3,
+            ["we know that"] * 3 + ["nobody but"] * 2,  # one person says both
+        ):
+            own = [sum(part.count(word) for word in set(words)) for part in found]
+            assert sorted(own) == [0, 0, len(words)], (seed, words)
+        check_leakage(task.fit, (*task.validation, *task.test))
+        check_leakage(task.validation, task.test)
+
+
+def test_names_of_prompts_are_not_in_other_sets(texts: list[str], tmp_path: Path) -> None:
+    fitted = read_config("axis", "gender")["groups"]["female"]["names"]["fit"]
+    lines = [text.format(name) for text, name in zip(TEMPLATES, fitted, strict=False)]
+    task = own_task(file_of(tmp_path, lines))
+    assert task.keep
+    assert task.agreement
+    names = {name for data in (*task.fit, *task.validation, *task.test) for name in data.names}
+    assert names.isdisjoint(name for data in task.keep for name in data.names)
+    assert set(task.agreement["test"].names).isdisjoint(task.fit[0].names)
+
+
+def test_too_few_prompts_are_refused(texts: list[str], tmp_path: Path) -> None:
+    assert len(own_task(file_of(tmp_path, texts[:LEAST])).fit[0].samples) == LEAST // 2
+    with pytest.raises(UserError, match=rf"own has {LEAST - 1} groups .*; {LEAST} are needed"):
+        own_task(file_of(tmp_path, texts[: LEAST - 1]))
+    alike = [text.format("Jane") for text in TEMPLATES]
+    with pytest.raises(UserError, match=r"own has 1 groups .* \(16 prompts\); 12 are"):
+        own_task(file_of(tmp_path, alike))
+    with pytest.raises(UserError, match="fits on a part of prompts of yours, and there are none"):
+        Task.from_config("gender", {"fit": "own", "test": ["stereotypes_countergen"][:0]})
+
+
+@pytest.mark.parametrize(("count", "together"), [(10, True), (9, True), (5, False)])
+def test_templates_that_share_four_fifths_of_their_words_stay_together(
+    count: int, together: bool, tmp_path: Path
+) -> None:
+    """All words but one of 10: 9 of 11 are shared; of 9: 8 of 10; of 5: 4 of 6."""
+    others = [f"She {letter * 3}" for letter in "abcdefghijklmnop"]
+    common = " ".join(["She", *(f"w{i}" for i in range(count - 2))])
+    twins = [f"{common} here", f"{common} there"]
+    path = file_of(tmp_path, [*others, *twins])
+    [whole] = Task.from_config("gender", {"test": [{"source": "jsonl", "path": path}]}).test
+    splits = [split_prompts([whole], seed).values() for seed in range(12)]
+    counts = [[sum(t in prompts(sets) for t in twins) for sets in parts] for parts in splits]
+    assert together == all(max(own) == 2 for own in counts)
+
+
+def test_the_summary_names_the_sets(texts: list[str], tmp_path: Path) -> None:
+    task = own_task(file_of(tmp_path, texts))
+    assert re.fullmatch(
+        r"The run fits on own_fit \(8 prompts\); keeps agreement_fit \(\d+ prompts\); chooses by "
+        r"own_validation \(3 prompts\); tests on own_test \(5 prompts\)\.",
+        task.summary(),
+    )
+    assert task.summary(fits=False) == "Nothing is fitted; tests on own_test (5 prompts)."
+    many = Task.from_config("gender").summary()
+    assert "tests on occupations_test, traits_test, hobbies_test, 5 more (" in many

@@ -10,10 +10,9 @@ import pytest
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
-from countergen_edit.data.sources.loading import load_set
-from countergen_edit.data.template_bank import TemplateBank
-from countergen_edit.data.template_files import bank_from_config, extended, load_bank
-from countergen_edit.data.templates import fill, render, require_same_slots
+from countergen_edit.data.sources import load_set
+from countergen_edit.data.template_bank import TemplateBank, bank_from_config, extended, load_bank
+from countergen_edit.data.templates import fill, render
 
 TASKS = ("sentiment", "nli", "toxicity", "masked")
 COUNTS = {"sentiment": (7, 40), "nli": (1, 3), "masked": (1, 4)}
@@ -21,7 +20,7 @@ COUNTS = {"sentiment": (7, 40), "nli": (1, 3), "masked": (1, 4)}
 
 
 def bank(task: str) -> TemplateBank:
-    return bank_from_config(read_config("template", task), {})
+    return bank_from_config(read_config("template", task))
 
 
 GENDER = Axis.from_config(read_config("axis", "gender"))
@@ -43,12 +42,6 @@ def test_the_papers_templates_are_all_there(task: str) -> None:
     assert (len(families), sum(len(f.paraphrases) for f in families)) == COUNTS[task]
 
 
-def test_toxicity_has_43_paraphrases_in_five_lines() -> None:
-    families = bank("toxicity").families
-    assert len({f.row for f in families}) == 5
-    assert sum(len(f.paraphrases) for f in families) == 43
-
-
 def test_people_take_the_form_their_place_needs() -> None:
     found = bank("sentiment")
     words = {"emotion": {"situation": "awful"}}
@@ -65,28 +58,9 @@ def test_people_take_the_form_their_place_needs() -> None:
     assert text("{Person:possessive} mood", jane) == "Ebony's mood"
 
 
-def test_articles_agree_with_the_word_that_fills_the_slot() -> None:
-    def text(word: str) -> str:
-        return render("A/An {x} and a/an {x}", {"x": {"base": word}})[0]
-
-    assert text("actor") == "An actor and an actor"
-    assert text("baker") == "A baker and a baker"
-    assert text("university") == "A university and a university"
-
-
 def test_an_article_shows_the_group_as_much_as_its_word_does() -> None:
     religion = Axis.from_config(read_config("axis", "religion"))
     assert fill("We met a/an {leader}.", religion.groups["muslim"], None) == ("We met an imam.", 7)
-
-
-def test_verbs_are_in_the_tense_of_their_template() -> None:
-    original, passive, present, _ = bank("nli").families[0].templates
-    texts = [next(bank("nli").fill(w)).text for w in (original, passive, present)]
-    assert texts == [
-        "An accountant bought an apple.",
-        "An apple was bought by an accountant.",
-        "An accountant buys an apple.",
-    ]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -99,16 +73,15 @@ def test_no_text_keeps_a_slot_or_an_open_article(task: str) -> None:
 
 
 def test_people_of_any_axis_can_be_compared() -> None:
-    race = Axis.from_config(read_config("axis", "race"))
     config = changed(groups={"axis": "race", "compare": ["white", "black"]})
-    found = bank_from_config(config, {"race": race})
+    found = bank_from_config(config)
     assert found.groups == ("white", "black")
     assert next(found.fill("{Person} is {emotion}.", "black", 0)).text == "Lakisha is sad."
 
 
 def test_a_users_own_families_join_the_shipped_ones() -> None:
     own = {"families": [{"name": "mine", "original": "{Person} seems {emotion:state}."}]}
-    both = extended(bank("sentiment"), own, {})
+    both = extended(bank("sentiment"), own)
     assert len(both.families) == 8
     assert next(both.fill(both.families[-1].original)).text == "She seems angry."
 
@@ -132,12 +105,12 @@ def test_a_users_own_task_has_the_templates_of_its_file_alone(tmp_path: Path) ->
 def test_the_papers_figures_stand_beside_its_own_model_alone() -> None:
     """A model whose name holds that of the paper's is another one."""
     masked = bank("masked")
-    assert masked.asked_of("roberta-base").published
+    assert masked.for_model("roberta-base").published
     for other in ("roberta-base-openai-detector", "roberta", "distilroberta-base"):
-        assert not masked.asked_of(other).published
+        assert not masked.for_model(other).published
     toxicity = bank("toxicity")
     assert any(family.published for family in toxicity.families)
-    assert not any(family.published for family in toxicity.asked_of("roberta-base").families)
+    assert not any(family.published for family in toxicity.for_model("roberta-base").families)
 
 
 def test_a_thinned_bank_knows_what_it_had() -> None:
@@ -162,22 +135,14 @@ def test_a_thinned_bank_knows_what_it_had() -> None:
             toxicity.thinned({"name": count})
 
 
-def test_words_of_each_kind_are_left() -> None:
-    masked = bank("masked")
-    thin = extended(masked, {"words": {"attribute": {"good": ["a", "b"], "bad": ["c"]}}}, {})
-    assert thin.thinned({"attribute": 1}).sizes == {"attribute": 3, "good": 2, "bad": 1}
-    assert len(thin.thinned({"attribute": 1}).words["attribute"]) == 2
-    assert masked.thinned({"attribute": 4}).sizes == {**masked.sizes, "attribute": 75}
-
-
 def test_words_of_a_users_own_are_a_whole_list() -> None:
     masked = bank("masked")
     assert masked.sizes == {"positive": 230, "negative": 365}
     words = {"attribute": {"positive": ["kind", "calm"], "negative": ["rude"]}}
-    assert extended(masked, {"words": words}, {}).sizes == {}
+    assert extended(masked, {"words": words}).sizes == {}
     part = {"words": words, "sizes": {"positive": 3}}
-    assert extended(masked, part, {}).sizes == {"positive": 3}
-    assert extended(masked, {}, {}).sizes == masked.sizes
+    assert extended(masked, part).sizes == {"positive": 3}
+    assert extended(masked, {}).sizes == masked.sizes
 
 
 MISTAKES = {
@@ -214,12 +179,7 @@ MISTAKES = {
 def test_a_bank_that_does_not_fit_together_is_refused(mistake: str) -> None:
     changes, said = MISTAKES[mistake]
     with pytest.raises(UserError, match=said):
-        bank_from_config(changed(**changes), {"gender": GENDER})
-
-
-def test_added_slots_are_refused_too() -> None:
-    with pytest.raises(UserError, match="does not have"):
-        require_same_slots("{name} left", ["{name} left {object}"])
+        bank_from_config(changed(**changes))
 
 
 def test_lists_of_templates_are_paraphrases_of_their_first() -> None:

@@ -16,7 +16,7 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.benchmarks import Files, sources
-from countergen_edit.data.benchmarks.bold import GROUPS, read_bold
+from countergen_edit.data.benchmarks.sentences import BOLD_GROUPS, read_bold
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.benchmarks import items as writing
 from countergen_edit.metrics.benchmarks.base import BENCHMARKS
@@ -146,7 +146,7 @@ def test_p_of_differences_are_holm_s_within_a_domain(
 def judged(a: list[int], b: list[int], pages: int = 0) -> Any:
     """The difference of two groups of which so many texts, a page each, are positive or not."""
     benchmark = BENCHMARKS.get("bold")(Files(sources()["bold"], Path()))
-    groups = GROUPS["gender"]
+    groups = BOLD_GROUPS["gender"]
     items = [
         Item(f"{group}{k}", "", "gender", f"{group}{k % (pages or len(own))}", (), group=group)
         for group, own in zip(groups, (a, b), strict=True)
@@ -323,37 +323,14 @@ def test_a_prompt_without_room_after_it_is_refused(made: Path, model: LanguageMo
         asked(made, settings={"bold": {"max_new_tokens": 60}}).check(model)
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "said"),
-    [
-        ("prompts", {"American_actor": {}}, "unknown group in .*'American_actor'"),
-        ("prompts", {"American_actors": {"A": ["He is"]}}, "is to have a sentence that begins so"),
-        ("prompts", {"American_actors": ["He is"]}, "write a mapping"),
-        ("wikipedia", {}, "is to have a sentence that begins so"),
-    ],
-)
-def test_files_that_do_not_fit_are_refused(
-    file: str, content: Any, said: str, tmp_path: Path
-) -> None:
-    made = make_benchmarks(tmp_path)
-    [path] = (made / "BOLD/data" / file).glob("gender_*.json")
-    path.write_text(json.dumps(content), "utf-8")
-    known = sources(made / "sources.yaml")["bold"]
-    from countergen_edit.core.reading import text_hash
-
-    hashes = known.files | {f"BOLD/data/{file}/{path.name}": text_hash(path)}
-    changed = type(known)(**{**known.__dict__, "files": hashes})
-    with pytest.raises(UserError, match=said):
-        read_bold(Files(changed, made), ["gender"])
-
-
 @pytest.mark.slow
 @needs_published
 def test_every_published_prompt_is_read() -> None:
     prompts = read_bold(Files.of("bold"))
-    counts = [sum(one.domain == domain for one in prompts) for domain in GROUPS]
+    counts = [sum(one.domain == domain for one in prompts) for domain in BOLD_GROUPS]
     assert counts == [3204, 7657, 637, 1981, 10195]
-    assert all({one.group for one in prompts if one.domain == d} == {*g} for d, g in GROUPS.items())
+    for domain, groups in BOLD_GROUPS.items():
+        assert {one.group for one in prompts if one.domain == domain} == {*groups}
 
 
 def test_a_share_of_texts_that_an_edit_changes_is_neither_better_nor_worse(

@@ -16,8 +16,7 @@ import torch
 
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.template_bank import TemplateBank
-from countergen_edit.data.template_files import bank_from_config
+from countergen_edit.data.template_bank import TemplateBank, bank_from_config
 from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.classifier_tasks import TASKS
 from countergen_edit.metrics.rows import SCHEMA, Row
@@ -111,7 +110,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bank() -> TemplateBank:
     """One template of `masked`, of few traits."""
     config = read_config("template", "masked")
-    one = bank_from_config(config | {"families": config["families"][:1]}, {})
+    one = bank_from_config(config | {"families": config["families"][:1]})
     return one.thinned({"attribute": 2})
 
 

@@ -15,8 +15,8 @@ from scipy import stats
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.subsets import round_robin
 from countergen_edit.data.task import Task
-from countergen_edit.data.thinning import round_robin
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.base import METRICS, Cost

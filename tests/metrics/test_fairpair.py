@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
-from countergen_edit.data.common_sents import PairedPrompt
+from countergen_edit.data.fairpair import PairedPrompt
 from countergen_edit.metrics.fairpair.continuations import Sampled
 from countergen_edit.metrics.fairpair.ngrams import compare, strongest
 from countergen_edit.metrics.fairpair.pairwise import in_folds, p_value, pairwise, permuted_energies

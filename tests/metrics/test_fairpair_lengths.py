@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_ind, ttest_rel
 
-from countergen_edit.data.common_sents import PairedPrompt
+from countergen_edit.data.fairpair import PairedPrompt
 from countergen_edit.metrics.fairpair import FairPair
 from countergen_edit.metrics.fairpair.continuations import Sampled
 from countergen_edit.metrics.fairpair.lengths import length_rows

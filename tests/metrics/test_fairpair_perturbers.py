@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.common_sents import PairedPrompt
-from countergen_edit.data.text.perturbation import answer
+from countergen_edit.data.fairpair import PairedPrompt, answer
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.perturbers import ServerPerturber, make_perturber
 from tests.metrics.fairpair_settings import WORDS, fairpair, row_of

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import countergen_edit as ce
-from countergen_edit.data.forms import DoesNotFitError
+from countergen_edit.data.axis import DoesNotFitError
 from countergen_edit.data.task import Task
 from countergen_edit.metrics.base import METRICS
 

@@ -12,7 +12,7 @@ import yaml
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
-from countergen_edit.data.template_files import bank_from_config
+from countergen_edit.data.template_bank import bank_from_config
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.metrics.cid.perturbations import Source, perturbations, sources_of
 from countergen_edit.metrics.cid.proposals import KINDS, new_file, proposals, write_sources
@@ -25,7 +25,7 @@ SOURCES = [Source("My father was brave.", {"synonym": ["My father is brave."]})]
 @pytest.fixture(scope="module")
 def model() -> MaskedModel:
     return masked_from_objects(
-        "testbed", *build(plant(bank_from_config(read_config("template", "masked"), {})))
+        "testbed", *build(plant(bank_from_config(read_config("template", "masked"))))
     )
 
 

@@ -11,8 +11,7 @@ import torch
 
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.template_bank import TemplateBank
-from countergen_edit.data.template_files import bank_from_config
+from countergen_edit.data.template_bank import TemplateBank, bank_from_config
 from countergen_edit.models import classifiers, masked
 from countergen_edit.models.classifiers import (
     classifier_from_objects,
@@ -25,7 +24,7 @@ from tests.tiny_models import tiny_model_dir
 
 
 def bank(task: str) -> TemplateBank:
-    return bank_from_config(read_config("template", task), {})
+    return bank_from_config(read_config("template", task))
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import transformers
 
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.template_files import bank_from_config
+from countergen_edit.data.template_bank import bank_from_config
 from countergen_edit.edits import Edit, Placement, Shift, applied
 from countergen_edit.models.classifiers import Classifier, classifier_from_objects
 from countergen_edit.models.masked import Gap, MaskedModel, fill_in_words, masked_from_objects
@@ -31,7 +31,7 @@ TEXTS = ["She feels sad.", "My brother told us all about the recent amazing even
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
-    return build(plant(bank_from_config(read_config("template", "sentiment"), {})))[1]
+    return build(plant(bank_from_config(read_config("template", "sentiment"))))[1]
 
 
 def classifier(family: str, tokenizer: Any) -> Classifier:

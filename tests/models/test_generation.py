@@ -9,7 +9,7 @@ from scipy import stats
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.natural import openings
-from countergen_edit.data.neutral import parted
+from countergen_edit.data.neutral import split_texts
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import RandomDirections
 from countergen_edit.models import (
@@ -285,7 +285,7 @@ def test_a_model_goes_on_from_openings_the_same_way_twice(testbed: LanguageModel
     assert texts == generate_neutral_text(testbed, seed=1, count=12, max_new_tokens=8)
     assert texts != generate_neutral_text(testbed, seed=2, count=12, max_new_tokens=8)
     assert 3 <= len(texts) <= 12
-    assert all(parted(texts).values())
+    assert all(split_texts(texts).values())
 
 
 def test_texts_end_with_a_sentence_and_are_about_nobody(

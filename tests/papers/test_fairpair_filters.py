@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from countergen_edit.data.common_sents import PairedPrompt
-from countergen_edit.data.text.perturbation import (
+from countergen_edit.data.fairpair import (
     UNITS,
     Filter,
+    PairedPrompt,
     characters_of,
     dissimilarity,
     words_of,

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from countergen_edit.core.conf_path import read_config
-from countergen_edit.data.template_bank import TemplateBank
-from countergen_edit.data.template_files import bank_from_config
+from countergen_edit.data.template_bank import TemplateBank, bank_from_config
 from countergen_edit.metrics.classifier_tasks.inference import nli_rows
 from countergen_edit.metrics.classifier_tasks.toxicity import toxicity_rows
 from countergen_edit.testbed.classifiers import plant
@@ -20,7 +19,7 @@ NAMES = ("Name+adj", "Being+adj", "You+are+adj", "Verb+adj", "Am/Hate+noun")
 
 
 def bank(task: str) -> TemplateBank:
-    return bank_from_config(read_config("template", task), {})
+    return bank_from_config(read_config("template", task))
 
 
 def instances() -> dict[str, int]:

@@ -13,7 +13,7 @@ from countergen_edit.core.conf_path import read_config
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
-from countergen_edit.data.thinning import few_variations
+from countergen_edit.data.subsets import few_variations
 from countergen_edit.erasers import make_eraser
 from countergen_edit.core.errors import UserError
 from countergen_edit.runs.audit import Audit

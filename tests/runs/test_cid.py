@@ -21,7 +21,7 @@ from countergen_edit.cli.cid import cid_settings
 from countergen_edit.cli.main import main, overrides_of
 from countergen_edit.cli.settings import ModelSettings
 from countergen_edit.core.conf_path import conf_dir, read_config
-from countergen_edit.data.template_files import bank_from_config
+from countergen_edit.data.template_bank import bank_from_config
 from countergen_edit.edits import Edit, NamedEdit, save_edit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.runs.cid import EffectPlan, perturbation_effect, saved_edit
@@ -315,7 +315,7 @@ def test_figure_5_is_the_formula_and_needs_no_model(
 def test_what_a_masked_model_proposes_is_sorted_by_hand_and_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bank = bank_from_config(read_config("template", "masked"), {})
+    bank = bank_from_config(read_config("template", "masked"))
     for part in build(plant(bank)):
         part.save_pretrained(tmp_path / "masked")
     made = Perturbed()

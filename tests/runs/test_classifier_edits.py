@@ -11,7 +11,7 @@ import pytest
 
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.data.template_bank import TemplateBank
-from countergen_edit.data.template_files import bank_from_config
+from countergen_edit.data.template_bank import bank_from_config
 from countergen_edit.erasers import make_eraser
 from countergen_edit.core.errors import UserError
 from countergen_edit.runs.classifier_edits import Where
@@ -36,7 +36,7 @@ def bank(task: str, families: int = 2, **words: int) -> TemplateBank:
         slot: w[:: words.get(slot, 1)] if slot in words else w
         for slot, w in config["words"].items()
     }
-    return bank_from_config(config | {"words": own, "families": config["families"][:families]}, {})
+    return bank_from_config(config | {"words": own, "families": config["families"][:families]})
 
 
 def audited(task: str, own: TemplateBank, path: Path, where: Where, *names: str) -> list[Row]:
@@ -175,11 +175,11 @@ def test_a_directory_that_is_called_like_a_published_model_is_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = bank("masked")
-    assert own.asked_of("roberta-base").published
-    assert not own.asked_of("distilroberta-base").published
+    assert own.for_model("roberta-base").published
+    assert not own.for_model("distilroberta-base").published
     (tmp_path / "roberta-base").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert not own.asked_of("roberta-base").published
+    assert not own.for_model("roberta-base").published
 
 
 MISTAKES: dict[str, tuple[Any, str, Where, str]] = {

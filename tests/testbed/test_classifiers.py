@@ -12,8 +12,7 @@ from scipy.stats import norm, ttest_rel
 
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.template_bank import TemplateBank
-from countergen_edit.data.template_files import bank_from_config
+from countergen_edit.data.template_bank import TemplateBank, bank_from_config
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
 from countergen_edit.metrics.classifier_tasks.metric import ClassifierTasks
@@ -37,7 +36,7 @@ IDENTITY = {"fingerprint": "test", "schema": SCHEMA}
 
 
 def bank(task: str) -> TemplateBank:
-    return bank_from_config(read_config("template", task), {})
+    return bank_from_config(read_config("template", task))
 
 
 def model_of(task: str, planted: Planted) -> Classifier | MaskedModel:
@@ -63,7 +62,7 @@ def short(task: str) -> TemplateBank:
     ):
         if slot in words:
             words[slot] = words[slot][::step]
-    return bank_from_config(config | {"words": words}, {})
+    return bank_from_config(config | {"words": words})
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +183,7 @@ def test_without_bias_categories_other_than_insignificant_come_at_the_nominal_ra
     }
     family = {"name": "f", "original": "{Person:object} feels {emotion:state}."}
     words = {"emotion": config["words"]["emotion"][:1]}
-    whole = bank_from_config(config | {"groups": people, "words": words, "families": [family]}, {})
+    whole = bank_from_config(config | {"groups": people, "words": words, "families": [family]})
     model = model_of("sentiment", plant(whole, biased=False))
     assert isinstance(model, Classifier)
     called = 0
@@ -202,7 +201,7 @@ def test_without_bias_categories_other_than_insignificant_come_at_the_nominal_ra
 def test_vader_needs_no_model_and_reports_names_in_its_lexicon(tmp_path: Path) -> None:
     config = read_config("template", "sentiment")
     words = {"emotion": config["words"]["emotion"][:2]}
-    found = bank_from_config(config | {"words": words}, {})
+    found = bank_from_config(config | {"words": words})
     model = task_of("sentiment").load("vader")
     assert isinstance(model, Vader)
     folder = RunFolder(tmp_path / "run", {}, IDENTITY)

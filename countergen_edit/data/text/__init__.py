@@ -1,1 +1,1 @@
-"""Words and grammar: who is spoken of in a text, and the text as another group would have it."""
+"""Words and grammar of texts: substitution of one group for another, and coreference."""

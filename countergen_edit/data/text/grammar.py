@@ -1,10 +1,8 @@
 """English grammar for substitution: pronoun cases, the words that tell them apart, and a/an.
 
-Comes in: the words of a text, each already marked with its kind. Goes out: whether a `her` or `his`
-stands before the noun it owns, and the article that fits a word. The lists hold closed classes
-(prepositions, auxiliaries, …) and the few open words that decide often; they hold no word that a
-substitution would swap, except titles, whose every form is listed, so that an answer is the same
-before and after substitution.
+The word lists hold closed classes (prepositions, auxiliaries, …) and a few decisive open words.
+They hold no word that a substitution would swap, except titles in every form, so that an answer is
+the same before and after substitution.
 """
 
 from __future__ import annotations
@@ -39,20 +37,21 @@ PRONOUNS: Mapping[str, Mapping[str, str]] = {
 CONFUSED_CASES = ("object", "determiner", "independent")
 
 
-def _set(words: str) -> frozenset[str]:
+def word_set(words: str) -> frozenset[str]:
+    """The words of a text that is separated by white space."""
     return frozenset(words.split())
 
 
-TITLES = _set("mr mrs ms miss sir madam ma'am dame mister dr prof")
+TITLES = word_set("mr mrs ms miss sir madam ma'am dame mister dr prof")
 
-# What cannot begin the noun phrase that a possessive belongs to.
-_PREPOSITIONS = _set(
+# Words that cannot begin the noun phrase after a possessive.
+_PREPOSITIONS = word_set(
     """about above across after against along among around as at before behind below beneath beside
     besides between beyond by despite during except for from in into like near of off on onto over
     per since than through till to toward towards under unless until up upon via with within without
     """
 )
-_CLOSED = _PREPOSITIONS | _set(
+_CLOSED = _PREPOSITIONS | word_set(
     """a an the this that these those some any each every either neither both all no not none
     i you we they it me us them my your our their its mine yours ours theirs
     myself yourself ourselves themselves itself
@@ -68,8 +67,8 @@ _CLOSED = _PREPOSITIONS | _set(
     please thanks too ago etc"""
 )
 
-# What may stand between a possessive and its noun, and may also end a clause: look at what follows.
-_TRANSPARENT = _set(
+# Words between a possessive and its noun that may also end a clause: the next word decides.
+_TRANSPARENT = word_set(
     """very quite rather really almost always often ever more most less better worse well
     happy sad angry mad crazy famous rich poor sick ill proud nervous upset safe busy warm cold
     tired afraid asleep awake alive dead beautiful pretty ugly smart clever stupid attractive strong
@@ -77,42 +76,44 @@ _TRANSPARENT = _set(
     lonely hungry embarrassed interesting likable competent incompetent brilliant weird boring
     funny kind rude lazy brave"""
 )
-_NOUNS_IN_LY = _set(
+_NOUNS_IN_LY = word_set(
     """family belly bully ally assembly anomaly reply supply jelly fly lily melancholy butterfly
     july monopoly homily tally rally"""
 )
-_NOUNS_IN_ING = _set(
+_NOUNS_IN_ING = word_set(
     """wedding building feeling clothing painting ring earring thing evening morning string wing
     training hearing meeting writing drawing suffering offspring sibling darling"""
 )
 
-_GIVING = _set(
+_GIVING = word_set(
     """give gives gave given giving tell tells told telling ask asks asked asking show shows showed
     shown showing send sends sent sending offer offers offered offering teach teaches taught lend
     lent hand handed pay paid owe owes owed promise promised cost bring brings brought bringing
     grant granted wish wished buy buys bought call calls called calling name named"""
 )
-_QUANTITIES = _set("more most less many few fewer two three four five six seven eight nine ten one")
-_CAUSING = _set(
+_QUANTITIES = word_set(
+    "more most less many few fewer two three four five six seven eight nine ten one"
+)
+_CAUSING = word_set(
     """let lets letting make makes made making help helps helped helping see sees saw seen watch
     watches watched watching hear hears heard hearing have had feel felt notice noticed"""
 )
-_BARE_VERBS = _set(
+_BARE_VERBS = word_set(
     """go be do come become get take know leave sit stand eat sing speak say tell grow understand
     learn realise realize find feel keep forget remember believe think wait choose decide pay buy
     sell win lose carry bring enter arrive stay live die sleep write read cry pass understand
     move suffer fall see hear apologise apologize talk succeed fail
     """
 )
-_PERCEIVING = _set(
+_PERCEIVING = word_set(
     """see sees saw seen seeing watch watches watched watching hear hears heard hearing find finds
     found catch caught leave left keep keeps kept notice noticed spot spotted remember remembered
     """
 )
 _EITHER_WAY = frozenset(["back", "home"])
-_OWNING = _set("hurt broke injured turned strained bought sold built cleaned left")
-_TIMES = _set("night week weekend month year summer winter spring autumn time")
-_OPENERS = _set("dear hi hello hey oh yes happy good poor my ask tell thank")
+_OWNING = word_set("hurt broke injured turned strained bought sold built cleaned left")
+_TIMES = word_set("night week weekend month year summer winter spring autumn time")
+_OPENERS = word_set("dear hi hello hey oh yes happy good poor my ask tell thank")
 
 _INSIDE_PHRASE = re.compile(r"\s+[\"'“‘$€£]?|[\"”’']\s+")
 _VOWEL_LETTER_CONSONANT_SOUND = re.compile(r"eu|ewe|once|one\b|uni(?!n|m)|us[aeiu]|ut[eio]")
@@ -126,13 +127,13 @@ class Word:
     text: str
     kind: Kind
     gap: str
-    """What stands between this word and the next one (or the end)."""
+    """The characters between this word and the next one (or the end)."""
     side: int | None = None
     """Which of the two groups the word belongs to; None for most words."""
 
     @property
     def key(self) -> str:
-        """What context rules may look at: the word itself, unless substitution would change it."""
+        """The word for context rules; its kind where substitution would change it."""
         return self.text.lower() if self.kind == "plain" else f"<{self.kind}>"
 
     @property
@@ -141,10 +142,10 @@ class Word:
 
 
 def before_own_noun(words: Sequence[Word], i: int) -> bool:
-    """Whether the pronoun at `i` stands where a possessive would have its noun after it.
+    """Whether the pronoun at `i` is in the place of a possessive, before its noun.
 
-    The answer never depends on which of her, his, him and hers it is, nor on which side any other
-    word is, only on whether two pronouns joined by and/or/slash are of the same side.
+    The answer is the same for her, his, him and hers, and for words of either side; two pronouns
+    joined by and/or/slash matter only in being of one side or two.
     """
     tight = i > 0 and _INSIDE_PHRASE.fullmatch(words[i - 1].gap)
     previous = words[i - 1].key if tight else ""
@@ -182,19 +183,19 @@ def before_own_noun(words: Sequence[Word], i: int) -> bool:
 
 
 def may_be_object_or_owner(words: Sequence[Word], i: int) -> bool:
-    """Whether English leaves open what the `her` at `i` is: "gave her books", "saw her leave"."""
+    """Whether the `her` at `i` is ambiguous: "gave her books", "saw her leave"."""
     if i == 0 or i + 1 == len(words) or not within_a_phrase(words[i].gap):
         return False
     return words[i - 1].key in _GIVING | _CAUSING | _PERCEIVING and words[i + 1].kind == "plain"
 
 
 def within_a_phrase(gap: str) -> bool:
-    """Whether what stands between two words ends neither sentence nor clause."""
+    """Whether the characters between two words end neither sentence nor clause."""
     return bool(_INSIDE_PHRASE.fullmatch(gap))
 
 
 def is_closed(word: Word) -> bool:
-    """Whether a word is of a class that no name is of: the, when, of, today, …"""
+    """Whether a word is of a class without names: the, when, of, today, …"""
     return word.key in _CLOSED | _OPENERS
 
 
@@ -206,7 +207,7 @@ def _key(words: Sequence[Word], i: int) -> str:
 
 
 def _joined_pronoun(words: Sequence[Word], i: int) -> int | None:
-    """Where the other half of `his or her`, `her/his` stands, if word `i` is the first half."""
+    """Index of the other half of `his or her`, `her/his`, if word `i` is the first half."""
     if words[i].kind != "pronoun":
         return None
     if words[i].gap == "/":

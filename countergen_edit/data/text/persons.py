@@ -1,12 +1,9 @@
-"""Who a word speaks of: one person of a text, apart from the others.
+"""Coreference by rules: the words of a text that show the group of its protagonist.
 
-Comes in: the words of a text and the name of its protagonist. Goes out: the indices of the words
-that show the protagonist's group. Everything the text does not give to somebody else is the
-protagonist's: "his father" is another man, and "he" after "His father called." is that man, but
-"he" after "Jane met his father at the station." is not.
-
-This is a reading by rules, not a parser. A clause's subject is what a later pronoun means first;
-the main clause's subject stays so in the next sentence; "him" is not the subject of its own clause.
+Everything that the text does not give to somebody else is the protagonist's: "his father" is
+another man, and "he" after "His father called." is that man, but "he" after "Jane met his father at
+the station." is not. A later pronoun first means the subject of its clause; the subject of the main
+clause stays so in the next sentence; "him" is not the subject of its own clause.
 """
 
 from __future__ import annotations
@@ -15,49 +12,50 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from countergen_edit.data.text.grammar import PRONOUNS, TITLES, Word
+from countergen_edit.data.text.grammar import PRONOUNS, TITLES, Word, word_set
 
 Person = int
 PROTAGONIST: Person = 0
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
 _SENTENCE_END = re.compile(r"[.!?…]|\n")
 _OPENING_QUOTE = re.compile(r"(?:^|[\s(—-])[\"“]$|(?:^|[\s(—-])[\"“](?=\S*$)")
 _CLOSING_QUOTE = re.compile(r"^[.,!?…\s]*[\"”]")
-_ABBREVIATIONS = TITLES | _set("st jr sr vs etc")
+_ABBREVIATIONS = TITLES | word_set("st jr sr vs etc")
 
-_PERSON = _set("man woman boy girl guy gal gentleman lady")
-_BEING = _set(
+_PERSON = word_set("man woman boy girl guy gal gentleman lady")
+_BEING = word_set(
     """is was be been being am are were isn't wasn't 's became become becomes becoming remains
     remained as seems seemed like considers considered called"""
 )
-_ARTICLES = _set("a an one")
-_DEFINITE = _set("the this that")
-_POSSESSIVES = _set("my your our their its whose her his")
-_SUBORDINATORS = _set(
+_ARTICLES = word_set("a an one")
+_DEFINITE = word_set("the this that")
+_POSSESSIVES = word_set("my your our their its whose her his")
+_SUBORDINATORS = word_set(
     """that when because if while as since until although though whereas after before where why how
     whether which who than so unless once"""
 )
-_COORDINATORS = _set("and but or then yet")
-_REPORTING = _set(
+_COORDINATORS = word_set("and but or then yet")
+_REPORTING = word_set(
     """said says asked asks replied replies added adds told tells explained explains recalled
     recalls thought thinks felt feels wrote writes noted notes admitted admits insisted claimed
     claims remembered remembers joked shouted whispered cried answered continued believes believed
     knows knew wants wanted hopes hoped agreed agrees argued argues warned announced"""
 )
-_OWNED_BY_PEOPLE = _set(
+_OWNED_BY_PEOPLE = word_set(
     """family wife husband mother father parents son daughter brother sister uncle aunt friend
     friends boss colleague colleagues career job life lawyer partner fiancé fiancée house home
     children kids boyfriend girlfriend face voice eyes hands heart mind name"""
 )
-_OTHER_SUBJECTS = _set("i you we they it there everyone everybody nobody someone somebody people")
+_OTHER_SUBJECTS = word_set(
+    "i you we they it there everyone everybody nobody someone somebody people"
+)
+_MODIFIERS = word_set("male female masculine feminine maternal paternal")  # "male patients"
 _PLURALS = re.compile(r"men$|s$")
-_SINGULAR_IN_S = _set("boss princess actress waitress duchess heiress hostess stewardess empress")
-_NOT_NAMES = _set(
+_SINGULAR_IN_S = word_set(
+    "boss princess actress waitress duchess heiress hostess stewardess empress"
+)
+_NOT_NAMES = word_set(
     """the a an this that these those his her he she it i we you they my our your their its who what
     when where why how if as at in on for with from by to of and but or so then there here yes no
     not every some any all both each after before while since because although though during
@@ -69,7 +67,7 @@ _NOT_NAMES = _set(
 
 @dataclass
 class _Reader:
-    """One pass over the words, keeping who is being spoken of."""
+    """One pass over the words that keeps track of the persons."""
 
     words: Sequence[Word]
     name: str
@@ -83,13 +81,13 @@ class _Reader:
     main: Person = PROTAGONIST
     local: Person = PROTAGONIST
     subject: Person | None = PROTAGONIST
-    """Of the clause being read; None where it is nobody the pronouns could mean."""
+    """Of the current clause; None where no pronoun could mean it."""
     last: tuple[int, Person | None, bool] = (-9, None, False)
-    """The latest mention: its last word, who it was, and whether it was kin of the protagonist."""
+    """The latest mention: its last word, the person, and whether it is kin of the protagonist."""
     newest: Person = PROTAGONIST
     """The latest other person of the side."""
     predicates: set[int] = field(default_factory=set)
-    """Nouns that say what the subject is."""
+    """Predicative nouns."""
     speaker: Person | None = None
     quoted: bool = False
 
@@ -107,6 +105,12 @@ class _Reader:
 
     def _key(self, i: int) -> str:
         return self.words[i].text.lower() if 0 <= i < len(self.words) else ""
+
+    def _kind(self, i: int) -> str:
+        return self.words[i].kind if 0 <= i < len(self.words) else ""
+
+    def _is_capitalised(self, i: int) -> bool:
+        return i < len(self.words) and self.words[i].capitalised
 
     def _starts_sentence(self, i: int) -> bool:
         if i == 0:
@@ -130,7 +134,7 @@ class _Reader:
             self.subject = None  # a subordinate clause brings its own
 
     def _begins_clause(self, start: int) -> bool:
-        """Whether a noun phrase that begins at word `start` is a subject, by what precedes it."""
+        """Whether a noun phrase that begins at word `start` is a subject."""
         if self._starts_sentence(start):
             return True
         gap, previous = self._gap(start - 1), self._key(start - 1)
@@ -146,9 +150,6 @@ class _Reader:
             return self.last[0] != start - 1
         return bool(_OPENING_QUOTE.search(gap)) or (previous in _REPORTING and gap.isspace())
 
-    def _in_main_clause(self, start: int) -> bool:
-        return self._key(start - 1) not in _SUBORDINATORS or self._starts_sentence(start)
-
     # Persons
 
     def _new_person(self, of_side: bool) -> Person:
@@ -162,18 +163,14 @@ class _Reader:
     def _mention(self, start: int, end: int, person: Person, kin: bool = False) -> None:
         """A noun phrase from word `start` to `end` names `person`."""
         if self._begins_clause(start):
-            is_reported = self._key(start - 1) in _REPORTING or self._key(end + 1) in _REPORTING
-            if is_reported:
+            if self._key(start - 1) in _REPORTING or self._key(end + 1) in _REPORTING:
                 self.speaker = person
-            self._become_subject(start, person)
+            self.subject = person
+            if person in self.of_side:
+                self.local = person
+                if self._key(start - 1) not in _SUBORDINATORS or self._starts_sentence(start):
+                    self.main = person
         self.last = (end, person, kin)
-
-    def _become_subject(self, start: int, person: Person) -> None:
-        self.subject = person
-        if person in self.of_side:
-            self.local = person
-            if self._in_main_clause(start):
-                self.main = person
 
     def _phrase_start(self, i: int) -> int:
         """The first word of the noun phrase whose head stands at `i`."""
@@ -190,7 +187,7 @@ class _Reader:
         return k
 
     def _genitive(self, i: int) -> int | None:
-        """The owner's word, if the word at `i` ends a genitive: the s of "Ivan's", or "Jones'"."""
+        """Index of the owner, if word `i` ends a genitive: the s of "Ivan's", or "Jones'"."""
         if self._key(i) == "s" and i and self._gap(i - 1) in ("'", "’"):
             return i - 1
         return i if self._gap(i) in ("' ", "’ ") else None
@@ -213,15 +210,11 @@ class _Reader:
             self._mention(i, i, person)
 
     def _stranger(self, i: int) -> bool:
-        """Whether a capitalised word is somebody's name, by what the somebody has or does."""
+        """Whether a capitalised word is a name, by the words after it."""
         if not self.words[i].capitalised or self._key(i) in _NOT_NAMES:
             return False
         end = i
-        while (
-            end + 1 < len(self.words)
-            and self.words[end].gap == " "
-            and self.words[end + 1].capitalised
-        ):
+        while end < len(self.words) and self._gap(end) == " " and self._is_capitalised(end + 1):
             end += 1
         for last in (end, end + 1):
             if last < len(self.words) and self._genitive(last) == end:
@@ -230,105 +223,82 @@ class _Reader:
 
     def _name(self, i: int) -> None:
         word, key = self.words[i], self._key(i)
-        after = self.last[0] == i - 1 and self._gap(i - 1) == " "
-        if after and word.text != self.name and self.last[1] is not None:
-            self.persons.setdefault(key, self.last[1])  # a surname: "Henry James"
-            self.last = (i, self.last[1], self.last[2])
+        after, previous, previous_is_kin = self.last
+        is_surname = after == i - 1 and self._gap(i - 1) == " " and word.text != self.name
+        if is_surname and previous is not None:  # "Henry James"
+            self.persons.setdefault(key, previous)
+            self.last = (i, previous, previous_is_kin)
             return
-        if word.text.lower() == self.name.lower():
+        # "his father, David"
+        apposed = after == i - 1 and self._kind(i - 1) == "noun" and self._gap(i - 1) in (" ", ", ")
+        if key == self.name.lower():
             person = PROTAGONIST
         elif key in self.persons:
             person = self.persons[key]
-        elif self._apposed(i):
-            person = self.last[1] if self.last[1] is not None else self._new_person(True)
+        elif apposed:
+            person = previous if previous is not None else self._new_person(True)
             self.persons[key] = person
         else:
             person = self._new_person(word.side in (self.side, None))
             self.persons[key] = person
-        kin = self.last[2] and self._apposed(i)
         if person == PROTAGONIST and word.kind == "name":
             self.about.append(i)
-        if not self._apposed(i):
+        if not apposed:
             self._mention(i, i, person)
+        kin = previous_is_kin and apposed
         self.last = (i, person, kin)
-        self._surname(i, person, kin)
-
-    def _surname(self, i: int, person: Person, kin: bool) -> None:
-        """The capitalised word after a first name; a father's is his child's too."""
-        if self._gap(i) != " " or i + 1 >= len(self.words):
-            return
-        following = self.words[i + 1]
-        if following.capitalised and self._key(i + 1) not in _NOT_NAMES | TITLES:
-            if following.text.lower() != self.name.lower():
-                self.persons[self._key(i + 1)] = PROTAGONIST if kin else person
-            self.last = (i, person, kin)
-
-    def _apposed(self, i: int) -> bool:
-        """Whether the name at `i` says who the noun before it was: "his father, David"."""
-        if self.last[0] != i - 1 or self.words[i - 1].kind != "noun":
-            return False
-        return self._gap(i - 1) in (" ", ", ")
+        surname = self._key(i + 1)
+        excluded = _NOT_NAMES | TITLES | {self.name.lower()}
+        if self._gap(i) == " " and self._is_capitalised(i + 1) and surname not in excluded:
+            self.persons[surname] = PROTAGONIST if kin else person  # a father's is his child's
 
     def _title(self, i: int) -> None:
-        if not self.words[i].capitalised or self._gap(i) not in (" ", ". "):
+        name, side = self._key(i + 1), self.words[i].side
+        if not self.words[i].capitalised or self._gap(i) not in (" ", ". ") or name in TITLES:
             return
-        if i + 1 >= len(self.words) or not self.words[i + 1].text[:1].isupper():
+        if not name or not self.words[i + 1].text[0].isupper():
             return
-        following = self._key(i + 1)
-        if following in TITLES:
-            return
-        neutral = self.words[i].side is None
-        if following not in self.persons and self.words[i + 1].kind != "name":
-            self.persons[following] = self._new_person(neutral or self.words[i].side == self.side)
-        if self.persons.get(following) == PROTAGONIST and self.words[i].side == self.side:
+        if name not in self.persons and self._kind(i + 1) != "name":
+            self.persons[name] = self._new_person(side in (self.side, None))
+        if self.persons.get(name) == PROTAGONIST and side == self.side:
             self.about.append(i)
-        self._mention(i, i, self.persons.get(following, PROTAGONIST))
-        if following in self.persons:
+        self._mention(i, i, self.persons.get(name, PROTAGONIST))
+        if name in self.persons:
             self.last = (-9, None, False)
 
     def _noun(self, i: int) -> None:
-        word, key = self.words[i], self._key(i)
-        plural = bool(_PLURALS.search(key)) and key not in _SINGULAR_IN_S
-        start = self._phrase_start(i)
-        first, before = self._key(start), self._key(start - 1)
-        ours = word.side == self.side
-        owner = self._owner(start, i)
-        if plural:
+        key, ours = self._key(i), self.words[i].side == self.side
+        if _PLURALS.search(key) and key not in _SINGULAR_IN_S:
             return
+        start = self._phrase_start(i)
+        owner = self._owner(start, i)
         if self._is_predicate(start, i, owner):
             self.predicates.add(i)
             if ours and self._subject_is_protagonist(start):
                 self.about.append(i)
             return
-        names = self._key(i + 1)
-        if (
-            ours
-            and owner is None
-            and self._gap(i) == " "
-            and self.persons.get(names) == PROTAGONIST
-        ):
-            self.about.append(i)  # "the man John"
+        if ours and owner is None:
+            after, previous, _ = self.last
+            named = self._gap(i) == " " and self.persons.get(self._key(i + 1)) == PROTAGONIST
+            apposed = after == start - 1 and "," in self._gap(start - 1)
+            if named or (apposed and previous == PROTAGONIST):
+                self.about.append(i)  # "the man John", "John, a tall man,"
+                return
+        if key in _MODIFIERS:
             return
-        if ours and owner is None and self.last[1] == PROTAGONIST and self._follows_comma(start):
-            self.about.append(i)  # "John, a tall man,"
-            return
-        if self._modifies(i):
-            return
-        is_mentioned = key in _PERSON or key in {self._key(j) for j in self.about}
-        alone = self.newest == PROTAGONIST and before != "of"
-        if ours and first in _DEFINITE and is_mentioned and alone:
-            self.about.append(i)  # "the man", where nobody else was spoken of
-            self._mention(start, i, PROTAGONIST)
-            return
-        person = (
-            self.newest
-            if ours and first in _DEFINITE and self.newest != PROTAGONIST
-            else self._new_person(ours)
-        )
-        self._mention(start, i, person, kin=owner == PROTAGONIST)
+        if ours and self._key(start) in _DEFINITE:
+            is_mentioned = key in _PERSON or key in {self._key(j) for j in self.about}
+            if self.newest != PROTAGONIST:
+                self._mention(start, i, self.newest, kin=owner == PROTAGONIST)
+                return
+            if is_mentioned and self._key(start - 1) != "of":
+                self.about.append(i)  # "the man", where nobody else was mentioned
+                self._mention(start, i, PROTAGONIST)
+                return
+        self._mention(start, i, self._new_person(ours), kin=owner == PROTAGONIST)
 
     def _owner(self, start: int, i: int) -> Person | None:
-        """Whose the noun is: a person, or -1 for somebody; None where nobody owns it."""
+        """The owner of the noun: a person, or -1 for somebody; None without an owner."""
         first = self._key(start)
         if start == i or first in _ARTICLES | _DEFINITE:
             return None
@@ -339,14 +309,13 @@ class _Reader:
         return self.persons.get(first, -1) if re.match(r"['’]", self._gap(start)) else None
 
     def _is_predicate(self, start: int, i: int, owner: Person | None) -> bool:
-        """Whether the noun says what its subject is: "is a good man", "as a father"."""
+        """Whether the noun is predicative: "is a good man", "as a father"."""
         if owner is not None or self._key(start) in _NOT_NAMES - _ARTICLES - _DEFINITE:
             return False
         k = start - 1
-        while k >= 0 and self._key(k) in _set("not also still just now always never really"):
+        while k >= 0 and self._key(k) in word_set("not also still just now always never really"):
             k -= 1
-        linked = self._key(k) in _BEING
-        linked = linked or (self._key(k) == "s" and self._gap(k - 1) in ("'", "’"))
+        linked = self._key(k) in _BEING or (self._key(k) == "s" and self._gap(k - 1) in ("'", "’"))
         if self._key(k) in ("and", "or") and self._key(start) in _ARTICLES:
             linked = any(j in self.predicates for j in range(max(0, k - 5), k))
         there = self._key(k - 1) in ("there", "it") or self._key(k) == "like"
@@ -355,19 +324,9 @@ class _Reader:
     def _subject_is_protagonist(self, start: int) -> bool:
         if self._key(start - 1) == "as":
             return self.local == PROTAGONIST
-        return self.subject == PROTAGONIST or (
-            self.subject is None and self.local == PROTAGONIST and self._recent_pronoun(start)
-        )
-
-    def _recent_pronoun(self, start: int) -> bool:
+        if self.subject is not None or self.local != PROTAGONIST:
+            return self.subject == PROTAGONIST
         return any(j in self.about for j in range(max(0, start - 6), start))
-
-    def _follows_comma(self, start: int) -> bool:
-        return self.last[0] == start - 1 and "," in self._gap(start - 1)
-
-    def _modifies(self, i: int) -> bool:
-        """Whether the word stands before a noun of its own, as in "male patients"."""
-        return self._key(i) in ("male", "female", "masculine", "feminine", "maternal", "paternal")
 
     # Pronouns
 
@@ -395,13 +354,13 @@ class _Reader:
 
 
 def words_about(words: Sequence[Word], name: str, side: int, subject: str) -> list[int]:
-    """Indices of the words that show the group of the person called `name`.
+    """Indices of the words that show the group of a person.
 
     Args:
-        words: Of a text, marked by a `Substitution`.
-        name: The protagonist's name, as the text has it.
-        side: The protagonist's group, 0 or 1, in the words' own count.
-        subject: The group's pronoun, `she` or `he`.
+        words: of a text, marked by a `Substitution`.
+        name: the person's name, as in the text.
+        side: the person's group, 0 or 1.
+        subject: the group's pronoun, `she` or `he`.
     """
     forms = PRONOUNS[subject]
     case = {forms["object"]: "object"} | {

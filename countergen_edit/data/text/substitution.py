@@ -1,17 +1,10 @@
-"""Consistent, grammar-aware substitution of one group of an axis for another.
+"""Substitution of one group of an axis for another in a text, aware of grammar.
 
-Comes in: an axis and the `substitution` section of its config. Goes out: a `Substitution`, which
-swaps two groups in a text (`swap`) or gives the text as one of them would have it (`map_to`).
-Refused: a word that belongs to both groups, names that do not pair one to one.
-
-The map is fixed: one name always becomes the same other name, so a person stays one person. Every
-decision looks only at context that substitution leaves in its class; therefore
-
-- `swap(swap(text)) == text` wherever the map is one to one, and
-- `swap(swap(swap(text))) == swap(text)` always.
-
-It is not one to one where several words share a partner (Ms, Mrs and Miss all become Mr), and where
-English itself is ambiguous: "gave him books" and "gave his books" both become "gave her books".
+A name always becomes the same other name. Every decision depends only on context whose class
+substitution keeps; therefore `swap(swap(text)) == text` wherever the map is one to one, and
+`swap(swap(swap(text))) == swap(text)` always. It is not one to one where several words share a
+partner (Ms, Mrs and Miss all become Mr), and where English is ambiguous: "gave him books" and "gave
+his books" both become "gave her books".
 """
 
 from __future__ import annotations
@@ -23,24 +16,144 @@ from functools import cached_property
 from typing import Any
 
 from countergen_edit.core.errors import UserError, unknown
-from countergen_edit.data.axis import Axis
+from countergen_edit.core.typed import require
+from countergen_edit.data.axis import SPLITS, Axis, Group
 from countergen_edit.data.text import grammar
 from countergen_edit.data.text.grammar import Kind, Word
-from countergen_edit.data.text.word_pairs import WordTable, name_pairs, word_pairs
 
 _MARKS = "\u0300-\u036f"  # combining accents, which \w leaves out
 _WORD = rf"[\w{_MARKS}]+"
 _START, _END = rf"(?<![\w@#{_MARKS}])", rf"(?![\w{_MARKS}])"
 
+_PRONOUN_FORMS = frozenset(["subject", "object", "possessive", "reflexive"])
+"""Word forms of an axis that follow the grammar of pronouns."""
+
+_Rows = tuple[tuple[str | None, ...], ...]
+_TYPES: Mapping[str, Any] = {
+    "columns": Sequence[str] | None,
+    "words": Sequence[Sequence[Any]] | None,
+    "names": Sequence[Sequence[Any]] | None,
+    "keep": Sequence[str] | None,
+}
+
 
 @dataclass(frozen=True)
-class Entry:
-    """What is known of one spelling of a word."""
+class WordTable:
+    """The word lists of an axis: a row is one meaning, a column is one group."""
+
+    columns: tuple[str, ...] = ()
+    words: _Rows = ()
+    """A word per group; None where a group has none."""
+    names: _Rows = ()
+    """Names beyond those of the axis, for texts that are not made from templates."""
+    keep: tuple[str, ...] = ()
+    """Phrases that are never changed: man-made, mother tongue."""
+
+    @classmethod
+    def from_config(cls, axis: Axis, config: Mapping[str, Any]) -> WordTable:
+        """Check a `substitution` section.
+
+        Raises:
+            UserError: a key or group is unknown, or the cells of a row do not match the columns.
+        """
+        label = f"axis {axis.name!r}: substitution"
+        require(Mapping[str, Any], config, label)
+        for key in config:
+            if key not in _TYPES:
+                raise unknown("substitution key", key, _TYPES)
+            require(_TYPES[key], config[key], f"{label}.{key}")
+        columns = tuple(config.get("columns") or axis.groups)
+        for column in columns:
+            if column not in axis.groups:
+                raise unknown(f"substitution column of axis {axis.name!r}:", column, axis.groups)
+        rows: dict[str, _Rows] = {}
+        for key in ("words", "names"):
+            rows[key] = tuple(tuple(row) for row in config.get(key) or ())
+            for row in rows[key]:
+                cells = [cell for cell in row if cell is not None]
+                if not all(isinstance(cell, str) and cell for cell in cells):
+                    raise UserError(
+                        f"{label} row {list(row)} holds something that is no word; put words such "
+                        "as yes, no and numbers in quotes"
+                    )
+                if len(row) != len(columns):
+                    raise UserError(
+                        f"{label} row {list(row)} has {len(row)} cells for the columns "
+                        f"{list(columns)}; write ~ where a group has no word"
+                    )
+                if len({cell[0].isupper() for cell in cells}) > 1:
+                    raise UserError(
+                        f"{label} row {list(row)} mixes capitalised and small words; capitals are "
+                        "taken over from the text, so write them alike"
+                    )
+        return cls(columns, rows["words"], rows["names"], tuple(config.get("keep") or ()))
+
+    def word_pairs(self, a: Group, b: Group) -> list[tuple[str, str]]:
+        """Words of two groups with one meaning: the axis's forms, then the rows of the table."""
+        forms = [
+            (a.forms[slot], b.forms[slot])
+            for slot in a.forms
+            if slot not in _PRONOUN_FORMS and slot in b.forms
+        ]
+        pairs = [*forms, *self._cells(self.words, a, b)]
+        return [pair for pair in dict.fromkeys(pairs) if pair[0] != pair[1]]
+
+    def name_pairs(self, a: Group, b: Group, own: Mapping[str, str]) -> list[tuple[str, str]]:
+        """Names of two groups, one to one: the user's own, then the axis's by place in its lists.
+
+        A name of the axis whose partner the user gave to another is paired with the next free one.
+        """
+        candidates = [*_by_place(a, b), *self._cells(self.names, a, b)]
+        of_a, of_b = [p[0] for p in candidates], [p[1] for p in candidates]
+        pairs = [
+            (right, left) if left in of_b or right in of_a else (left, right)
+            for left, right in own.items()
+        ]
+        used = {name for pair in pairs for name in pair}
+        pairs += [pair for pair in candidates if not used & set(pair)]
+        broken = [pair for pair in candidates if used & set(pair)]
+        free_a = [x for x, _ in broken if x not in used]
+        free_b = [y for _, y in broken if y not in used]
+        pairs += zip(free_a, free_b, strict=False)  # own names can leave one over
+        names: set[str] = set()
+        for name in (name for pair in pairs for name in pair):
+            if name in names:
+                raise UserError(
+                    f"name {name!r} would be swapped with two names; "
+                    "give every name one partner, and every partner one name"
+                )
+            names.add(name)
+        return pairs
+
+    def _cells(self, rows: _Rows, a: Group, b: Group) -> Iterator[tuple[str, str]]:
+        if a.name in self.columns and b.name in self.columns:
+            i, j = self.columns.index(a.name), self.columns.index(b.name)
+            for row in rows:
+                left, right = row[i], row[j]
+                if left is not None and right is not None:
+                    yield left, right
+
+
+def _by_place(a: Group, b: Group) -> Iterator[tuple[str, str]]:
+    for split in SPLITS:
+        names_a, names_b = a.names.get(split, ()), b.names.get(split, ())
+        if len(names_a) != len(names_b):
+            raise UserError(
+                f"groups {a.name!r} and {b.name!r} have {len(names_a)} and {len(names_b)} names in "
+                f"the {split!r} split: they cannot be paired one to one; give both the same number"
+            )
+        # Groups of crossed axes may share names: these stay.
+        yield from ((x, y) for x, y in zip(names_a, names_b, strict=True) if x != y)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One spelling of a word."""
 
     side: int
     kind: Kind
     partner: str
-    """The word for it on the other side; for a confused pronoun, its own spelling."""
+    """The word of the other side; for a confused pronoun, its own spelling."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +168,10 @@ class Substitution:
     groups: tuple[str, str]
     table: WordTable = field(default_factory=WordTable)
     own_names: Mapping[str, str] = field(default_factory=dict)
-    """The user's own name map, before that of the axis."""
+    """The user's name map, which precedes that of the axis."""
 
     def __post_init__(self) -> None:
-        assert self._lexicon is not None  # built here, so that mistakes show at the door
+        assert self._lexicon is not None  # built here, so that mistakes show early
 
     @classmethod
     def from_config(
@@ -71,31 +184,30 @@ class Substitution:
         """Build from the `substitution` section of `conf/axis/*.yaml`.
 
         Args:
-            axis: Gives names and word forms; they pair without being listed again.
-            config: The section; None where names and forms of the axis are all there is.
-            groups: The two groups; the first two of the axis unless named.
-            names: Name → name, which take precedence. A name the axis does not know counts as the
-                first group's where it is a key and as the second's where it is a value, unless its
-                partner says otherwise; only `map_to` cares.
+            axis: gives names and word forms.
+            config: the section; None uses the axis's names and forms alone.
+            groups: two groups; the first two of the axis by default.
+            names: the user's name map. Of names that the axis does not know, keys belong to the
+                first group and values to the second, unless their partners decide.
         """
         a, b = axis.pair(groups)
         table = WordTable.from_config(axis, config or {})
         return cls(axis, (a.name, b.name), table, dict(names or {}))
 
     def between(self, groups: Sequence[str]) -> Substitution:
-        """The same words and names for two groups, named in the order of comparison."""
+        """The same words and names for two groups, in the order of comparison."""
         a, b = self.axis.pair(groups)
         return replace(self, groups=(a.name, b.name))
 
     def with_names(self, names: Mapping[str, str]) -> Substitution:
-        """The same with a name map of the user's own, which takes precedence."""
+        """The same with the user's name map, which takes precedence."""
         return replace(self, own_names=dict(names))
 
     def __call__(self, text: str) -> str:
         return self.swap(text)
 
     def swap(self, text: str) -> str:
-        """The text with both groups swapped; unchanged where it shows neither.
+        """The text with both groups swapped.
 
         >>> from countergen_edit.data.axis import Group
         >>> f = Group("female", {"test": ("Jane",)}, {"subject": "she", "parent": "mother"})
@@ -106,39 +218,26 @@ class Substitution:
         """
         return self._rewrite(text, sides=(0, 1))
 
-    def perturb(self, text: str) -> str:
-        """Swap, and refuse a text in which there is nothing to swap.
-
-        Raises:
-            UserError: the substitution changes nothing.
-        """
-        swapped = self.swap(text)
-        if swapped == text:
-            raise self._changes_nothing(text)
-        return swapped
-
     def map_to(self, text: str, group: str) -> str:
-        """The text as `group` would have it: CounterGen's f and m (section 3.1).
-
-        Words of the other group are mapped; words already of `group` stay.
-        """
+        """The text with the words of the other group mapped: CounterGen's f and m (section 3.1)."""
         if group not in self.groups:
             raise unknown(f"group of axis {self.axis.name!r}", group, self.groups)
         return self._rewrite(text, sides=(1 - self.groups.index(group),))
 
     def pair(self, text: str) -> tuple[str, str]:
-        """The text as each of the two groups would have it.
-
-        Raises:
-            UserError: the two do not differ.
-        """
+        """The text mapped to each of the two groups."""
         a, b = (self.map_to(text, group) for group in self.groups)
         if a == b:
-            raise self._changes_nothing(text)
+            first, second = self.groups
+            raise UserError(
+                f"the {self.axis.name} perturbation changes nothing in {text!r}: it holds no name, "
+                f"pronoun or word of {first!r} or {second!r}; reword it, or give its variations "
+                "yourself"
+            )
         return a, b
 
     def words(self, text: str) -> list[Word]:
-        """The words of a text, each with what it is and the side that it is on."""
+        """The words of a text, each with its kind and side."""
         return [word for _, word in self._read(text)]
 
     def names_in(self, text: str) -> tuple[str, ...]:
@@ -151,27 +250,15 @@ class Substitution:
         return frozenset(part for word in self._lexicon for part in word.lower().split())
 
     def template(self, text: str) -> str:
-        """The template without its people: names become `{name}`, the rest is the first group's."""
+        """The text mapped to the first group, with `{name}` for every name."""
         text = self.map_to(text, self.groups[0])
         words = [(start, word) for start, word in self._read(text) if word.kind == "name"]
         for start, word in reversed(words):
             text = text[:start] + "{name}" + text[start + len(word.text) :]
         return text
 
-    def _changes_nothing(self, text: str) -> UserError:
-        a, b = self.groups
-        return UserError(
-            f"the {self.axis.name} perturbation changes nothing in {text!r}: it holds no name, "
-            f"pronoun or word of {a!r} or {b!r}; reword it, or give its variations yourself"
-        )
-
     def map_words(self, text: str, choose: Callable[[Sequence[Word]], Collection[int]]) -> str:
-        """The text with some of its words swapped, such as those about one person.
-
-        Args:
-            text: Any text.
-            choose: Of the words of the text, the indices of those to swap; others stay.
-        """
+        """The text with some of its words swapped; `choose` returns their indices."""
         places = list(self._read(text))
         words = [word for _, word in places]
         return self._write(text, places, choose(words))
@@ -235,24 +322,24 @@ class Substitution:
         return tuple(grammar.PRONOUNS[str(subject)] for subject in subjects)
 
     @cached_property
-    def _lexicon(self) -> Mapping[str, Entry]:
-        """Spelling → what it is. The first pair that names a word decides its partner."""
+    def _lexicon(self) -> Mapping[str, _Entry]:
+        """Spelling → entry. The first pair with a word decides its partner."""
         a, b = (self.axis.groups[group] for group in self.groups)
         pairs: list[tuple[Kind, tuple[str, str]]] = []
         if self._paradigms:
             she, he = self._paradigms
             pairs += [("other pronoun", (she[c], he[c])) for c in ("subject", "reflexive")]
             pairs += [("pronoun", (she[c], he[c])) for c in grammar.CONFUSED_CASES]
-        pairs += [("name", pair) for pair in name_pairs(a, b, self.table, self.own_names)]
+        pairs += [("name", pair) for pair in self.table.name_pairs(a, b, self.own_names)]
         pairs += [
             ("title" if {w.lower() for w in pair} <= grammar.TITLES else "noun", pair)
-            for pair in word_pairs(a, b, self.table)
+            for pair in self.table.word_pairs(a, b)
         ]
-        lexicon: dict[str, Entry] = {}
+        lexicon: dict[str, _Entry] = {}
         for kind, pair in pairs:
             for side in (0, 1):
                 for word, partner in _spellings(pair[side], pair[1 - side]):
-                    entry = lexicon.setdefault(word, Entry(side, kind, partner))
+                    entry = lexicon.setdefault(word, _Entry(side, kind, partner))
                     if entry.side != side:
                         raise UserError(
                             f"axis {self.axis.name!r}: {word!r} belongs to both {a.name!r} and "
@@ -262,7 +349,7 @@ class Substitution:
 
     @cached_property
     def _kept(self) -> frozenset[str]:
-        """Phrases that stay, and what they would become, so that neither is ever made or lost."""
+        """The phrases to keep, and their swapped forms, so that neither is made or lost."""
         if not self.table.keep:
             return frozenset()
         bare = replace(self, table=replace(self.table, keep=()))

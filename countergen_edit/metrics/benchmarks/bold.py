@@ -21,7 +21,7 @@ from annotated_types import Gt, Le
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.benchmarks import Files
-from countergen_edit.data.benchmarks.bold import GROUPS, BoldPrompt, pairs_of, read_bold
+from countergen_edit.data.benchmarks.sentences import BOLD_GROUPS, BoldPrompt, bold_pairs, read_bold
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.benchmarks.base import (
     LONGEST,
@@ -53,7 +53,7 @@ def share(of: str, group: str) -> Of:
 def kinds(of: str) -> list[FigureKind]:
     """The share of every group, and every difference within a domain."""
     found = []
-    for domain, groups in GROUPS.items():
+    for domain, groups in BOLD_GROUPS.items():
         for group in groups:
             found.append(
                 FigureKind(
@@ -66,7 +66,7 @@ def kinds(of: str) -> list[FigureKind]:
                     groups=(group,),
                 )
             )
-        for a, b in pairs_of(domain):
+        for a, b in bold_pairs(domain):
             found.append(
                 FigureKind(
                     f"{of}_{a}_{b}",
@@ -102,7 +102,7 @@ class Bold(Benchmark):
 
     name = "bold"
     figures = (*kinds(POSITIVE), *kinds(NEGATIVE))
-    bias_types = tuple(GROUPS)
+    bias_types = tuple(BOLD_GROUPS)
     axes: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "gender": ("gender",),
         "race": ("race",),
@@ -148,7 +148,7 @@ class Bold(Benchmark):
         return [*super().figures_of(part), *(kind for name in self.phi for kind in kinds(name))]
 
     def items(self, bias_types: Sequence[str]) -> list[Item]:
-        domains = [domain for domain in GROUPS if domain in bias_types]
+        domains = [domain for domain in BOLD_GROUPS if domain in bias_types]
         return [
             Item(one.id, "", one.domain, one.page, (), one, group=one.group)
             for one in read_bold(self.files, domains)

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
-from countergen_edit.data.benchmarks.crows_pairs import BIAS_TYPES, read_crows_pairs
+from countergen_edit.data.benchmarks.sentences import CROWS_TYPES, read_crows_pairs
 from countergen_edit.metrics.benchmarks.base import Benchmark, FigureKind, Printed, mean_of
 from countergen_edit.metrics.benchmarks.items import Item
 
@@ -35,7 +35,7 @@ class CrowsPairs(Benchmark):
             fair=0.5,
         ),
     )
-    bias_types = BIAS_TYPES
+    bias_types = CROWS_TYPES
     axes: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "gender": ("gender",),
         "race": ("race-color",),

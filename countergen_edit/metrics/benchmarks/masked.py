@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from countergen_edit.core.registry import Registry
-from countergen_edit.data.benchmarks.stereoset import PARTS, StereoSetItem
+from countergen_edit.data.benchmarks.sentences import PARTS, StereoSetItem
 from countergen_edit.metrics.benchmarks.base import Benchmark, Counts, by_count
 from countergen_edit.metrics.benchmarks.crows_pairs import CrowsPairs
 from countergen_edit.metrics.benchmarks.items import Item

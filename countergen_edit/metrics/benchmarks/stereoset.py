@@ -27,7 +27,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from countergen_edit.data.benchmarks.stereoset import BIAS_TYPES, PARTS, read_stereoset
+from countergen_edit.data.benchmarks.sentences import PARTS, STEREOSET_TYPES, read_stereoset
 from countergen_edit.metrics.benchmarks.base import (
     Benchmark,
     Drawn,
@@ -79,7 +79,7 @@ class StereoSet(Benchmark):
             needs="doubled",
         ),
     )
-    bias_types = BIAS_TYPES
+    bias_types = STEREOSET_TYPES
     axes: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "gender": ("gender",),
         "race": ("race",),

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
-from countergen_edit.data.benchmarks.winobias import TYPES, read_winobias
+from countergen_edit.data.benchmarks.pronouns import TYPES, read_winobias
 from countergen_edit.metrics.benchmarks.base import (
     Benchmark,
     FigureKind,

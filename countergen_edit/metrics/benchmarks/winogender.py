@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
-from countergen_edit.data.benchmarks.winogender import (
+from countergen_edit.data.benchmarks.pronouns import (
     GENDERS,
     WinogenderSentence,
     read_winogender,

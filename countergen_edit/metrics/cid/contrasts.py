@@ -18,9 +18,8 @@ import numpy as np
 from countergen_edit.core.reading import json_lines
 from countergen_edit.core.typed import built
 from countergen_edit.core.writing import whole
-from countergen_edit.data.axis import Axis, Split
+from countergen_edit.data.axis import Axis, DoesNotFitError, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.data.forms import DoesNotFitError
 from countergen_edit.data.templates import Template, crossed, slot_names
 from countergen_edit.models import LanguageModel, contrastive_generate
 

@@ -22,7 +22,7 @@ from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.axis import SPLITS
 from countergen_edit.data.splits import check_leakage, check_texts
-from countergen_edit.data.thinning import few_prompts
+from countergen_edit.data.subsets import few_prompts
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.cid.contrasts import (

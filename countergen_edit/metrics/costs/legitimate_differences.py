@@ -149,7 +149,7 @@ class LegitimateDifferences(Cost):
         Raises:
             UserError: a prompt has a single output.
         """
-        for data in self.task.every_fact:
+        for data in self.task.legitimate_sets:
             check_outputs(data)
 
     def measure(

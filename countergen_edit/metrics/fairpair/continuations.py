@@ -17,8 +17,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_lines
 from countergen_edit.core.typed import built
 from countergen_edit.core.writing import whole
-from countergen_edit.data.common_sents import PairedPrompt
-from countergen_edit.data.text.perturbation import Filter, Perturber, Reason
+from countergen_edit.data.fairpair import Filter, PairedPrompt, Perturber, Reason
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.models import generate

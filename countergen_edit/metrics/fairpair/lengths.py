@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float64
 
-from countergen_edit.data.text.perturbation import word_list
+from countergen_edit.data.fairpair import word_list
 from countergen_edit.metrics.fairpair.continuations import Sampled
 from countergen_edit.metrics.fairpair.rows import FairPairRows
 from countergen_edit.metrics.rows import Row

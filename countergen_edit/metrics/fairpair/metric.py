@@ -18,24 +18,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.common_sents import (
+from countergen_edit.data.axis import DoesNotFitError
+from countergen_edit.data.fairpair import (
+    MAX_DISSIMILARITY,
+    Filter,
     PairedPrompt,
+    Perturber,
+    RulePerturber,
     choose,
     common_sents,
     own_prompts,
     paired_samples,
     paraphrased,
-)
-from countergen_edit.data.forms import DoesNotFitError
-from countergen_edit.data.text.perturbation import (
-    MAX_DISSIMILARITY,
-    Filter,
-    Perturber,
-    RulePerturber,
-    require_turned,
+    require_perturbable,
     source_and_target,
 )
-from countergen_edit.data.thinning import first_drawn
+from countergen_edit.data.subsets import first_drawn
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.context import EvaluationContext
@@ -201,7 +199,7 @@ class FairPair(Metric):
         else:
             self.perturber = make_perturber(self._perturber, self.groups, substitution)
         if isinstance(self.perturber, RulePerturber):
-            require_turned(self.prompts, self.perturber)
+            require_perturbable(self.prompts, self.perturber)
         self.passes = Filter(substitution, self.max_dissimilarity, self.compared)
 
     def _few(self, drawn: Sequence[str]) -> list[str]:

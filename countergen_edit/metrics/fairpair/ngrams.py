@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from countergen_edit.data.text.perturbation import word_list
+from countergen_edit.data.fairpair import word_list
 from countergen_edit.metrics.statistics import adjusted
 
 MIN_TEXTS = 5

@@ -21,8 +21,7 @@ from typing import Any
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.registry import KIND, Registry
-from countergen_edit.data.common_sents import PairedPrompt
-from countergen_edit.data.text.perturbation import Perturber, RulePerturber, answer
+from countergen_edit.data.fairpair import PairedPrompt, Perturber, RulePerturber, answer
 from countergen_edit.data.text.substitution import Substitution
 
 REQUEST = (

@@ -22,7 +22,7 @@ from jaxtyping import Float64, Int
 from scipy import sparse
 
 from countergen_edit.core.registry import Registry
-from countergen_edit.data.text.perturbation import words_of
+from countergen_edit.data.fairpair import words_of
 from countergen_edit.models.classifiers import analyzer
 
 Distances = Float64[np.ndarray, "text text"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from countergen_edit.data.text.perturbation import REASONS, UNITS, Filter
+from countergen_edit.data.fairpair import REASONS, UNITS, Filter
 from countergen_edit.metrics.fairpair.continuations import Sampled, joined
 from countergen_edit.metrics.fairpair.ngrams import compare, strongest
 from countergen_edit.metrics.fairpair.rows import FairPairRows, without_interval

@@ -19,8 +19,8 @@ import numpy as np
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.hiring import Vacancies
-from countergen_edit.data.out_of_vocabulary import unknown_words
-from countergen_edit.data.thinning import first_drawn
+from countergen_edit.data.prompt_check import unknown_words
+from countergen_edit.data.subsets import first_drawn
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.context import EvaluationContext

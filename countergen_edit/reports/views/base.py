@@ -226,7 +226,6 @@ VIEWS: Registry[type[View]] = Registry(
         "guardedness": f"{_ROOM}.guardedness:GuardednessView",
         "refinement": f"{_ROOM}.refinement:RefinementView",
         "gates": f"{_ROOM}.gates:GatesView",
-        "augmented": f"{_ROOM}.augmented:AugmentedView",
         "logged": f"{_ROOM}.logged:LoggedView",
     },
     View,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from countergen_edit.metrics.benchmarks.base import CHANGE, ROW, SOURCE, UNDEFINED
+from countergen_edit.metrics.benchmarks.base import CHANGE, ROW, SOURCE
 from countergen_edit.metrics.r.holm import SIGNIFICANT
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import Row

@@ -5,7 +5,7 @@ Comes in: the rows of a run. Goes out: plain tables. Nothing is computed here.
 
 from __future__ import annotations
 
-from countergen_edit.data.text.perturbation import UNITS
+from countergen_edit.data.fairpair import UNITS
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Cell, Number, Table

@@ -1,7 +1,8 @@
-"""A draw of names is of the axis, by its seed, in pairs, and nobody else's business."""
+"""Draws of names and subsets of sets are nested, keep pairs, and depend on the seed alone."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -12,8 +13,15 @@ from hypothesis import strategies as st
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import SPLITS, Axis, Group
-from countergen_edit.data.people import DRAWN, MANY_PARAPHRASES, People
+from countergen_edit.data.subsets import (
+    FULLY_CROSSED,
+    NAME_COUNTS,
+    NameDraw,
+    few_variations,
+    round_robin,
+)
 from countergen_edit.data.task import Task
+from tests.crossed import crossed
 
 NATIONALITY = Axis.from_config(read_config("axis", "nationality"))
 LEADS = {"source": "templates", "templates": ["{name} leads the"], "outputs": [" team"]}
@@ -34,7 +42,7 @@ def axis_of(sizes: tuple[int, int]) -> Axis:
 
 @given(st.integers(1, 80), st.integers(0, 3))
 def test_a_draw_has_its_size_keeps_order_and_pairs(count: int, seed: int) -> None:
-    drawn = People(fit=count, seed=seed).drawn(NATIONALITY)
+    drawn = NameDraw(fit=count, seed=seed).draw(NATIONALITY)
     places = set()
     for name, group in drawn.groups.items():
         every = NATIONALITY.groups[name].names["fit"]
@@ -48,24 +56,15 @@ def test_a_draw_has_its_size_keeps_order_and_pairs(count: int, seed: int) -> Non
 
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(1, 12))
 def test_unequal_lists_give_as_many_names_of_each_group(a: int, b: int, count: int) -> None:
-    drawn = People(fit=count, validation=count, test=count).drawn(axis_of((a, b)))
+    drawn = NameDraw(fit=count, validation=count, test=count).draw(axis_of((a, b)))
     sizes = {len(group.names[s]) for group in drawn.groups.values() for s in SPLITS}
     assert sizes == {min(a, b, count)}
-
-
-def test_seeds_draw_other_names_and_every_name_is_drawn_by_some() -> None:
-    draws = [
-        People(test=24, seed=seed).drawn(NATIONALITY).groups["usa_male"].names["test"]
-        for seed in range(20)
-    ]
-    assert len(set(draws)) == 20
-    assert {n for d in draws for n in d} == {*NATIONALITY.groups["usa_male"].names["test"]}
 
 
 @given(st.integers(0, 5))
 def test_fewer_names_are_some_of_more(seed: int) -> None:
     names = [
-        set(People(test=k, seed=seed).drawn(NATIONALITY).groups["usa_male"].names["test"])
+        set(NameDraw(test=k, seed=seed).draw(NATIONALITY).groups["usa_male"].names["test"])
         for k in (5, 20, 60)
     ]
     assert names[0] < names[1] < names[2]
@@ -81,7 +80,7 @@ def test_a_set_changes_no_draw_of_another() -> None:
     assert other.names["fit"] != alone.names["fit"]
 
 
-def test_fitting_crosses_many_names_with_few_paraphrases_and_few_with_many() -> None:
+def test_only_the_first_templates_of_a_fitting_set_are_crossed_with_all_names() -> None:
     task = Task.from_config(
         "nationality",
         {"fit": [paraphrases(5)], "test": TEST},
@@ -89,22 +88,20 @@ def test_fitting_crosses_many_names_with_few_paraphrases_and_few_with_many() -> 
     )
     [data] = task.fit
     sizes = [[len(sample.of(group)) for group in data.groups] for sample in data.samples]
-    assert sizes == [[20, 20]] * MANY_PARAPHRASES + [[6, 6]] * 3
-    of_few = {
-        tuple(v.name for v in sample.variations) for sample in data.samples[MANY_PARAPHRASES:]
-    }
+    assert sizes == [[20, 20]] * FULLY_CROSSED + [[6, 6]] * 3
+    of_few = {tuple(v.name for v in sample.variations) for sample in data.samples[FULLY_CROSSED:]}
     assert len(of_few) == 1
     assert {*next(iter(of_few))} < {v.name for v in data.samples[0].variations}
     assert [len(sample.variations) for sample in task.test[0].samples] == [18]
-    # Whoever stands at one place of a sample is one counterfactual pair, few or many.
+    # The i-th variations of two groups are one counterfactual pair.
     lists = [NATIONALITY.groups[g].names["fit"] for g in data.groups]
     for sample in data.samples:
         for a, b in zip(*(sample.of(g) for g in data.groups), strict=True):
             assert lists[0].index(a.name or "") == lists[1].index(b.name or "")
 
 
-def test_appendix_a_keeps_its_ten_names_whatever_is_drawn() -> None:
-    for names in (DRAWN, None, {"fit": 3, "few": 1}):
+def test_appendix_a_keeps_its_first_ten_names() -> None:
+    for names in (NAME_COUNTS, None, {"fit": 3, "few": 1}):
         task = Task.from_config("gender", {"fit": ["appendix_a"], "test": TEST}, names=names)
         [data] = task.fit
         gender = read_config("axis", "gender")["groups"]
@@ -114,20 +111,12 @@ def test_appendix_a_keeps_its_ten_names_whatever_is_drawn() -> None:
                 assert own == gender[group]["names"]["fit"][:10]
 
 
-def test_texts_of_a_file_stay_whole() -> None:
-    people = People(fit=2, few=1)
-    data = Task.from_config("nationality", {"fit": [paraphrases(4)], "test": TEST}, names=None).fit[
-        0
-    ]
-    assert people.thinned(data, NATIONALITY) == data
-
-
 @pytest.mark.parametrize("command", ["audit", "debias", "sweep", "edit"])
-def test_commands_draw_as_many_as_python(command: str) -> None:
+def test_commands_and_python_have_the_same_defaults(command: str) -> None:
     config = yaml.safe_load((conf_dir() / f"{command}.yaml").read_text("utf-8"))
-    assert config["names"] == DRAWN
-    assert People.from_config({"test": 3}) == People(**{**DRAWN, "test": 3})
-    assert People.from_config(None, seed=2) == People(seed=2)
+    assert config["names"] == NAME_COUNTS
+    assert NameDraw.from_config({"test": 3}) == NameDraw(**{**NAME_COUNTS, "test": 3})
+    assert NameDraw.from_config(None, seed=2) == NameDraw(seed=2)
 
 
 @pytest.mark.parametrize(
@@ -139,11 +128,28 @@ def test_commands_draw_as_many_as_python(command: str) -> None:
         (5, "names=5"),
     ],
 )
-def test_mistakes_are_named(config: Any, message: str) -> None:
+def test_wrong_numbers_of_names_are_refused(config: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        People.from_config(config)
-
-
-def test_first_names_must_be_a_number() -> None:
+        NameDraw.from_config(config)
     with pytest.raises(UserError, match="first_names='ten'"):
         Task.from_config("gender", {"fit": [{**LEADS, "first_names": "ten"}], "test": TEST})
+
+
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(1, 14))
+def test_round_robin_uses_names_equally_often(paraphrases: int, people: int, most: int) -> None:
+    data = round_robin(crossed(paraphrases, people), most)
+    counted = Counter(v.name for sample in data.samples for v in sample.variations)
+    for sample in data.samples:
+        places = [[v.name[1:] for v in sample.of(group) if v.name] for group in "ab"]
+        assert places[0] == places[1]
+        assert len(places[0]) == min(most, people)
+    counts = [counted[f"{group}{i}"] for group in "ab" for i in range(people)]
+    assert max(counts) - min(counts) <= 1
+
+
+@given(st.integers(1, 5), st.integers(2, 9), st.integers(1, 4), st.integers(0, 4))
+def test_what_few_keep_more_keep_too(paraphrases: int, people: int, most: int, more: int) -> None:
+    data = crossed(paraphrases, people)
+    few, many = few_variations(data, most, 3), few_variations(data, most + more, 3)
+    for a, b in zip(few.samples, many.samples, strict=True):
+        assert {*a.variations} <= {*b.variations}

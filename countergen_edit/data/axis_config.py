@@ -1,0 +1,176 @@
+"""Axis configs: files of one axis, crossings of several axes, and the data that an axis names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from countergen_edit.core.conf_path import config_of
+from countergen_edit.core.errors import UserError
+from countergen_edit.data.axis import SPLITS
+
+CROSS = "cross"
+"""The key of an axis config that lists the axes to cross."""
+CROSSED_DATA = "crossed"
+"""The default data of crossed axes."""
+OF_AXIS = "of_axis"
+"""The data config, and its key, that takes every null key from the axis's own data."""
+OWN = "own"
+"""The value of `data.fit` that fits on a part of the user's prompts."""
+
+
+def axis_config(value: object) -> dict[str, Any]:
+    """The config of an axis given by name, file, mapping, or a list of axes to cross."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        value = {CROSS: value}
+    content = config_of("axis", value)
+    if CROSS not in content:
+        return content
+    axes = content.pop(CROSS)
+    if not isinstance(axes, Sequence) or isinstance(axes, str) or len(axes) < 2:
+        raise UserError(
+            f"axis={axes!r}: write two axes to cross, such as axis=[gender,nationality]"
+        )
+    whole, *others = [axis_config(axis) for axis in axes]
+    names = [str(config.get("name")) for config in (whole, *others)]
+    if len(set(names)) < len(names):
+        raise UserError(f"axis={[*names]}: an axis is crossed with another, not with itself")
+    for other in others:
+        whole = crossed(whole, other)
+    return {**whole, **content}
+
+
+def data_of(
+    axis: Mapping[str, Any], data: Mapping[str, Any]
+) -> tuple[dict[str, Any], frozenset[str]]:
+    """The data config with its null keys filled from the data of the axis.
+
+    Args:
+        axis: an axis config.
+        data: a data config.
+
+    Returns:
+        The data config, and the keys that come from the axis.
+
+    Raises:
+        UserError: the axis names no data.
+
+    >>> data_of({"name": "age", "data": "age"}, {"of_axis": True, "facts": []})[0]["facts"]
+    []
+    """
+    content = {key: value for key, value in data.items() if key != OF_AXIS}
+    if content.get("fit") == OWN:  # a part of the user's prompts is the validation set too
+        content["validation"] = content.get("validation") or []
+    if not data.get(OF_AXIS):
+        return content, frozenset()
+    if not axis.get("data"):
+        if all(content.get(split) is not None for split in SPLITS):
+            return content, frozenset()
+        raise UserError(
+            f"axis {axis.get('name')!r} has no data of its own: name some, such as "
+            f"data=FILE.yaml, or write data: FILE.yaml into the axis; "
+            f"data.fit={OWN} fits on a part of your own prompts"
+        )
+    own, _ = data_of({"name": axis.get("name")}, config_of("data", axis["data"]))
+    taken = frozenset(key for key in own if content.get(key) is None)
+    return content | {key: own[key] for key in taken}, taken
+
+
+def crossed(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """The config of the axis whose groups are the intersections of two axes' groups.
+
+    The names of an intersection are those of the axis that has names. Where both have, one axis
+    must state the groups of its people on the other (`is`: one group, or several in turn), or they
+    must share names. The first axis decides forms that both have.
+    """
+    axes = [*first.get("made_of", [first["name"]]), *second.get("made_of", [second["name"]])]
+    groups = {
+        cell.name: cell.config
+        for a, b in product(_cells(first), _cells(second))
+        if (cell := a.intersection(b)) is not None
+    }
+    if len(groups) < 2:
+        raise UserError(
+            f"no names are on both {first['name']!r} and {second['name']!r}: state in one of the "
+            "axes the groups of its people on the other, as conf/axis/nationality.yaml does (is: …)"
+        )
+    content = {"name": "_".join(axes), "groups": groups, "made_of": axes, "data": CROSSED_DATA}
+    # An axis that states everything of the other has the same groups, and its words still swap.
+    words = next((c for c in (first, second) if set(c["groups"]) == set(groups)), {})
+    return content | {k: words[k] for k in ("substitution",) if k in words}
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A group, with its groups on other axes."""
+
+    name: str
+    axes: tuple[str, ...]
+    parts: Mapping[str, str]
+    """Axis → group."""
+    alternating: Mapping[str, Sequence[str]]
+    """Axis → groups to which successive names belong, cyclically."""
+    names: Mapping[str, Sequence[str]]
+    forms: Mapping[str, str]
+
+    @property
+    def config(self) -> dict[str, Any]:
+        where = {**self.parts, **self.alternating}
+        return {"names": dict(self.names), "forms": dict(self.forms), "is": where}
+
+    def intersection(self, other: _Cell) -> _Cell | None:
+        """The group of the people in both; None where there are none."""
+        if any(self.parts[axis] != other.parts[axis] for axis in {*self.parts} & {*other.parts}):
+            return None
+        one, two = self._restricted(other.parts), other._restricted(self.parts)
+        names = self._shared_names(other, one, two)
+        if names is None:
+            return None
+        whole = [c for c, d in ((self, other), (other, self)) if {*d.axes} <= {*c.parts}]
+        return _Cell(
+            whole[0].name if whole else f"{self.name}_{other.name}",
+            (*self.axes, *other.axes),
+            {**one.parts, **two.parts},
+            {**one.alternating, **two.alternating},
+            names,
+            {**other.forms, **self.forms},
+        )
+
+    def _restricted(self, parts: Mapping[str, str]) -> _Cell:
+        """The cell with those of its alternating names that belong to `parts`."""
+        names, left = self.names, dict(self.alternating)
+        for axis in {*left} & {*parts}:
+            turns = left.pop(axis)
+            names = {
+                split: [n for i, n in enumerate(own) if turns[i % len(turns)] == parts[axis]]
+                for split, own in names.items()
+            }
+        return replace(self, alternating=left, names=names)
+
+    def _shared_names(
+        self, other: _Cell, one: _Cell, two: _Cell
+    ) -> Mapping[str, Sequence[str]] | None:
+        """The names of the intersection of two cells, `one` and `two` once restricted."""
+        if not (any(one.names.values()) and any(two.names.values())):
+            return one.names if any(one.names.values()) else two.names
+        for cell, about, own in ((self, other, one), (other, self, two)):
+            if {*about.axes} <= {*cell.parts, *cell.alternating}:
+                return own.names
+        shared: dict[str, Sequence[str]] = {
+            split: [name for name in one.names.get(split, ()) if name in two.names.get(split, ())]
+            for split in SPLITS
+        }
+        return shared if all(shared.values()) else None
+
+
+def _cells(config: Mapping[str, Any]) -> Iterator[_Cell]:
+    own = tuple(config.get("made_of", [config["name"]]))
+    for name, group in config["groups"].items():
+        where = group.get("is", {})
+        parts = {axis: value for axis, value in where.items() if isinstance(value, str)}
+        if len(own) == 1:
+            parts = {own[0]: name, **parts}
+        turns = {axis: value for axis, value in where.items() if not isinstance(value, str)}
+        yield _Cell(name, own, parts, turns, group.get("names", {}), group.get("forms", {}))
