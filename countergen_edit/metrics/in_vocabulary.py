@@ -17,7 +17,7 @@ from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.panels import set_label
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.models import Asked
+from countergen_edit.models import Workload
 
 EXAMPLES = 6
 """Words that a sentence names."""
@@ -28,9 +28,9 @@ class InVocabulary(Metric):
 
     is_selectable = False
 
-    def asks(self) -> Asked:
+    def workload(self) -> Workload:
         """Nothing: the corpus is known, and the model is not asked."""
-        return Asked.scoring([])
+        return Workload.scoring([])
 
     def rows(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"

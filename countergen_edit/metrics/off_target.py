@@ -36,7 +36,7 @@ from countergen_edit.metrics.r.significance import SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
-from countergen_edit.models import Asked
+from countergen_edit.models import Workload
 
 LEAST_NATS = 0.01
 """What a group effect must grow by to be called worse, beside `LEAST` of what it was."""
@@ -71,9 +71,9 @@ class OffTarget(Metric):
     title = "Bias on other axes"
     has_baseline = True
 
-    def asks(self) -> Asked:
+    def workload(self) -> Workload:
         """The sets of other axes."""
-        return Asked.scoring(self.task.other_axes)
+        return Workload.scoring(self.task.other_axes)
 
     def rows(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"

@@ -12,24 +12,29 @@ from jaxtyping import Float, Float32, Int
 from torch import Tensor
 
 from countergen_edit.core.errors import UserError, unknown
-from countergen_edit.models.batching import Batch, batch_tokens, plan, within_memory
+from countergen_edit.models.batching import (
+    Batch,
+    batch_tokens,
+    plan,
+    runs_trees,
+    within_memory,
+)
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
 from countergen_edit.models.resumption import Scratch
 from countergen_edit.models.tokens import encode, excerpt
-from countergen_edit.models.trees import runs_trees
 
 
 @dataclass(frozen=True)
 class Activations:
-    """What the model held at the wanted tokens, float32.
+    """Activations of a model at the wanted tokens, float32.
 
     Attributes
     ----------
     values
         Site → ``[layer, row, d_model]``; "embed" has one layer.
     row_text
-        Index of the text that each row comes from, ascending.
+        Index of the text of each row, ascending.
     norms
         Site → Euclidean norms ``[layer, token]`` of all tokens up to the last wanted one of each
         text, wanted or not (for attention sinks).
@@ -48,13 +53,10 @@ def capture(
     layers: Sequence[int] | None = None,
     starts: Sequence[int] | None = None,
     positions: Literal["last", "onward"] = "last",
-    max_batch_tokens: int | None = None,
     scratch: Scratch | None = None,
     progress: str | None = None,
 ) -> Activations:
-    """Read activations in one pass that stops short of the output matrix.
-
-    An edit attached before is seen, at its own site too.
+    """Read activations in one pass that stops short of the output matrix; attached edits act.
 
     Parameters
     ----------
@@ -69,8 +71,6 @@ def capture(
     positions : {"last", "onward"}
         The last token of each text, or every token that shows text beyond `starts`; tokens before
         are equal for all groups.
-    max_batch_tokens : int, optional
-        Changes speed and memory, not the result; None takes `batch_tokens`.
     scratch : Scratch, optional
         Storage beyond memory; None keeps all in memory.
 
@@ -111,7 +111,7 @@ def capture(
     batches = plan(
         sequences,
         [range(len(sequence)) for sequence in sequences],
-        max_batch_tokens=batch_tokens(lm, max_batch_tokens),
+        max_batch_tokens=batch_tokens(lm),
         branch=runs_trees(lm, max(map(len, sequences), default=0)),
     )
 
@@ -140,7 +140,7 @@ def _starts(texts: Sequence[str], starts: Sequence[int] | None, positions: str) 
             f"not {'none' if starts is None else len(starts)}"
         )
     for text, start in zip(texts, starts, strict=True):
-        if start < 0:  # what str.find says of a group that is not there
+        if start < 0:  # str.find of an absent group
             raise UserError(f"negative start {start} for the text {excerpt(text)}")
     return starts
 

@@ -13,10 +13,10 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.models.distributions import to_float64
 from countergen_edit.models.encoders import HeadModel
 from countergen_edit.models.loading import Head, load_head
 from countergen_edit.models.progress import track
+from countergen_edit.models.scoring import to_float64
 from countergen_edit.models.tokens import excerpt
 
 HEAD = Head(
@@ -73,18 +73,8 @@ class MaskedModel(HeadModel):
 
         An attribute of several tokens is masked by as many masks; `UserError` for such a target.
         """
-        rows, wanted, at = [], [], []
-        for text in texts:
-            for hidden in (False, True):
-                ids, place, target = self._masked(text, hidden)
-                rows.append(ids)
-                at.append(place)
-                wanted.append(target)
-        values = np.zeros(len(rows))
-        for some, logits in self._logits(rows, at):
-            of = torch.tensor([wanted[i] for i in some])
-            log_p = to_float64(logits).log_softmax(-1)[torch.arange(len(some)), of]
-            values[some.start : some.stop] = log_p.cpu().numpy()
+        rows = [self._masked(text, hidden) for text in texts for hidden in (False, True)]
+        values = self._log_p(rows)
         known, masked = values.reshape(-1, 2).T
         return np.asarray(known - masked, dtype=np.float64)
 
@@ -121,15 +111,23 @@ class MaskedModel(HeadModel):
             raise UserError(
                 f"a text of {longest} tokens exceeds the context of {self.name} ({room})"
             )
-        # Of similar length together, so that little is padding; what is read depends on neither.
+        # Of similar length together, so that little is padding; results depend on neither.
         order = sorted(range(len(tokens)), key=lambda i: (len(tokens[i].ids), i))
-        rows, at = [list(tokens[i].ids) for i in order], [tokens[i].place for i in order]
+        rows = [(list(tokens[i].ids), tokens[i].place, tokens[i].token) for i in order]
         values = np.zeros(len(tokens))
-        for some, logits in self._logits(rows, at, progress):
-            own = [order[k] for k in some]
-            of = torch.tensor([tokens[i].token for i in own])
-            log_p = to_float64(logits).log_softmax(-1)[torch.arange(len(own)), of]
-            values[own] = log_p.cpu().numpy()
+        values[order] = self._log_p(rows, progress)
+        return values
+
+    def _log_p(
+        self, rows: Sequence[tuple[list[int], int, int]], progress: str | None = None
+    ) -> Float64[np.ndarray, " row"]:
+        """log p of a token at a place of each row of token ids."""
+        ids, at, tokens = ([row[k] for row in rows] for k in range(3))
+        values = np.zeros(len(rows))
+        for some, logits in self._logits(ids, at, progress):
+            own = torch.tensor(tokens[some.start : some.stop])
+            log_p = to_float64(logits).log_softmax(-1)[torch.arange(len(some)), own]
+            values[some.start : some.stop] = log_p.cpu().numpy()
         return values
 
     def _logits(

@@ -190,7 +190,7 @@ class Augmentation:
     ) -> list[list[str]]:
         requests = Requests(asked, writing, store, self.batch_size, self.seed)
         about = "Paraphrase" if writing.do_sample else "Rewriting"
-        if costs := model.estimate([requests.asked()], self.seed):
+        if costs := model.estimate([requests.workload()], self.seed):
             announce(f"{about}: {costs}")
         return requests.replies(model, about)
 

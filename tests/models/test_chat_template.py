@@ -15,7 +15,6 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, applied
 from countergen_edit.metrics.costs.neutral import neutral_cost
 from countergen_edit.models import (
-    INSTRUCTION,
     LanguageModel,
     after_preface,
     batches,
@@ -31,6 +30,7 @@ from countergen_edit.models import (
     resuming,
     text_log_probs,
 )
+from countergen_edit.models.language_model import INSTRUCTION
 from countergen_edit.models.tokens import before_reply, instructed
 from tests.tiny_models import tiny_model_dir
 
@@ -143,14 +143,14 @@ def test_the_first_token_of_a_text_counts_as_it_is_the_replys(model: LanguageMod
 def test_a_reply_stands_after_its_own_question(model: LanguageModel) -> None:
     questions, replies = ["Is she late?", "Is she late?", "Who left?"], ["Yes", "No", "Jane did"]
     for own in (model, resuming(model, [0])):
-        scores = text_log_probs(own, questions, replies, asked=True)
+        scores = text_log_probs(own, questions, replies, chat=True)
         for question, reply, value in zip(questions, replies, scores.log_p, strict=True):
             before = conversation(model, question)
             every = log_p(model, [*before, *plain_ids(model, reply)])
             assert value == pytest.approx(float(every[len(before) - 1 :].sum()), abs=1e-4)
     # What a user says of a model's own stands before the question, in place of the instruction.
     with applied(model, Edit((), "anything", "Be fair.")) as fair:
-        [value] = text_log_probs(fair, questions[:1], replies[:1], asked=True).log_p
+        [value] = text_log_probs(fair, questions[:1], replies[:1], chat=True).log_p
     before = conversation(model, "Be fair. Is she late?")
     every = log_p(model, [*before, *plain_ids(model, "Yes")])
     assert value == pytest.approx(float(every[len(before) - 1 :].sum()), abs=1e-4)
@@ -164,7 +164,7 @@ def test_what_is_written_and_captured_follows_the_template(
     words = before_reply(model, "Write.").removeprefix("<s>" if model.adds_bos else "")
     told = [f"{words}{prompt}" for prompt in PROMPTS]
     assert generate(model, PROMPTS, max_new_tokens=4) == generate(plain, told, max_new_tokens=4)
-    asked = generate(model, PROMPTS, asked=True, max_new_tokens=4)
+    asked = generate(model, PROMPTS, chat=True, max_new_tokens=4)
     requests = [instructed(plain, prompt) for prompt in PROMPTS]
     assert asked == generate(plain, requests, max_new_tokens=4)
     [own], [by_hand] = (
@@ -219,8 +219,8 @@ def test_models_that_remember_tell_conversations_apart(model: LanguageModel) -> 
         plain = replace(model, chat=chat, preface=preface)
         for asked in (False, True):
             np.testing.assert_allclose(
-                text_log_probs(own, PROMPTS, OUTPUTS, asked=asked).log_p,
-                text_log_probs(plain, PROMPTS, OUTPUTS, asked=asked).log_p,
+                text_log_probs(own, PROMPTS, OUTPUTS, chat=asked).log_p,
+                text_log_probs(plain, PROMPTS, OUTPUTS, chat=asked).log_p,
                 atol=1e-5,
             )
 

@@ -24,7 +24,7 @@ from countergen_edit.models import (
     text_log_probs,
 )
 from countergen_edit.models.tokens import before_reply, has_chat_template
-from tests.tiny_models import FAMILIES, WITH_BOS, tiny_model_dir
+from tests.tiny_models import FAMILIES, tiny_model_dir
 
 PROMPTS = ["Jane is a nurse and", "John works at the hospital", "Ahmed was asked why", "Jane is a"]
 OUTPUTS = [" she works", " for his company.", " he failed", " nurse"]
@@ -112,14 +112,6 @@ def test_the_texts_own_tokens_stay_what_they_are(model: LanguageModel) -> None:
         assert set(with_words.offsets[:-count]) == {(0, 0)}
 
 
-def test_scores_after_a_preface_do_not_depend_on_the_batch(model: LanguageModel) -> None:
-    asked = model.with_preface(preface_ids(model, WORDS))
-    together = continuation_log_probs(asked, PROMPTS, OUTPUTS)
-    for tokens in (1, 40, 300):
-        other = continuation_log_probs(asked, PROMPTS, OUTPUTS, max_batch_tokens=tokens)
-        np.testing.assert_allclose(other, together, atol=1e-5)
-
-
 def test_what_is_written_after_a_preface_is_what_follows_all_of_it(model: LanguageModel) -> None:
     asked = model.with_preface(preface_ids(model, WORDS))
     written = generate(asked, PROMPTS, max_new_tokens=5)
@@ -194,8 +186,3 @@ def test_a_template_that_takes_no_message_is_refused_in_one_line(chatting: Langu
         assert "\n" not in str(error.value)
     finally:
         chatting.tokenizer.chat_template = TEMPLATE
-
-
-def test_the_families_of_these_tests_are_with_and_without_bos() -> None:
-    assert set(WITH_BOS) & set(FAMILIES)
-    assert set(FAMILIES) - set(WITH_BOS)

@@ -37,10 +37,11 @@ def erasure(d: int, seed: int) -> AffineErasure:
 
 def scores(model: LanguageModel, edit: Edit | None = None) -> np.ndarray:
     prompts, outputs = zip(*PAIRS, strict=True)
-    with ExitStack() as stack:
+    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("countergen_edit.models.batching.CPU_TOKENS", 64)
         if edit is not None:
             stack.enter_context(applied(model, edit))
-        return continuation_log_probs(model, prompts, outputs, max_batch_tokens=64)
+        return continuation_log_probs(model, prompts, outputs)
 
 
 @contextmanager

@@ -46,7 +46,7 @@ from countergen_edit.metrics.panels import Panel
 from countergen_edit.metrics.results import Results, Side, State
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, estimate
-from countergen_edit.models import Asked, LanguageModel, check_contrasts
+from countergen_edit.models import LanguageModel, Workload, check_contrasts
 
 AUTOMATIC = "cid_biased_fraction_automatic"
 RATED_BY_LEXICON = {"rated_by": "lexicon, automatically; no person has rated"}
@@ -150,12 +150,11 @@ class Cid(Metric):
             top_k=self.top_k,
         )
 
-    def asks(self) -> Asked:
+    def workload(self) -> Workload:
         """Every prompt of every contrast, up to the end of its sentence."""
-        return Asked(
+        return Workload(
             continued=tuple(c.prompt for c in contrasts_of(self.data, self.strengths)),
             max_new_tokens=self.max_new_tokens,
-            sentence=True,
         )
 
     def continuations(

@@ -1,4 +1,4 @@
-"""Client of OpenAI's completions protocol: parallel, paced, retried; answers are kept on disk.
+"""Client of OpenAI's completions protocol: parallel, retried, with answers kept on disk.
 
 The key is read from the environment when a request is sent, and stored nowhere.
 """
@@ -9,11 +9,9 @@ import json
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -22,84 +20,22 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import digest
 from countergen_edit.models.progress import track
 
-
-class Pace:
-    """When the next request of any thread may begin; evenly, if `per_minute` is given."""
-
-    def __init__(self, per_minute: float | None) -> None:
-        self._gap = 60 / per_minute if per_minute else 0.0
-        self._next = 0.0
-        self._lock = threading.Lock()
-
-    def wait(self) -> None:
-        """Block until it is this request's turn."""
-        while True:
-            with self._lock:
-                now = time.monotonic()
-                if now >= self._next:
-                    self._next = now + self._gap
-                    return
-                left = self._next - now
-            time.sleep(left)
-
-    def pause(self, seconds: float) -> None:
-        """Delay all requests by so many seconds."""
-        with self._lock:
-            self._next = max(self._next, time.monotonic() + seconds)
-
-
-def retry_after(header: str | None) -> float | None:
-    """Seconds in a Retry-After header, given as a number or a date.
-
-    >>> retry_after("2.5"), retry_after("Thu, 01 Jan 1970 00:00:00 GMT"), retry_after("soon")
-    (2.5, 0.0, None)
-    """
-    if header is None:
-        return None
-    try:
-        return max(0.0, float(header))
-    except ValueError:
-        pass
-    try:
-        then = parsedate_to_datetime(header)
-    except ValueError:
-        return None
-    return max(0.0, (then - datetime.now(UTC)).total_seconds())
-
-
-def checked_url(url: str) -> str:
-    """The address without its last slash; `UserError` if it is not HTTP or may hold a secret.
-
-    >>> checked_url("http://127.0.0.1:8000/v1/")
-    'http://127.0.0.1:8000/v1'
-    """
-    parts = urlsplit(str(url))
-    if "@" in parts.netloc or parts.query or parts.fragment:
-        raise UserError(
-            f"the address of {parts.hostname} has more than a host and a path: a key belongs in "
-            "the environment, in the variable that model.key_variable names"
-        )
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise UserError(f"{url!r} is no address: write one such as http://127.0.0.1:8000/v1")
-    return str(url).rstrip("/")
-
-
-def require_client() -> None:
-    """Raise a `UserError` naming the extra unless httpx and tenacity are installed."""
-    try:
-        import httpx  # noqa: F401
-        import tenacity  # noqa: F401
-    except ImportError as error:
-        raise UserError(
-            f"a served model needs {error.name}: pip install 'countergen-edit[served]'"
-        ) from error
-
-
-_PATIENCE = 60.0  # seconds that another process may take to write
+T = TypeVar("T")
+Request = Mapping[str, Any]
+AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
+"""Statuses after which the same request may succeed."""
+LONGEST_WAIT = 600.0
+"""Longest Retry-After that is respected, in seconds."""
+_WRITING = 60.0  # seconds that another process may take to write
+_MESSAGE = 300  # characters of a server's own error message that are shown
 _TABLE = """
 CREATE TABLE IF NOT EXISTS replies
     (key TEXT PRIMARY KEY, request TEXT NOT NULL, reply TEXT NOT NULL)
 """
+
+
+class MalformedReplyError(ValueError):
+    """An answer outside the protocol; a repetition may succeed."""
 
 
 class Replies:
@@ -110,24 +46,23 @@ class Replies:
         self._lock = threading.Lock()
         self._open: sqlite3.Connection | None = None
 
-    def get(self, request: Mapping[str, Any]) -> Any:
+    def get(self, request: Request) -> Any:
         """The answer to a request, or None."""
-        sql = "SELECT reply FROM replies WHERE key = ?"
-        rows = self._run(sql, (digest(request),))
+        rows = self._run("SELECT reply FROM replies WHERE key = ?", digest(request))
         return json.loads(rows[0][0]) if rows else None
 
-    def keep(self, request: Mapping[str, Any], reply: object) -> None:
+    def keep(self, request: Request, reply: object) -> None:
         """Commit an answer; `UserError` if the file cannot be written."""
-        row = (digest(request), *(json.dumps(x, ensure_ascii=False) for x in (request, reply)))
-        self._run("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", row)
+        texts = (json.dumps(x, ensure_ascii=False) for x in (request, reply))
+        self._run("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", digest(request), *texts)
 
-    def _run(self, sql: str, values: tuple[str, ...]) -> list[Any]:
+    def _run(self, sql: str, *values: str) -> list[Any]:
         try:
             with self._lock:
                 if self._open is None:
                     self.path.parent.mkdir(parents=True, exist_ok=True)
                     self._open = sqlite3.connect(
-                        self.path, timeout=_PATIENCE, check_same_thread=False, isolation_level=None
+                        self.path, timeout=_WRITING, check_same_thread=False, isolation_level=None
                     )
                     self._open.execute(_TABLE)
                 return self._open.execute(sql, values).fetchall()
@@ -138,36 +73,19 @@ class Replies:
             ) from error
 
 
-T = TypeVar("T")
-Request = Mapping[str, Any]
-AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
-"""Statuses after which the same request may be answered."""
-LONGEST_WAIT = 600.0
-"""Seconds that a server may ask to be left alone."""
-_MESSAGE = 300  # characters of a server's own words that are passed on
-
-
-class MalformedReplyError(ValueError):
-    """An answer outside the protocol; a repetition may succeed."""
-
-
 class Server:
-    """A server of OpenAI's completions protocol.
+    """A server of OpenAI's completions protocol at `url`, such as http://127.0.0.1:8000/v1.
 
     Parameters
     ----------
-    url : str
-        Of the API, such as http://127.0.0.1:8000/v1.
     key_variable : str
         Environment variable of the key; an unset one sends none.
     parallel : int
-        Requests under way at once.
-    per_minute : float, optional
-        Most requests in a minute.
+        Requests at once.
     timeout : float
-        Seconds that a request may take.
+        Seconds of a request.
     attempts : int
-        Of each request, with growing pauses or those the server asks for.
+        Of each request, with growing pauses or the server's Retry-After.
     cache : Path
         Folder of kept answers.
 
@@ -184,7 +102,6 @@ class Server:
         *,
         key_variable: str = "OPENAI_API_KEY",
         parallel: int = 8,
-        per_minute: float | None = None,
         timeout: float = 60.0,
         attempts: int = 6,
         cache: Path,
@@ -193,19 +110,21 @@ class Server:
         for name, value in (("parallel", parallel), ("attempts", attempts)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise UserError(f"model.{name}={value!r}: a whole number from 1 up")
-        for name, number in (("timeout", timeout), ("per_minute", per_minute)):
-            if number is not None and (not isinstance(number, int | float) or not number > 0):
-                raise UserError(f"model.{name}={number!r}: a number above 0")
-        require_client()
-        import httpx
-
+        if not timeout > 0:
+            raise UserError(f"model.timeout={timeout!r}: a number above 0")
+        try:
+            import httpx
+            import tenacity  # noqa: F401
+        except ImportError as error:
+            raise UserError(
+                f"a served model needs {error.name}: pip install 'countergen-edit[served]'"
+            ) from error
         self._client = httpx.Client(
             timeout=timeout, limits=httpx.Limits(max_connections=parallel), follow_redirects=False
         )
         self.key_variable = key_variable
         self.parallel = parallel
         self.attempts = attempts
-        self._pace = Pace(per_minute)
         # By address: another server may call another model by the same name.
         self._replies = Replies(cache / f"{digest(self.url)[:16]}.sqlite")
 
@@ -213,17 +132,17 @@ class Server:
         """The server's model names; None where it lists none."""
         from httpx import HTTPStatusError
 
-        def read(reply: Any) -> list[str]:
-            return [str(model["id"]) for model in reply["data"]]
-
         try:
-            return self._asked("GET", "models", None, read)[1]
+            models = self._send(
+                "GET", "models", None, lambda reply: [str(m["id"]) for m in reply["data"]]
+            )
         except UserError as error:
             cause = error.__cause__
             status = cause.response.status_code if isinstance(cause, HTTPStatusError) else 0
             if isinstance(cause, MalformedReplyError) or status in (404, 405, 501):
                 return None
             raise
+        return models[1]
 
     def is_answered(self, request: Request) -> bool:
         """Whether the answer is kept already."""
@@ -232,13 +151,12 @@ class Server:
     def answers(
         self, requests: Sequence[Request], read: Callable[[Any, Request], T], progress: str | None
     ) -> list[T]:
-        """What `read` makes of the answer to each request; equal requests are sent once.
+        """`read(answer, request)` of each request; equal requests are sent once.
 
         `read` raises `MalformedReplyError` to have a request repeated, else `UserError`; neither
         answer is kept. All others are, also when one request fails.
         """
-        keys = [digest(request) for request in requests]
-        distinct = dict(zip(keys, requests, strict=True))
+        distinct = {digest(request): request for request in requests}
         pool = ThreadPoolExecutor(self.parallel)
         try:
             futures = {k: pool.submit(self._answer, r, read) for k, r in distinct.items()}
@@ -247,32 +165,27 @@ class Server:
                 future.result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-        return [futures[key].result() for key in keys]
+        return [futures[digest(request)].result() for request in requests]
 
     def _answer(self, request: Request, read: Callable[[Any, Request], T]) -> T:
         kept = self._replies.get(request)
         if kept is not None:
             return read(kept, request)
-        reply, value = self._asked("POST", "completions", request, lambda r: read(r, request))
+        reply, value = self._send("POST", "completions", request, lambda r: read(r, request))
         self._replies.keep(request, reply)
         return value
 
-    def _asked(
+    def _send(
         self, method: str, path: str, request: Request | None, read: Callable[[Any], T]
     ) -> tuple[Any, T]:
-        """The answer and what was read in it, with retries."""
+        """The answer and its `read` value, with retries."""
         import httpx
-        from tenacity import (
-            Retrying,
-            retry_if_exception,
-            stop_after_attempt,
-            wait_random_exponential,
-        )
+        from tenacity import Retrying, retry_if_exception, stop_after_attempt
 
         attempts = Retrying(
             retry=retry_if_exception(_may_pass),
             stop=stop_after_attempt(self.attempts if request is not None else 2),
-            wait=wait_random_exponential(0.2, max=20),
+            wait=_pause,
             reraise=True,
         )
         try:
@@ -289,19 +202,9 @@ class Server:
     def _attempt(
         self, method: str, path: str, request: Request | None, read: Callable[[Any], T]
     ) -> tuple[Any, T]:
-        self._pace.wait()
         key = os.environ.get(self.key_variable)
-        response = self._client.request(
-            method,
-            f"{self.url}/{path}",
-            json=request,
-            headers={"Authorization": f"Bearer {key}"} if key else {},
-        )
-        wait = retry_after(response.headers.get("Retry-After"))
-        if response.status_code in AGAIN and wait is not None:
-            if wait > LONGEST_WAIT:
-                raise self._failed(f"asks to be left alone for {wait:.0f} s")
-            self._pace.pause(wait)
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        response = self._client.request(method, f"{self.url}/{path}", json=request, headers=headers)
         response.raise_for_status()
         try:
             reply = response.json()
@@ -309,9 +212,8 @@ class Server:
         except UserError:
             raise
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            raise MalformedReplyError(
-                " ".join(f"{type(error).__name__} {error}".split())
-            ) from error
+            words = " ".join(f"{type(error).__name__} {error}".split())
+            raise MalformedReplyError(words) from error
 
     def _words(self, response: Any) -> str:
         """The server's own error message, without the key."""
@@ -338,3 +240,31 @@ def _may_pass(error: BaseException) -> bool:
     if isinstance(error, httpx.HTTPStatusError):
         return error.response.status_code in AGAIN
     return isinstance(error, httpx.TransportError | MalformedReplyError)
+
+
+def _pause(state: Any) -> float:
+    """Seconds before another attempt: the server's Retry-After, or growing ones."""
+    from tenacity import wait_random_exponential
+
+    response = getattr(state.outcome.exception(), "response", None)
+    if response is not None:
+        with suppress(KeyError, ValueError):
+            return min(max(float(response.headers["Retry-After"]), 0.0), LONGEST_WAIT)
+    return wait_random_exponential(0.2, max=20)(state)
+
+
+def checked_url(url: str) -> str:
+    """The address without its last slash; `UserError` if it is not HTTP or may hold a secret.
+
+    >>> checked_url("http://127.0.0.1:8000/v1/")
+    'http://127.0.0.1:8000/v1'
+    """
+    parts = urlsplit(str(url))
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise UserError(
+            f"the address of {parts.hostname} has more than a host and a path: a key belongs in "
+            "the environment, in the variable that model.key_variable names"
+        )
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise UserError(f"{url!r} is no address: write one such as http://127.0.0.1:8000/v1")
+    return str(url).rstrip("/")
