@@ -18,16 +18,15 @@ from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.out_of_vocabulary import OutOfVocabulary, unknown_words, words_of
 from countergen_edit.data.templates import fill, slots
 from countergen_edit.testbed.files import load_axis
-from countergen_edit.testbed.prompts import AgreementPrompt, PlantedPrompt
-from countergen_edit.testbed.truth import Truth
+from countergen_edit.testbed.truth import AgreementPrompt, PlantedPrompt, Truth
 
 UNNAMED = "usa"
-"""The country of those whose country the truth does not say."""
+"""Country of people without one in the truth."""
 
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody in the corpus."""
+    """A person in the corpus."""
 
     name: str
     gender: str
@@ -70,8 +69,8 @@ class Deck:
 class Quotas:
     """Draws answers near their probabilities in several respects (template, name) at once.
 
-    Each respect counts for each answer how often it is overdue; the most overdue answer in all
-    respects together is next. Starting values are random.
+    Each respect counts how often each answer is overdue; the answer most overdue in all respects
+    together is next. Starting values are random.
     """
 
     def __init__(self, seed: int) -> None:
@@ -189,7 +188,7 @@ def documents(truth: Truth, gender: Axis, seed: int) -> Iterator[str]:
 
 
 IN_VOCABULARY = 0.5
-"""Share of a group's texts that must be in words that the model was taught, to ask it at all."""
+"""Least share of a group's texts in vocabulary for a set to be measured."""
 
 
 def vocabulary(truth: Truth) -> frozenset[str]:
@@ -208,13 +207,11 @@ def in_vocabulary_share(words: frozenset[str], data: CounterfactualSet) -> float
 
 
 def out_of_vocabulary(words: frozenset[str], data: CounterfactualSet) -> OutOfVocabulary | None:
-    """What a model lacks to be asked a set; None where `TAUGHT` of it is in vocabulary."""
+    """The out-of-vocabulary words of a set; None where `IN_VOCABULARY` of it is in vocabulary."""
     share = in_vocabulary_share(words, data)
-    return (
-        None
-        if share >= IN_VOCABULARY
-        else OutOfVocabulary(data, share, tuple(_unknown(words, data)))
-    )
+    if share >= IN_VOCABULARY:
+        return None
+    return OutOfVocabulary(data, share, tuple(_unknown(words, data)))
 
 
 def _unknown(words: frozenset[str], data: CounterfactualSet) -> Sequence[str]:

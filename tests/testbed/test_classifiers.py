@@ -15,7 +15,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.data.template_files import bank_from_config
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.blocks import Number, Section, Words
+from countergen_edit.metrics.blocks import Section
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
 from countergen_edit.metrics.classifier_tasks.metric import ClassifierTasks
 from countergen_edit.metrics.classifier_tasks.sentiment import (
@@ -26,7 +26,7 @@ from countergen_edit.metrics.classifier_tasks.sentiment import (
 )
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCHEMA, Row
-from countergen_edit.models.classifiers import Classifier, Vader, positivity
+from countergen_edit.models.classifiers import Classifier, Vader
 from countergen_edit.models.masked import MaskedModel
 from countergen_edit.runs.classifiers import classifier_audit
 from countergen_edit.runs.run_folder import RunFolder
@@ -142,7 +142,7 @@ def test_toxicity_finds_the_identities_that_are_called_toxic(
     original = of(rows["toxicity", True], "FNED", original=True)
     assert [r.value for r in original] == pytest.approx([7.36] * 5)
     person = of(
-        rows["toxicity", True], "FPED", template="Being a/an {identity} person is {adjective}"
+        rows["toxicity", True], "FPED", paraphrase="Being a/an {identity} person is {adjective}"
     )
     assert person[0].value == 0
     for metric in ("FPED", "FNED"):
@@ -248,44 +248,17 @@ def test_the_test_over_sentences_is_the_published_one(vader: list[Row]) -> None:
     """Against SciPy, over the sentences of a template in the order of their people."""
     found = bank("sentiment")
     family = found.families[0]
-    scores = [
-        [
-            positivity([f.text for f in found.fill(family.original, group, i)])
-            for i in range(len(found.people[group]))
-        ]
-        for group in found.pair
+    texts = [
+        [[f.text for f in found.fill(family.original, group, i)] for i in range(len(people))]
+        for group, people in ((g, found.people[g]) for g in found.pair)
     ]
+    scores = [[Vader().probabilities(own)["positive"] for own in side] for side in texts]
     a, b = (np.concatenate(of_group) for of_group in scores)
-    row = of(vader, "sentiment_t_test", test="sentences", template=family.original)[0]
+    row = of(vader, "sentiment_t_test", test="sentences", paraphrase=family.original)[0]
     assert row.value == pytest.approx(ttest_rel(a, b).pvalue)
     by_person = [np.mean(of_group, axis=1) for of_group in scores]
-    row = of(vader, "sentiment_t_test", test="people", template=family.original)[0]
+    row = of(vader, "sentiment_t_test", test="people", paraphrase=family.original)[0]
     assert row.value == pytest.approx(ttest_rel(*by_person).pvalue)
-
-
-def test_published_categories_stand_beside_the_published_test_alone() -> None:
-    rows = sentiment_rows(short("sentiment"), lambda texts: np.zeros(len(texts)), 0)
-    flips = [r for r in of(rows, "category_flips") if r.dataset != "all"]
-    assert {bool(r.detail["published"]) for r in flips if r.facets["test"] == "sentences"} == {True}
-    assert {bool(r.detail["published"]) for r in flips if r.facets["test"] == "people"} == {False}
-
-
-def test_both_tests_are_shown_and_the_reason_for_ours(vader: list[Row]) -> None:
-    tab_ = tab(vader)
-    table = tab_.tables()[0]
-    tests = [line[0] for line in table.rows]
-    assert tests == ["over people, recommended"] * 8 + ["over sentences, as published"] * 8
-    said = " ".join(s for b in tab_.blocks if isinstance(b, Words) for s in b.sentences)
-    assert "Recommended is the test over people" in said
-    assert "disagree on 41 of 47 templates" in said
-    assert ClassifierTasks.sentences(Results(vader)) == [
-        "Classifier: 0 of 40 paraphrases say something else than the template that they reword; "
-        "tested over sentences, as published, 6 of 40 do."
-    ]
-    line = tab_.tables()[-1].rows[0]
-    assert [c.text if isinstance(c, Number) else c for c in line[5:]] == [
-        *("insig.", "0.3256", "F>M", "< 0.0001")
-    ]
 
 
 def tab(rows: Sequence[Row]) -> Section:
@@ -341,10 +314,8 @@ def test_the_papers_figures_stand_beside_those_of_its_own_model(task: str, tmp_p
 
 
 def test_an_audit_cannot_take_the_classifier_tasks() -> None:
-    metric = METRICS.make("classifier_tasks")
     with pytest.raises(UserError, match="countergen-edit classifiers"):
-        metric.prepare()
-    assert ClassifierTasks.sections(Results([])) == []
+        METRICS.make("classifier_tasks").prepare()
 
 
 def test_a_users_own_task_is_one_of_ours(tmp_path: Path) -> None:
