@@ -81,16 +81,23 @@ def capture(
     """
     layers = list(range(lm.n_layers)) if layers is None else list(layers)
     names_at = {
-        site: [hook_name(lm, site, layer) for layer in layers]
-        if has_layers(site)
-        else [hook_name(lm, site)]
+        site: [hook_name(lm, site, k) for k in (layers if has_layers(site) else [None])]
         for site in sites
     }
+    if positions not in ("last", "onward"):
+        raise unknown("positions", positions, ("last", "onward"))
+    if positions == "last":
+        starts = [0] * len(texts)
+    if starts is None or len(starts) != len(texts):
+        raise UserError(
+            f"positions=onward needs one start for each of {len(texts)} texts, "
+            f"not {'none' if starts is None else len(starts)}"
+        )
     encodings = encode(lm, texts)
     spans = []
-    for text, encoding, start in zip(
-        texts, encodings, _starts(texts, starts, positions), strict=True
-    ):
+    for text, encoding, start in zip(texts, encodings, starts, strict=True):
+        if start < 0:  # str.find of an absent group
+            raise UserError(f"negative start {start} for the text {excerpt(text)}")
         span = encoding.after(start)
         if not span:
             raise UserError(f"no token beyond character {start} in the text {excerpt(text)}")
@@ -127,22 +134,6 @@ def capture(
     for batch in track(batches, progress):
         within_memory(batch, run)
     return Activations(values, np.repeat(np.arange(len(texts)), counts), norms)
-
-
-def _starts(texts: Sequence[str], starts: Sequence[int] | None, positions: str) -> Sequence[int]:
-    if positions not in ("last", "onward"):
-        raise unknown("positions", positions, ("last", "onward"))
-    if positions == "last":
-        return [0] * len(texts)
-    if starts is None or len(starts) != len(texts):
-        raise UserError(
-            f"positions=onward needs one start for each of {len(texts)} texts, "
-            f"not {'none' if starts is None else len(starts)}"
-        )
-    for text, start in zip(texts, starts, strict=True):
-        if start < 0:  # str.find of an absent group
-            raise UserError(f"negative start {start} for the text {excerpt(text)}")
-    return starts
 
 
 def _gather(

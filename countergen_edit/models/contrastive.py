@@ -40,19 +40,10 @@ SENTENCE_ENDS = ".!?\n"
 
 @dataclass(frozen=True)
 class Contrasted:
-    """A continuation, and how far apart its two contexts were at each token.
+    """A continuation without special tokens, and the distance of its two contexts at each token.
 
-    Attributes
-    ----------
-    text
-        The continuation without special tokens.
-    tokens
-        Its token ids, with the end token where there is one.
-    delta
-        p(token | x) - p(token | x') of each token, in [-1, 1].
-    divergence
-        Jensen–Shannon divergence of the two next-token distributions at each token, in nats, in
-        [0, ln 2]; one NaN where it is unknown.
+    `tokens` include the end token where there is one; `delta` is p(token | x) - p(token | x') and
+    `divergence` the Jensen–Shannon divergence of the two next-token distributions, in nats.
     """
 
     text: str
@@ -121,7 +112,7 @@ class ContrastiveScores:
     def __call__(
         self, input_ids: Int[Tensor, "row time"], scores: Float[Tensor, "row vocab"]
     ) -> Float[Tensor, "row vocab"]:
-        check_top_k(self.top_k, scores.shape[-1])
+        _check_top_k(self.top_k, scores.shape[-1])
         x, other = scores.chunk(2)
         log_p, delta, token = contrast(x, other, self.strength, self.top_k)
         if self.trace:
@@ -146,7 +137,6 @@ class ContrastiveScores:
         return delta.tolist(), torch.stack(self._divergence, dim=1).cpu().tolist()
 
 
-@singledispatch
 def contrastive_generate(
     lm: LanguageModel,
     prompts: Sequence[str],
@@ -164,8 +154,6 @@ def contrastive_generate(
 
     Parameters
     ----------
-    lm : LanguageModel
-        Hooks attached to its bridge are active.
     prompts, contrasts : sequences of str
         x and x' of each pair.
     strength : float or (pair,)
@@ -229,12 +217,6 @@ def token_texts(lm: LanguageModel, prompt: str, tokens: Sequence[int]) -> list[s
     return [b[len(a) :] if b.startswith(a) else "" for a, b in pairwise(begun)]
 
 
-def check_top_k(top_k: int, vocabulary: int) -> None:
-    """Raise a `UserError` for a K outside the vocabulary."""
-    if not 1 <= top_k <= vocabulary:
-        raise UserError(f"top_k={top_k} is not between 1 and the vocabulary's {vocabulary} tokens")
-
-
 def _sentence_ends(lm: LanguageModel) -> tuple[int, ...]:
     """The tokens that hold the end of a sentence."""
     table = lm.tokenizer.batch_decode(
@@ -267,7 +249,7 @@ def check_contrasts(
             )
     if max_new_tokens < 1:
         raise UserError(f"max_new_tokens={max_new_tokens}: at least 1")
-    check_top_k(top_k, lm.vocab_size)
+    _check_top_k(top_k, lm.vocab_size)
     x, other = ([e.ids for e in encode(lm, texts)] for texts in (prompts, contrasts))
     for texts in zip(prompts, contrasts, x, other, strict=True):
         if texts[2] == texts[3]:
@@ -277,3 +259,8 @@ def check_contrasts(
         for text, ids in zip(texts[:2], texts[2:], strict=True):
             check_room(lm, text, ids, max_new_tokens)
     return x, other
+
+
+def _check_top_k(top_k: int, vocabulary: int) -> None:
+    if not 1 <= top_k <= vocabulary:
+        raise UserError(f"top_k={top_k} is not between 1 and the vocabulary's {vocabulary} tokens")

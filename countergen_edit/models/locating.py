@@ -91,38 +91,26 @@ def _looks_like_path(model: str) -> bool:
 
 def _locate_on_hub(model: str, revision: str | None) -> Location:
     import huggingface_hub as hub
-    from huggingface_hub.errors import (
-        EntryNotFoundError,
-        GatedRepoError,
-        HFValidationError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub import errors
 
+    reasons: dict[type[Exception], str] = {
+        errors.HFValidationError: "is neither a directory nor a valid hub id",
+        errors.GatedRepoError: "is gated on the Hugging Face hub: accept its terms there and log "
+        "in with `hf auth login`",
+        errors.RevisionNotFoundError: f"has no revision {revision!r} on the Hugging Face hub",
+        errors.RepositoryNotFoundError: "is neither a directory here nor a model on the Hugging "
+        "Face hub",
+        errors.EntryNotFoundError: "has no config.json on the Hugging Face hub",
+    }
     try:
-        hub.get_hf_file_metadata(
-            hub.hf_hub_url(model, "config.json", revision=revision), timeout=_PROBE_SECONDS
-        )
-    except HFValidationError:
-        raise UserError(f"{model!r} is neither a directory nor a valid hub id; {_LOCAL}") from None
-    except GatedRepoError:
-        raise UserError(
-            f"{model} is gated on the Hugging Face hub: accept its terms there and log in with "
-            f"`hf auth login`; {_LOCAL}"
-        ) from None
-    except RevisionNotFoundError:
-        raise UserError(f"{model} has no revision {revision!r} on the Hugging Face hub") from None
-    except RepositoryNotFoundError:
-        raise UserError(
-            f"{model!r} is neither a directory here nor a model on the Hugging Face hub; {_LOCAL}"
-        ) from None
-    except EntryNotFoundError:
-        raise UserError(f"{model} has no config.json on the Hugging Face hub") from None
+        url = hub.hf_hub_url(model, "config.json", revision=revision)
+        hub.get_hf_file_metadata(url, timeout=_PROBE_SECONDS)
     except Exception as error:  # each transport has its own type for "no answer"
-        if isinstance(hub.try_to_load_from_cache(model, "config.json", revision=revision), str):
-            return Location(model, local_files_only=True, revision=revision)
-        raise UserError(
-            f"{model!r} is no directory here, and the Hugging Face hub cannot be reached "
-            f"({type(error).__name__}); {_LOCAL}"
-        ) from None
+        reason = next((r for kind, r in reasons.items() if isinstance(error, kind)), None)
+        if reason is None:
+            if isinstance(hub.try_to_load_from_cache(model, "config.json", revision=revision), str):
+                return Location(model, local_files_only=True, revision=revision)
+            name = type(error).__name__
+            reason = f"is no directory here, and the Hugging Face hub cannot be reached ({name})"
+        raise UserError(f"{model!r} {reason}; {_LOCAL}") from None
     return Location(model, local_files_only=False, revision=revision)

@@ -26,6 +26,7 @@ HEAD = Head(
     "MODEL_FOR_MASKED_LM_MAPPING_NAMES",
 )
 ROWS = 128  # texts run together
+MARGIN = 8  # candidate tokens for each word, as many are parts of words or marks
 
 
 @dataclass(frozen=True)
@@ -60,37 +61,28 @@ class MaskedModel(HeadModel):
 
         `UserError` for a target of several tokens.
         """
-        rows, at = [], []
-        for text in texts:
-            ids, place, target = self._masked(text, hide_attribute=False)
-            ids[place] = target
-            rows.append({"input_ids": ids})
-            at.append(place)
-        return rows, at
+        targets = [self._target(text, hide_attribute=False) for text in texts]
+        rows = [[*t.ids[: t.place], t.token, *t.ids[t.place + 1 :]] for t in targets]
+        return [{"input_ids": ids} for ids in rows], [target.place for target in targets]
 
     def associations(self, texts: Sequence[MaskedText]) -> Float64[np.ndarray, " text"]:
         """log p(target | attribute) - log p(target | attribute masked), nats (Kurita et al. 2019).
 
         An attribute of several tokens is masked by as many masks; `UserError` for such a target.
         """
-        rows = [self._masked(text, hidden) for text in texts for hidden in (False, True)]
-        values = self._log_p(rows)
-        known, masked = values.reshape(-1, 2).T
+        targets = [self._target(text, hidden) for text in texts for hidden in (False, True)]
+        known, masked = self._log_p(targets).reshape(-1, 2).T
         return np.asarray(known - masked, dtype=np.float64)
 
     def guesses(self, texts: Sequence[MaskedText]) -> Int[np.ndarray, " text"]:
         """The likeliest token at the first token of each masked attribute."""
-        rows, at = [], []
+        masked = []
         for text in texts:
             ids, [places] = self._tokens(text.text, [text.attribute])
-            for k in places:
-                ids[k] = self.tokenizer.mask_token_id
-            rows.append(ids)
-            at.append(places[0])
-        found = np.zeros(len(rows), dtype=np.int64)
-        for some, logits in self._logits(rows, at):
-            found[some.start : some.stop] = logits.argmax(-1).cpu().numpy()
-        return found
+            hidden = [self.tokenizer.mask_token_id if k in places else t for k, t in enumerate(ids)]
+            masked.append(MaskedToken(tuple(hidden), places[0], ids[places[0]]))
+        parts = [logits.argmax(-1).cpu().numpy() for _, logits in self._logits(masked)]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
     def ids(self, text: str) -> list[int]:
         """The tokens of a text, special ones included."""
@@ -113,37 +105,34 @@ class MaskedModel(HeadModel):
             )
         # Of similar length together, so that little is padding; results depend on neither.
         order = sorted(range(len(tokens)), key=lambda i: (len(tokens[i].ids), i))
-        rows = [(list(tokens[i].ids), tokens[i].place, tokens[i].token) for i in order]
         values = np.zeros(len(tokens))
-        values[order] = self._log_p(rows, progress)
+        values[order] = self._log_p([tokens[i] for i in order], progress)
         return values
 
     def _log_p(
-        self, rows: Sequence[tuple[list[int], int, int]], progress: str | None = None
-    ) -> Float64[np.ndarray, " row"]:
-        """log p of a token at a place of each row of token ids."""
-        ids, at, tokens = ([row[k] for row in rows] for k in range(3))
-        values = np.zeros(len(rows))
-        for some, logits in self._logits(ids, at, progress):
-            own = torch.tensor(tokens[some.start : some.stop])
-            log_p = to_float64(logits).log_softmax(-1)[torch.arange(len(some)), own]
-            values[some.start : some.stop] = log_p.cpu().numpy()
-        return values
+        self, tokens: Sequence[MaskedToken], progress: str | None = None
+    ) -> Float64[np.ndarray, " token"]:
+        parts = [np.zeros(0)]
+        for some, logits in self._logits(tokens, progress):
+            log_p = to_float64(logits).log_softmax(-1)
+            parts.append(log_p[torch.arange(len(some)), [t.token for t in some]].cpu().numpy())
+        return np.concatenate(parts)
 
     def _logits(
-        self, rows: Sequence[list[int]], at: Sequence[int], progress: str | None = None
-    ) -> Iterator[tuple[range, Float[Tensor, "some vocab"]]]:
-        """Logits at one token of each text, some texts after others."""
-        for begin in track(range(0, len(rows), ROWS), progress):
-            some = range(begin, min(begin + ROWS, len(rows)))
-            batch = self.tokenizer.pad({"input_ids": [rows[i] for i in some]}, return_tensors="pt")
+        self, tokens: Sequence[MaskedToken], progress: str | None = None
+    ) -> Iterator[tuple[Sequence[MaskedToken], Float[Tensor, "some vocab"]]]:
+        """Some masked tokens after others, with the logits at their places."""
+        for begin in track(range(0, len(tokens), ROWS), progress):
+            some = tokens[begin : begin + ROWS]
+            ids = [list(token.ids) for token in some]
+            batch = self.tokenizer.pad({"input_ids": ids}, return_tensors="pt")
             with torch.inference_mode():
                 logits = self.hf_model(**batch.to(self.hf_model.device)).logits
-            yield some, logits[torch.arange(len(some)), torch.tensor([at[i] for i in some])]
+            yield some, logits[torch.arange(len(some)), [token.place for token in some]]
 
-    def _masked(self, text: MaskedText, hide_attribute: bool) -> tuple[list[int], int, int]:
-        """Token ids with the target masked, the mask's place, and the target's token."""
-        ids, (places, hidden) = self._tokens(text.text, (text.target, text.attribute))
+    def _target(self, text: MaskedText, hide_attribute: bool) -> MaskedToken:
+        """The target of a text, masked, and the attribute with it if hidden."""
+        ids, (places, attribute) = self._tokens(text.text, (text.target, text.attribute))
         if len(places) != 1:
             target = text.text[slice(*text.target)]
             raise UserError(
@@ -151,10 +140,10 @@ class MaskedModel(HeadModel):
                 "choose another word"
             )
         [place] = places
-        token = ids[place]
-        for k in (place, *(hidden if hide_attribute else ())):
-            ids[k] = self.tokenizer.mask_token_id
-        return ids, place, token
+        hidden = {place, *(attribute if hide_attribute else ())}
+        mask = self.tokenizer.mask_token_id
+        masked = tuple(mask if k in hidden else token for k, token in enumerate(ids))
+        return MaskedToken(masked, place, ids[place])
 
     def _tokens(
         self, text: str, spans: Sequence[tuple[int, int]]
@@ -186,10 +175,6 @@ def masked_from_objects(name: str, hf_model: Any, tokenizer: Any) -> MaskedModel
     if not tokenizer.is_fast:
         raise UserError(f"the tokenizer of {name} is slow and has no character offsets")
     return MaskedModel(name, hf_model.requires_grad_(False).eval(), tokenizer)
-
-
-MARGIN = 8
-"""Tokens looked at for each word wanted, because many are parts of words or marks."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Models behind a server of OpenAI's completions protocol: measured, never edited.
 
-Greedy texts agree with those of the same model run locally; samples are the server's own. CID has
-λ = 0 alone (greedy decoding), with an unknown divergence (NaN).
+Greedy texts agree with those of the same model run locally; samples are the server's own.
 """
 
 from __future__ import annotations
@@ -22,12 +21,7 @@ from jaxtyping import Float64
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.seeds import unit_seed
 from countergen_edit.core.writing import digest
-from countergen_edit.models.contrastive import (
-    SENTENCE_ENDS,
-    Contrasted,
-    check_contrasts,
-    contrastive_generate,
-)
+from countergen_edit.models.contrastive import check_contrasts
 from countergen_edit.models.generation import check_sampling, generate
 from countergen_edit.models.language_model import LanguageModel, Workload
 from countergen_edit.models.scoring import (
@@ -371,67 +365,22 @@ def _generate(
     _refuse_messages(lm, chat)
     check_sampling(max_new_tokens, batch_size, do_sample, top_p, temperature)
     load = Workload((), tuple(prompts), max_new_tokens, do_sample, top_p, temperature)
+    parts = _parts(lm, load, seed)
+    answers = lm.server.answers([request for request, _ in parts], _continued, progress)
     texts = [""] * len(prompts)
-    for places, choices in _written(lm, load, seed, progress):
-        greedy = [choices[0]] * len(places)
-        for place, choice in zip(places, choices if do_sample else greedy, strict=False):
+    for (_, places), choices in zip(parts, answers, strict=True):
+        own = choices if do_sample else choices[:1] * len(places)
+        for place, choice in zip(places, own, strict=False):
             texts[place] = str(choice["text"])
     return texts
 
 
-@contrastive_generate.register(ServedModel)
-def _contrastive_generate(
-    lm: ServedModel,
-    prompts: Sequence[str],
-    contrasts: Sequence[str],
-    strength: float | Sequence[float],
-    *,
-    max_new_tokens: int,
-    sentence: bool = False,
-    progress: str | None = None,
-    **settings: Any,
-) -> list[Contrasted]:
-    strengths = [strength] * len(prompts) if isinstance(strength, int | float) else strength
-    check_contrasts(lm, prompts, contrasts, strengths, max_new_tokens=max_new_tokens)
-    load = Workload((), tuple(prompts), max_new_tokens)
-    results: dict[int, Contrasted] = {}
-    for places, choices in _written(lm, load, 0, progress):
-        text = str(choices[0]["text"])
-        end = next((k for k, c in enumerate(text, 1) if sentence and c in SENTENCE_ENDS), None)
-        for place in places:
-            results[place] = Contrasted(text[:end], (), (), (float("nan"),))
-    return [results[i] for i in range(len(prompts))]
-
-
 @check_contrasts.register(ServedModel)
-def _check_contrasts(
-    lm: ServedModel,
-    prompts: Sequence[str],
-    contrasts: Sequence[str],
-    strengths: Sequence[float],
-    **settings: Any,
-) -> tuple[list[list[int]], list[list[int]]]:
-    above = next((value for value in strengths if value != 0), None)
-    if above is not None:
-        raise UserError(
-            f"lambda={above:g} compares whole next-token distributions, which no server gives, and "
-            f"{lm.name} runs on one: lambda=0 alone, metric.cid.strengths=[0]"
-        )
-    for prompt, contrast in zip(prompts, contrasts, strict=True):
-        if prompt == contrast:
-            raise UserError(
-                f"the prompt equals its contrast, {excerpt(prompt)}: there is nothing to contrast"
-            )
-    return [], []
-
-
-def _written(
-    lm: ServedModel, load: Workload, seed: int, progress: str | None
-) -> list[tuple[list[int], list[Mapping[str, Any]]]]:
-    """Indices of prompts with the choices of one answer."""
-    parts = _parts(lm, load, seed)
-    answers = lm.server.answers([request for request, _ in parts], _continued, progress)
-    return [(places, choices) for (_, places), choices in zip(parts, answers, strict=True)]
+def _check_contrasts(lm: ServedModel, *texts: Any, **settings: Any) -> Any:
+    raise UserError(
+        f"CID compares whole next-token distributions, which no server gives, and {lm.name} runs "
+        "on one: leave cid out of metric"
+    )
 
 
 def _parts(lm: ServedModel, load: Workload, seed: int) -> list[tuple[Request, list[int]]]:

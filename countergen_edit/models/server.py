@@ -133,16 +133,13 @@ class Server:
         from httpx import HTTPStatusError
 
         try:
-            models = self._send(
-                "GET", "models", None, lambda reply: [str(m["id"]) for m in reply["data"]]
-            )
+            return self._send("GET", "models", None, lambda r: [str(m["id"]) for m in r["data"]])[1]
         except UserError as error:
             cause = error.__cause__
             status = cause.response.status_code if isinstance(cause, HTTPStatusError) else 0
             if isinstance(cause, MalformedReplyError) or status in (404, 405, 501):
                 return None
             raise
-        return models[1]
 
     def is_answered(self, request: Request) -> bool:
         """Whether the answer is kept already."""
@@ -182,15 +179,26 @@ class Server:
         import httpx
         from tenacity import Retrying, retry_if_exception, stop_after_attempt
 
-        attempts = Retrying(
-            retry=retry_if_exception(_may_pass),
-            stop=stop_after_attempt(self.attempts if request is not None else 2),
-            wait=_pause,
-            reraise=True,
-        )
+        def attempt() -> tuple[Any, T]:
+            key = os.environ.get(self.key_variable)
+            headers = {"Authorization": f"Bearer {key}"} if key else {}
+            response = self._client.request(
+                method, f"{self.url}/{path}", json=request, headers=headers
+            )
+            response.raise_for_status()
+            try:
+                reply = response.json()
+                return reply, read(reply)
+            except UserError:
+                raise
+            except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+                words = " ".join(f"{type(error).__name__} {error}".split())
+                raise MalformedReplyError(words) from error
+
+        stop = stop_after_attempt(self.attempts if request is not None else 2)
+        retry = retry_if_exception(_may_pass)
         try:
-            result: tuple[Any, T] = attempts(self._attempt, method, path, request, read)
-            return result
+            return Retrying(retry=retry, stop=stop, wait=_pause, reraise=True)(attempt)
         except httpx.HTTPStatusError as error:
             status = error.response.status_code
             raise self._failed(f"answers {status}{self._words(error.response)}") from error
@@ -199,30 +207,12 @@ class Server:
         except MalformedReplyError as error:
             raise self._failed(f"answers what is no completion ({error})") from error
 
-    def _attempt(
-        self, method: str, path: str, request: Request | None, read: Callable[[Any], T]
-    ) -> tuple[Any, T]:
-        key = os.environ.get(self.key_variable)
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        response = self._client.request(method, f"{self.url}/{path}", json=request, headers=headers)
-        response.raise_for_status()
-        try:
-            reply = response.json()
-            return reply, read(reply)
-        except UserError:
-            raise
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            words = " ".join(f"{type(error).__name__} {error}".split())
-            raise MalformedReplyError(words) from error
-
     def _words(self, response: Any) -> str:
         """The server's own error message, without the key."""
         try:
-            content = response.json()
-            error = content.get("error", content)
-            words = error.get("message", error) if isinstance(error, dict) else error
-        except (ValueError, AttributeError):
-            return ""
+            words = response.json()["error"]["message"]
+        except (ValueError, LookupError, TypeError):
+            words = response.text
         text = " ".join(str(words).split())[:_MESSAGE]
         key = os.environ.get(self.key_variable)
         return f" ({text.replace(key, '***') if key else text})"

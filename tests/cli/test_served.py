@@ -19,7 +19,7 @@ SECRET = "sk-of-nobody-else"
 SETS = ["data.test=[{source:testbed,family:hobbies}]", "names.test=2"]
 SMALL = [
     "eraser=none",
-    "metric=[r,fairpair,cid]",
+    "metric=[r,fairpair]",
     "cost=perplexity",
     "texts=testbed",
     *SETS,
@@ -27,9 +27,6 @@ SMALL = [
     "metric.fairpair.occupations=1",
     "metric.fairpair.max_new_tokens=3",
     "metric.fairpair.permutations=20",
-    "metric.cid.names=1",
-    "metric.cid.strengths=[0]",
-    "metric.cid.max_new_tokens=4",
 ]
 
 
@@ -73,8 +70,6 @@ def test_a_served_model_is_audited_as_the_same_model_here(server, tmp_path, monk
     for dataset, row in own.items():
         assert there[dataset].value == pytest.approx(row.value, abs=1e-5)
     assert any(row.metric.startswith("fairpair_") for row in rows)
-    assert not of(rows, "cid_divergence")  # which no server tells
-    assert of(rows, "cid_continuations")
 
     kept = [p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()]
     assert not [1 for content in kept if SECRET.encode() in content]
@@ -113,7 +108,7 @@ def test_a_run_that_fails_half_way_goes_on_without_paying_twice(
     ("more", "said"),
     [
         (["model.most_requests=3"], "more than model.most_requests=3"),
-        (["metric.cid.strengths=[0,10]"], "metric.cid.strengths=[0]"),
+        (["metric=[r,cid]"], "leave cid out of metric"),
         (["eraser=leace"], "eraser=none"),
         (["model.log_probs=none"], "needs likelihoods of texts"),
         (["model.served_name=the-modle"], "did you mean 'the-model'"),

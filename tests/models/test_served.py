@@ -64,20 +64,6 @@ def test_greedy_text_is_that_of_the_model_here_and_is_asked_once(server, testbed
     assert len(server.requests) == len(PROMPTS)
 
 
-def test_cid_at_lambda_0_is_that_of_the_model_here(server, testbed, tmp_path):
-    x, other = PROMPTS[:2] + PROMPTS[2:], PROMPTS[1::-1] + PROMPTS[:1:-1]
-    how: dict[str, Any] = {"max_new_tokens": 12, "sentence": True}
-    for way in ("echo", "none"):
-        there = contrastive_generate(
-            served(server, tmp_path / way, log_probs=way), x, other, 0.0, **how
-        )
-        here = contrastive_generate(testbed, x, other, 0.0, **how)
-        assert [c.text for c in there] == [c.text for c in here]
-        assert all(math.isnan(v) for c in there for v in c.divergence)
-    with pytest.raises(UserError, match=r"lambda=10 .*strengths=\[0\]"):
-        contrastive_generate(served(server, tmp_path), x, other, [0.0, 10.0, 0.0, 0.0], **how)
-
-
 def test_samples_depend_on_seed_and_prompt_and_on_no_other_prompt(server, tmp_path):
     how: dict[str, Any] = {"max_new_tokens": 5, "do_sample": True, "top_p": 0.9}
     first = generate(served(server, tmp_path / "a", n=4), PROMPTS * 8, **how)
@@ -228,6 +214,7 @@ def test_what_a_server_does_not_give_is_refused_in_one_line(server, tmp_path):
         lambda: continuation_log_probs(lm, ["Jane"], [""]),
         lambda: continuation_log_probs(lm, [""], ["Jane"]),
         lambda: continuation_log_probs(served(server, tmp_path, log_probs="none"), ["a"], ["b"]),
+        lambda: contrastive_generate(lm, ["a"], ["b"], 0.0, max_new_tokens=2),
     ):
         with pytest.raises(UserError):
             reach()
