@@ -6,8 +6,10 @@ is drawn so that its counts stay within rounding of its probabilities, for every
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float64
@@ -16,10 +18,11 @@ from countergen_edit.core.seeds import generator
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.out_of_vocabulary import OutOfVocabulary, unknown_words, words_of
-from countergen_edit.data.templates import fill, slots
+from countergen_edit.data.templates import fill
 from countergen_edit.testbed.files import load_axis
 from countergen_edit.testbed.truth import AgreementPrompt, PlantedPrompt, Truth
 
+T = TypeVar("T")
 UNNAMED = "usa"
 """Country of people without one in the truth."""
 
@@ -116,53 +119,42 @@ class _Speaker:
             self._decks[unit] = Deck(np.asarray(p, dtype=np.float64), rng, size)
         return self._decks[unit]
 
+    def pick(self, items: Sequence[T], *unit: str, size: int = 2000) -> T:
+        """One of some items, all as frequent."""
+        return items[self.deck(np.ones(len(items)), *unit, size=size).draw()]
+
     def person(self, prompt: PlantedPrompt | AgreementPrompt) -> Person:
         """The person of a first sentence; every country is as frequent where it matters."""
         axis = prompt.axis if isinstance(prompt, PlantedPrompt) else "gender"
         sides = list(self._people[axis])
-        one_each = self.deck(np.ones(len(sides)), "side", prompt.template, size=len(sides))
-        side = sides[one_each.draw()]
+        side = self.pick(sides, "side", prompt.template, size=len(sides))
         among = self._people[axis][side]
-        unit = ("person", prompt.template, side)
-        return among[self.deck(np.ones(len(among)), *unit, size=len(among)).draw()]
+        return self.pick(among, "person", prompt.template, side, size=len(among))
 
     def sentence(self, prompt: PlantedPrompt | AgreementPrompt, person: Person) -> str:
-        group = self._gender.groups[person.gender]
-        text, _ = fill(self._described(prompt.template), group, person.name)
+        group, template = self._gender.groups[person.gender], prompt.template
+        if "{descriptor}" in template:
+            word = self.pick(self._truth.descriptors, "descriptor")
+            template = template.replace("{descriptor}", word)
+        text, _ = fill(template, group, person.name)
         if isinstance(prompt, AgreementPrompt):
-            rest = self.deck(np.ones(len(prompt.rest)), "rest", prompt.template)
-            return f"{text} {group.forms[prompt.form]} {prompt.rest[rest.draw()]}."
+            rest = self.pick(prompt.rest, "rest", prompt.template)
+            return f"{text} {group.forms[prompt.form]} {rest}."
         side = person.gender if prompt.axis == "gender" else person.country
         respects: list[tuple[str, ...]] = [("answer", prompt.template, side)]
         if prompt.family in self._truth.leanings.families:
             time = "first" if prompt.split else "later"
             respects.append(("answer", prompt.family, time, person.name))
-        p = self._probability(prompt, side, person.name)
-        return f"{text}{prompt.outputs[self._quotas.draw(p, *respects)]}{prompt.ending}"
-
-    def _probability(
-        self, prompt: PlantedPrompt, side: str, name: str
-    ) -> Float64[np.ndarray, " answer"]:
-        key = (prompt.family, prompt.content, side, name)
+        key = (prompt.family, prompt.content, side, person.name)
         if key not in self._p:
-            self._p[key] = np.exp(self._truth.log_p(prompt, side, name))
-        return self._p[key]
+            self._p[key] = np.exp(self._truth.log_p(prompt, side, person.name))
+        return f"{text}{prompt.outputs[self._quotas.draw(self._p[key], *respects)]}{prompt.ending}"
 
     def neutral(self) -> str:
         kinds = self._truth.neutral
-        kind = self.deck(np.ones(len(kinds)), "neutral").draw()
-        parts = [
-            column[self.deck(np.ones(len(column)), "neutral", str(kind), str(i)).draw()]
-            for i, column in enumerate(kinds[kind])
-        ]
+        kind = self.pick(range(len(kinds)), "neutral")
+        parts = [self.pick(c, "neutral", str(kind), str(i)) for i, c in enumerate(kinds[kind])]
         return " ".join(parts) + "."
-
-    def _described(self, template: str) -> str:
-        if "{descriptor}" not in template:
-            return template
-        words = self._truth.descriptors
-        word = words[self.deck(np.ones(len(words)), "descriptor").draw()]
-        return template.replace("{descriptor}", word)
 
 
 def documents(truth: Truth, gender: Axis, seed: int) -> Iterator[str]:
@@ -214,22 +206,16 @@ def out_of_vocabulary(words: frozenset[str], data: CounterfactualSet) -> OutOfVo
     return OutOfVocabulary(data, share, tuple(_unknown(words, data)))
 
 
-def _unknown(words: frozenset[str], data: CounterfactualSet) -> Sequence[str]:
+def _unknown(words: frozenset[str], data: CounterfactualSet) -> list[str]:
     """The out-of-vocabulary words of a set, those that tell its groups apart first."""
     found = [
-        dict.fromkeys(
-            word
-            for sample in data.samples
-            for variation in sample.of(group)
-            for word in unknown_words(words, variation.text)
-        )
+        [w for s in data.samples for v in s.of(group) for w in unknown_words(words, v.text)]
         for group in data.groups
     ]
     shared = set.intersection(*map(set, found))
-    telling = (word for own in found for word in own if word not in shared)
-    outputs = (w for s in data.samples for o in s.outputs for w in unknown_words(words, o))
-    others = (word for own in found for word in own)
-    return [*dict.fromkeys([*telling, *outputs, *others])]
+    telling = [word for own in found for word in own if word not in shared]
+    outputs = [w for s in data.samples for o in s.outputs for w in unknown_words(words, o)]
+    return [*dict.fromkeys([*telling, *outputs, *(word for own in found for word in own)])]
 
 
 def _texts(truth: Truth) -> Iterator[str]:
@@ -237,15 +223,15 @@ def _texts(truth: Truth) -> Iterator[str]:
     for group in gender.groups.values():
         yield from group.forms.values()
     yield from (person.name for person in people(truth, gender))
-    for prompt in (*truth.prompts, *truth.follow_ups):
-        yield from (_without_slots(prompt.template), *prompt.outputs, prompt.ending)
-    for paraphrase in (*truth.agreement, *truth.agreement_follow_ups):
-        yield from (_without_slots(paraphrase.template), *paraphrase.rest)
+    planted, agreement = (
+        truth.prompts + truth.follow_ups,
+        truth.agreement + truth.agreement_follow_ups,
+    )
+    for prompt in planted:
+        yield from (*prompt.outputs, prompt.ending)
+    for form in agreement:
+        yield from form.rest
+    for template in (prompt.template for prompt in (*planted, *agreement)):
+        yield re.sub(r"\{.*?\}", " ", template)
     yield from truth.descriptors
     yield from (part for columns in truth.neutral for parts in columns for part in parts)
-
-
-def _without_slots(template: str) -> str:
-    for slot in slots(template):
-        template = template.replace(f"{{{slot}}}", " ")
-    return template

@@ -108,7 +108,7 @@ def test_a_run_that_fails_half_way_goes_on_without_paying_twice(
     ("more", "said"),
     [
         (["model.most_requests=3"], "more than model.most_requests=3"),
-        (["metric=[r,cid]"], "leave cid out of metric"),
+        (["metric=[r,fairpair,cid]"], "leave cid out of metric"),
         (["eraser=leace"], "eraser=none"),
         (["model.log_probs=none"], "needs likelihoods of texts"),
         (["model.served_name=the-modle"], "did you mean 'the-model'"),
