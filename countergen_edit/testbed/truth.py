@@ -351,7 +351,7 @@ def _normalised(weights: Iterable[float]) -> Float64[np.ndarray, " output"]:
     return normalised
 
 
-def _shares(female_share: Mapping[str, float]) -> Probabilities:
+def _shares(female_share: Mapping[str, float]) -> dict[str, Float64[np.ndarray, " output"]]:
     shares = female_share.values()
     return {"female": _normalised(shares), "male": _normalised(1 - share for share in shares)}
 

@@ -22,7 +22,6 @@ from countergen_edit.models import (
     connect,
     continuation_log_probs,
     contrastive_generate,
-    encode,
     generate,
     in_template,
     load,
@@ -225,23 +224,15 @@ def test_models_that_remember_tell_conversations_apart(model: LanguageModel) -> 
             )
 
 
-def test_a_template_that_writes_todays_date_writes_the_same_tomorrow(model: LanguageModel) -> None:
+def test_a_template_that_writes_todays_date_writes_the_same_tomorrow(
+    model: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = model.conversation
     dated = "{{ strftime_now('%d %b %Y') }}{% for m in messages %}{{ m['content'] }}{% endfor %}"
-    own = model.tokenizer.chat_template
-    model.tokenizer.chat_template = dated
-    try:
-        assert before_reply(model, "!") == "26 Jul 2024!"
-        told = model.conversation
-        model.tokenizer.chat_template = own
-        assert told != model.conversation
-    finally:
-        model.tokenizer.chat_template = own
-
-
-def test_texts_that_fit_the_context_alone_may_not_fit_the_template(model: LanguageModel) -> None:
-    long = " ".join(["nurse"] * (model.context_length // 3))
-    while len(plain_ids(model, long)) < model.context_length - 3:
-        long += " a"
-    encode(model.alone(), [long])
-    with pytest.raises(UserError, match="exceeds the context"):
-        encode(model, [long])
+    monkeypatch.setattr(model.tokenizer, "chat_template", dated)
+    assert before_reply(model, "!") == "26 Jul 2024!"
+    assert told != model.conversation
+    refusing = "{{ raise_exception('only\ntools') }}"
+    monkeypatch.setattr(model.tokenizer, "chat_template", refusing)
+    with pytest.raises(UserError, match="takes no user's message: only tools"):
+        before_reply(model, "hello")

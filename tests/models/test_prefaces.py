@@ -23,17 +23,11 @@ from countergen_edit.models import (
     resuming,
     text_log_probs,
 )
-from countergen_edit.models.tokens import before_reply, has_chat_template
 from tests.tiny_models import FAMILIES, tiny_model_dir
 
 PROMPTS = ["Jane is a nurse and", "John works at the hospital", "Ahmed was asked why", "Jane is a"]
 OUTPUTS = [" she works", " for his company.", " he failed", " nurse"]
 WORDS = "they told Emily a story.\n"
-TEMPLATE = (
-    "{% if bos_token == '<s>' %}{{ bos_token }}{% endif %}{% for m in messages %}"
-    "<{{ m['role'] }}>{{ m['content'] }}\n{% endfor %}"
-    "{% if add_generation_prompt %}<assistant>{% endif %}"
-)
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -41,16 +35,6 @@ def model(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> LanguageModel:
     return load(tiny_model_dir(request.param, tmp_path_factory.mktemp(request.param)))
-
-
-@pytest.fixture(scope="module", params=["gpt2", "llama"])
-def chatting(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> LanguageModel:
-    """With a chat template, which writes BOS itself where the family has one."""
-    model = load(tiny_model_dir(request.param, tmp_path_factory.mktemp(f"chat_{request.param}")))
-    model.tokenizer.chat_template = TEMPLATE
-    return model
 
 
 def plain_ids(model: LanguageModel, text: str) -> list[int]:
@@ -84,22 +68,6 @@ def test_whole_texts_are_scored_on_the_same_tokens_with_a_preface_and_without(
     before, after = (text_log_probs(own, [""] * len(PROMPTS), PROMPTS) for own in (model, asked))
     assert before.tokens.tolist() == after.tokens.tolist()
     assert np.abs(before.log_p - after.log_p).min() > 1e-3
-
-
-def test_scores_through_a_chat_template_are_those_of_its_ids_with_one_bos(
-    chatting: LanguageModel,
-) -> None:
-    assert has_chat_template(chatting)
-    text = before_reply(chatting, "Treat women and men alike.")
-    before = plain_ids(chatting, text)
-    has_bos = chatting.tokenizer.bos_token == "<s>"
-    assert before.count(chatting.tokenizer.bos_token_id) == (1 if has_bos else 0)
-    asked = chatting.with_preface(preface_ids(chatting, text))
-    for encoding in encode(asked, PROMPTS):
-        assert encoding.ids[: len(before)] == before
-        assert encoding.ids.count(chatting.tokenizer.bos_token_id) == int(has_bos)
-    expected = [by_hand(chatting, before, p, o) for p, o in zip(PROMPTS, OUTPUTS, strict=True)]
-    np.testing.assert_allclose(continuation_log_probs(asked, PROMPTS, OUTPUTS), expected, atol=1e-4)
 
 
 def test_the_texts_own_tokens_stay_what_they_are(model: LanguageModel) -> None:
@@ -176,13 +144,3 @@ def test_words_that_leave_no_room_are_refused(tmp_path: Path) -> None:
     asked = model.with_preface(preface_ids(model, WORDS * 9))
     with pytest.raises(UserError, match="exceeds the context"):
         encode(asked, PROMPTS)
-
-
-def test_a_template_that_takes_no_message_is_refused_in_one_line(chatting: LanguageModel) -> None:
-    chatting.tokenizer.chat_template = "{{ raise_exception('only\ntools') }}"
-    try:
-        with pytest.raises(UserError, match="takes no user's message: only tools") as error:
-            before_reply(chatting, "hello")
-        assert "\n" not in str(error.value)
-    finally:
-        chatting.tokenizer.chat_template = TEMPLATE

@@ -267,21 +267,6 @@ def tab(rows: Sequence[Row]) -> Section:
     return section
 
 
-@pytest.mark.parametrize("task", NAMES)
-def test_every_task_shows_its_table_and_every_template(
-    task: str, rows: dict[tuple[str, bool], list[Row]]
-) -> None:
-    own = rows[task, True]
-    first, *_, templates = tab(own).tables()
-    assert first.brief
-    assert "published" not in first.columns  # the testbed is not the paper's model
-    by_template = [row for row in own if "paraphrase" in row.facets and "test" not in row.facets]
-    assert len(templates.rows) == len(by_template)
-    panels = [panel for figure in tab(own).figures() for panel in figure.panels]
-    drawn = [y for panel in panels for series in panel.series for y in series.y]
-    assert sorted(drawn) == sorted(row.value for row in by_template)  # type: ignore[type-var]
-
-
 def test_the_main_table_says_what_the_rows_say(rows: dict[tuple[str, bool], list[Row]]) -> None:
     own = rows["sentiment", True]
     table = tab(own).tables()[0]
