@@ -46,18 +46,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows to run together, and the positions to read.
+    """Rows to run together, and the row and position of each value to read.
 
-    Attributes
-    ----------
-    ids
-        Token ids, padded on the right.
-    mask
-        1 where a token is real; in a tree, the columns each token attends to.
-    row, position
-        Place of each value that is read.
-    slot
-        Index of each value in the result, over all sequences in order.
+    `ids` are padded on the right; `mask` is 1 where a token is real or, in a tree, the columns each
+    token attends to; `slot` is the index of each value over all sequences in order.
     """
 
     ids: Int[Tensor, "row time"]
@@ -107,16 +99,9 @@ def plan(
 ) -> list[Batch]:
     """Batch sequences, longest first, so that padding is small and memory runs out early.
 
-    Parameters
-    ----------
-    sequences, positions
-        Token ids and the positions to read; one without positions is not run.
-    max_batch_tokens : int
-        Padding included; a longer row runs alone.
-    bytes_per_position : int
-        Memory of a position's logits, limited to `LOGIT_BYTES` per batch; 0 if none is kept.
-    share, branch : bool
-        Run equal sequences and prefixes once; run sequences with a common beginning as one row.
+    A sequence without `positions` to read is not run, and a row of more than `max_batch_tokens`
+    runs alone. Logits of `bytes_per_position` are limited to `LOGIT_BYTES` per batch. `share` runs
+    equal sequences and prefixes once, `branch` sequences with a common beginning as one row.
     """
     slots = np.cumsum([0, *map(len, positions)])
     active = [i for i, reads in enumerate(positions) if len(reads)]

@@ -60,8 +60,6 @@ def capture(
 
     Parameters
     ----------
-    lm : LanguageModel
-    texts : sequence of str
     sites : sequence of str
         Keys of `SITES`.
     layers : sequence of int, optional

@@ -155,19 +155,15 @@ def contrastive_generate(
     Parameters
     ----------
     prompts, contrasts : sequences of str
-        x and x' of each pair.
+        x and x' of each pair; `batch_size` pairs run together.
     strength : float or (pair,)
         λ, of all pairs or of each.
-    max_new_tokens : int
-        A text also ends at the model's end-of-text token.
     top_k : int
         K: number of the likeliest tokens after x to choose from.
     sentence : bool
         End at the first token with a full stop, `!`, `?` or line break.
     trace : bool
         Record Δ and divergence.
-    batch_size : int
-        Pairs run together, two rows each.
 
     Raises
     ------

@@ -111,19 +111,9 @@ class Encoder(LanguageModel):
         read: Sequence[int] | None = None,
         progress: str | None = None,
     ) -> Activations:
-        """Activations of encoded texts, attached edits included.
+        """Activations of encoded texts (`input_ids` and other inputs), attached edits included.
 
-        Parameters
-        ----------
-        rows : sequence of mappings
-            `input_ids` and other inputs of each text.
-        site : {"embed", "resid_post"}
-        layers : sequence of int
-            From 0; `embed` has none.
-        tokens : {"outputs", "all"}
-            The tokens that the head reads, or all.
-        read : (row,), optional
-            The token read of each text; None finds those that the head reads.
+        `tokens="outputs"` takes the token `read` of each text, or those that the head reads.
         """
         if tokens not in get_args(Tokens):
             raise unknown("edit.positions", tokens, get_args(Tokens))

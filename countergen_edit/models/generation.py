@@ -42,19 +42,13 @@ def generate(
 
     Parameters
     ----------
-    lm : LanguageModel
-    prompts : sequence of str
-        A prompt that occurs n times is continued n times.
     chat : bool
         Prompts are a user's messages in the chat template, and the texts the replies.
     max_new_tokens : int
         A text also ends at the model's end-of-text token.
-    do_sample : bool
-        Sample instead of taking the likeliest token.
-    top_p : float
-        Nucleus: the smallest set of tokens with this probability, in (0, 1].
-    temperature : float
-        Divides the logits when sampling.
+    do_sample, top_p, temperature
+        Sample from the smallest set of tokens with probability `top_p`, after the logits are
+        divided by `temperature`, instead of taking the likeliest token.
 
     Returns
     -------

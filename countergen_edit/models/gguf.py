@@ -33,14 +33,8 @@ _WHOLE = re.compile(r"B?F\d+")
 class Header:
     """The metadata of a GGUF file.
 
-    Attributes
-    ----------
-    adds_bos
-        Whether a text begins with BOS; None where neither the file nor llama.cpp's rule says.
-    weights
-        The type of most of its numbers, such as Q4_1.
-    count
-        Number of numbers in its tensors.
+    `adds_bos` is None where neither the file nor llama.cpp's rule says whether texts begin with
+    BOS; `weights` is the type of most of its numbers, such as Q4_1, and `count` their number.
     """
 
     path: Path

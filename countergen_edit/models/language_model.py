@@ -76,18 +76,9 @@ class Workload:
 class LanguageModel:
     """A causal or encoder-decoder language model with hook points.
 
-    Attributes
-    ----------
-    name
-        Hub id, directory, or the label of an in-memory model.
-    bridge
-        The `TransformerBridge`; hooks attached to it are active in everything that runs.
-    tokenizer
-        The model's own fast tokenizer; `bridge.tokenizer` adds special tokens.
-    preface
-        Token ids before every text, BOS included where texts begin with it.
-    chat
-        The messages in the chat template.
+    Hooks attached to `bridge`, a `TransformerBridge`, are active in everything that runs.
+    `tokenizer` is the model's own fast tokenizer; `bridge.tokenizer` adds special tokens. `preface`
+    holds the token ids before every text, BOS included where texts begin with it.
     """
 
     name: str

@@ -223,12 +223,8 @@ def connect(
         Continuations of a prompt in one request.
     most_requests : int, optional
         A run of more is refused, with its estimate.
-    cache : path
-        Folder of kept answers.
-    template : str
-        As in `load`, without "chat".
-    **settings
-        key_variable, parallel, timeout and attempts of `Server`.
+    cache, **settings
+        Of `Server`; `template` is as in `load`, without "chat".
 
     Raises
     ------

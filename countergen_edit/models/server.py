@@ -76,24 +76,10 @@ class Replies:
 class Server:
     """A server of OpenAI's completions protocol at `url`, such as http://127.0.0.1:8000/v1.
 
-    Parameters
-    ----------
-    key_variable : str
-        Environment variable of the key; an unset one sends none.
-    parallel : int
-        Requests at once.
-    timeout : float
-        Seconds of a request.
-    attempts : int
-        Of each request, with growing pauses or the server's Retry-After.
-    cache : Path
-        Folder of kept answers.
-
-    Raises
-    ------
-    UserError
-        A setting is out of range, the address may hold a secret, or the client libraries are not
-        installed.
+    The key is in the environment variable `key_variable`; an unset one sends none. `parallel`
+    requests run at once, each up to `timeout` seconds and `attempts` times, with growing pauses or
+    the server's Retry-After. Answers are kept in the folder `cache`. `UserError` for a setting out
+    of range, an address that may hold a secret, or absent client libraries.
     """
 
     def __init__(

@@ -77,15 +77,6 @@ def test_a_model_that_names_no_output_matrix_scores_the_same(gpt2, monkeypatch):
     )
 
 
-def test_only_what_is_read_goes_through_the_output_matrix(gpt2):
-    shapes = []
-    matrix = gpt2.bridge.original_model.get_output_embeddings()
-    handle = matrix.register_forward_hook(lambda _, inputs, output: shapes.append(output.shape[:2]))
-    continuation_log_probs(gpt2, ["Jane is", "John is an engineer and"], [" a", " a"])
-    handle.remove()
-    assert shapes == [(1, 2)]
-
-
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.integers(0, len(PROMPTS) - 1), max_size=12), st.integers(1, 80))
 def test_order_and_duplicates_do_not_matter(llama, picks, tokens):

@@ -21,7 +21,6 @@ from countergen_edit.data.task import Task
 from countergen_edit.testbed import Truth, load_axis, load_truth
 from countergen_edit.testbed.corpus import (
     Deck,
-    Person,
     Quotas,
     documents,
     in_vocabulary_share,
@@ -174,21 +173,6 @@ def test_quotas_keep_answers_near_their_shares_in_both_respects(seed: int, answe
             given_by[unit][answer] += 1
     for unit, count in given_by.items():
         assert np.abs(count - owed[unit]).max() < 3.5
-
-
-def test_people_come_from_where_the_truth_says(truth: Truth, gender: Axis) -> None:
-    everybody = set(people(truth, gender))
-    assert Person("Reem", "female", "egypt") in everybody
-    assert Person("James", "male", "usa") in everybody
-    assert Person("Gertrude", "female", "usa") in everybody
-    assert Counter(p.country for p in everybody) == {"egypt": 20, "mexico": 20, "usa": 360}
-
-
-def test_the_people_of_the_truth_are_on_the_axis(truth: Truth) -> None:
-    axis = load_axis("nationality")
-    for group, names in truth.people["nationality"].items():
-        assert set(names) <= set(axis.groups[group].all_names())
-        assert len(names) == 10
 
 
 def test_names_that_the_truth_does_not_speak_of_are_left_out_unless_asked_for(
