@@ -385,7 +385,7 @@ def test_every_answer_is_that_of_its_application_and_person(
                 for n in range(len(names)):
                     text = metric.texts[group][i][n]
                     answers = ["nurse", "plumber"] if asked else [" nurse", " plumber"]
-                    scores = text_log_probs(own, [text] * 2, answers, asked=asked).log_p
+                    scores = text_log_probs(own, [text] * 2, answers, chat=asked).log_p
                     found = [made.accept[group][i, n], made.reject[group][i, n]]
                     np.testing.assert_allclose(found, scores, atol=1e-4)
     with pytest.raises(UserError, match="exceeds the context"):
