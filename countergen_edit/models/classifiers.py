@@ -16,7 +16,7 @@ from jaxtyping import Float64, Int
 
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.models.encoders import HeadModel
-from countergen_edit.models.loading import Head, load_head
+from countergen_edit.models.loading import load_head
 from countergen_edit.models.progress import track
 from countergen_edit.models.scoring import to_float64
 from countergen_edit.models.tokens import excerpt
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
     from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 
-HEAD = Head(
-    "sequence classifier",
-    "…ForSequenceClassification",
-    "AutoModelForSequenceClassification",
-    "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES",
-)
 BATCH_TOKENS = 8192
 
 
@@ -125,7 +119,9 @@ def load_classifier(
     `labels` names the model's outputs in order, where its config does not; the rest is as for
     `load`.
     """
-    hf_model, tokenizer = load_head(HEAD, model, device=device, dtype=dtype, revision=revision)
+    hf_model, tokenizer = load_head(
+        "sequence classifier", model, device=device, dtype=dtype, revision=revision
+    )
     return classifier_from_objects(str(model), hf_model, tokenizer, task, labels)
 
 
@@ -150,7 +146,7 @@ def load_classifier_of_label(
 
     `multi_label` labels are independent; None follows the config. `UserError` for another label.
     """
-    hf_model, tokenizer = load_head(HEAD, model, device=device)
+    hf_model, tokenizer = load_head("sequence classifier", model, device=device)
     known = _labels(hf_model.config)
     if label not in known:
         raise unknown(f"label of {model}:", label, known)

@@ -197,32 +197,6 @@ class LanguageModel:
                 return output
             return output[0] if early else output[tuple(x.to(output.device) for x in at)]
 
-    def reply_logits(
-        self,
-        ids: Int[Tensor, "prompt time"],
-        mask: Int[Tensor, "prompt time"],
-        of: Int[Tensor, " reply"],
-        replies: Int[Tensor, "reply written"],
-    ) -> Float[Tensor, "reply written vocab"]:
-        """Next-token logits of a decoder at every position of right-padded `replies`.
-
-        The encoder reads each prompt (`ids`, `mask`) once; `of` is the prompt of each reply, which
-        begins with the decoder's start token.
-        """
-        from transformers.modeling_outputs import BaseModelOutput
-
-        model = self.bridge.original_model
-        mask, of = mask.to(self.device), of.to(self.device)
-        with torch.inference_mode():
-            read = model.get_encoder()(input_ids=ids.to(self.device), attention_mask=mask)
-            output: Tensor = model(
-                encoder_outputs=BaseModelOutput(read.last_hidden_state[of]),
-                attention_mask=mask[of],
-                decoder_input_ids=replies.to(self.device),
-                use_cache=False,
-            ).logits
-        return output
-
     def run_blocks(self, ids: Int[Tensor, "row time"], mask: Mask) -> None:
         """Run right-padded rows up to the output matrix."""
         self._require_causal()

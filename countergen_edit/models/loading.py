@@ -11,7 +11,6 @@ import pickle
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -107,28 +106,22 @@ def load_plain(
     return hf_model, tokenizer
 
 
-@dataclass(frozen=True)
-class Head:
-    """A head other than for generation.
-
-    `auto` is the class of transformers that loads it, `classes` the name of its table of classes.
-    """
-
-    what: str
-    example: str
-    auto: str
-    classes: str
+HEADS = {
+    "sequence classifier": ("SequenceClassification", "SEQUENCE_CLASSIFICATION"),
+    "masked language model": ("MaskedLM", "MASKED_LM"),
+}
+"""Kind of model → its head in the names of classes and of their table in transformers."""
 
 
 def load_head(
-    head: Head,
+    kind: str,
     model: str | Path,
     *,
     device: str = "auto",
     dtype: str = "float32",
     revision: str | None = None,
 ) -> tuple[Any, Any]:
-    """Load a model with a head and its tokenizer; `UserError` as `load`, or without that head."""
+    """Load a model of `HEADS` and its tokenizer; `UserError` as `load`, or without that head."""
     import transformers
     from transformers.models.auto import modeling_auto
 
@@ -138,12 +131,11 @@ def load_head(
     location = locate(model, revision)
     config = read_config(location)
     name = str((config.architectures or [config.model_type])[0])
-    if name not in getattr(modeling_auto, head.classes).values():
-        raise UserError(
-            f"{location} is a {name}, not a {head.what}: give one such as a {head.example}"
-        )
+    head, table = HEADS[kind]
+    if name not in getattr(modeling_auto, f"MODEL_FOR_{table}_MAPPING_NAMES").values():
+        raise UserError(f"{location} is a {name}, not a {kind}: give one such as a …For{head}")
     tokenizer = load_tokenizer(location)
-    hf_model = _read_weights(getattr(transformers, head.auto), location, _DTYPES[dtype])
+    hf_model = _read_weights(getattr(transformers, f"AutoModelFor{head}"), location, _DTYPES[dtype])
     return hf_model.to(target).requires_grad_(False).eval(), tokenizer
 
 

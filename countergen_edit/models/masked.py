@@ -14,17 +14,11 @@ from torch import Tensor
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.models.encoders import HeadModel
-from countergen_edit.models.loading import Head, load_head
+from countergen_edit.models.loading import load_head
 from countergen_edit.models.progress import track
 from countergen_edit.models.scoring import to_float64
 from countergen_edit.models.tokens import excerpt
 
-HEAD = Head(
-    "masked language model",
-    "…ForMaskedLM",
-    "AutoModelForMaskedLM",
-    "MODEL_FOR_MASKED_LM_MAPPING_NAMES",
-)
 ROWS = 128  # texts run together
 MARGIN = 8  # candidate tokens for each word, as many are parts of words or marks
 
@@ -161,7 +155,9 @@ def load_masked(
     model: str | Path, *, device: str = "auto", dtype: str = "float32", revision: str | None = None
 ) -> MaskedModel:
     """Load a masked language model, under the checks of `load`."""
-    hf_model, tokenizer = load_head(HEAD, model, device=device, dtype=dtype, revision=revision)
+    hf_model, tokenizer = load_head(
+        "masked language model", model, device=device, dtype=dtype, revision=revision
+    )
     return masked_from_objects(str(model), hf_model, tokenizer)
 
 

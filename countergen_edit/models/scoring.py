@@ -286,12 +286,35 @@ def _reply_log_probs(
         of = [number.setdefault(texts[i], len(number)) for i in rows]
         ids, mask = _padded([*number])
         decoded, _ = _padded([(start, *written[i].ids[: ends[i]]) for i in rows])
-        logits = lm.reply_logits(ids, mask, torch.tensor(of), decoded)
+        logits = _reply_logits(lm, ids, mask, of, decoded)
         reads = [(row, k, written[i].ids[k]) for row, i in enumerate(rows) for k in spans[i]]
         row, column, target = torch.tensor(reads).T
         values = log_likelihood(logits[row.to(logits.device), column.to(logits.device)], target)
         np.add.at(sums, np.array(rows)[row.numpy()], values.cpu().numpy())
     return TextScores(sums, np.array([len(span) for span in spans], dtype=np.int64))
+
+
+def _reply_logits(
+    lm: LanguageModel,
+    ids: Int[Tensor, "prompt time"],
+    mask: Int[Tensor, "prompt time"],
+    of: Sequence[int],
+    replies: Int[Tensor, "reply written"],
+) -> Float[Tensor, "reply written vocab"]:
+    """Next-token logits of a decoder; the encoder reads each prompt once, `of` each reply."""
+    from transformers.modeling_outputs import BaseModelOutput
+
+    model, device = lm.bridge.original_model, lm.device
+    mask, prompts = mask.to(device), torch.tensor(of, device=device)
+    with torch.inference_mode():
+        read = model.get_encoder()(input_ids=ids.to(device), attention_mask=mask)
+        output: Tensor = model(
+            encoder_outputs=BaseModelOutput(read.last_hidden_state[prompts]),
+            attention_mask=mask[prompts],
+            decoder_input_ids=replies.to(device),
+            use_cache=False,
+        ).logits
+    return output
 
 
 def _reply_batches(
