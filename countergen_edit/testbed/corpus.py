@@ -179,6 +179,7 @@ def documents(truth: Truth, gender: Axis, seed: int) -> Iterator[str]:
         yield " ".join(sentences)
 
 
+_SLOT = re.compile(r"\{.*?\}")
 IN_VOCABULARY = 0.5
 """Least share of a group's texts in vocabulary for a set to be measured."""
 
@@ -223,15 +224,9 @@ def _texts(truth: Truth) -> Iterator[str]:
     for group in gender.groups.values():
         yield from group.forms.values()
     yield from (person.name for person in people(truth, gender))
-    planted, agreement = (
-        truth.prompts + truth.follow_ups,
-        truth.agreement + truth.agreement_follow_ups,
-    )
-    for prompt in planted:
-        yield from (*prompt.outputs, prompt.ending)
-    for form in agreement:
-        yield from form.rest
-    for template in (prompt.template for prompt in (*planted, *agreement)):
-        yield re.sub(r"\{.*?\}", " ", template)
+    for prompt in (*truth.prompts, *truth.follow_ups):
+        yield from (_SLOT.sub(" ", prompt.template), *prompt.outputs, prompt.ending)
+    for form in (*truth.agreement, *truth.agreement_follow_ups):
+        yield from (_SLOT.sub(" ", form.template), *form.rest)
     yield from truth.descriptors
     yield from (part for columns in truth.neutral for parts in columns for part in parts)
