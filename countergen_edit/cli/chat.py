@@ -43,7 +43,7 @@ def run(config: Mapping[str, Any]) -> None:
                 texts += generate(
                     model,
                     [line],
-                    asked=asked,
+                    chat=asked,
                     max_new_tokens=int(config["max_new_tokens"]),
                     seed=int(config["seed"]),
                     **(sampling if temperature > 0 else {}),  # type: ignore[arg-type]

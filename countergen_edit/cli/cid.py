@@ -230,7 +230,7 @@ def _audit(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
     edit = settings.edit
     model = settings.model.load()
     metric.check(model)
-    if costs := model.estimate([metric.asks()], settings.seed):
+    if costs := model.estimate([metric.workload()], settings.seed):
         announce(costs)
 
     def work(model: LanguageModel, folder: RunFolder) -> None:

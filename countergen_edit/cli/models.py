@@ -18,8 +18,8 @@ from countergen_edit.models import Bos, LanguageModel, connect
 T = TypeVar("T")
 Content = Mapping[str, Any]
 HOW_ASKED = (
-    *("key_variable", "parallel", "per_minute", "timeout", "attempts"),
-    *("cache", "price", "most_requests"),
+    *("key_variable", "parallel", "timeout", "attempts"),
+    *("cache", "most_requests"),
 )
 """Settings of a served model that no row depends on."""
 
@@ -54,11 +54,9 @@ class ServedSettings:
     n: int
     key_variable: str
     parallel: int
-    per_minute: float | None
     timeout: float
     attempts: int
     cache: str
-    price: Mapping[str, float] | None
     most_requests: int | None
 
     def load(self) -> LanguageModel:

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from countergen_edit.core.locating import RECORD
 from countergen_edit.core.reading import json_mapping
-from countergen_edit.models.locating import RECORD
 
 TEXTS = "texts"
 NAMING = (TEXTS, "experiment")

@@ -23,7 +23,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import Row
-from countergen_edit.models import Asked, LanguageModel
+from countergen_edit.models import LanguageModel, Workload
 
 Kind = Literal["bias", "cost", "other"]
 Change = Literal["removed", "partly removed", "not removed", "no significant change", "increased"]
@@ -102,9 +102,9 @@ class Metric(ABC):
         """The setting by which it takes nothing that a model does not give; empty without one."""
         return ""
 
-    def asks(self) -> Asked:
+    def workload(self) -> Workload:
         """What it asks a model that is not edited, so that the price is known before: test data."""
-        return Asked.scoring(self.task.test)
+        return Workload.scoring(self.task.test)
 
     @abstractmethod
     def measure(

@@ -76,7 +76,7 @@ class EvaluationContext:
             with self.under(edit) as model:
                 prompts, texts = ([pair[side] for pair in pairs] for side in (0, 1))
                 self._texts[key] = text_log_probs(
-                    model, prompts, texts, asked=asked, progress=progress
+                    model, prompts, texts, chat=asked, progress=progress
                 )
         return self._texts[key]
 

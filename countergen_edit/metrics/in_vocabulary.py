@@ -14,7 +14,7 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import Row
-from countergen_edit.models import Asked
+from countergen_edit.models import Workload
 
 EXAMPLES = 6
 """Words that a sentence names."""
@@ -25,9 +25,9 @@ class InVocabulary(Metric):
 
     is_selectable = False
 
-    def asks(self) -> Asked:
+    def workload(self) -> Workload:
         """Nothing: the corpus is known, and the model is not asked."""
-        return Asked.scoring([])
+        return Workload.scoring([])
 
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"

@@ -14,28 +14,26 @@ from countergen_edit.models.contrastive import (
     contrastive_generate,
     token_texts,
 )
-from countergen_edit.models.distributions import (
-    after_preface,
-    batches,
-    divergence,
-    log_likelihood,
-    log_probs,
-)
 from countergen_edit.models.generation import generate, generate_neutral_text
 from countergen_edit.models.language_model import (
-    INSTRUCTION,
     NAMES_CODE,
-    Asked,
-    Chat,
     LanguageModel,
+    Workload,
     from_pretrained_objects,
 )
 from countergen_edit.models.loading import Bos, load
 from countergen_edit.models.resumption import Scratch, resuming
-from countergen_edit.models.scoring import TextScores, continuation_log_probs, text_log_probs
-from countergen_edit.models.served import ServedModel, connect
+from countergen_edit.models.scoring import (
+    TextScores,
+    after_preface,
+    batches,
+    continuation_log_probs,
+    divergence,
+    log_likelihood,
+    text_log_probs,
+)
+from countergen_edit.models.served import connect
 from countergen_edit.models.tokens import (
-    TEMPLATES,
     encode,
     encode_replies,
     first_read,
@@ -47,20 +45,16 @@ from countergen_edit.models.tokens import (
 )
 
 __all__ = [
-    "INSTRUCTION",
     "NAMES_CODE",
     "SITES",
-    "TEMPLATES",
     "Activations",
-    "Asked",
     "Bos",
-    "Chat",
     "Contrasted",
     "ContrastiveScores",
     "LanguageModel",
     "Scratch",
-    "ServedModel",
     "TextScores",
+    "Workload",
     "after_preface",
     "batches",
     "capture",
@@ -80,7 +74,6 @@ __all__ = [
     "lengths",
     "load",
     "log_likelihood",
-    "log_probs",
     "opens_texts",
     "preface_ids",
     "resuming",

@@ -1,49 +1,55 @@
 """Right-padded batches: which rows to run, and where to read them.
 
 Equal sequences, and prefixes of others, run once, as a position of a causal model depends on
-earlier ones only; where the model allows it, sequences with a common beginning are one row.
+earlier ones only. Where the model supports it, sequences with a common beginning are one row, a
+tree: a token attends to its own ancestors and has the position of its own text.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from countergen_edit.models.language_model import LanguageModel, Mask
-from countergen_edit.models.trees import Ids, Tree, trees
 
-LOGIT_BYTES = 256 * 2**20  # most memory the logits of one batch may take
+LOGIT_BYTES = 256 * 2**20  # most memory of the logits of one batch
 CPU_TOKENS, ACCELERATOR_TOKENS = 4096, 16384
-"""Tokens of a batch where none are asked for. Measured once and not at each start: sizes differ in
-the last bits of a score, and a run that is killed and resumed must end with the same bytes. On a
-CPU, 1,024 to 4,096 are equally fast for a model of 135 million weights, and for one of a million
-16,384 take 1.4 times as long a token as 4,096."""
+"""Most tokens of a batch. Constants, as sizes change the last bits of a score and a resumed run
+must end with the same bytes."""
 BUSY = 512
-"""Tokens that keep a processor busy: from here on a batch takes no row that is mostly padding."""
+"""Tokens from which on a batch takes no row that is mostly padding."""
 FULL = 0.75
-"""What a row must fill of a busy batch's width."""
+"""Least share of a busy batch's width that a row fills."""
+BRANCHES = 256
+"""Most tokens of a tree beside its first text: attention grows with the square of a row."""
+SHARED = 0.5
+"""Least share of a text in common with a tree that it joins."""
+AGREEMENT = 1e-4
+"""Most that a log-probability may differ in a tree, in nats."""
+HALF_AGREEMENT = 0.25
+"""The same for 16-bit weights, whose log-probabilities are this uncertain in any batch."""
+_SHORTEST_TRIAL, _TRIAL_BRANCH = 32, 16
+
+Ids = tuple[int, ...]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows to run together, and the values to read off them.
+    """Rows to run together, and the row and position of each value to read.
 
-    Attributes
-    ----------
-    ids
-        Token ids, padded on the right.
-    mask
-        1 where a token is real; in a tree, what each token attends to.
-    row, position
-        Where each value is read.
-    slot
-        Place of each value in the result, over all sequences in order.
+    `ids` are padded on the right; `mask` is 1 where a token is real or, in a tree, the columns each
+    token attends to; `slot` is the index of each value over all sequences in order.
     """
 
     ids: Int[Tensor, "row time"]
@@ -53,13 +59,8 @@ class Batch:
     slot: Int[np.ndarray, " read"]
 
 
-T = TypeVar("T")
-
-
-def batch_tokens(lm: LanguageModel, asked: int | None) -> int:
-    """Most tokens in a batch: as asked, or what suits the device."""
-    if asked is not None:
-        return asked
+def batch_tokens(lm: LanguageModel) -> int:
+    """Most tokens of a batch on the model's device."""
     return CPU_TOKENS if lm.device.type == "cpu" else ACCELERATOR_TOKENS
 
 
@@ -70,7 +71,7 @@ def within_memory(batch: Batch, run: Callable[[Batch], T]) -> list[tuple[Batch, 
     except torch.OutOfMemoryError:
         if len(batch.ids) == 1:
             raise
-    # Outside of the handler, where nothing holds the tensors of the failed run any more.
+    # Outside of the handler, which holds the tensors of the failed run.
     return [result for half in _halves(batch) for result in within_memory(half, run)]
 
 
@@ -98,16 +99,9 @@ def plan(
 ) -> list[Batch]:
     """Batch sequences, longest first, so that padding is small and memory runs out early.
 
-    Parameters
-    ----------
-    sequences, positions
-        Token ids and the positions to read; one without positions is not run.
-    max_batch_tokens : int
-        Padding included; a longer row runs alone.
-    bytes_per_position : int
-        Memory of a position's logits, limited to `LOGIT_BYTES` per batch; 0 if none is kept.
-    share, branch : bool
-        Run equal sequences and prefixes once; run sequences with a common beginning as one row.
+    A sequence without `positions` to read is not run, and a row of more than `max_batch_tokens`
+    runs alone. Logits of `bytes_per_position` are limited to `LOGIT_BYTES` per batch. `share` runs
+    equal sequences and prefixes once, `branch` sequences with a common beginning as one row.
     """
     slots = np.cumsum([0, *map(len, positions)])
     active = [i for i, reads in enumerate(positions) if len(reads)]
@@ -145,6 +139,36 @@ def plan(
     return [_batch(members, positions, slots) for members in batches]
 
 
+@dataclass
+class Tree:
+    """One row: tokens, and the column that each follows (-1 at the beginning).
+
+    `columns` maps each text, in the order they joined, to the columns of its tokens.
+    """
+
+    ids: list[int] = field(default_factory=list)
+    follows: list[int] = field(default_factory=list)
+    columns: dict[Ids, list[int]] = field(default_factory=dict)
+
+    def add(self, text: Ids, shared: int) -> None:
+        """Add a text that has its first `shared` tokens in common with the last one."""
+        columns = next(reversed(self.columns.values()))[:shared] if self.columns else []
+        for token in text[shared:]:
+            self.follows.append(columns[-1] if columns else -1)
+            columns.append(len(self.ids))
+            self.ids.append(token)
+        self.columns[text] = columns
+
+    @property
+    def sees(self) -> Bool[Tensor, "time time"]:
+        """For each column the columns it attends to: its ancestors and itself."""
+        sees = torch.eye(len(self.ids), dtype=torch.bool)
+        for column, previous in enumerate(self.follows):
+            if previous >= 0:
+                sees[column] |= sees[previous]
+        return sees
+
+
 @dataclass(frozen=True)
 class _Row:
     """A row to run, and the columns of each sequence that is read off it."""
@@ -154,7 +178,7 @@ class _Row:
 
 
 def _hosts(sequences: set[Ids]) -> dict[Ids, Ids]:
-    """For each sequence the longest that begins with it; in sorted order, the next one tells."""
+    """For each sequence the longest that begins with it, by its neighbour in sorted order."""
     host: dict[Ids, Ids] = {}
     following: Ids = ()
     for sequence in sorted(sequences, reverse=True):
@@ -180,10 +204,87 @@ def _batch(
         for i, columns in row.reads:
             own = enumerate(positions[i])
             reads += [(number, columns[p], int(slots[i]) + k) for k, p in own]
-    if any(row.tree.branches for row in rows):
+    if any(len(row.tree.columns) > 1 for row in rows):
         mask = torch.eye(width, dtype=torch.bool).repeat(len(rows), 1, 1)
         for number, row in enumerate(rows):
             length = len(row.tree.ids)
             mask[number, :length, :length] = row.tree.sees
     row_, column, slot = np.array(reads, dtype=np.int64).T
     return Batch(ids, mask, torch.from_numpy(row_), torch.from_numpy(column), slot)
+
+
+def trees(texts: Sequence[Ids], most: int) -> list[Tree]:
+    """Group distinct texts, none a prefix of another, into rows of up to `most` tokens.
+
+    In sorted order a text has most in common with its neighbour.
+    """
+    rows: list[Tree] = []
+    previous: Ids = ()
+    for text in sorted(texts):
+        pairs = enumerate(zip(previous, text, strict=False))
+        shared = next((k for k, (a, b) in pairs if a != b), min(len(previous), len(text)))
+        if rows and shared >= SHARED * len(text):
+            width, room = len(rows[-1].ids), len(next(iter(rows[-1].columns))) + BRANCHES
+            if width + len(text) - shared <= min(room, most):
+                rows[-1].add(text, shared)
+                previous = text
+                continue
+        rows.append(Tree())
+        rows[-1].add(text, 0)
+        previous = text
+    return rows
+
+
+_TRIALS: WeakKeyDictionary[Any, dict[int, bool]] = WeakKeyDictionary()
+
+
+def runs_trees(lm: LanguageModel, length: int) -> bool:
+    """Whether texts of up to `length` tokens get the same in a tree as alone, without hooks.
+
+    Tried once for each power of two, as masks fail in some families: ALiBi counts columns,
+    state-space models have no mask, and a sliding window ends within long texts.
+    """
+    trials = _TRIALS.setdefault(lm.bridge, {})
+    size = _SHORTEST_TRIAL
+    while size < length:
+        size *= 2
+    size = min(size, lm.context_length)
+    if size not in trials:
+        with _unhooked(lm.bridge):
+            trials[size] = _trial(lm, size)
+    return trials[size]
+
+
+def _trial(lm: LanguageModel, size: int) -> bool:
+    """Compare three texts that differ in their last tokens, alone and in a tree."""
+    numbers = torch.randint(lm.vocab_size, (3, size), generator=torch.Generator().manual_seed(0))
+    numbers[:, :-_TRIAL_BRANCH] = numbers[0, :-_TRIAL_BRANCH]
+    (tree,) = trees([tuple(text) for text in numbers.tolist()], 3 * size)
+    run = torch.inference_mode()(partial(LanguageModel.differentiable_logits, lm))
+    alone = run(numbers, torch.ones_like(numbers))
+    try:
+        together = run(torch.tensor([tree.ids]), tree.sees[None])[0]
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:  # of any type, from a model that was not written for such a mask
+        return False
+    allowed = AGREEMENT if lm.dtype.itemsize > 2 else HALF_AGREEMENT
+    for text, logits in zip(numbers.tolist(), alone, strict=True):
+        inside = together[tree.columns[tuple(text)]]
+        difference = inside.float().log_softmax(-1) - logits.float().log_softmax(-1)
+        if not difference.abs().max() <= allowed:
+            return False
+    return True
+
+
+@contextmanager
+def _unhooked(bridge: Any) -> Iterator[None]:
+    points = [point for point in bridge.hook_dict.values() if point.has_hooks("fwd")]
+    attached = [point._forward_hooks for point in points]
+    try:
+        for point in points:
+            point._forward_hooks = OrderedDict()
+        yield
+    finally:
+        for point, hooks in zip(points, attached, strict=True):
+            point._forward_hooks = hooks

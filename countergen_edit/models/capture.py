@@ -12,24 +12,29 @@ from jaxtyping import Float, Float32, Int
 from torch import Tensor
 
 from countergen_edit.core.errors import UserError, unknown
-from countergen_edit.models.batching import Batch, batch_tokens, plan, within_memory
+from countergen_edit.models.batching import (
+    Batch,
+    batch_tokens,
+    plan,
+    runs_trees,
+    within_memory,
+)
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
 from countergen_edit.models.resumption import Scratch
 from countergen_edit.models.tokens import encode, excerpt
-from countergen_edit.models.trees import runs_trees
 
 
 @dataclass(frozen=True)
 class Activations:
-    """What the model held at the wanted tokens, float32.
+    """Activations of a model at the wanted tokens, float32.
 
     Attributes
     ----------
     values
         Site → ``[layer, row, d_model]``; "embed" has one layer.
     row_text
-        Index of the text that each row comes from, ascending.
+        Index of the text of each row, ascending.
     norms
         Site → Euclidean norms ``[layer, token]`` of all tokens up to the last wanted one of each
         text, wanted or not (for attention sinks).
@@ -48,18 +53,13 @@ def capture(
     layers: Sequence[int] | None = None,
     starts: Sequence[int] | None = None,
     positions: Literal["last", "onward"] = "last",
-    max_batch_tokens: int | None = None,
     scratch: Scratch | None = None,
     progress: str | None = None,
 ) -> Activations:
-    """Read activations in one pass that stops short of the output matrix.
-
-    An edit attached before is seen, at its own site too.
+    """Read activations in one pass that stops short of the output matrix; attached edits act.
 
     Parameters
     ----------
-    lm : LanguageModel
-    texts : sequence of str
     sites : sequence of str
         Keys of `SITES`.
     layers : sequence of int, optional
@@ -69,8 +69,6 @@ def capture(
     positions : {"last", "onward"}
         The last token of each text, or every token that shows text beyond `starts`; tokens before
         are equal for all groups.
-    max_batch_tokens : int, optional
-        Changes speed and memory, not the result; None takes `batch_tokens`.
     scratch : Scratch, optional
         Storage beyond memory; None keeps all in memory.
 
@@ -81,16 +79,23 @@ def capture(
     """
     layers = list(range(lm.n_layers)) if layers is None else list(layers)
     names_at = {
-        site: [hook_name(lm, site, layer) for layer in layers]
-        if has_layers(site)
-        else [hook_name(lm, site)]
+        site: [hook_name(lm, site, k) for k in (layers if has_layers(site) else [None])]
         for site in sites
     }
+    if positions not in ("last", "onward"):
+        raise unknown("positions", positions, ("last", "onward"))
+    if positions == "last":
+        starts = [0] * len(texts)
+    if starts is None or len(starts) != len(texts):
+        raise UserError(
+            f"positions=onward needs one start for each of {len(texts)} texts, "
+            f"not {'none' if starts is None else len(starts)}"
+        )
     encodings = encode(lm, texts)
     spans = []
-    for text, encoding, start in zip(
-        texts, encodings, _starts(texts, starts, positions), strict=True
-    ):
+    for text, encoding, start in zip(texts, encodings, starts, strict=True):
+        if start < 0:  # str.find of an absent group
+            raise UserError(f"negative start {start} for the text {excerpt(text)}")
         span = encoding.after(start)
         if not span:
             raise UserError(f"no token beyond character {start} in the text {excerpt(text)}")
@@ -111,7 +116,7 @@ def capture(
     batches = plan(
         sequences,
         [range(len(sequence)) for sequence in sequences],
-        max_batch_tokens=batch_tokens(lm, max_batch_tokens),
+        max_batch_tokens=batch_tokens(lm),
         branch=runs_trees(lm, max(map(len, sequences), default=0)),
     )
 
@@ -127,22 +132,6 @@ def capture(
     for batch in track(batches, progress):
         within_memory(batch, run)
     return Activations(values, np.repeat(np.arange(len(texts)), counts), norms)
-
-
-def _starts(texts: Sequence[str], starts: Sequence[int] | None, positions: str) -> Sequence[int]:
-    if positions not in ("last", "onward"):
-        raise unknown("positions", positions, ("last", "onward"))
-    if positions == "last":
-        return [0] * len(texts)
-    if starts is None or len(starts) != len(texts):
-        raise UserError(
-            f"positions=onward needs one start for each of {len(texts)} texts, "
-            f"not {'none' if starts is None else len(starts)}"
-        )
-    for text, start in zip(texts, starts, strict=True):
-        if start < 0:  # what str.find says of a group that is not there
-            raise UserError(f"negative start {start} for the text {excerpt(text)}")
-    return starts
 
 
 def _gather(

@@ -13,31 +13,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from jaxtyping import Float64, Int
-from torch import Tensor
 
 from countergen_edit.core.errors import UserError, unknown
-from countergen_edit.models.distributions import to_float64
 from countergen_edit.models.encoders import HeadModel
-from countergen_edit.models.loading import Head, load_head
+from countergen_edit.models.loading import load_head
 from countergen_edit.models.progress import track
+from countergen_edit.models.scoring import to_float64
 from countergen_edit.models.tokens import excerpt
 
 if TYPE_CHECKING:
     from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 
-HEAD = Head(
-    "sequence classifier",
-    "…ForSequenceClassification",
-    "AutoModelForSequenceClassification",
-    "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES",
-)
 BATCH_TOKENS = 8192
 
 
 @dataclass(frozen=True, eq=False)
 class Classifier(HeadModel):
-    """A sequence classifier and those of its labels that are read.
+    """A sequence classifier and the labels to read.
 
     `roles` maps a task's roles, or a label, to outputs; `single` outputs are independent (sigmoid).
     """
@@ -46,10 +39,28 @@ class Classifier(HeadModel):
     single: bool
 
     def encoded(
-        self, texts: Sequence[str], pairs: Sequence[str] | None = None
+        self, texts: Sequence[str], pairs: Sequence[str] | None = None, cut: bool = False
     ) -> list[dict[str, list[int]]]:
-        """Model inputs of texts, or pairs of texts; `UserError` beyond the context."""
-        return _encode(self, texts, pairs, cut=False)
+        """Model inputs of texts, or pairs of texts; `UserError` beyond the context unless `cut`."""
+        if not texts:
+            return []
+        inputs = list(texts), list(pairs) if pairs is not None else None
+        table = self.tokenizer(*inputs, truncation=False, verbose=False)
+        # Position tables of RoBERTa begin behind the padding index.
+        config = self.hf_model.config
+        longest = (
+            getattr(config, "max_position_embeddings", None) or self.tokenizer.model_max_length
+        )
+        longest -= (config.pad_token_id or 0) + 1 if "roberta" in config.model_type else 0
+        if cut and any(len(ids) > longest for ids in table["input_ids"]):
+            table = self.tokenizer(*inputs, truncation=True, max_length=longest)
+        for text, ids in zip(texts, table["input_ids"], strict=True):
+            if len(ids) > longest:
+                raise UserError(
+                    f"a text of {len(ids)} tokens exceeds the context of {self.name} ({longest}): "
+                    f"{excerpt(text)}"
+                )
+        return [{key: table[key][i] for key in table} for i in range(len(texts))]
 
     def answers(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None
@@ -69,26 +80,29 @@ class Classifier(HeadModel):
     ) -> dict[str, Float64[np.ndarray, " text"]]:
         """Role → its probability for every text, (text,).
 
-        Parameters
-        ----------
-        texts, pairs : sequences of str
-            Texts, or premises and their hypotheses.
-        cut : bool
-            Truncate texts beyond the context instead of raising a `UserError`.
+        `pairs` are the hypotheses of premises; `cut` truncates texts beyond the context, which
+        otherwise raise a `UserError`.
         """
-        rows = _encode(self, texts, pairs, cut)
+        rows = self.encoded(texts, pairs, cut)
         values = np.zeros((len(texts), len(self.roles)))
-        order = sorted(range(len(rows)), key=lambda i: (-len(rows[i]["input_ids"]), i))
-        for batch in track(_batches(order, [len(row["input_ids"]) for row in rows]), progress):
+        for batch in track(_batches([len(row["input_ids"]) for row in rows]), progress):
             padded = self.tokenizer.pad([rows[i] for i in batch], return_tensors="pt")
             with torch.inference_mode():
-                logits = self.hf_model(**padded.to(self.hf_model.device)).logits
-            values[batch] = self._roles_of(to_float64(logits)).cpu().numpy()
+                logits = to_float64(self.hf_model(**padded.to(self.hf_model.device)).logits)
+            p = logits.sigmoid() if self.single else logits.softmax(-1)
+            values[batch] = p[:, list(self.roles.values())].cpu().numpy()
         return dict(zip(self.roles, values.T, strict=True))
 
-    def _roles_of(self, logits: Tensor) -> Tensor:
-        p = logits.sigmoid() if self.single else logits.softmax(-1)
-        return p[:, list(self.roles.values())]
+
+def _batches(lengths: Sequence[int]) -> list[list[int]]:
+    """Rows of similar length together, longest first."""
+    batches: list[list[int]] = []
+    for i in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
+        if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= BATCH_TOKENS:
+            batches[-1].append(i)
+        else:
+            batches.append([i])
+    return batches
 
 
 def load_classifier(
@@ -100,17 +114,14 @@ def load_classifier(
     dtype: str = "float32",
     revision: str | None = None,
 ) -> Classifier:
-    """Load a sequence classifier for a task.
+    """Load a sequence classifier for a task, "sentiment", "nli" or "toxicity".
 
-    Parameters
-    ----------
-    model, device, dtype, revision
-        As for `load`.
-    task : {"sentiment", "nli", "toxicity"}
-    labels : sequence of str, optional
-        The model's outputs in order, where its config does not name them.
+    `labels` names the model's outputs in order, where its config does not; the rest is as for
+    `load`.
     """
-    hf_model, tokenizer = load_head(HEAD, model, device=device, dtype=dtype, revision=revision)
+    hf_model, tokenizer = load_head(
+        "sequence classifier", model, device=device, dtype=dtype, revision=revision
+    )
     return classifier_from_objects(str(model), hf_model, tokenizer, task, labels)
 
 
@@ -129,38 +140,20 @@ def classifier_from_objects(
 
 
 def load_classifier_of_label(
-    model: str | Path,
-    label: str,
-    *,
-    multi_label: bool | None = None,
-    device: str = "auto",
+    model: str | Path, label: str, *, multi_label: bool | None = None, device: str = "auto"
 ) -> Classifier:
-    """Load a sequence classifier for one of its labels.
+    """Load a sequence classifier for one label of its config.
 
-    Parameters
-    ----------
-    model, device
-        As for `load`.
-    label : str
-        A name in the model's config.
-    multi_label : bool, optional
-        Whether labels are independent; None follows the config.
+    `multi_label` labels are independent; None follows the config. `UserError` for another label.
     """
-    hf_model, tokenizer = load_head(HEAD, model, device=device)
-    return classifier_of_label(str(model), hf_model, tokenizer, label, multi_label)
-
-
-def classifier_of_label(
-    name: str, hf_model: Any, tokenizer: Any, label: str, multi_label: bool | None = None
-) -> Classifier:
-    """Wrap a sequence classifier in memory for one label; `UserError` if it has none."""
+    hf_model, tokenizer = load_head("sequence classifier", model, device=device)
     known = _labels(hf_model.config)
     if label not in known:
-        raise unknown(f"label of {name}:", label, known)
+        raise unknown(f"label of {model}:", label, known)
     single = multi_label
     if single is None:  # the share of a lone output is always 1: it can only be a yes or no
         single = _is_multi_label(hf_model.config) or len(known) == 1
-    return _wrapped(name, hf_model, tokenizer, {label: known.index(label)}, single)
+    return _wrapped(str(model), hf_model, tokenizer, {label: known.index(label)}, single)
 
 
 def _labels(config: Any) -> list[str]:
@@ -181,39 +174,6 @@ def _wrapped(
     return Classifier(name, hf_model.requires_grad_(False).eval(), tokenizer, roles, single)
 
 
-def _encode(
-    model: Classifier, texts: Sequence[str], pairs: Sequence[str] | None, cut: bool
-) -> list[dict[str, list[int]]]:
-    if not texts:
-        return []
-    inputs = list(texts), list(pairs) if pairs is not None else None
-    table = model.tokenizer(*inputs, truncation=False, verbose=False)
-    # Position tables of RoBERTa begin behind the padding index.
-    config = model.hf_model.config
-    longest = getattr(config, "max_position_embeddings", None) or model.tokenizer.model_max_length
-    longest -= (config.pad_token_id or 0) + 1 if "roberta" in config.model_type else 0
-    if cut and any(len(ids) > longest for ids in table["input_ids"]):
-        table = model.tokenizer(*inputs, truncation=True, max_length=longest)
-    for text, ids in zip(texts, table["input_ids"], strict=True):
-        if len(ids) > longest:
-            raise UserError(
-                f"a text of {len(ids)} tokens exceeds the context of {model.name} ({longest}): "
-                f"{excerpt(text)}"
-            )
-    return [{key: table[key][i] for key in table} for i in range(len(texts))]
-
-
-def _batches(order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
-    """Rows of similar length together, longest first."""
-    batches: list[list[int]] = []
-    for i in order:
-        if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= BATCH_TOKENS:
-            batches[-1].append(i)
-        else:
-            batches.append([i])
-    return batches
-
-
 LABELS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "sentiment": {
         "positive": ("positive", "pos", "good", "1"),
@@ -232,12 +192,7 @@ LABELS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         ),
     },
 }
-"""Task → role → names it goes by, letters and digits only."""
-
-
-def plain(label: str) -> str:
-    """A label in small letters and digits."""
-    return re.sub(r"[^a-z0-9]", "", label.lower())
+"""Task → role → its names, in letters and digits."""
 
 
 def map_labels(name: str, labels: Sequence[str], task: str) -> dict[str, int]:
@@ -254,7 +209,7 @@ def map_labels(name: str, labels: Sequence[str], task: str) -> dict[str, int]:
         A needed role has no label or two, as with LABEL_0, LABEL_1, ….
     """
     roles = LABELS[task]
-    names_of = [plain(label) for label in labels]
+    names_of = [re.sub(r"[^a-z0-9]", "", label.lower()) for label in labels]
     by_role = {
         role: [i for i, label in enumerate(names_of) if label in names]
         for role, names in roles.items()
@@ -285,16 +240,6 @@ def analyzer() -> SentimentIntensityAnalyzer:
     return SentimentIntensityAnalyzer()
 
 
-def positivity(texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
-    """VADER's compound score, moved from [-1, 1] to [0, 1].
-
-    >>> positivity(["It rained.", "What a wonderful day!"]).round(2).tolist()
-    [0.5, 0.81]
-    """
-    scores = [analyzer().polarity_scores(text)["compound"] for text in texts]
-    return (np.array(scores, dtype=np.float64) + 1) / 2
-
-
 def lexicon_words(texts: Iterable[str]) -> dict[str, float]:
     """The words of some texts that the lexicon rates, with their valence in [-4, 4].
 
@@ -309,7 +254,7 @@ def lexicon_words(texts: Iterable[str]) -> dict[str, float]:
 
 
 class Vader:
-    """VADER where a sentiment classifier would stand."""
+    """VADER in place of a sentiment classifier."""
 
     name = VADER
 
@@ -321,5 +266,6 @@ class Vader:
     def probabilities(
         self, texts: Sequence[str], *, progress: str | None = None
     ) -> dict[str, Float64[np.ndarray, " text"]]:
-        """Positivity for P(positive)."""
-        return {"positive": positivity(texts)}
+        """VADER's compound score, moved from [-1, 1] to [0, 1], for P(positive)."""
+        scores = [analyzer().polarity_scores(text)["compound"] for text in texts]
+        return {"positive": (np.array(scores, dtype=np.float64) + 1) / 2}

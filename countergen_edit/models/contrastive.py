@@ -21,39 +21,29 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.models.distributions import to_float64
 from countergen_edit.models.generation import (
-    _ends,
-    _greedy,
-    _plain_defaults,
-    _run,
-    _text_after,
     check_room,
+    end_tokens,
+    greedy_config,
+    new_tokens,
+    text_after,
 )
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
+from countergen_edit.models.scoring import to_float64
 from countergen_edit.models.tokens import encode, excerpt
 
 TOP_K = 50
-"""What the paper uses throughout."""
+"""K of the paper."""
 SENTENCE_ENDS = ".!?\n"
 
 
 @dataclass(frozen=True)
 class Contrasted:
-    """A continuation, and how far apart its two contexts were at each token.
+    """A continuation without special tokens, and the distance of its two contexts at each token.
 
-    Attributes
-    ----------
-    text
-        The continuation without special tokens.
-    tokens
-        Its token ids, with the end token where there is one.
-    delta
-        p(token | x) - p(token | x') of each token, in [-1, 1].
-    divergence
-        Jensen–Shannon divergence of the two next-token distributions at each token, in nats, in
-        [0, ln 2]; one NaN where it is unknown.
+    `tokens` include the end token where there is one; `delta` is p(token | x) - p(token | x') and
+    `divergence` the Jensen–Shannon divergence of the two next-token distributions, in nats.
     """
 
     text: str
@@ -105,14 +95,8 @@ def _log_norm(logits: Float[Tensor, "pair vocab"]) -> Float64[Tensor, "pair 1"]:
 class ContrastiveScores:
     """Logits processor for greedy `generate` on a doubled batch, [x rows; x' rows].
 
-    Parameters
-    ----------
-    strength : (pair,)
-        λ of each pair.
-    top_k : int
-        K: how many of the likeliest tokens after x may be chosen.
-    trace : bool
-        Keep Δ and divergence of every step.
+    `strength` is λ of each pair, `top_k` the number K of candidates; `trace` keeps Δ and divergence
+    of every step.
     """
 
     def __init__(
@@ -128,7 +112,7 @@ class ContrastiveScores:
     def __call__(
         self, input_ids: Int[Tensor, "row time"], scores: Float[Tensor, "row vocab"]
     ) -> Float[Tensor, "row vocab"]:
-        check_top_k(self.top_k, scores.shape[-1])
+        _check_top_k(self.top_k, scores.shape[-1])
         x, other = scores.chunk(2)
         log_p, delta, token = contrast(x, other, self.strength, self.top_k)
         if self.trace:
@@ -153,7 +137,6 @@ class ContrastiveScores:
         return delta.tolist(), torch.stack(self._divergence, dim=1).cpu().tolist()
 
 
-@singledispatch
 def contrastive_generate(
     lm: LanguageModel,
     prompts: Sequence[str],
@@ -171,22 +154,16 @@ def contrastive_generate(
 
     Parameters
     ----------
-    lm : LanguageModel
-        With whatever hooks are attached to its bridge.
     prompts, contrasts : sequences of str
-        x and x' of each pair.
+        x and x' of each pair; `batch_size` pairs run together.
     strength : float or (pair,)
         λ, of all pairs or of each.
-    max_new_tokens : int
-        A text also ends at the model's end-of-text token.
     top_k : int
-        K: how many of the likeliest tokens after x may be chosen.
+        K: number of the likeliest tokens after x to choose from.
     sentence : bool
         End at the first token with a full stop, `!`, `?` or line break.
     trace : bool
         Record Δ and divergence.
-    batch_size : int
-        Pairs run together, two rows each.
 
     Raises
     ------
@@ -202,28 +179,27 @@ def contrastive_generate(
     x, other = check_contrasts(
         lm, prompts, contrasts, strengths, max_new_tokens=max_new_tokens, top_k=top_k
     )
-    ends = _ends(lm)
-    stops = {*ends, *(sentence_ends(lm) if sentence else ())}
-    config = _greedy(lm, max_new_tokens, sorted(stops))
+    ends = end_tokens(lm)
+    stops = {*ends, *(_sentence_ends(lm) if sentence else ())}
+    config = greedy_config(lm, max_new_tokens, sorted(stops))
     order = sorted(range(len(prompts)), key=lambda i: (max(len(x[i]), len(other[i])), i))
     chunks = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
     results: dict[int, Contrasted] = {}
-    with _plain_defaults(lm.bridge.original_model):
-        for chunk in track(chunks, progress):
-            processor = ContrastiveScores([strengths[i] for i in chunk], top_k, trace)
-            rows = [*(x[i] for i in chunk), *(other[i] for i in chunk)]
-            new = _run(lm, rows, config, [processor])[: len(chunk)]
-            delta, divergence = processor.traced(new)
-            for k, i in enumerate(chunk):
-                stop = next((j for j, t in enumerate(new[k]) if t in stops), len(new[k]))
-                tokens = tuple(new[k][: stop + 1])
-                visible = tokens[:-1] if tokens[-1] in ends else tokens
-                results[i] = Contrasted(
-                    _text_after(lm, x[i], list(visible)),
-                    tokens,
-                    tuple(delta[k][: len(tokens)]),
-                    tuple(divergence[k][: len(tokens)]),
-                )
+    for chunk in track(chunks, progress):
+        processor = ContrastiveScores([strengths[i] for i in chunk], top_k, trace)
+        rows = [*(x[i] for i in chunk), *(other[i] for i in chunk)]
+        new = new_tokens(lm, rows, config, [processor])[: len(chunk)]
+        delta, divergence = processor.traced(new)
+        for k, i in enumerate(chunk):
+            stop = next((j for j, t in enumerate(new[k]) if t in stops), len(new[k]))
+            tokens = tuple(new[k][: stop + 1])
+            visible = tokens[:-1] if tokens[-1] in ends else tokens
+            results[i] = Contrasted(
+                text_after(lm, x[i], list(visible)),
+                tokens,
+                tuple(delta[k][: len(tokens)]),
+                tuple(divergence[k][: len(tokens)]),
+            )
     return [results[i] for i in range(len(prompts))]
 
 
@@ -233,17 +209,11 @@ def token_texts(lm: LanguageModel, prompt: str, tokens: Sequence[int]) -> list[s
     A character of several tokens shows with the last of them, a special token not at all.
     """
     before = encode(lm, [prompt])[0].ids
-    begun = [_text_after(lm, before, list(tokens[:k])) for k in range(len(tokens) + 1)]
+    begun = [text_after(lm, before, list(tokens[:k])) for k in range(len(tokens) + 1)]
     return [b[len(a) :] if b.startswith(a) else "" for a, b in pairwise(begun)]
 
 
-def check_top_k(top_k: int, vocabulary: int) -> None:
-    """Raise a `UserError` for a K outside the vocabulary."""
-    if not 1 <= top_k <= vocabulary:
-        raise UserError(f"top_k={top_k} is not between 1 and the vocabulary's {vocabulary} tokens")
-
-
-def sentence_ends(lm: LanguageModel) -> tuple[int, ...]:
+def _sentence_ends(lm: LanguageModel) -> tuple[int, ...]:
     """The tokens that hold the end of a sentence."""
     table = lm.tokenizer.batch_decode(
         [[token] for token in range(min(len(lm.tokenizer), lm.vocab_size))]
@@ -275,7 +245,7 @@ def check_contrasts(
             )
     if max_new_tokens < 1:
         raise UserError(f"max_new_tokens={max_new_tokens}: at least 1")
-    check_top_k(top_k, lm.vocab_size)
+    _check_top_k(top_k, lm.vocab_size)
     x, other = ([e.ids for e in encode(lm, texts)] for texts in (prompts, contrasts))
     for texts in zip(prompts, contrasts, x, other, strict=True):
         if texts[2] == texts[3]:
@@ -285,3 +255,8 @@ def check_contrasts(
         for text, ids in zip(texts[:2], texts[2:], strict=True):
             check_room(lm, text, ids, max_new_tokens)
     return x, other
+
+
+def _check_top_k(top_k: int, vocabulary: int) -> None:
+    if not 1 <= top_k <= vocabulary:
+        raise UserError(f"top_k={top_k} is not between 1 and the vocabulary's {vocabulary} tokens")

@@ -9,11 +9,12 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float32, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from countergen_edit.core.errors import UserError, unknown
@@ -22,18 +23,10 @@ from countergen_edit.models.language_model import LanguageModel, weights_hash
 from countergen_edit.models.progress import track
 
 Tokens = Literal["outputs", "all"]
-"""`outputs`: those that the head reads to answer; `all`: every one."""
+"""`outputs`: those that the head reads; `all`: every one."""
 ROWS = 128
 """Texts run together."""
 Change = Callable[..., Tensor | None]
-
-
-@dataclass(frozen=True)
-class _Size:
-    """What a bridge of TransformerLens calls its `cfg`."""
-
-    n_layers: int
-    d_model: int
 
 
 class Hooks:
@@ -42,7 +35,7 @@ class Hooks:
     def __init__(self, name: str, hf_model: Any) -> None:
         self.original_model = hf_model
         blocks = _blocks(name, hf_model)
-        self.cfg = _Size(len(blocks), int(hf_model.config.hidden_size))
+        self.cfg = SimpleNamespace(n_layers=len(blocks), d_model=int(hf_model.config.hidden_size))
         self.hook_dict: Mapping[str, tuple[nn.Module, bool]] = {
             "embed.hook_out": (blocks[0], True),
             **{f"blocks.{i}.hook_out": (block, False) for i, block in enumerate(blocks)},
@@ -55,9 +48,9 @@ class Hooks:
             for name, change in fwd_hooks:
                 module, before = self.hook_dict[name]
                 if before:
-                    handle = module.register_forward_pre_hook(_given(change), with_kwargs=True)
+                    handle = module.register_forward_pre_hook(_on_input(change), with_kwargs=True)
                 else:
-                    handle = module.register_forward_hook(_gives(change))
+                    handle = module.register_forward_hook(_on_output(change))
                 stack.callback(handle.remove)
             yield
 
@@ -76,7 +69,7 @@ def _blocks(name: str, hf_model: Any) -> nn.ModuleList:
     )
 
 
-def _given(change: Change) -> Callable[..., Any]:
+def _on_input(change: Change) -> Callable[..., Any]:
     """A hook on a module's input, positional or by name."""
 
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -89,7 +82,7 @@ def _given(change: Change) -> Callable[..., Any]:
     return hook
 
 
-def _gives(change: Change) -> Callable[..., Any]:
+def _on_output(change: Change) -> Callable[..., Any]:
     """A hook on a module's output, a tensor or a tuple that begins with one."""
 
     def hook(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
@@ -103,7 +96,7 @@ def _gives(change: Change) -> Callable[..., Any]:
 
 @dataclass(frozen=True, eq=False)
 class Encoder(LanguageModel):
-    """A bidirectional model; it neither continues nor scores texts."""
+    """A bidirectional model, which neither continues nor scores texts."""
 
     def _require_causal(self) -> None:
         raise UserError(f"{self.name} answers texts and does not continue them")
@@ -118,73 +111,62 @@ class Encoder(LanguageModel):
         read: Sequence[int] | None = None,
         progress: str | None = None,
     ) -> Activations:
-        """Activations at the wanted tokens, attached edits included.
+        """Activations of encoded texts (`input_ids` and other inputs), attached edits included.
 
-        Parameters
-        ----------
-        rows : sequence of mappings
-            Encoded texts: `input_ids` and other inputs.
-        site : {"embed", "resid_post"}
-        layers : sequence of int
-            From 0; `embed` has none.
-        tokens : {"outputs", "all"}
-            The tokens that the head reads, or all.
-        read : (row,), optional
-            The token read of each text; None finds those that the head reads.
+        `tokens="outputs"` takes the token `read` of each text, or those that the head reads.
         """
         if tokens not in get_args(Tokens):
             raise unknown("edit.positions", tokens, get_args(Tokens))
         places: list[int | None] = [*layers] if has_layers(site) else [None]
         names = [hook_name(self, site, layer) for layer in places]
-        parts: list[Float32[np.ndarray, "_layer row d_model"]] = []
-        texts: list[Int[np.ndarray, " row"]] = []
+        parts, texts = [], []
         for begin in track(range(0, len(rows), ROWS), progress):
-            some = rows[begin : begin + ROWS]
-            batch = self.tokenizer.pad([dict(row) for row in some], return_tensors="pt")
-            batch = batch.to(self.device)
+            some = [dict(row) for row in rows[begin : begin + ROWS]]
+            batch = self.tokenizer.pad(some, return_tensors="pt").to(self.device)
+            real = batch["attention_mask"]
             if tokens == "all":
-                wanted = batch["attention_mask"].bool()
+                wanted = real.bool()
             elif read is not None:
-                wanted = torch.zeros_like(batch["attention_mask"], dtype=torch.bool)
-                # Where a tokenizer pads on the left, texts begin later.
-                first = batch["attention_mask"].int().argmax(dim=1)
+                wanted = torch.zeros_like(real, dtype=torch.bool)
+                first = real.int().argmax(dim=1)  # later where a tokenizer pads on the left
                 at = torch.tensor(read[begin : begin + ROWS], device=wanted.device)
                 wanted[torch.arange(len(some)), first + at] = True
             else:
                 wanted = self._read_by_head(batch)
-            parts.append(self._values(batch, names, wanted))
+            found: list[np.ndarray] = []
+            keep = functools.partial(_keep, found, wanted)
+            with torch.inference_mode(), self.bridge.hooks([(name, keep) for name in names]):
+                self.bridge.original_model(**batch)
+            parts.append(np.stack(found))
             texts.append(begin + np.nonzero(wanted.cpu().numpy())[0])
         values = np.concatenate(parts, axis=1)
-        return Activations(
-            {site: values}, np.concatenate(texts), {site: np.linalg.norm(values, axis=-1)}
-        )
-
-    def _values(
-        self, batch: Any, names: Sequence[str], wanted: Bool[Tensor, "text time"]
-    ) -> Float32[np.ndarray, "_layer row d_model"]:
-        found: list[np.ndarray] = []
-
-        def keep(x: Float[Tensor, "text time d_model"], hook: Any = None) -> None:
-            found.append(x[wanted].float().cpu().numpy())
-
-        with torch.inference_mode(), self.bridge.hooks([(name, keep) for name in names]):
-            self.bridge.original_model(**batch)
-        return np.stack(found)
+        norms = {site: np.linalg.norm(values, axis=-1)}
+        return Activations({site: values}, np.concatenate(texts), norms)
 
     def _read_by_head(self, batch: Any) -> Bool[Tensor, "text time"]:
+        """The tokens of the last block with a gradient from the logits."""
         last = f"blocks.{self.n_layers - 1}.hook_out"
         held: list[Tensor] = []
 
-        def hold(x: Float[Tensor, "text time d_model"], hook: Any = None) -> Tensor:
+        def hold(x: Float[Tensor, "text time d_model"], hook: Any) -> Tensor:
             held.append(x.detach().requires_grad_())
             return held[-1]
 
         with torch.enable_grad(), self.bridge.hooks([(last, hold)]):
             logits = self.bridge.original_model(**batch).logits
-            # Squares, as the sum of what a softmax is taken of may not depend on anything.
+            # Squares, as the sum of the logits may be constant.
             [slopes] = torch.autograd.grad(logits.square().sum(), held)
         is_real: Bool[Tensor, "text time"] = batch["attention_mask"].bool()
         return slopes.ne(0).any(dim=-1) & is_real
+
+
+def _keep(
+    found: list[np.ndarray],
+    wanted: Bool[Tensor, "text time"],
+    x: Float[Tensor, "text time d_model"],
+    hook: Any,
+) -> None:
+    found.append(x[wanted].float().cpu().numpy())
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,5 +184,5 @@ class HeadModel:
 
     @functools.cached_property
     def encoder(self) -> Encoder:
-        """What edits attach to; an attached edit changes what the head gives."""
+        """The hook points of edits; an attached edit changes the output of the head."""
         return Encoder(self.name, Hooks(self.name, self.hf_model), self.tokenizer)

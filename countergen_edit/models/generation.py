@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import singledispatch
 from typing import Any
 
@@ -26,7 +25,7 @@ def generate(
     lm: LanguageModel,
     prompts: Sequence[str],
     *,
-    asked: bool = False,
+    chat: bool = False,
     max_new_tokens: int,
     do_sample: bool = False,
     top_p: float = 1.0,
@@ -43,19 +42,13 @@ def generate(
 
     Parameters
     ----------
-    lm : LanguageModel
-    prompts : sequence of str
-        A prompt that occurs n times is continued n times.
-    asked : bool
+    chat : bool
         Prompts are a user's messages in the chat template, and the texts the replies.
     max_new_tokens : int
         A text also ends at the model's end-of-text token.
-    do_sample : bool
-        Sample instead of taking the likeliest token.
-    top_p : float
-        Nucleus: the smallest set of tokens with this probability, in (0, 1].
-    temperature : float
-        Divides the logits when sampling.
+    do_sample, top_p, temperature
+        Sample from the smallest set of tokens with probability `top_p`, after the logits are
+        divided by `temperature`, instead of taking the likeliest token.
 
     Returns
     -------
@@ -69,24 +62,21 @@ def generate(
         the context.
     """
     check_sampling(max_new_tokens, batch_size, do_sample, top_p, temperature)
-    nothing = [""] * len(prompts)
-    encodings = encode_replies(lm, prompts, nothing) if asked else encode(lm, prompts)
-    encoded = [encoding.ids for encoding in encodings]
-    for prompt, ids in zip(prompts, encoded, strict=True):
+    encodings = encode_replies(lm, prompts, [""] * len(prompts)) if chat else encode(lm, prompts)
+    rows = [encoding.ids for encoding in encodings]
+    for prompt, ids in zip(prompts, rows, strict=True):
         check_room(lm, prompt, ids, max_new_tokens)
-    ends = _ends(lm)
-    config = _greedy(lm, max_new_tokens, ends)  # the sampler leaves one token to choose from
-    seeds = _row_seeds(seed, prompts)
-    order = sorted(range(len(prompts)), key=lambda i: (len(encoded[i]), i))
+    ends, seeds = end_tokens(lm), _row_seeds(seed, prompts)
+    config = greedy_config(lm, max_new_tokens, ends)  # the sampler leaves one token to choose from
+    order = sorted(range(len(prompts)), key=lambda i: (len(rows[i]), i))
     chunks = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
     texts = [""] * len(prompts)
-    with _plain_defaults(lm.bridge.original_model):
-        for chunk in track(chunks, progress):
-            samplers = [RowSampler([seeds[i] for i in chunk], top_p=top_p, temperature=temperature)]
-            rows = _run(lm, [encoded[i] for i in chunk], config, samplers if do_sample else [])
-            for i, new in zip(chunk, rows, strict=True):
-                end = next((k for k, token in enumerate(new) if token in ends), len(new))
-                texts[i] = _text_after(lm, encoded[i], new[:end])
+    for chunk in track(chunks, progress):
+        samplers = [RowSampler([seeds[i] for i in chunk], top_p=top_p, temperature=temperature)]
+        made = new_tokens(lm, [rows[i] for i in chunk], config, samplers if do_sample else [])
+        for i, new in zip(chunk, made, strict=True):
+            end = next((k for k, token in enumerate(new) if token in ends), len(new))
+            texts[i] = text_after(lm, rows[i], new[:end])
     return texts
 
 
@@ -120,10 +110,10 @@ def _row_seeds(seed: int, prompts: Sequence[str]) -> list[int]:
     return seeds
 
 
-def _run(
+def new_tokens(
     lm: LanguageModel, rows: list[list[int]], config: Any, processors: list[Any]
 ) -> list[list[int]]:
-    """New token ids of each row, padding included.
+    """New token ids of each row, padding included, by Hugging Face's `generate`.
 
     Padded on the left, and positions derived from the mask by `generate`; an encoder is padded on
     the right, as it counts positions from the left.
@@ -135,18 +125,24 @@ def _run(
         start = 0 if lm.is_encoder_decoder else width - len(row)
         ids[k, start : start + len(row)] = torch.tensor(row)
         mask[k, start : start + len(row)] = 1
-    with torch.inference_mode():
-        output = lm.bridge.original_model.generate(
-            ids.to(lm.device),
-            attention_mask=mask.to(lm.device),
-            generation_config=config,
-            logits_processor=processors,
-        )
+    model = lm.bridge.original_model
+    own = model.generation_config  # `generate` would fill every gap from it
+    try:
+        model.generation_config = _generation_config()
+        with torch.inference_mode():
+            output = model.generate(
+                ids.to(lm.device),
+                attention_mask=mask.to(lm.device),
+                generation_config=config,
+                logits_processor=processors,
+            )
+    finally:
+        model.generation_config = own
     new: list[list[int]] = output[:, 1 if lm.is_encoder_decoder else width :].tolist()
     return new
 
 
-def _text_after(lm: LanguageModel, prompt: list[int], new: list[int]) -> str:
+def text_after(lm: LanguageModel, prompt: list[int], new: list[int]) -> str:
     """Decode `new` in context: on its own, a SentencePiece tokenizer drops the leading space."""
 
     def decode(ids: list[int]) -> str:
@@ -160,7 +156,7 @@ def _text_after(lm: LanguageModel, prompt: list[int], new: list[int]) -> str:
     return joint[len(before) :] if joint.startswith(before) else decode(new)
 
 
-def _ends(lm: LanguageModel) -> list[int]:
+def end_tokens(lm: LanguageModel) -> list[int]:
     """The model's end-of-text tokens within its vocabulary, else the tokenizer's.
 
     A handmade config often keeps its family's default, beyond a small vocabulary.
@@ -183,9 +179,9 @@ def decoder_start(lm: LanguageModel) -> int | None:
     return None
 
 
-def _greedy(lm: LanguageModel, max_new_tokens: int, stops: Sequence[int]) -> Any:
+def greedy_config(lm: LanguageModel, max_new_tokens: int, stops: Sequence[int]) -> Any:
     """Greedy decoding up to one of some tokens, padded with the model's end-of-text token."""
-    ends = _ends(lm)
+    ends = end_tokens(lm)
     return _generation_config(
         max_new_tokens=max_new_tokens,
         do_sample=False,
@@ -201,17 +197,6 @@ def _generation_config(**settings: Any) -> Any:
     return GenerationConfig(**settings)  # type: ignore[no-untyped-call]
 
 
-@contextlib.contextmanager
-def _plain_defaults(model: Any) -> Iterator[None]:
-    """Set the checkpoint's generation config aside: `generate` fills every gap from it."""
-    own = model.generation_config
-    model.generation_config = _generation_config()
-    try:
-        yield
-    finally:
-        model.generation_config = own
-
-
 _PERSON = re.compile(
     r"\b(he|she|him|her|his|hers|himself|herself|mr|mrs|ms|man|woman|men|women|boy|girl)\b", re.I
 )
@@ -221,18 +206,11 @@ _SENTENCES = re.compile(r"(?s).*[.!?](?=\s|$)")
 def generate_neutral_text(
     lm: LanguageModel, seed: int = 0, *, count: int = 165, max_new_tokens: int = 40
 ) -> list[str]:
-    """Neutral text that the model continues from openings of natural texts, up to whole sentences.
+    """Text that the unedited model continues from `count` openings of natural texts.
 
-    Texts about a person are left out. Tokens are sampled from the nucleus of 90 % probability.
-
-    Parameters
-    ----------
-    lm : LanguageModel
-        Unedited.
-    count : int
-        Openings, spread evenly over all kinds of text.
-    max_new_tokens : int
-        Longest continuation of an opening.
+    Openings are spread evenly over all kinds of text; continuations of up to `max_new_tokens`
+    tokens, from the nucleus of 90 % probability, end with a whole sentence. Texts about a person
+    are left out.
     """
     every = openings()
     prompts = [every[i * len(every) // count] for i in range(count)]

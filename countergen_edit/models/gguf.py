@@ -16,31 +16,25 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.locating import Location
 from countergen_edit.models.language_model import ORIGIN
-from countergen_edit.models.locating import Location
 
-BOS_UNLESS_TOLD = (
+BOS_PRE_TOKENIZERS = (
     *("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"),
     "jina-v5-nano",
 )
-"""Pre-tokenizers (`tokenizer.ggml.pre`) of files that mean a beginning-of-text token where they do
-not say so: llama.cpp, src/llama-vocab.cpp. transformers adds none."""
+"""Pre-tokenizers (`tokenizer.ggml.pre`) of files whose texts begin with BOS unless the file says
+otherwise: llama.cpp, src/llama-vocab.cpp. transformers adds none."""
 _WHOLE = re.compile(r"B?F\d+")
 """Types that hold numbers one by one; all others hold blocks of small integers with their scale."""
 
 
 @dataclass(frozen=True)
 class Header:
-    """What a GGUF file says of itself.
+    """The metadata of a GGUF file.
 
-    Attributes
-    ----------
-    adds_bos
-        Whether a text begins with BOS; None where neither the file nor llama.cpp's rule says.
-    weights
-        The type of most of its numbers, such as Q4_1.
-    count
-        How many numbers its tensors hold.
+    `adds_bos` is None where neither the file nor llama.cpp's rule says whether texts begin with
+    BOS; `weights` is the type of most of its numbers, such as Q4_1, and `count` their number.
     """
 
     path: Path
@@ -49,19 +43,14 @@ class Header:
     weights: str
     count: int
 
-    @property
-    def origin(self) -> dict[str, str]:
-        """File, hash and kind of weights, for models made of it."""
+    def settle(self, hf_model: Any, tokenizer: Any) -> None:
+        """Write the metadata that transformers loses into a model and its tokenizer."""
         bits = re.search(r"\d+", self.weights)
-        size = f"{bits[0]}-bit " if bits else ""
-        words = f"a {size}rounding ({self.weights}), dequantised"
+        words = f"a {f'{bits[0]}-bit ' if bits else ''}rounding ({self.weights}), dequantised"
         if _WHOLE.fullmatch(self.weights):
             words = f"weights as stored ({self.weights})"
-        return {"file": self.path.name, "sha256": self.sha256, "weights": words}
-
-    def settle(self, hf_model: Any, tokenizer: Any) -> None:
-        """Write into a model and its tokenizer what transformers loses of the file."""
-        setattr(hf_model.config, ORIGIN, self.origin)
+        origin = {"file": self.path.name, "sha256": self.sha256, "weights": words}
+        setattr(hf_model.config, ORIGIN, origin)
         hf_model.config.name_or_path = str(self.path)  # was the folder of `alone`
         if self.adds_bos is not None and tokenizer.add_bos_token != self.adds_bos:
             tokenizer.add_bos_token = self.adds_bos
@@ -84,10 +73,13 @@ def read_header(path: Path) -> Header:
             "pip install 'countergen-edit[gguf]'"
         )
     from gguf import GGUFReader
+    from transformers.integrations.gguf.gguf_config_mapping import GGUF_CONFIG_ARCHS
+    from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_TOKENIZER_TYPES
+    from transformers.modeling_gguf_pytorch_utils import GGUF_SUPPORTED_ARCHITECTURES
 
     try:
         reader = GGUFReader(path)
-        fields = {key: field.contents() for key, field in reader.fields.items() if _is_small(field)}
+        fields = {k: f.contents() for k, f in reader.fields.items() if len(f.data) == 1}
     except (ValueError, LookupError, OSError, OverflowError) as error:
         raise UserError(f"{path} is no whole GGUF file: {error or type(error).__name__}") from error
     parts = fields.get("split.count", 0)
@@ -95,26 +87,34 @@ def read_header(path: Path) -> Header:
         raise UserError(
             f"{path} is one of {parts} parts: join them with llama.cpp's gguf-split --merge"
         )
-    _check_architecture(path, str(fields.get("general.architecture")))
+    valid = {*GGUF_CONFIG_ARCHS, *GGUF_SUPPORTED_ARCHITECTURES} - {"general", "tokenizer"}
+    _check(path, "architecture", str(fields.get("general.architecture")), valid)
     kind = fields.get("tokenizer.ggml.model")
     if kind is None or "tokenizer.ggml.tokens" not in reader.fields:
         raise UserError(
             f"no tokenizer in {path}: convert the model again with its tokenizer's files beside it"
         )
-    _check_tokenizer(path, str(kind))
+    _check(path, "tokenizer", str(kind), {*GGUF_TOKENIZER_TYPES})
     numbers: Counter[str] = Counter()
     for tensor in reader.tensors:
         numbers[tensor.tensor_type.name] += int(tensor.n_elements)
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    unless_told = True if fields.get("tokenizer.ggml.pre") in BOS_UNLESS_TOLD else None
+    default = True if fields.get("tokenizer.ggml.pre") in BOS_PRE_TOKENIZERS else None
     return Header(
         path,
         sha256,
-        fields.get("tokenizer.ggml.add_bos_token", unless_told),
+        fields.get("tokenizer.ggml.add_bos_token", default),
         max(numbers, key=numbers.__getitem__, default="F32"),
         numbers.total(),
     )
+
+
+def _check(path: Path, what: str, name: str, valid: set[str]) -> None:
+    # The file's qwen2moe and gpt-oss are qwen2_moe and gpt_oss in transformers.
+    if re.sub(r"[-_]", "", name) not in {re.sub(r"[-_]", "", one) for one in valid}:
+        error = unknown(f"GGUF {what}", name, sorted(valid))
+        raise UserError(f"transformers cannot make a model of {path}: {error}")
 
 
 @contextmanager
@@ -139,32 +139,3 @@ def dequantising(location: Location) -> Iterator[dict[str, Any]]:
     # The bar of its GGUF reader has no switch.
     with redirect_stderr(io.StringIO()):
         yield {"quantization_config": GgufConfig(dequantize=True)}
-
-
-def _is_small(field: Any) -> bool:
-    return len(field.data) == 1
-
-
-def _check_architecture(path: Path, name: str) -> None:
-    from transformers.integrations.gguf.gguf_config_mapping import GGUF_CONFIG_ARCHS
-    from transformers.modeling_gguf_pytorch_utils import GGUF_SUPPORTED_ARCHITECTURES
-
-    valid = {*GGUF_CONFIG_ARCHS, *GGUF_SUPPORTED_ARCHITECTURES} - {"general", "tokenizer"}
-    # The file's qwen2moe and gpt-oss are qwen2_moe and gpt_oss there.
-    if _letters(name) not in map(_letters, valid):
-        raise _not_read("GGUF architecture", name, path, sorted(valid))
-
-
-def _check_tokenizer(path: Path, kind: str) -> None:
-    from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_TOKENIZER_TYPES
-
-    if kind not in GGUF_TOKENIZER_TYPES:
-        raise _not_read("GGUF tokenizer", kind, path, sorted(GGUF_TOKENIZER_TYPES))
-
-
-def _not_read(what: str, name: str, path: Path, valid: list[str]) -> UserError:
-    return UserError(f"transformers cannot make a model of {path}: {unknown(what, name, valid)}")
-
-
-def _letters(name: str) -> str:
-    return re.sub(r"[-_]", "", name)

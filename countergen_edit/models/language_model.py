@@ -1,4 +1,4 @@
-"""A model, its TransformerBridge and its tokenizer: what the rest of this room works on."""
+"""A model with its TransformerBridge and its tokenizer, and the workload of a measurement."""
 
 from __future__ import annotations
 
@@ -22,27 +22,23 @@ from countergen_edit.data.counterfactual import CounterfactualSet
 T = TypeVar("T")
 Mask = Int[Tensor, "row time"] | Bool[Tensor, "row time time"]
 """1 where a token is real; or, for each token, True where it attends."""
-_HASH_CHUNK = 1 << 24  # elements moved off the device at once while hashing
+Cells = tuple[Int[Tensor, " read"], Int[Tensor, " read"]]
+"""Rows and columns of the positions to read."""
+Logits = Float[Tensor, "row time vocab"] | Float[Tensor, "read vocab"]
 NAMES_CODE = ("auto_map", "custom_pipelines")
 """Keys of configs that name code beside the weights; no such code is ever run here."""
 ORIGIN = "gguf_origin"
-"""Key of a config that says of which file the weights were made."""
-_NOT_IDENTITY = (
-    *("_name_or_path", "transformers_version", "_attn_implementation"),
-    *(ORIGIN, *NAMES_CODE),
-)
-
-
+"""Key of a config that names the GGUF file of the weights."""
 INSTRUCTION = "Write a short text in plain English. Begin at once."
-"""What a user says in a chat template where nothing else is asked."""
+"""Default message of the user in a chat template."""
 
 
 @dataclass(frozen=True)
 class Chat:
-    """What a user says to a model in its chat template.
+    """The user's messages in a model's chat template.
 
-    `instruction` is said where nothing else is asked, `request` before it and every question;
-    `is_on` puts all texts of the model within the template.
+    `instruction` is the default message, `request` precedes it and every question, and `is_on`
+    puts all texts of the model within the template.
     """
 
     instruction: str = INSTRUCTION
@@ -54,22 +50,35 @@ class Chat:
         return f"{self.request} {words}".strip()
 
 
+@dataclass(frozen=True)
+class Workload:
+    """Texts to score and prompts to continue, for an estimate of the cost.
+
+    `scored` holds pairs of a prompt and its continuation, `continued` each prompt as often as it is
+    continued.
+    """
+
+    scored: tuple[tuple[str, str], ...] = ()
+    continued: tuple[str, ...] = ()
+    max_new_tokens: int = 0
+    do_sample: bool = False
+    top_p: float = 1.0
+    temperature: float = 1.0
+
+    @classmethod
+    def scoring(cls, sets: Sequence[CounterfactualSet]) -> Workload:
+        """Every output after every prompt of some sets."""
+        samples = [sample for data in sets for sample in data.samples]
+        return cls(tuple((v.text, o) for s in samples for v in s.variations for o in s.outputs))
+
+
 @dataclass(frozen=True, eq=False)
 class LanguageModel:
     """A causal or encoder-decoder language model with hook points.
 
-    Attributes
-    ----------
-    name
-        Hub id, directory, or the label of an in-memory model.
-    bridge
-        The `TransformerBridge`; hooks attached to it are active in everything that runs.
-    tokenizer
-        The model's own fast tokenizer, not `bridge.tokenizer`, which adds special tokens.
-    preface
-        Token ids before every text, BOS included where texts begin with it.
-    chat
-        What a user says in the chat template, and whether texts stand there.
+    Hooks attached to `bridge`, a `TransformerBridge`, are active in everything that runs.
+    `tokenizer` is the model's own fast tokenizer; `bridge.tokenizer` adds special tokens. `preface`
+    holds the token ids before every text, BOS included where texts begin with it.
     """
 
     name: str
@@ -80,15 +89,13 @@ class LanguageModel:
 
     @property
     def device(self) -> torch.device:
-        """Where token ids go: the device of the embedding."""
+        """Device of the embedding, where token ids go."""
         return torch.device(self._embedding.device)
 
     @property
     def dtype(self) -> torch.dtype:
         """Type of the weights."""
-        dtype = self._embedding.dtype
-        assert isinstance(dtype, torch.dtype)
-        return dtype
+        return cast(torch.dtype, self._embedding.dtype)
 
     @property
     def n_layers(self) -> int:
@@ -117,12 +124,12 @@ class LanguageModel:
 
     @property
     def no_likelihoods(self) -> str:
-        """Why likelihoods of texts are unavailable; empty where they are not."""
+        """Why likelihoods of texts are unavailable, or empty."""
         return "as it is an encoder-decoder model" if self.is_encoder_decoder else ""
 
     @property
     def no_replies(self) -> str:
-        """Why likelihoods of replies are unavailable; empty where they are not."""
+        """Why likelihoods of replies are unavailable, or empty."""
         return ""
 
     @property
@@ -132,23 +139,22 @@ class LanguageModel:
 
     @property
     def no_activations(self) -> str:
-        """Why it cannot be captured, fitted or edited; empty where it can."""
+        """Why activations are unavailable, or empty."""
         return self.no_likelihoods
 
     @property
     def directory(self) -> str:
-        """Directory or hub id of its weights; empty where there is none."""
+        """Directory or hub id of its weights, or empty."""
         return str(getattr(self.bridge.original_model.config, "_name_or_path", ""))
 
     @property
     def origin(self) -> dict[str, str] | None:
-        """Name, SHA-256 and weights of the GGUF file it was made of, from its config."""
-        origin: dict[str, str] | None = getattr(self.bridge.original_model.config, ORIGIN, None)
-        return origin
+        """Name, SHA-256 and type of the GGUF file of its weights, from its config."""
+        return cast(dict[str, str] | None, getattr(self.bridge.original_model.config, ORIGIN, None))
 
     @property
     def adds_bos(self) -> bool | None:
-        """Whether texts begin with BOS; None if not decided here."""
+        """Whether texts begin with BOS; None on a server."""
         return adds_bos(self.tokenizer)
 
     @property
@@ -161,33 +167,22 @@ class LanguageModel:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of config and weights, cached at first use.
-
-        Weights that accelerate has offloaded to disk count by name and shape only.
-        """
+        """SHA-256 of config and weights; weights offloaded to disk count by name and shape."""
         return weights_hash(self.bridge.original_model)
 
-    def logits(
-        self,
-        ids: Int[Tensor, "row time"],
-        mask: Mask,
-        at: tuple[Int[Tensor, " read"], Int[Tensor, " read"]] | None = None,
-    ) -> Float[Tensor, "row time vocab"] | Float[Tensor, "read vocab"]:
+    def logits(self, ids: Int[Tensor, "row time"], mask: Mask, at: Cells | None = None) -> Logits:
         """Next-token logits of right-padded rows, everywhere or `at` (rows, columns).
 
-        A mask of three axes says which tokens each token attends to, itself included, and thereby
-        its position (`trees.runs_trees`). Only positions that are read go through the output
+        A mask of three axes states which tokens each token attends to, itself included, and thereby
+        its position (`batching.runs_trees`). Only positions that are read go through the output
         matrix, a third of the work in a small model with a large vocabulary.
         """
         with torch.inference_mode():
             return self.differentiable_logits(ids, mask, at)
 
     def differentiable_logits(
-        self,
-        ids: Int[Tensor, "row time"],
-        mask: Mask,
-        at: tuple[Int[Tensor, " read"], Int[Tensor, " read"]] | None = None,
-    ) -> Float[Tensor, "row time vocab"] | Float[Tensor, "read vocab"]:
+        self, ids: Int[Tensor, "row time"], mask: Mask, at: Cells | None = None
+    ) -> Logits:
         """`logits` with the gradients of attached hooks."""
         self._require_causal()
         model = self.bridge.original_model
@@ -201,38 +196,6 @@ class LanguageModel:
             if at is None:
                 return output
             return output[0] if early else output[tuple(x.to(output.device) for x in at)]
-
-    def reply_logits(
-        self,
-        ids: Int[Tensor, "prompt time"],
-        mask: Int[Tensor, "prompt time"],
-        of: Int[Tensor, " reply"],
-        replies: Int[Tensor, "reply written"],
-    ) -> Float[Tensor, "reply written vocab"]:
-        """Next-token logits of a decoder, at every position of right-padded replies.
-
-        Parameters
-        ----------
-        ids, mask : (prompt, time)
-            What the encoder reads, right-padded, each prompt once; 1 where a token is real.
-        of : (reply,)
-            The prompt of each reply.
-        replies : (reply, written)
-            From the token that a decoder begins with.
-        """
-        from transformers.modeling_outputs import BaseModelOutput
-
-        model = self.bridge.original_model
-        mask, of = mask.to(self.device), of.to(self.device)
-        with torch.inference_mode():
-            read = model.get_encoder()(input_ids=ids.to(self.device), attention_mask=mask)
-            output: Tensor = model(
-                encoder_outputs=BaseModelOutput(read.last_hidden_state[of]),
-                attention_mask=mask[of],
-                decoder_input_ids=replies.to(self.device),
-                use_cache=False,
-            ).logits
-        return output
 
     def run_blocks(self, ids: Int[Tensor, "row time"], mask: Mask) -> None:
         """Run right-padded rows up to the output matrix."""
@@ -262,14 +225,14 @@ class LanguageModel:
         return LanguageModel(self.name, self.bridge, self.tokenizer, tuple(preface), chat)
 
     def alone(self) -> LanguageModel:
-        """The same model, whose texts have no preface and no template."""
+        """The same model without preface and template."""
         if not self.preface and not self.chat.is_on:
             return self
         chat = replace(self.chat, request="", is_on=False)
         return LanguageModel(self.name, self.bridge, self.tokenizer, (), chat)
 
-    def estimate(self, asked: Sequence[Asked], seed: int) -> str:
-        """Cost of what is asked, in words; `UserError` above a limit."""
+    def estimate(self, workloads: Sequence[Workload], seed: int) -> str:
+        """Cost of some workloads in words; empty for a model on this machine."""
         return ""
 
     def memo(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -279,6 +242,13 @@ class LanguageModel:
     @property
     def _embedding(self) -> Any:
         return self.bridge.original_model.get_input_embeddings().weight
+
+
+_HASH_CHUNK = 1 << 24  # elements moved off the device at once while hashing
+_NOT_IDENTITY = (
+    *("_name_or_path", "transformers_version", "_attn_implementation"),
+    *(ORIGIN, *NAMES_CODE),
+)
 
 
 def adds_bos(tokenizer: Any) -> bool:
@@ -307,15 +277,12 @@ def weights_hash(hf_model: Any) -> str:
     return digest.hexdigest()
 
 
-def _reading_only(
-    row: Int[Tensor, " read"], position: Int[Tensor, " read"]
-) -> Callable[[Any, tuple[Any, ...]], tuple[Any, ...]]:
-    """A hook before the output matrix that lets one row of reads through instead of all."""
+def _reading_only(row: Int[Tensor, " read"], position: Int[Tensor, " read"]) -> Callable[..., Any]:
+    """A hook before the output matrix that passes one row of read positions instead of all."""
 
     def hook(module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         hidden, *rest = inputs
-        read = hidden[row.to(hidden.device), position.to(hidden.device)]
-        return read[None], *rest
+        return hidden[row.to(hidden.device), position.to(hidden.device)][None], *rest
 
     return hook
 
@@ -335,16 +302,10 @@ def _norm_itself(
 
 
 def from_pretrained_objects(name: str, hf_model: Any, tokenizer: Any) -> LanguageModel:
-    """Wrap a model in memory; the object itself is put in eval mode and frozen.
+    """Wrap a generating `transformers` model in memory and its fast tokenizer, labelled `name`.
 
-    Parameters
-    ----------
-    name : str
-        A label for tables and errors.
-    hf_model
-        A generating `transformers` model. Its attention switches to "eager", which hooks need.
-    tokenizer
-        Its fast tokenizer, left unchanged.
+    The model is put in eval mode, frozen, and switched to "eager" attention, which hooks need.
+    `UserError` if the tokenizer is slow.
     """
     if not getattr(tokenizer, "is_fast", False):
         raise UserError(
@@ -375,32 +336,3 @@ def from_pretrained_objects(name: str, hf_model: Any, tokenizer: Any) -> Languag
             # Plain assignment would reach the wrapped norm. Bound, so that a copy has its own.
             object.__setattr__(module, "forward", MethodType(_norm_itself, module))
     return LanguageModel(name=name, bridge=bridge, tokenizer=tokenizer)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """Texts to be scored and prompts to be continued, told in advance to estimate the cost.
-
-    Attributes
-    ----------
-    scored
-        A prompt and its continuation each.
-    continued
-        Prompts, each as often as it is continued.
-    sentence
-        Whether a continuation ends with its sentence.
-    """
-
-    scored: tuple[tuple[str, str], ...] = ()
-    continued: tuple[str, ...] = ()
-    max_new_tokens: int = 0
-    do_sample: bool = False
-    top_p: float = 1.0
-    temperature: float = 1.0
-    sentence: bool = False
-
-    @classmethod
-    def scoring(cls, sets: Sequence[CounterfactualSet]) -> Asked:
-        """Every output after every prompt of some sets."""
-        samples = [sample for data in sets for sample in data.samples]
-        return cls(tuple((v.text, o) for s in samples for v in s.variations for o in s.outputs))

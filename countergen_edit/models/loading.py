@@ -1,97 +1,30 @@
 """Load a causal or encoder-decoder language model by hub id, directory or GGUF file.
 
-What cannot be used is refused before any weights are read, such as a classifier, which would boot
-as a language model with a random head.
+Unusable models are refused before any weights are read, such as a classifier, which would boot as a
+language model with a random head.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
+import pickle
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.locating import Location, locate
 from countergen_edit.core.typed import require
-from countergen_edit.models.gguf import alone, read_header
+from countergen_edit.models.gguf import alone, dequantising, read_header
 from countergen_edit.models.language_model import LanguageModel, adds_bos, from_pretrained_objects
-from countergen_edit.models.locating import Location, locate
 from countergen_edit.models.tokens import NONE, in_template
-from countergen_edit.models.weights import first_line, read_weights
 
 Bos = bool | str
-"""Whether texts begin with BOS; `auto`, the only word, as the model's own tokenizer does."""
-
-
-def set_bos(tokenizer: Any, bos: Bos, name: str) -> None:
-    """Let a fast tokenizer begin texts with BOS or not, through its post-processor.
-
-    `auto` leaves it unchanged; the change is saved with the tokenizer. `UserError` if `bos` is
-    neither auto nor a boolean, the tokenizer has no BOS, or its post-processor cannot be changed.
-    """
-    if not isinstance(bos, bool) and bos != "auto":
-        raise UserError(f"bos={bos!r}: write auto, true or false")
-    if bos == "auto" or adds_bos(tokenizer) == bos:
-        return
-    if tokenizer.bos_token_id is None:
-        raise UserError(
-            f"bos=true, but the tokenizer of {name} has no beginning-of-text token: use bos=auto"
-        )
-    processor = tokenizer.backend_tokenizer.post_processor
-    state = {} if processor is None else json.loads(processor.__getstate__())
-    token, index = str(tokenizer.bos_token), int(tokenizer.bos_token_id)
-    content = _with_bos(state, token, index) if bos else _without_bos(state, token)
-    if content != state:
-        tokenizer.backend_tokenizer.post_processor = _processor(content)
-    if adds_bos(tokenizer) != bos:
-        raise UserError(
-            f"bos={str(bos).lower()}, but how the tokenizer of {name} begins a text "
-            f"({type(processor).__name__}) cannot be changed here: use bos=auto"
-        )
-
-
-def _with_bos(state: dict[str, Any], token: str, index: int) -> dict[str, Any]:
-    """A post-processor's state with BOS put first after its own step."""
-    first = {"SpecialToken": {"id": token, "type_id": 0}}
-    a, b = ({"Sequence": {"id": text, "type_id": i}} for i, text in enumerate("AB"))
-    template = {
-        "type": "TemplateProcessing",
-        "single": [first, a],
-        "pair": [first, a, b],
-        "special_tokens": {token: {"id": token, "ids": [index], "tokens": [token]}},
-    }
-    return template if not state else {"type": "Sequence", "processors": [state, template]}
-
-
-def _without_bos(state: dict[str, Any], token: str) -> dict[str, Any]:
-    """A post-processor's state without BOS in its templates."""
-    if state.get("type") == "Sequence":
-        steps = [_without_bos(step, token) for step in state["processors"]]
-        return state | {"processors": steps}
-    if state.get("type") != "TemplateProcessing":
-        return state
-    templates = {}
-    for key in ("single", "pair"):
-        pieces = state[key]
-        templates[key] = [
-            piece
-            for piece, following in zip(pieces, [*pieces[1:], {}], strict=True)
-            if not ("Sequence" in following and piece.get("SpecialToken", {}).get("id") == token)
-        ]
-    return state | templates
-
-
-def _processor(content: dict[str, Any]) -> Any:
-    """A post-processor from its state, which `tokenizers` reads only within a tokenizer."""
-    from tokenizers import Tokenizer
-    from tokenizers.models import BPE
-
-    bare = json.loads(Tokenizer(BPE()).to_str())
-    return Tokenizer.from_str(json.dumps(bare | {"post_processor": content})).post_processor
-
-
+"""Whether texts begin with BOS; "auto" follows the tokenizer."""
 _DTYPES = {
     "float32": torch.float32,
     "float16": torch.float16,
@@ -99,6 +32,8 @@ _DTYPES = {
     "float64": torch.float64,
 }
 _DEVICES = ("auto", "cpu", "cuda", "mps")
+_NUMBER = re.compile(r"\b\d+\b")
+_SHOWN = 3  # weights named in an error
 
 
 def load(
@@ -162,39 +97,31 @@ def load_plain(
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
     with alone(place) as location:
-        architecture = _architecture(location)
-        kind = (
-            AutoModelForSeq2SeqLM if architecture in _encoder_decoders() else AutoModelForCausalLM
-        )
+        is_decoder = _architecture(location) not in _encoder_decoders()
+        kind = AutoModelForCausalLM if is_decoder else AutoModelForSeq2SeqLM
         tokenizer = load_tokenizer(location)
-        hf_model = read_weights(kind, location, _DTYPES[dtype], device_map)
+        hf_model = _read_weights(kind, location, _DTYPES[dtype], device_map)
     if header:
         header.settle(hf_model, tokenizer)
     return hf_model, tokenizer
 
 
-@dataclasses.dataclass(frozen=True)
-class Head:
-    """A kind of model with a head other than for generation.
-
-    `auto` is the class of transformers that loads it, `classes` the name of its table of classes.
-    """
-
-    what: str
-    example: str
-    auto: str
-    classes: str
+HEADS = {
+    "sequence classifier": ("SequenceClassification", "SEQUENCE_CLASSIFICATION"),
+    "masked language model": ("MaskedLM", "MASKED_LM"),
+}
+"""Kind of model → its head in the names of classes and of their table in transformers."""
 
 
 def load_head(
-    head: Head,
+    kind: str,
     model: str | Path,
     *,
     device: str = "auto",
     dtype: str = "float32",
     revision: str | None = None,
 ) -> tuple[Any, Any]:
-    """Load a model with a head and its tokenizer; `UserError` as `load`, or without that head."""
+    """Load a model of `HEADS` and its tokenizer; `UserError` as `load`, or without that head."""
     import transformers
     from transformers.models.auto import modeling_auto
 
@@ -204,12 +131,11 @@ def load_head(
     location = locate(model, revision)
     config = read_config(location)
     name = str((config.architectures or [config.model_type])[0])
-    if name not in getattr(modeling_auto, head.classes).values():
-        raise UserError(
-            f"{location} is a {name}, not a {head.what}: give one such as a {head.example}"
-        )
+    head, table = HEADS[kind]
+    if name not in getattr(modeling_auto, f"MODEL_FOR_{table}_MAPPING_NAMES").values():
+        raise UserError(f"{location} is a {name}, not a {kind}: give one such as a …For{head}")
     tokenizer = load_tokenizer(location)
-    hf_model = read_weights(getattr(transformers, head.auto), location, _DTYPES[dtype])
+    hf_model = _read_weights(getattr(transformers, f"AutoModelFor{head}"), location, _DTYPES[dtype])
     return hf_model.to(target).requires_grad_(False).eval(), tokenizer
 
 
@@ -229,6 +155,59 @@ def device_named(device: str) -> torch.device:
     if int(index or 0) >= usable:
         raise UserError(f"device={device} is not available here: use device=auto or device=cpu")
     return torch.device(device)
+
+
+def set_bos(tokenizer: Any, bos: Bos, name: str) -> None:
+    """Let a fast tokenizer begin texts with BOS or not, through its post-processor.
+
+    "auto" leaves it unchanged; the change is saved with the tokenizer. `UserError` if `bos` is
+    neither auto nor a boolean, the tokenizer has no BOS, or its post-processor cannot be changed.
+    """
+    from tokenizers import Tokenizer, processors
+
+    if not isinstance(bos, bool) and bos != "auto":
+        raise UserError(f"bos={bos!r}: write auto, true or false")
+    if bos == "auto" or adds_bos(tokenizer) == bos:
+        return
+    if tokenizer.bos_token_id is None:
+        raise UserError(
+            f"bos=true, but the tokenizer of {name} has no beginning-of-text token: use bos=auto"
+        )
+    backend, token = tokenizer.backend_tokenizer, str(tokenizer.bos_token)
+    own = backend.post_processor
+    if bos:
+        first = processors.TemplateProcessing(
+            single=[token, "$A"],
+            pair=[token, "$A", "$B:1"],
+            special_tokens=[(token, int(tokenizer.bos_token_id))],
+        )
+        backend.post_processor = processors.Sequence([own, first]) if own else first
+    elif own:
+        content = json.loads(backend.to_str())
+        content["post_processor"] = _without_bos(content["post_processor"], token)
+        backend.post_processor = Tokenizer.from_str(json.dumps(content)).post_processor
+    if adds_bos(tokenizer) != bos:
+        raise UserError(
+            f"bos={str(bos).lower()}, but how the tokenizer of {name} begins a text "
+            f"({type(own).__name__}) cannot be changed here: use bos=auto"
+        )
+
+
+def _without_bos(state: dict[str, Any], token: str) -> dict[str, Any]:
+    """A post-processor's state without BOS in its templates."""
+    if state["type"] == "Sequence":
+        steps = [_without_bos(step, token) for step in state["processors"]]
+        return state | {"processors": steps}
+    if state["type"] != "TemplateProcessing":
+        return state
+    return state | {
+        key: [
+            piece
+            for piece, following in zip(state[key], [*state[key][1:], {}], strict=True)
+            if not ("Sequence" in following and piece.get("SpecialToken", {}).get("id") == token)
+        ]
+        for key in ("single", "pair")
+    }
 
 
 def _architecture(location: Location) -> str:
@@ -276,25 +255,23 @@ def read_config(location: Location) -> Any:
     try:
         content = PreTrainedConfig.get_config_dict(location.name, **location.options)[0]
         require(dict[str, Any], content, f"config.json of {location}")
-        kind, config = content.get("model_type"), None
+        kind = content.get("model_type")
         if kind in CONFIG_MAPPING:
-            config = AutoConfig.from_pretrained(location.name, **location.options)
+            return AutoConfig.from_pretrained(location.name, **location.options)
     except UserError:
         raise
     except (OSError, ValueError, KeyError, TypeError, StrictDataclassError) as error:
-        raise UserError(f"cannot read the config of {location}: {first_line(error)}") from error
-    if config is None and "auto_map" in content:
+        raise UserError(f"cannot read the config of {location}: {_first_line(error)}") from error
+    if "auto_map" in content:
         raise UserError(
             f"{location} is a {kind} with code of its own, which is not run here; read a "
             "checkpoint of this package by countergen_edit.edits.checkpoints.load_checkpoint"
         )
-    if config is None:
-        raise UserError(f"unknown architecture {kind!r} in {location}: transformers has no such")
-    return config
+    raise UserError(f"unknown architecture {kind!r} in {location}: transformers has no such")
 
 
 def load_tokenizer(location: Location) -> Any:
-    """The tokenizer that lies beside a model."""
+    """The tokenizer beside a model."""
     from transformers import AutoTokenizer
 
     try:
@@ -303,10 +280,84 @@ def load_tokenizer(location: Location) -> Any:
         )
     except Exception as error:  # it fails in as many ways as there are tokenizers
         raise UserError(
-            f"no usable tokenizer in {location} ({first_line(error)}): save it there with "
+            f"no usable tokenizer in {location} ({_first_line(error)}): save it there with "
             "tokenizer.save_pretrained"
         ) from error
     # transformers 5 builds one of special tokens only where the files are missing.
     if not set(tokenizer.get_vocab()) - set(tokenizer.get_added_vocab()):
         raise UserError(f"no tokenizer in {location}: save it there with tokenizer.save_pretrained")
     return tokenizer
+
+
+def _read_weights(
+    auto: Any, location: Location, dtype: torch.dtype, device_map: str | None = None
+) -> Any:
+    """Load a model with all of its own weights, by a class of transformers.
+
+    `UserError` if files cannot be read or would run code, or if weights are absent or of another
+    shape (they would be random), not finite, or of layers that the config lacks.
+    """
+    from safetensors import SafetensorError
+
+    try:
+        with without_progress_bar(), dequantising(location) as quantised:
+            hf_model, report = auto.from_pretrained(
+                location.name,
+                dtype=dtype,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,  # they are refused below, by name
+                device_map=device_map,
+                trust_remote_code=False,
+                **location.options,
+                **quantised,
+            )
+    except pickle.UnpicklingError as error:
+        raise UserError(
+            f"the weights of {location} are a pickle with more in it than tensors, which could run "
+            "code: convert them to safetensors where they come from"
+        ) from error
+    except (OSError, ValueError, RuntimeError, EOFError, SafetensorError) as error:
+        raise UserError(f"cannot load the weights of {location}: {_first_line(error)}") from error
+    absent = [*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])]
+    if absent:
+        raise UserError(
+            f"{location} lacks {len(absent)} weights of a {type(hf_model).__name__} in the right "
+            f"shape, which would be random: {_first(absent)}"
+        )
+    # Other unexpected weights are of other heads and masks.
+    own = {_NUMBER.sub("#", key) for key in hf_model.state_dict()}
+    if dropped := [key for key in report["unexpected_keys"] if _NUMBER.sub("#", key) in own]:
+        raise UserError(
+            f"{location} has {len(dropped)} weights of layers that its config.json does not have, "
+            f"which would be dropped: {_first(dropped)}"
+        )
+    weights = [(name, w) for name, w in hf_model.named_parameters() if not w.is_meta]
+    if broken := [name for name, weight in weights if not torch.isfinite(weight).all()]:
+        raise UserError(
+            f"{location} has {len(broken)} weights that hold NaN or infinity: {_first(broken)}"
+        )
+    return hf_model
+
+
+def _first(names: Iterable[str]) -> str:
+    ordered = sorted(names)
+    return ", ".join(ordered[:_SHOWN]) + (", …" if len(ordered) > _SHOWN else "")
+
+
+@contextmanager
+def without_progress_bar() -> Iterator[None]:
+    """Silence the bar of transformers, which also goes to files and pipes."""
+    from transformers.utils import logging
+
+    is_enabled = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        if is_enabled:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def _first_line(error: BaseException) -> str:
+    """An error message without its trace."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".:")

@@ -13,19 +13,14 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.models.distributions import to_float64
 from countergen_edit.models.encoders import HeadModel
-from countergen_edit.models.loading import Head, load_head
+from countergen_edit.models.loading import load_head
 from countergen_edit.models.progress import track
+from countergen_edit.models.scoring import to_float64
 from countergen_edit.models.tokens import excerpt
 
-HEAD = Head(
-    "masked language model",
-    "…ForMaskedLM",
-    "AutoModelForMaskedLM",
-    "MODEL_FOR_MASKED_LM_MAPPING_NAMES",
-)
 ROWS = 128  # texts run together
+MARGIN = 8  # candidate tokens for each word, as many are parts of words or marks
 
 
 @dataclass(frozen=True)
@@ -60,47 +55,28 @@ class MaskedModel(HeadModel):
 
         `UserError` for a target of several tokens.
         """
-        rows, at = [], []
-        for text in texts:
-            ids, place, target = self._masked(text, hide_attribute=False)
-            ids[place] = target
-            rows.append({"input_ids": ids})
-            at.append(place)
-        return rows, at
+        targets = [self._target(text, hide_attribute=False) for text in texts]
+        rows = [[*t.ids[: t.place], t.token, *t.ids[t.place + 1 :]] for t in targets]
+        return [{"input_ids": ids} for ids in rows], [target.place for target in targets]
 
     def associations(self, texts: Sequence[MaskedText]) -> Float64[np.ndarray, " text"]:
         """log p(target | attribute) - log p(target | attribute masked), nats (Kurita et al. 2019).
 
         An attribute of several tokens is masked by as many masks; `UserError` for such a target.
         """
-        rows, wanted, at = [], [], []
-        for text in texts:
-            for hidden in (False, True):
-                ids, place, target = self._masked(text, hidden)
-                rows.append(ids)
-                at.append(place)
-                wanted.append(target)
-        values = np.zeros(len(rows))
-        for some, logits in self._logits(rows, at):
-            of = torch.tensor([wanted[i] for i in some])
-            log_p = to_float64(logits).log_softmax(-1)[torch.arange(len(some)), of]
-            values[some.start : some.stop] = log_p.cpu().numpy()
-        known, masked = values.reshape(-1, 2).T
+        targets = [self._target(text, hidden) for text in texts for hidden in (False, True)]
+        known, masked = self._log_p(targets).reshape(-1, 2).T
         return np.asarray(known - masked, dtype=np.float64)
 
     def guesses(self, texts: Sequence[MaskedText]) -> Int[np.ndarray, " text"]:
         """The likeliest token at the first token of each masked attribute."""
-        rows, at = [], []
+        masked = []
         for text in texts:
             ids, [places] = self._tokens(text.text, [text.attribute])
-            for k in places:
-                ids[k] = self.tokenizer.mask_token_id
-            rows.append(ids)
-            at.append(places[0])
-        found = np.zeros(len(rows), dtype=np.int64)
-        for some, logits in self._logits(rows, at):
-            found[some.start : some.stop] = logits.argmax(-1).cpu().numpy()
-        return found
+            hidden = [self.tokenizer.mask_token_id if k in places else t for k, t in enumerate(ids)]
+            masked.append(MaskedToken(tuple(hidden), places[0], ids[places[0]]))
+        parts = [logits.argmax(-1).cpu().numpy() for _, logits in self._logits(masked)]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
     def ids(self, text: str) -> list[int]:
         """The tokens of a text, special ones included."""
@@ -121,31 +97,36 @@ class MaskedModel(HeadModel):
             raise UserError(
                 f"a text of {longest} tokens exceeds the context of {self.name} ({room})"
             )
-        # Of similar length together, so that little is padding; what is read depends on neither.
+        # Of similar length together, so that little is padding; results depend on neither.
         order = sorted(range(len(tokens)), key=lambda i: (len(tokens[i].ids), i))
-        rows, at = [list(tokens[i].ids) for i in order], [tokens[i].place for i in order]
         values = np.zeros(len(tokens))
-        for some, logits in self._logits(rows, at, progress):
-            own = [order[k] for k in some]
-            of = torch.tensor([tokens[i].token for i in own])
-            log_p = to_float64(logits).log_softmax(-1)[torch.arange(len(own)), of]
-            values[own] = log_p.cpu().numpy()
+        values[order] = self._log_p([tokens[i] for i in order], progress)
         return values
 
+    def _log_p(
+        self, tokens: Sequence[MaskedToken], progress: str | None = None
+    ) -> Float64[np.ndarray, " token"]:
+        parts = [np.zeros(0)]
+        for some, logits in self._logits(tokens, progress):
+            log_p = to_float64(logits).log_softmax(-1)
+            parts.append(log_p[torch.arange(len(some)), [t.token for t in some]].cpu().numpy())
+        return np.concatenate(parts)
+
     def _logits(
-        self, rows: Sequence[list[int]], at: Sequence[int], progress: str | None = None
-    ) -> Iterator[tuple[range, Float[Tensor, "some vocab"]]]:
-        """Logits at one token of each text, some texts after others."""
-        for begin in track(range(0, len(rows), ROWS), progress):
-            some = range(begin, min(begin + ROWS, len(rows)))
-            batch = self.tokenizer.pad({"input_ids": [rows[i] for i in some]}, return_tensors="pt")
+        self, tokens: Sequence[MaskedToken], progress: str | None = None
+    ) -> Iterator[tuple[Sequence[MaskedToken], Float[Tensor, "some vocab"]]]:
+        """Some masked tokens after others, with the logits at their places."""
+        for begin in track(range(0, len(tokens), ROWS), progress):
+            some = tokens[begin : begin + ROWS]
+            ids = [list(token.ids) for token in some]
+            batch = self.tokenizer.pad({"input_ids": ids}, return_tensors="pt")
             with torch.inference_mode():
                 logits = self.hf_model(**batch.to(self.hf_model.device)).logits
-            yield some, logits[torch.arange(len(some)), torch.tensor([at[i] for i in some])]
+            yield some, logits[torch.arange(len(some)), [token.place for token in some]]
 
-    def _masked(self, text: MaskedText, hide_attribute: bool) -> tuple[list[int], int, int]:
-        """Token ids with the target masked, the mask's place, and the target's token."""
-        ids, (places, hidden) = self._tokens(text.text, (text.target, text.attribute))
+    def _target(self, text: MaskedText, hide_attribute: bool) -> MaskedToken:
+        """The target of a text, masked, and the attribute with it if hidden."""
+        ids, (places, attribute) = self._tokens(text.text, (text.target, text.attribute))
         if len(places) != 1:
             target = text.text[slice(*text.target)]
             raise UserError(
@@ -153,10 +134,10 @@ class MaskedModel(HeadModel):
                 "choose another word"
             )
         [place] = places
-        token = ids[place]
-        for k in (place, *(hidden if hide_attribute else ())):
-            ids[k] = self.tokenizer.mask_token_id
-        return ids, place, token
+        hidden = {place, *(attribute if hide_attribute else ())}
+        mask = self.tokenizer.mask_token_id
+        masked = tuple(mask if k in hidden else token for k, token in enumerate(ids))
+        return MaskedToken(masked, place, ids[place])
 
     def _tokens(
         self, text: str, spans: Sequence[tuple[int, int]]
@@ -174,7 +155,9 @@ def load_masked(
     model: str | Path, *, device: str = "auto", dtype: str = "float32", revision: str | None = None
 ) -> MaskedModel:
     """Load a masked language model, under the checks of `load`."""
-    hf_model, tokenizer = load_head(HEAD, model, device=device, dtype=dtype, revision=revision)
+    hf_model, tokenizer = load_head(
+        "masked language model", model, device=device, dtype=dtype, revision=revision
+    )
     return masked_from_objects(str(model), hf_model, tokenizer)
 
 
@@ -188,10 +171,6 @@ def masked_from_objects(name: str, hf_model: Any, tokenizer: Any) -> MaskedModel
     if not tokenizer.is_fast:
         raise UserError(f"the tokenizer of {name} is slow and has no character offsets")
     return MaskedModel(name, hf_model.requires_grad_(False).eval(), tokenizer)
-
-
-MARGIN = 8
-"""Tokens looked at for each word wanted, because many are parts of words or marks."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 T = TypeVar("T")
-_PATIENCE = 2.0  # seconds
 
 
 @functools.cache
@@ -25,33 +23,18 @@ def console() -> Console:
     return Console(stderr=True)
 
 
-def watched() -> bool:
-    """Whether standard error is a terminal."""
-    return sys.stderr.isatty()
-
-
 def track(items: Sequence[T], description: str | None) -> Iterator[T]:
-    """Yield the items, with a progress bar after two seconds.
+    """Yield the items under a progress bar; without description, under none.
 
     >>> list(track([1, 2, 3], None))
     [1, 2, 3]
     """
-    if description is None or not watched():
+    if description is None or not sys.stderr.isatty():
         yield from items
         return
-    from rich.progress import Progress
+    from rich import progress
 
-    begin = time.monotonic()
-    bar = Progress(console=console(), transient=True)
-    task = bar.add_task(description, total=len(items))
-    try:
-        for count, item in enumerate(items):
-            if not bar.live.is_started and time.monotonic() - begin > _PATIENCE:
-                bar.start()
-            bar.update(task, completed=count)
-            yield item
-    finally:
-        bar.stop()
+    yield from progress.track(items, description, console=console(), transient=True)
 
 
 def announce(text: str) -> None:
@@ -73,7 +56,7 @@ class Bar:
         self._progress.reset(self._task, total=units, description=stage)
 
     def show(self, unit: str) -> None:
-        """Name the unit that runs now."""
+        """Name the running unit."""
         text = f"{self._stage}: {unit}" if self._stage not in ("", unit) else unit
         self._progress.update(self._task, description=text)
 
@@ -85,21 +68,14 @@ class Bar:
 @contextmanager
 def bar() -> Iterator[Bar]:
     """The bar of a command, within the block."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress
 
     columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console(), transient=True) as progress:
-        yield Bar(progress)
+    with progress.Progress(*columns, console=console(), transient=True) as bars:
+        yield Bar(bars)

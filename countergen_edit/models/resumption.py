@@ -1,7 +1,7 @@
 """A model that skips blocks which no attached edit can reach.
 
-What left the blocks of each batch while nothing was edited is kept; the lowest hook attached tells
-from where to resume. Skipping happens within the model's own forward pass, in any family.
+The unedited outputs of blocks are kept for each batch, and a pass resumes below the lowest attached
+hook. Skipping happens within the model's own forward pass, in any family.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.models.language_model import LanguageModel, Mask
+from countergen_edit.models.language_model import Cells, LanguageModel, Logits, Mask
 
 T = TypeVar("T")
 _OUTPUT_HOOK = re.compile(r"blocks\.(\d+)\.(hook_out|hook_resid_post)")
@@ -32,9 +32,9 @@ _BLOCK_HOOK = re.compile(r"blocks\.(\d+)\.")
 
 @dataclass
 class Scratch:
-    """Hands out arrays, in memory until `budget` bytes are spent, then in files of `directory`.
+    """Allocates arrays, in memory up to `budget` bytes, then in files of `directory`.
 
-    The files go when it goes. A full disk raises at once, not at a later write.
+    The files are deleted with it. A full disk raises at once, not at a later write.
     """
 
     budget: int = 2 * 2**30
@@ -107,17 +107,21 @@ class ResumingModel(LanguageModel):
         self,
         ids: Int[Tensor, "row time"],
         mask: Mask,
-        at: tuple[Int[Tensor, " read"], Int[Tensor, " read"]] | None = None,
-    ) -> Float[Tensor, "row time vocab"] | Float[Tensor, "read vocab"]:
+        at: Cells | None = None,
+    ) -> Logits:
         intact = last_intact_block(self)
         states = self._states.setdefault(_digest(ids, mask), {})
         resumed = max((b for b in states if b <= intact), default=None)
         missing = [b for b in self.boundaries - states.keys() if b <= intact]
         with ExitStack() as stack:
             if resumed is not None:
-                stack.enter_context(self._skipping(resumed, states[resumed]))
+                output = states[resumed].output()
+                for block in list(self.bridge.blocks)[: resumed + 1]:
+                    stack.enter_context(_forward_replaced(block.original_component, output))
             for b in missing:
-                stack.enter_context(self._remembering(b, states))
+                block = self.bridge.blocks[b].original_component
+                hook = functools.partial(self._remember, states, b)
+                stack.callback(block.register_forward_hook(hook).remove)
             return super().differentiable_logits(ids, mask, at)
 
     def memo(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -127,48 +131,27 @@ class ResumingModel(LanguageModel):
         content: T = self._memo[key]
         return content
 
-    @contextmanager
-    def _skipping(self, last: int, state: _State) -> Iterator[None]:
-        output = state.output()
-        with ExitStack() as stack:
-            for block in list(self.bridge.blocks)[: last + 1]:
-                stack.enter_context(_forward_replaced(block.original_component, output))
-            yield
-
-    @contextmanager
-    def _remembering(self, b: int, states: dict[int, _State]) -> Iterator[None]:
-        def remember(module: Any, inputs: Any, output: Any) -> None:
-            hidden, rest = (output[0], output[1:]) if isinstance(output, tuple) else (output, None)
-            raw = hidden.detach().contiguous().cpu().view(-1).view(torch.uint8).numpy()
-            data = self.scratch.empty(raw.shape, np.uint8)
-            data[:] = raw
-            states[b] = _State(data, hidden.shape, hidden.dtype, hidden.device, rest)
-
-        handle = self.bridge.blocks[b].original_component.register_forward_hook(remember)
-        try:
-            yield
-        finally:
-            handle.remove()
+    def _remember(
+        self, states: dict[int, _State], b: int, module: Any, i: Any, output: Any
+    ) -> None:
+        hidden, rest = (output[0], output[1:]) if isinstance(output, tuple) else (output, None)
+        raw = hidden.detach().contiguous().cpu().view(-1).view(torch.uint8).numpy()
+        data = self.scratch.empty(raw.shape, np.uint8)
+        data[:] = raw
+        states[b] = _State(data, hidden.shape, hidden.dtype, hidden.device, rest)
 
 
 def resuming(
     lm: LanguageModel, after: Iterable[int], scratch: Scratch | None = None
 ) -> ResumingModel:
-    """The same model, keeping what leaves the blocks `after` (from 0) and the last one.
+    """The same model, keeping the outputs of the blocks `after` (from 0) and of the last one.
 
     Scores through `logits` gain; generation and capture run as before. Hooks on either model act in
     both. The weights must not change while this is used.
     """
     boundaries = frozenset(b for b in after if 0 <= b < lm.n_layers) | {lm.n_layers - 1}
-    return ResumingModel(
-        name=lm.name,
-        bridge=lm.bridge,
-        tokenizer=lm.tokenizer,
-        preface=lm.preface,
-        chat=lm.chat,
-        scratch=scratch or Scratch(),
-        boundaries=boundaries,
-    )
+    own = (lm.name, lm.bridge, lm.tokenizer, lm.preface, lm.chat)
+    return ResumingModel(*own, scratch=scratch or Scratch(), boundaries=boundaries)
 
 
 def last_intact_block(lm: LanguageModel) -> int:

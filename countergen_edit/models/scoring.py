@@ -1,6 +1,7 @@
-"""Log-probabilities of continuations, in nats and float64, whatever the batches.
+"""Log-probabilities of continuations and texts, in nats and float64, whatever the batches.
 
-They equal a forward pass of each text alone to 1e-5 for float32 weights.
+They equal a forward pass of each text alone to 1e-5 for float32 weights. Whole next-token
+distributions come one batch at a time (`batches`).
 """
 
 from __future__ import annotations
@@ -12,13 +13,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float64, Int
+from jaxtyping import Float, Float64, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.models.batching import LOGIT_BYTES, Batch, batch_tokens, plan, within_memory
-from countergen_edit.models.distributions import chunks, log_likelihood, to_float64
+from countergen_edit.models.batching import (
+    LOGIT_BYTES,
+    Batch,
+    batch_tokens,
+    plan,
+    runs_trees,
+    within_memory,
+)
 from countergen_edit.models.generation import decoder_start
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
@@ -27,9 +34,84 @@ from countergen_edit.models.tokens import (
     encode,
     encode_replies,
     excerpt,
+    first_read,
+    opening_ids,
     opens_texts,
 )
-from countergen_edit.models.trees import runs_trees
+
+_CPU_WIDE, _ACCELERATOR_WIDE = 1 << 18, 1 << 24
+"""Logits widened to float64 at once; a CPU is four times as fast while they stay in its cache."""
+
+
+def to_float64(x: Float[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
+    """The same in float64, on the CPU where the device (Apple's) has none."""
+    return (x.cpu() if x.device.type == "mps" else x).double()
+
+
+def _chunks(logits: Float[Tensor, "read vocab"]) -> Iterator[slice]:
+    """Rows to widen together."""
+    elements = _CPU_WIDE if logits.device.type == "cpu" else _ACCELERATOR_WIDE
+    step = max(1, elements // logits.shape[-1])
+    for first in range(0, len(logits), step):
+        yield slice(first, first + step)
+
+
+def _log_norms(logits: Float[Tensor, "read vocab"]) -> Float64[Tensor, " read"]:
+    return torch.cat([to_float64(logits[rows]).logsumexp(-1) for rows in _chunks(logits)])
+
+
+def log_likelihood(
+    logits: Float[Tensor, "token vocab"], targets: Int[Tensor, " token"]
+) -> Float64[Tensor, " token"]:
+    """log P of one token after each position, (token,), in nats."""
+    own = to_float64(logits.gather(1, targets.to(logits.device)[:, None])[:, 0])
+    return own - _log_norms(logits)
+
+
+def divergence(
+    before: Float[Tensor, "token vocab"], after: Float[Tensor, "token vocab"]
+) -> Float64[Tensor, " token"]:
+    """KL(before ‖ after) at each position from logits, (token,), in nats."""
+    values = []
+    for rows in _chunks(before):
+        p, q = (to_float64(logits[rows]).log_softmax(-1) for logits in (before, after))
+        values.append((p.exp() * (p - q)).sum(-1))
+    return torch.cat(values)
+
+
+def batches(lm: LanguageModel, texts: Sequence[str]) -> list[Batch]:
+    """Batches that read all positions of the texts from `first_read`; repeated texts repeat.
+
+    `Batch.slot` counts these positions over all texts in order.
+    """
+
+    def make() -> list[Batch]:
+        rows = [tuple(encoding.ids) for encoding in encode(lm, texts)]
+        first = first_read(lm)
+        return plan(
+            rows,
+            [range(first, len(row)) for row in rows],
+            max_batch_tokens=batch_tokens(lm),
+            bytes_per_position=lm.vocab_size * 8,  # float64
+            share=False,
+        )
+
+    return lm.memo(("distributions", *texts), make)
+
+
+def after_preface(lm: LanguageModel, batch: Batch, base: LanguageModel) -> Batch:
+    """The batch of `base` with the preface of `lm` instead, reading the same tokens."""
+    if lm.preface == base.preface:
+        return batch
+    rows, first, opening = len(batch.ids), len(opening_ids(base)), opening_ids(lm)
+    preface = torch.tensor(opening).expand(rows, -1)
+    return Batch(
+        torch.cat([preface, batch.ids[:, first:]], dim=1),
+        torch.cat([torch.ones_like(preface), batch.mask[:, first:]], dim=1),
+        batch.row,
+        batch.position + len(opening) - first,
+        batch.slot,
+    )
 
 
 @singledispatch
@@ -38,27 +120,13 @@ def continuation_log_probs(
     prompts: Sequence[str],
     continuations: Sequence[str],
     *,
-    max_batch_tokens: int | None = None,
     progress: str | None = None,
 ) -> Float64[np.ndarray, " row"]:
-    """log P(continuation | prompt), summed over the continuation's tokens.
+    """log P(continuation | prompt), (row,), in nats, summed over the continuation's tokens.
 
     The joint text is tokenised; a token belongs to the continuation if it shows any of it, also
-    across the boundary.
-
-    Parameters
-    ----------
-    lm : LanguageModel
-        With whatever hooks are attached to its bridge.
-    prompts, continuations : sequences of str
-        Continuations with their leading space.
-    max_batch_tokens : int, optional
-        Changes speed and memory, not the result; None takes `batch_tokens`.
-
-    Returns
-    -------
-    ndarray, (row,)
-        Nats.
+    across the boundary. Continuations include their leading space. Hooks attached to the bridge are
+    active.
 
     Raises
     ------
@@ -66,11 +134,24 @@ def continuation_log_probs(
         A continuation is empty, or nothing precedes its first token.
     """
     check_continuations(prompts, continuations)
-    tokens = batch_tokens(lm, max_batch_tokens)
-    key = ("continuations", tokens, *zip(prompts, continuations, strict=True))
-    reading = lm.memo(key, lambda: _continuations(lm, prompts, continuations, tokens))
-    values = _score(lm, reading, progress)
-    return np.add.reduceat(values, reading.starts) if len(values) else values
+    pairs = [*zip(prompts, continuations, strict=True)]
+
+    def make() -> _Reading:
+        encodings = encode(lm, [p + c for p, c in pairs])
+        spans = []
+        for (prompt, continuation), encoding in zip(pairs, encodings, strict=True):
+            span = encoding.after(len(prompt))
+            if not span:
+                raise UserError(f"empty continuation {continuation!r} after {excerpt(prompt)}")
+            if span[0] == 0:
+                raise UserError(
+                    f"nothing precedes the first token of {excerpt(prompt + continuation)}: "
+                    f"{lm.name} has no beginning-of-text token, so give a longer prompt"
+                )
+            spans.append(span)
+        return _reading(lm, encodings, spans)
+
+    return _score(lm, lm.memo(("continuations", *pairs), make), progress).log_p
 
 
 @dataclass(frozen=True)
@@ -87,58 +168,40 @@ def text_log_probs(
     prompts: Sequence[str],
     texts: Sequence[str],
     *,
-    asked: bool = False,
-    max_batch_tokens: int | None = None,
+    chat: bool = False,
     progress: str | None = None,
 ) -> TextScores:
-    """log P(text | prompt), and of how many tokens; a prompt may be empty.
+    """log P(text | prompt) and the number of tokens; a prompt may be empty.
 
-    Where no prompt, BOS or chat template precedes the first token, that token is left out.
-
-    Parameters
-    ----------
-    lm, prompts, texts, max_batch_tokens
-        As in `continuation_log_probs`.
-    asked : bool
-        Prompts are a user's messages in the chat template and texts the whole replies; an
-        encoder-decoder model reads the prompt and scores its decoder's text.
+    Where no prompt, BOS or chat template precedes the first token, that token is left out. With
+    `chat`, prompts are a user's messages in the chat template and texts the whole replies; an
+    encoder-decoder model reads the prompt and scores its decoder's text. `UserError` for a text
+    without a token to score.
     """
     check_continuations(prompts, texts)
-    tokens = batch_tokens(lm, max_batch_tokens)
-    if asked and lm.is_encoder_decoder:
-        return TextScores(*reply_log_probs(lm, prompts, texts, tokens, progress))
-    key = ("texts", asked, tokens, *zip(prompts, texts, strict=True))
-    spans, reading = lm.memo(key, lambda: _texts(lm, prompts, texts, asked, tokens))
-    values = _score(lm, reading, progress)
-    sums = np.add.reduceat(values, reading.starts) if len(values) else values
-    return TextScores(sums, np.array([len(span) for span in spans], dtype=np.int64))
+    if chat and lm.is_encoder_decoder:
+        return _reply_log_probs(lm, prompts, texts, progress)
+    pairs = [*zip(prompts, texts, strict=True)]
 
+    def make() -> _Reading:
+        encodings = (
+            encode_replies(lm, prompts, texts) if chat else encode(lm, [p + t for p, t in pairs])
+        )
+        opened = chat or opens_texts(lm)
+        spans = []
+        for (prompt, text), encoding in zip(pairs, encodings, strict=True):
+            span = encoding.after(0 if chat else len(prompt))
+            if not opened and span and not encoding.after(0).index(span[0]):
+                span = span[1:]
+            if not span:
+                raise UserError(
+                    f"no token of {excerpt(text)} has another before it in {lm.name}: give a "
+                    "longer text, or load the model with bos=true"
+                )
+            spans.append(span)
+        return _reading(lm, encodings, spans)
 
-def _texts(
-    lm: LanguageModel,
-    prompts: Sequence[str],
-    texts: Sequence[str],
-    asked: bool,
-    max_batch_tokens: int,
-) -> tuple[list[list[int]], _Reading]:
-    if asked:
-        encodings, starts = encode_replies(lm, prompts, texts), [0] * len(texts)
-    else:
-        encodings = encode(lm, [p + t for p, t in zip(prompts, texts, strict=True)])
-        starts = [len(prompt) for prompt in prompts]
-    opened = asked or opens_texts(lm)
-    spans = []
-    for start, text, encoding in zip(starts, texts, encodings, strict=True):
-        span = encoding.after(start)
-        if not opened and span and not encoding.after(0).index(span[0]):
-            span = span[1:]
-        if not span:
-            raise UserError(
-                f"no token of {excerpt(text)} has another before it in {lm.name}: give a longer "
-                "text, or load the model with bos=true"
-            )
-        spans.append(span)
-    return spans, _reading(lm, encodings, spans, max_batch_tokens)
+    return _score(lm, lm.memo(("texts", chat, *pairs), make), progress)
 
 
 def check_continuations(prompts: Sequence[str], continuations: Sequence[str]) -> None:
@@ -149,41 +212,17 @@ def check_continuations(prompts: Sequence[str], continuations: Sequence[str]) ->
         )
 
 
-def _continuations(
-    lm: LanguageModel,
-    prompts: Sequence[str],
-    continuations: Sequence[str],
-    max_batch_tokens: int,
-) -> _Reading:
-    encodings = encode(lm, [p + c for p, c in zip(prompts, continuations, strict=True)])
-    spans = []
-    for prompt, continuation, encoding in zip(prompts, continuations, encodings, strict=True):
-        span = encoding.after(len(prompt))
-        if not span:
-            raise UserError(f"empty continuation {continuation!r} after {excerpt(prompt)}")
-        if span[0] == 0:
-            raise UserError(
-                f"nothing precedes the first token of {excerpt(prompt + continuation)}: {lm.name} "
-                "has no beginning-of-text token, so give a longer prompt"
-            )
-        spans.append(span)
-    return _reading(lm, encodings, spans, max_batch_tokens)
-
-
 @dataclass(frozen=True)
 class _Reading:
-    """Batches and targets of some texts; `starts` is where the tokens of each text begin."""
+    """Batches and target tokens of some texts, and the number of targets of each."""
 
     targets: Int[np.ndarray, " token"]
     batches: list[Batch]
-    starts: Int[np.ndarray, " text"]
+    counts: Int[np.ndarray, " text"]
 
 
 def _reading(
-    lm: LanguageModel,
-    encodings: Sequence[Encoding],
-    spans: Sequence[list[int]],
-    max_batch_tokens: int,
+    lm: LanguageModel, encodings: Sequence[Encoding], spans: Sequence[list[int]]
 ) -> _Reading:
     """Plan reading the tokens at `spans`; a row's last token is never an input."""
     targets = [e.ids[k] for e, span in zip(encodings, spans, strict=True) for k in span]
@@ -191,23 +230,22 @@ def _reading(
     batches = plan(
         texts,
         [[k - 1 for k in span] for span in spans],
-        max_batch_tokens=max_batch_tokens,
+        max_batch_tokens=batch_tokens(lm),
         bytes_per_position=lm.vocab_size * 4,
         branch=runs_trees(lm, max(map(len, texts), default=0)),
     )
-    starts = np.cumsum([0, *map(len, spans)])[:-1]
-    return _Reading(np.array(targets, dtype=np.int64), batches, starts)
+    counts = np.array([len(span) for span in spans], dtype=np.int64)
+    return _Reading(np.array(targets, dtype=np.int64), batches, counts)
 
 
-def _score(
-    lm: LanguageModel, reading: _Reading, progress: str | None
-) -> Float64[np.ndarray, " token"]:
-    """log P of the tokens that are read, in order."""
+def _score(lm: LanguageModel, reading: _Reading, progress: str | None) -> TextScores:
     values = np.empty(len(reading.targets))
     for batch in track(reading.batches, progress):
         for part, read in within_memory(batch, partial(_read, lm, reading.targets)):
             values[part.slot] = read
-    return values
+    starts = np.cumsum([0, *reading.counts])[:-1]
+    sums = np.add.reduceat(values, starts) if len(values) else values
+    return TextScores(sums, reading.counts)
 
 
 def _read(
@@ -219,24 +257,18 @@ def _read(
     cells, cell = unique(torch.stack([batch.row, batch.position]), dim=1, return_inverse=True)
     logits = lm.logits(batch.ids, batch.mask, (cells[0], cells[1]))
     cell, targets = cell.to(logits.device), targets.to(logits.device)
-    norm = torch.cat([to_float64(logits[rows]).logsumexp(-1) for rows in chunks(logits)])
     own = to_float64(logits[cell, targets])
-    values: Float64[np.ndarray, " read"] = (own - norm[cell]).cpu().numpy()
+    values: Float64[np.ndarray, " read"] = (own - _log_norms(logits)[cell]).cpu().numpy()
     return values
 
 
-def reply_log_probs(
-    lm: LanguageModel,
-    prompts: Sequence[str],
-    replies: Sequence[str],
-    max_batch_tokens: int,
-    progress: str | None = None,
-) -> tuple[Float64[np.ndarray, " reply"], Int[np.ndarray, " reply"]]:
+def _reply_log_probs(
+    lm: LanguageModel, prompts: Sequence[str], replies: Sequence[str], progress: str | None
+) -> TextScores:
     """log P(reply | prompt) in an encoder-decoder model, and the number of tokens of each reply.
 
     Replies are tokenised alone; special tokens before them are given and not scored, nor is an end
-    token. A prompt is read once for all its replies in a batch. `UserError` if a reply is empty, a
-    text too long, or the decoder's start token unknown.
+    token. A prompt is read once for all its replies in a batch.
     """
     start = decoder_start(lm)
     if start is None:
@@ -249,20 +281,43 @@ def reply_log_probs(
     sums = np.zeros(len(replies))
     texts = [tuple(encoding.ids) for encoding in read]
     ends = [span[-1] for span in spans]
-    for rows in track([*_batches(texts, ends, lm.vocab_size, max_batch_tokens)], progress):
+    for rows in track([*_reply_batches(texts, ends, lm.vocab_size, batch_tokens(lm))], progress):
         number: dict[tuple[int, ...], int] = {}
         of = [number.setdefault(texts[i], len(number)) for i in rows]
         ids, mask = _padded([*number])
         decoded, _ = _padded([(start, *written[i].ids[: ends[i]]) for i in rows])
-        logits = lm.reply_logits(ids, mask, torch.tensor(of), decoded)
+        logits = _reply_logits(lm, ids, mask, of, decoded)
         reads = [(row, k, written[i].ids[k]) for row, i in enumerate(rows) for k in spans[i]]
         row, column, target = torch.tensor(reads).T
         values = log_likelihood(logits[row.to(logits.device), column.to(logits.device)], target)
         np.add.at(sums, np.array(rows)[row.numpy()], values.cpu().numpy())
-    return sums, np.array([len(span) for span in spans], dtype=np.int64)
+    return TextScores(sums, np.array([len(span) for span in spans], dtype=np.int64))
 
 
-def _batches(
+def _reply_logits(
+    lm: LanguageModel,
+    ids: Int[Tensor, "prompt time"],
+    mask: Int[Tensor, "prompt time"],
+    of: Sequence[int],
+    replies: Int[Tensor, "reply written"],
+) -> Float[Tensor, "reply written vocab"]:
+    """Next-token logits of a decoder; the encoder reads each prompt once, `of` each reply."""
+    from transformers.modeling_outputs import BaseModelOutput
+
+    model, device = lm.bridge.original_model, lm.device
+    mask, prompts = mask.to(device), torch.tensor(of, device=device)
+    with torch.inference_mode():
+        read = model.get_encoder()(input_ids=ids.to(device), attention_mask=mask)
+        output: Tensor = model(
+            encoder_outputs=BaseModelOutput(read.last_hidden_state[prompts]),
+            attention_mask=mask[prompts],
+            decoder_input_ids=replies.to(device),
+            use_cache=False,
+        ).logits
+    return output
+
+
+def _reply_batches(
     texts: Sequence[tuple[int, ...]], ends: Sequence[int], vocab_size: int, most: int
 ) -> Iterator[list[int]]:
     """Replies to run together, longest prompts first, within `most` tokens and `LOGIT_BYTES`."""

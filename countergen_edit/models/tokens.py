@@ -1,8 +1,7 @@
-"""Text to tokens, with the model's own tokenizer, and the chat template.
+"""Text to tokens with the model's own tokenizer, and the chat template.
 
-Whether a text begins with BOS is decided once, when the model is loaded (`set_bos`), and carried by
-the tokenizer. A preface stands after BOS; a reply stands after its question in the chat template
-instead of the preface.
+A preface stands after BOS; a reply stands after its question in the chat template instead of the
+preface.
 """
 
 from __future__ import annotations
@@ -17,9 +16,10 @@ from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.models.language_model import INSTRUCTION, Chat, LanguageModel
 
 TODAY = datetime(2024, 7, 26, 12)
-"""What a template is told that writes today's date: a run of tomorrow is to read the same texts.
-That of Llama 3.1 writes this day where it is told none."""
+"""Date in templates that write today's, so that tomorrow's run reads the same texts; the default of
+Llama 3.1's template."""
 _DIRECTIVES = [f"%{letter}" for letter in ("d", "-d", "m", "b", "B", "Y", "y", "A", "a", "H", "M")]
+NONE, AUTO, CHAT = TEMPLATES = ("none", "auto", "chat")
 
 
 def has_chat_template(lm: LanguageModel) -> bool:
@@ -48,10 +48,7 @@ def before_reply(lm: LanguageModel, message: str) -> str:
 
 
 def _dated(template: Any) -> Any:
-    """The template with a macro that fixes today as `TODAY`.
-
-    transformers passes plain data alone to a template, no function of ours.
-    """
+    """The template with a macro that fixes today as `TODAY`; transformers passes it plain data."""
     if isinstance(template, dict):
         template = template.get("default")
     if template is None or "strftime_now" not in template:
@@ -64,9 +61,9 @@ def _dated(template: Any) -> Any:
 
 @singledispatch
 def instructed(lm: LanguageModel, message: str) -> str:
-    """What `generate` is given for a reply to a message; without a chat template the message alone.
+    """The prompt of `generate` for a reply to a message: the message in the template, if any.
 
-    The model is to be `alone`: in a conversation this would begin another inside.
+    Within a template of all texts this would begin another conversation inside.
     """
     if not has_chat_template(lm):
         return message
@@ -94,7 +91,7 @@ class Encoding:
 
 
 def encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:
-    """Tokenise each text as its tokenizer does by itself, after the preface.
+    """Tokenise each text by itself, after the preface.
 
     Raises
     ------
@@ -103,8 +100,7 @@ def encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:
     """
     if not texts:
         return []
-    before = [lm.preface] * len(texts)
-    return lm.memo(("tokens", *texts), lambda: _encode(lm, texts, before))
+    return lm.memo(("tokens", *texts), lambda: _encode(lm, texts, [lm.preface] * len(texts)))
 
 
 def encode_replies(
@@ -129,7 +125,7 @@ def encode_replies(
 
 @singledispatch
 def lengths(lm: LanguageModel, texts: Sequence[str]) -> list[int]:
-    """Tokens of each text, estimated for a served model; `UserError` beyond the context."""
+    """Number of tokens of each text, estimated on a server; `UserError` beyond the context."""
     return [len(encoding.ids) for encoding in encode(lm, texts)]
 
 
@@ -145,15 +141,13 @@ def _encode(
         truncation=False,
         verbose=False,
     )
-    context, vocabulary = lm.context_length, lm.vocab_size
-    opening = len(_first(lm))
+    context, vocabulary, opening = lm.context_length, lm.vocab_size, len(_first(lm))
     encodings = []
     for text, preface, own, spans in zip(
         texts, prefaces, table["input_ids"], table["offset_mapping"], strict=True
     ):
         first = opening if preface else 0
         ids = [*preface, *own[first:]]
-        offsets = [*[(0, 0)] * len(preface), *spans[first:]]
         if len(ids) > context:
             raise UserError(
                 f"a text of {len(ids)} tokens exceeds the context of {lm.name} "
@@ -164,12 +158,12 @@ def _encode(
                 f"the tokenizer gives token {max(ids)}, but {lm.name} knows only "
                 f"{vocabulary}: give the tokenizer that belongs to the model"
             )
-        encodings.append(Encoding(ids, offsets))
+        encodings.append(Encoding(ids, [*[(0, 0)] * len(preface), *spans[first:]]))
     return encodings
 
 
 def preface_ids(lm: LanguageModel, words: str) -> tuple[int, ...]:
-    """Tokens of words that are to stand before every text, after one BOS where texts have one.
+    """Tokens of words before every text, after one BOS where texts have one.
 
     Special tokens may be written out as a chat template does.
     """
@@ -192,7 +186,7 @@ def first_read(lm: LanguageModel) -> int:
 def opens_texts(lm: LanguageModel) -> bool:
     """Whether BOS or a chat template of all texts stands before the first token of a text.
 
-    Another preface does not count: it is put before texts that are measured without one as well.
+    Another preface does not count: texts are measured without it as well.
     """
     return lm.chat.is_on or bool(_first(lm))
 
@@ -200,8 +194,7 @@ def opens_texts(lm: LanguageModel) -> bool:
 def _first(lm: LanguageModel) -> list[int]:
     """The special tokens that the tokenizer puts before a text."""
     table = lm.tokenizer("a", return_special_tokens_mask=True)
-    own = table["special_tokens_mask"].index(0)
-    ids: list[int] = table["input_ids"][:own]
+    ids: list[int] = table["input_ids"][: table["special_tokens_mask"].index(0)]
     return ids
 
 
@@ -215,29 +208,27 @@ def excerpt(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:59] + "…")
 
 
-NONE, AUTO, CHAT = TEMPLATES = ("none", "auto", "chat")
-
-
 def in_template(lm: LanguageModel, template: str, instruction: str | None = None) -> LanguageModel:
-    """A model whose texts stand in its chat template, or as they are.
+    """Put a model's texts in its chat template, after an instruction, or leave them as they are.
 
     Parameters
     ----------
-    lm : LanguageModel
     template : {"none", "auto", "chat"}
-        `auto` uses a template where there is one and the model scores texts.
+        "auto" uses a template where there is one and the model scores texts.
     instruction : str, optional
-        What a user says there; None takes `INSTRUCTION`.
+        The user's message; None takes `INSTRUCTION`.
 
     Raises
     ------
     UserError
-        `template` is unknown, or `chat` and the model has no usable template.
+        `template` is unknown, or "chat" and the model has no usable template.
     """
     if template not in TEMPLATES:
         raise unknown("template", template, TEMPLATES)
     lm = replace(lm, chat=Chat(INSTRUCTION if instruction is None else instruction))
-    why = _why_not(lm)
+    why = "" if has_chat_template(lm) else "has no chat template"
+    if lm.is_encoder_decoder:
+        why = "is an encoder-decoder model, whose texts stand in no conversation"
     if template == CHAT and why:
         raise UserError(
             f"template=chat, but {lm.name} {why}: use template=auto, which takes a chat template "
@@ -247,10 +238,3 @@ def in_template(lm: LanguageModel, template: str, instruction: str | None = None
         return lm
     lm = replace(lm, chat=replace(lm.chat, is_on=True))
     return replace(lm, preface=preface_ids(lm, before_reply(lm, lm.chat.instruction)))
-
-
-def _why_not(lm: LanguageModel) -> str:
-    """Why texts cannot stand in a template; empty where they can."""
-    if lm.is_encoder_decoder:
-        return "is an encoder-decoder model, whose texts stand in no conversation"
-    return "" if has_chat_template(lm) else "has no chat template"

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 
-from countergen_edit.models import Asked, LanguageModel, generate
+from countergen_edit.models import Workload, LanguageModel, generate
 from countergen_edit.models.progress import track
 from countergen_edit.core.reading import json_lines
 from countergen_edit.core.writing import digest, whole
@@ -53,10 +53,10 @@ class Requests:
     batch_size: int
     seed: int
 
-    def asked(self) -> Asked:
+    def workload(self) -> Workload:
         """What is left to ask, so that the price is known before."""
         left = chain.from_iterable(batch for batch, file in self._batches if not file.is_file())
-        return Asked(continued=self._repeated([*left]), **self.writing.drawing)  # type: ignore[arg-type]
+        return Workload(continued=self._repeated([*left]), **self.writing.drawing)  # type: ignore[arg-type]
 
     def replies(self, model: LanguageModel, progress: str) -> list[list[str]]:
         """The replies to each request, those that the folder lacks from the model.

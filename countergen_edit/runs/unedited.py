@@ -98,7 +98,7 @@ def check_unedited(
     own = [metric.bound(task) for metric in metrics]
     for metric in own:
         metric.check(model)
-    if costs := model.estimate([metric.asks() for metric in own], seed):
+    if costs := model.estimate([metric.workload() for metric in own], seed):
         announce(costs)
 
 

@@ -6,8 +6,10 @@ is drawn so that its counts stay within rounding of its probabilities, for every
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float64
@@ -16,18 +18,18 @@ from countergen_edit.core.seeds import generator
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.prompt_check import OutOfVocabulary, unknown_words, words_of
-from countergen_edit.data.templates import fill, slots
+from countergen_edit.data.templates import fill
 from countergen_edit.testbed.files import load_axis
-from countergen_edit.testbed.prompts import AgreementPrompt, PlantedPrompt
-from countergen_edit.testbed.truth import Truth
+from countergen_edit.testbed.truth import AgreementPrompt, PlantedPrompt, Truth
 
+T = TypeVar("T")
 UNNAMED = "usa"
-"""The country of those whose country the truth does not say."""
+"""Country of people without one in the truth."""
 
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody in the corpus."""
+    """A person in the corpus."""
 
     name: str
     gender: str
@@ -70,8 +72,8 @@ class Deck:
 class Quotas:
     """Draws answers near their probabilities in several respects (template, name) at once.
 
-    Each respect counts for each answer how often it is overdue; the most overdue answer in all
-    respects together is next. Starting values are random.
+    Each respect counts how often each answer is overdue; the answer most overdue in all respects
+    together is next. Starting values are random.
     """
 
     def __init__(self, seed: int) -> None:
@@ -117,53 +119,42 @@ class _Speaker:
             self._decks[unit] = Deck(np.asarray(p, dtype=np.float64), rng, size)
         return self._decks[unit]
 
+    def pick(self, items: Sequence[T], *unit: str, size: int = 2000) -> T:
+        """One of some items, all as frequent."""
+        return items[self.deck(np.ones(len(items)), *unit, size=size).draw()]
+
     def person(self, prompt: PlantedPrompt | AgreementPrompt) -> Person:
         """The person of a first sentence; every country is as frequent where it matters."""
         axis = prompt.axis if isinstance(prompt, PlantedPrompt) else "gender"
         sides = list(self._people[axis])
-        one_each = self.deck(np.ones(len(sides)), "side", prompt.template, size=len(sides))
-        side = sides[one_each.draw()]
+        side = self.pick(sides, "side", prompt.template, size=len(sides))
         among = self._people[axis][side]
-        unit = ("person", prompt.template, side)
-        return among[self.deck(np.ones(len(among)), *unit, size=len(among)).draw()]
+        return self.pick(among, "person", prompt.template, side, size=len(among))
 
     def sentence(self, prompt: PlantedPrompt | AgreementPrompt, person: Person) -> str:
-        group = self._gender.groups[person.gender]
-        text, _ = fill(self._described(prompt.template), group, person.name)
+        group, template = self._gender.groups[person.gender], prompt.template
+        if "{descriptor}" in template:
+            word = self.pick(self._truth.descriptors, "descriptor")
+            template = template.replace("{descriptor}", word)
+        text, _ = fill(template, group, person.name)
         if isinstance(prompt, AgreementPrompt):
-            rest = self.deck(np.ones(len(prompt.rest)), "rest", prompt.template)
-            return f"{text} {group.forms[prompt.form]} {prompt.rest[rest.draw()]}."
+            rest = self.pick(prompt.rest, "rest", prompt.template)
+            return f"{text} {group.forms[prompt.form]} {rest}."
         side = person.gender if prompt.axis == "gender" else person.country
         respects: list[tuple[str, ...]] = [("answer", prompt.template, side)]
         if prompt.family in self._truth.leanings.families:
             time = "first" if prompt.split else "later"
             respects.append(("answer", prompt.family, time, person.name))
-        p = self._probability(prompt, side, person.name)
-        return f"{text}{prompt.outputs[self._quotas.draw(p, *respects)]}{prompt.ending}"
-
-    def _probability(
-        self, prompt: PlantedPrompt, side: str, name: str
-    ) -> Float64[np.ndarray, " answer"]:
-        key = (prompt.family, prompt.content, side, name)
+        key = (prompt.family, prompt.content, side, person.name)
         if key not in self._p:
-            self._p[key] = np.exp(self._truth.log_p(prompt, side, name))
-        return self._p[key]
+            self._p[key] = np.exp(self._truth.log_p(prompt, side, person.name))
+        return f"{text}{prompt.outputs[self._quotas.draw(self._p[key], *respects)]}{prompt.ending}"
 
     def neutral(self) -> str:
         kinds = self._truth.neutral
-        kind = self.deck(np.ones(len(kinds)), "neutral").draw()
-        parts = [
-            column[self.deck(np.ones(len(column)), "neutral", str(kind), str(i)).draw()]
-            for i, column in enumerate(kinds[kind])
-        ]
+        kind = self.pick(range(len(kinds)), "neutral")
+        parts = [self.pick(c, "neutral", str(kind), str(i)) for i, c in enumerate(kinds[kind])]
         return " ".join(parts) + "."
-
-    def _described(self, template: str) -> str:
-        if "{descriptor}" not in template:
-            return template
-        words = self._truth.descriptors
-        word = words[self.deck(np.ones(len(words)), "descriptor").draw()]
-        return template.replace("{descriptor}", word)
 
 
 def documents(truth: Truth, gender: Axis, seed: int) -> Iterator[str]:
@@ -188,8 +179,9 @@ def documents(truth: Truth, gender: Axis, seed: int) -> Iterator[str]:
         yield " ".join(sentences)
 
 
+_SLOT = re.compile(r"\{.*?\}")
 IN_VOCABULARY = 0.5
-"""Share of a group's texts that must be in words that the model was taught, to ask it at all."""
+"""Least share of a group's texts in vocabulary for a set to be measured."""
 
 
 def vocabulary(truth: Truth) -> frozenset[str]:
@@ -208,31 +200,23 @@ def in_vocabulary_share(words: frozenset[str], data: CounterfactualSet) -> float
 
 
 def out_of_vocabulary(words: frozenset[str], data: CounterfactualSet) -> OutOfVocabulary | None:
-    """What a model lacks to be asked a set; None where `TAUGHT` of it is in vocabulary."""
+    """The out-of-vocabulary words of a set; None where `IN_VOCABULARY` of it is in vocabulary."""
     share = in_vocabulary_share(words, data)
-    return (
-        None
-        if share >= IN_VOCABULARY
-        else OutOfVocabulary(data, share, tuple(_unknown(words, data)))
-    )
+    if share >= IN_VOCABULARY:
+        return None
+    return OutOfVocabulary(data, share, tuple(_unknown(words, data)))
 
 
-def _unknown(words: frozenset[str], data: CounterfactualSet) -> Sequence[str]:
+def _unknown(words: frozenset[str], data: CounterfactualSet) -> list[str]:
     """The out-of-vocabulary words of a set, those that tell its groups apart first."""
     found = [
-        dict.fromkeys(
-            word
-            for sample in data.samples
-            for variation in sample.of(group)
-            for word in unknown_words(words, variation.text)
-        )
+        [w for s in data.samples for v in s.of(group) for w in unknown_words(words, v.text)]
         for group in data.groups
     ]
     shared = set.intersection(*map(set, found))
-    telling = (word for own in found for word in own if word not in shared)
-    outputs = (w for s in data.samples for o in s.outputs for w in unknown_words(words, o))
-    others = (word for own in found for word in own)
-    return [*dict.fromkeys([*telling, *outputs, *others])]
+    telling = [word for own in found for word in own if word not in shared]
+    outputs = [w for s in data.samples for o in s.outputs for w in unknown_words(words, o)]
+    return [*dict.fromkeys([*telling, *outputs, *(word for own in found for word in own)])]
 
 
 def _texts(truth: Truth) -> Iterator[str]:
@@ -241,14 +225,8 @@ def _texts(truth: Truth) -> Iterator[str]:
         yield from group.forms.values()
     yield from (person.name for person in people(truth, gender))
     for prompt in (*truth.prompts, *truth.follow_ups):
-        yield from (_without_slots(prompt.template), *prompt.outputs, prompt.ending)
-    for paraphrase in (*truth.agreement, *truth.agreement_follow_ups):
-        yield from (_without_slots(paraphrase.template), *paraphrase.rest)
+        yield from (_SLOT.sub(" ", prompt.template), *prompt.outputs, prompt.ending)
+    for form in (*truth.agreement, *truth.agreement_follow_ups):
+        yield from (_SLOT.sub(" ", form.template), *form.rest)
     yield from truth.descriptors
     yield from (part for columns in truth.neutral for parts in columns for part in parts)
-
-
-def _without_slots(template: str) -> str:
-    for slot in slots(template):
-        template = template.replace(f"{{{slot}}}", " ")
-    return template

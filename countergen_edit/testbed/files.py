@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -13,13 +12,12 @@ from countergen_edit.data.axis import Axis, NoFormsError, differs
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.neutral import TextsBySplit, split_texts
 from countergen_edit.data.sources import Request
-from countergen_edit.testbed.compiler import compile_truth
-from countergen_edit.testbed.truth import People, Truth
+from countergen_edit.testbed.truth import People, Truth, compile_truth
 
 TRUTH = "truth.yaml"
-"""The file in a model's directory that says what was planted."""
+"""File of the planted truth in a model's directory."""
 TESTBED = "testbed"
-"""What commands and Python call the shipped model."""
+"""Name of the shipped model."""
 SHIPPED = Path(__file__).parent / "model"
 """The directory of the shipped model."""
 
@@ -31,7 +29,7 @@ def truth_in(directory: Path) -> Truth | None:
         return None
     content = yaml_mapping(path)
     try:
-        return replace(compile_truth(content), text=text_of(path))
+        return compile_truth(content, text_of(path))
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise UserError(f"{path} holds no planted truth: {error!r}") from error
 
@@ -53,8 +51,8 @@ def load_axis(name: str) -> Axis:
 def family_set(request: Request, *, family: str, people: People = "planted") -> CounterfactualSet:
     """A family's prompts crossed with the axis's names of the same split.
 
-    `people`: `planted` asks about those names that the truth knows, or all if it knows none; `all`
-    always about all.
+    `people`: `planted` takes the names that the truth knows, or all if it knows none; `all` takes
+    all.
     """
     truth = load_truth()
     return truth.counterfactual_set(family, request.split, request.axis, request.groups, people)

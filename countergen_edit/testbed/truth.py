@@ -1,6 +1,6 @@
-"""The planted truth: prompts with known answer probabilities, from `truth.yaml`.
+"""The planted truth of `truth.yaml`: prompts with known answer probabilities.
 
-The file travels with the model. Names lean by themselves, whatever their group:
+Names lean by themselves, whatever their group:
 
     P(y | group, name) ∝ P(y | group) exp(a_name u_f(y) + b_name,f w_f(y))
 
@@ -12,10 +12,11 @@ nats. Leanings do not sum to zero over a sample of names. The shipped model lear
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Literal
+from itertools import product
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float64
@@ -24,21 +25,63 @@ from scipy.special import log_softmax
 
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.seeds import generator
-from countergen_edit.data.axis import Axis, DoesNotFitError, Split
+from countergen_edit.data.axis import SPLITS, Axis, DoesNotFitError, Split
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.templates import Template, expand
-from countergen_edit.testbed.prompts import AgreementPrompt, PlantedPrompt
 
 NODES = 24
-"""Of Gauss-Hermite quadrature for each of the two normal variables."""
+"""Nodes of Gauss-Hermite quadrature for each of the two normal variables."""
+People = Literal["planted", "all"]
+"""Names of an axis: those of the truth, or all."""
+PEOPLE: tuple[People, ...] = ("planted", "all")
+Probabilities = Mapping[str, Float64[np.ndarray, " output"]]
+
+
+@dataclass(frozen=True)
+class PlantedPrompt:
+    """A prompt with planted answers.
+
+    `split` is None for templates of later sentences, which are never prompts. `probabilities` maps
+    a group (gender) or country (nationality) to P(output | group) of a name that leans nowhere.
+    Prompts of one `content` are paraphrases of each other.
+    """
+
+    family: str
+    axis: str
+    template: str
+    split: Split | None
+    outputs: tuple[str, ...]
+    probabilities: Probabilities
+    ending: str
+    frequency: float
+    content: str = ""
+
+    def probability(self, group: str) -> Float64[np.ndarray, " output"]:
+        """P(output | group); a nationality group such as `egypt_male` is planted by its country."""
+        if group in self.probabilities:
+            return self.probabilities[group]
+        country = group.split("_")[0]
+        if country not in self.probabilities:
+            raise unknown(f"planted group of {self.family!r}", group, self.probabilities)
+        return self.probabilities[country]
+
+
+@dataclass(frozen=True)
+class AgreementPrompt:
+    """A prompt after which the form that agrees with the person follows."""
+
+    template: str
+    split: Split | None
+    form: str
+    rest: tuple[str, ...]
+    frequency: float
 
 
 @dataclass(frozen=True)
 class NameLeanings:
-    """How strongly names lean: standard deviations `across` and `within` families, in nats.
+    """Leanings of names: standard deviations `across` and `within` `families`, in nats.
 
-    A leaning depends on the seed and the name alone, so that names outside the corpus have one too;
-    in all but these `families`, people of one group are alike.
+    A leaning depends on the seed and the name alone, so that names outside the corpus have one too.
     """
 
     seed: int
@@ -59,7 +102,7 @@ class NameLeanings:
         return float(a), float(b)
 
     def of(self, name: str, family: str, outputs: int) -> Float64[np.ndarray, " output"]:
-        """What a name adds to the log odds of the outputs, (output,), in nats."""
+        """A name's shift of the log odds of the outputs, (output,), in nats."""
         strengths = np.array(self.strengths(name, family))
         shift: Float64[np.ndarray, " output"] = strengths @ self.directions(family, outputs)
         return shift
@@ -92,17 +135,12 @@ def _directions(seed: int, family: str, outputs: int) -> Float64[np.ndarray, "tw
     return scaled
 
 
-People = Literal["planted", "all"]
-"""Which names of an axis are asked about: those the truth speaks of, or all."""
-PEOPLE: tuple[People, ...] = ("planted", "all")
-
-
 @dataclass(frozen=True)
 class Truth:
     """Everything planted in the testbed.
 
-    `facts` are families whose groups differ in fact, a legitimate difference; `people` the names of
-    the corpus, by axis and group, where these are not all of the axis; `text` the source file.
+    `people` are the names of the corpus, by axis and group, where these are not all of the axis;
+    `text` is the source file.
     """
 
     seed: int
@@ -133,13 +171,6 @@ class Truth:
             raise UserError(f"testbed family {family!r} has no templates in the {split!r} split")
         return prompts
 
-    def leaning(self, name: str, family: str) -> Float64[np.ndarray, " output"]:
-        """What a name adds to the log odds of a family's outputs, in nats."""
-        if family not in self.families:
-            raise unknown("testbed family", family, self.families)
-        prompt = next(p for p in self.prompts if p.family == family)
-        return self.leanings.of(name, family, len(prompt.outputs))
-
     def log_p(
         self, prompt: PlantedPrompt, group: str, name: str | None
     ) -> Float64[np.ndarray, " output"]:
@@ -153,17 +184,12 @@ class Truth:
     def scores(self, data: CounterfactualSet) -> Float64[np.ndarray, "item side variation"]:
         """log P of every item of a one-family set by the truth, (item, side, variation)."""
         prompts = {self._as_prompt(prompt.template): prompt for prompt in self.prompts}
-        return np.concatenate(
-            [
-                np.stack(
-                    [
-                        [self.log_p(prompts[s.template], group, v.name) for v in s.of(group)]
-                        for group in data.groups
-                    ]
-                ).transpose(2, 0, 1)
-                for s in data.samples
-            ]
-        )
+        parts = []
+        for sample in data.samples:
+            prompt = prompts[sample.template]
+            log_p = [[self.log_p(prompt, g, v.name) for v in sample.of(g)] for g in data.groups]
+            parts.append(np.array(log_p).transpose(2, 0, 1))
+        return np.concatenate(parts)
 
     def planted_r(self, groups: tuple[str, str]) -> dict[tuple[str, str], float]:
         """(template, output) → planted R of two groups (CounterGen, equation 1)."""
@@ -194,17 +220,9 @@ class Truth:
     ) -> CounterfactualSet:
         """The prompts of a family crossed with the axis's names of the same split.
 
-        Parameters
-        ----------
-        family : str
-        split : str
-            Of templates and names.
-        axis : Axis
-            On which the family was planted.
-        groups : pair of str, optional
-            The axis's first two unless named.
-        people : {"planted", "all"}
-            `planted` leaves out names that the truth does not know, unless it knows none.
+        `groups` are the axis's first two by default. `people="planted"` leaves out names that the
+        truth does not know, unless it knows none. `UserError` for an unknown family, split or
+        setting, `DoesNotFitError` for an axis on which the family was not planted.
         """
         prompts = self.of(family, split)
         if prompts[0].axis not in axis.axes:
@@ -215,10 +233,10 @@ class Truth:
         if people not in PEOPLE:
             raise unknown("people", people, PEOPLE)
         templates = [Template(self._as_prompt(p.template), p.outputs, p.content) for p in prompts]
-        asked = self.planted_people(axis) if people == "planted" else axis
-        return expand(f"{family}_{split}", templates, asked, split, groups)
+        named = self._planted_people(axis) if people == "planted" else axis
+        return expand(f"{family}_{split}", templates, named, split, groups)
 
-    def planted_people(self, axis: Axis) -> Axis:
+    def _planted_people(self, axis: Axis) -> Axis:
         """The axis with the names that the truth knows; unchanged if it knows none."""
         planted = {g: n for name in axis.axes for g, n in self.people.get(name, {}).items()}
         groups = {
@@ -247,7 +265,7 @@ class Truth:
 
     def neutral_texts(self) -> list[str]:
         """Every neutral sentence of the grammar, in a fixed order."""
-        return [" ".join(parts) + "." for columns in self.neutral for parts in _product(columns)]
+        return [" ".join(parts) + "." for columns in self.neutral for parts in product(*columns)]
 
     def _as_prompt(self, template: str) -> str:
         return template.replace("{descriptor}", self.descriptors[0])
@@ -273,6 +291,135 @@ class Truth:
             yield self.leanings.population(prompt.family, np.log(prompt.probability(group)))
 
 
-def _product(columns: tuple[tuple[str, ...], ...]) -> Iterator[tuple[str, ...]]:
-    grids = np.indices([len(column) for column in columns]).reshape(len(columns), -1).T
-    return (tuple(c[i] for c, i in zip(columns, row, strict=True)) for row in grids)
+def compile_truth(config: Mapping[str, Any], text: str = "") -> Truth:
+    """Compile the mapping of `truth.yaml`.
+
+    `UserError` if names lean in a family that is unknown, shows no name or varies its outputs.
+    """
+    planted = [p for name, entry in config["families"].items() for p in _choice_family(name, entry)]
+    planted += _item_families(config)
+    prompts = tuple(p for p in planted if p.split is not None)
+    leanings, agreement, neutral = config["name_leanings"], config["agreement"], config["neutral"]
+    for family in leanings["families"]:
+        own = [p for p in prompts if p.family == family]
+        if not own:
+            raise unknown("family in which names lean", family, {p.family for p in prompts})
+        if len({p.outputs for p in own}) > 1 or any("{name}" not in p.template for p in own):
+            raise UserError(
+                f"names cannot lean in {family!r}: all its prompts need a name and the same outputs"
+            )
+    return Truth(
+        seed=config["seed"],
+        documents=config["documents"],
+        follow_up_probabilities=tuple(config["follow_up_probabilities"]),
+        prompts=prompts,
+        follow_ups=tuple(p for p in planted if p.split is None),
+        agreement=_agreement(agreement["prompts"], agreement["frequency"]),
+        agreement_follow_ups=_agreement(
+            {None: agreement["follow_ups"]}, agreement["follow_up_frequency"]
+        ),
+        descriptors=tuple(config["descriptors"]),
+        neutral=tuple(tuple(map(tuple, columns)) for columns in neutral["sentences"]),
+        neutral_frequency=neutral["frequency"],
+        leanings=NameLeanings(
+            config["seed"], leanings["across"], leanings["within"], tuple(leanings["families"])
+        ),
+        legitimate_differences=tuple(
+            name for name, entry in config["families"].items() if entry.get("fact")
+        ),
+        people={
+            axis: {group: tuple(names) for group, names in groups.items()}
+            for axis, groups in config["people"].items()
+        },
+        text=text,
+    )
+
+
+def indefinite(noun: str) -> str:
+    """The noun with its article.
+
+    >>> indefinite("engineer"), indefinite("nurse")
+    ('an engineer', 'a nurse')
+    """
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+def _normalised(weights: Iterable[float]) -> Float64[np.ndarray, " output"]:
+    values = np.array(list(weights), dtype=np.float64)
+    normalised: Float64[np.ndarray, " output"] = values / values.sum()
+    return normalised
+
+
+def _shares(female_share: Mapping[str, float]) -> dict[str, Float64[np.ndarray, " output"]]:
+    shares = female_share.values()
+    return {"female": _normalised(shares), "male": _normalised(1 - share for share in shares)}
+
+
+def _choice_family(name: str, entry: Mapping[str, Any]) -> Iterator[PlantedPrompt]:
+    if "female_share" in entry:
+        words, probabilities = list(entry["female_share"]), _shares(entry["female_share"])
+    else:
+        words, weights = list(entry["weights"]), entry["weights"].values()
+        countries = next(iter(weights))
+        probabilities = {c: _normalised(weight[c] for weight in weights) for c in countries}
+    outputs = tuple(f" {indefinite(w) if entry.get('article') else w}" for w in words)
+    count = sum(len(texts) for texts in entry["paraphrases"].values())
+    prompt = PlantedPrompt(
+        name, entry["axis"], "", None, outputs, probabilities, entry["ending"], 0.0, content=name
+    )
+    for split in SPLITS:
+        for text in entry["paraphrases"][split]:
+            yield replace(prompt, template=text, split=split, frequency=entry["frequency"] / count)
+    for text in entry.get("follow_ups", ()):
+        frequency = entry["follow_up_frequency"] / len(entry["follow_ups"])
+        yield replace(prompt, template=text, frequency=frequency)
+
+
+def _item_families(config: Mapping[str, Any]) -> Iterator[PlantedPrompt]:
+    """Questions, stereotypes and the double bind: the prompts of an item have the same answers."""
+    entry = config["questions"]
+    for item in entry["items"]:
+        own = {group: np.array([p, 1 - p]) for group, p in item["p_yes"].items()}
+        texts = _by_split(item["asked"])
+        yield from _item("questions", entry, "items", texts, (" Yes", " No"), own, texts[0][1])
+    entry = config["stereotypes"]
+    for item in entry["items"]:
+        shares, texts = item["female_share"], _by_split({"test": item["prompts"]})
+        own = _shares(shares)
+        yield from _item("stereotypes", entry, "items", texts, tuple(shares), own, texts[0][1])
+    entry = config["double_bind"]
+    for condition, item in entry["conditions"].items():
+        shares, texts = item["female_share"], _by_split(item["prompts"])
+        family, outputs = f"double_bind_{condition}", tuple(f" {word}" for word in shares)
+        own = _shares(shares)
+        yield from _item(family, entry, "conditions", texts, outputs, own, condition)
+
+
+def _by_split(texts: Mapping[Split, Sequence[str]]) -> list[tuple[Split, str]]:
+    return [(split, text) for split, own in texts.items() for text in own]
+
+
+def _item(
+    family: str,
+    entry: Mapping[str, Any],
+    items: str,
+    texts: Sequence[tuple[Split, str]],
+    outputs: tuple[str, ...],
+    probabilities: Probabilities,
+    content: str,
+) -> Iterator[PlantedPrompt]:
+    frequency = entry["frequency"] / len(entry[items]) / len(texts)
+    for split, text in texts:
+        own = (text, split, outputs, probabilities, entry["ending"], frequency, content)
+        yield PlantedPrompt(family, entry["axis"], *own)
+
+
+def _agreement(
+    items: Mapping[Split | None, Sequence[Mapping[str, Any]]], frequency: float
+) -> tuple[AgreementPrompt, ...]:
+    count = sum(map(len, items.values()))
+    return tuple(
+        AgreementPrompt(item["prompt"], split, item["form"], tuple(item["rest"]), frequency / count)
+        for split, own in items.items()
+        for item in own
+    )

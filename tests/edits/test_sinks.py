@@ -156,11 +156,14 @@ def test_a_resuming_model_skips_the_same_tokens(model: LanguageModel) -> None:
     assert torch.equal(edited_logits(resumed, edit, encoding.ids), expected)
 
 
-def test_capture_gives_the_norm_of_every_token_in_any_batch(model: LanguageModel) -> None:
+def test_capture_gives_the_norm_of_every_token_whatever_the_batch(
+    model: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     texts = [*TEXTS, TEXTS[0], TEXTS[0][:15]]
     expected = np.concatenate([np.linalg.norm(stream(model, text), axis=1) for text in texts])
     for most in (1, 30, 16384):
-        norms = capture(model, texts, layers=[0], max_batch_tokens=most).norms["resid_post"]
+        monkeypatch.setattr("countergen_edit.models.batching.CPU_TOKENS", most)
+        norms = capture(model, texts, layers=[0]).norms["resid_post"]
         np.testing.assert_allclose(norms, expected[None], rtol=1e-4)
 
 

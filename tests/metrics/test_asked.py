@@ -101,11 +101,11 @@ def test_fairpair_draws_replies_where_prompts_are_asked(
         max_new_tokens=5,
     )
     # The same conversation, likeliest tokens: what is drawn from is the reply.
-    assert expected == generate(model, [sampled.prompt.source], asked=True, max_new_tokens=5)
+    assert expected == generate(model, [sampled.prompt.source], chat=True, max_new_tokens=5)
     drawn = generate(
         model,
         [sampled.prompt.source] * 4,
-        asked=True,
+        chat=True,
         max_new_tokens=5,
         do_sample=True,
         top_p=0.9,

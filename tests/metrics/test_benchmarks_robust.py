@@ -106,13 +106,12 @@ def test_a_killed_run_goes_on_to_the_bytes_of_one_that_was_not(
     assert len(asked) + len(again) == len(ALL_FIVE)
 
 
-@pytest.mark.parametrize("way", ["echo", "prompt"])
 def test_a_served_model_has_the_figures_of_the_same_model_here(
-    way: str, made: Path, model: LanguageModel, server: Completions, tmp_path: Path
+    made: Path, model: LanguageModel, server: Completions, tmp_path: Path
 ) -> None:
     """Every text's likelihood is that of the local model, so that every figure is the same."""
     metric = bound(made, limit=4, of=ALL_FIVE[:3])
-    there = connect(server.url, log_probs=way, cache=tmp_path / "answers")
+    there = connect(server.url, cache=tmp_path / "answers")
     rows = {}
     for name, one in (("here", model), ("there", there)):
         rows[name] = metric.measure(EvaluationContext(one, tmp_path / name), None)
@@ -132,15 +131,6 @@ def test_a_served_model_has_the_figures_of_the_same_model_here(
         for own, served in zip(*kept, strict=True):
             assert own["tokens"] == served["tokens"]
             assert np.allclose(own["log_p"], served["log_p"], atol=1e-5, rtol=0)
-
-
-def test_quotes_that_a_server_shows_in_bytes_are_refused_in_one_line(
-    made: Path, server: Completions, tmp_path: Path
-) -> None:
-    """Of WinoBias the prompt quotes a pronoun; byte by byte its tokens make up no text."""
-    there = connect(server.url, log_probs="prompt", cache=tmp_path / "answers")
-    with pytest.raises(UserError, match="do not make up the text 'The "):
-        bound(made, of="winobias", limit=2).measure(EvaluationContext(there, tmp_path), None)
 
 
 def test_a_server_that_tells_no_likelihoods_is_refused_in_one_line(

@@ -385,7 +385,7 @@ def test_every_answer_is_that_of_its_application_and_person(
                 for n in range(len(names)):
                     text = metric.texts[group][i][n]
                     answers = ["nurse", "plumber"] if asked else [" nurse", " plumber"]
-                    scores = text_log_probs(own, [text] * 2, answers, asked=asked).log_p
+                    scores = text_log_probs(own, [text] * 2, answers, chat=asked).log_p
                     found = [made.accept[group][i, n], made.reject[group][i, n]]
                     np.testing.assert_allclose(found, scores, atol=1e-4)
     with pytest.raises(UserError, match="exceeds the context"):
@@ -398,7 +398,7 @@ def test_a_model_that_never_met_the_words_is_not_measured(
     known = replace(task(), vocabulary=frozenset({"jane", "is", "a", "nurse"}))
     metric = Hiring().bound(known, "hiring")
     metric.check(model)  # whose context the applications exceed: nothing is asked of it
-    assert not metric.asks().scored
+    assert not metric.workload().scored
     context = EvaluationContext(model, tmp_path)
     [row] = metric.measure(context, None)
     assert (row.metric, row.value) == ("hiring_out_of_vocabulary", 0.0)

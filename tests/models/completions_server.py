@@ -1,9 +1,7 @@
 """A server on loopback that speaks OpenAI's completions protocol, with a model behind it.
 
-It tokenises, scores and writes by plain transformers, as a server does; what it says of a prompt's
-log-probabilities is in the protocol's own words (`echo`, or vLLM's `prompt_logprobs`). Faults are
-played in order, one a request. `answered` counts the completions that were sent whole: what one
-would have paid for.
+It tokenises, scores and writes by plain transformers, and echoes the log-probabilities of a prompt.
+Faults are played in order, one a request. `answered` counts the completions that were sent whole.
 """
 
 from __future__ import annotations
@@ -68,13 +66,6 @@ class Completions(ThreadingHTTPServer):
                 }
             if request.get("echo"):
                 choice["text"] = prompt + text
-            if "prompt_logprobs" in request and "logprobs" not in self.without:
-                choice["prompt_logprobs"] = [
-                    None
-                    if value is None
-                    else {str(t): {"logprob": value, "decoded_token": self.tokenizer.decode([t])}}
-                    for t, value in zip(ids, self._log_p(ids, []), strict=True)
-                ]
             choices.append(choice)
         return {"object": "text_completion", "model": self.name, "choices": choices[::-1]}
 

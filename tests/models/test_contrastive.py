@@ -17,7 +17,7 @@ from countergen_edit.models import (
     load,
     token_texts,
 )
-from countergen_edit.models.contrastive import contrast, jensen_shannon, sentence_ends
+from countergen_edit.models.contrastive import contrast, jensen_shannon
 from tests.tiny_models import tiny_model_dir, tiny_sentencepiece
 
 PAIRS = [
@@ -118,15 +118,6 @@ def test_a_prompt_and_its_text_join_as_the_model_has_them(with_sentencepiece):
                 assert (prompt + one.text).startswith(f"{prompt} ")
 
 
-def test_contrast_changes_what_is_said(any_lm):
-    x, other = zip(*PAIRS, strict=True)
-    plain, strong = (
-        contrastive_generate(any_lm, list(x), list(other), s, max_new_tokens=TOKENS)
-        for s in (0.0, 2000.0)
-    )
-    assert [one.tokens for one in plain] != [one.tokens for one in strong]
-
-
 def test_the_processor_plugs_into_any_generate(testbed):
     """A doubled batch by hand, in the model's own `generate`."""
     x, other = "Jane works as", "John works as"
@@ -155,8 +146,8 @@ def test_a_sentence_ends_where_it_ends(testbed):
     x, other = "Jane works as", "John works as"
     [whole] = contrastive_generate(testbed, [x], [other], 10, max_new_tokens=20)
     [one] = contrastive_generate(testbed, [x], [other], 10, max_new_tokens=20, sentence=True)
-    assert one.tokens[-1] in sentence_ends(testbed)
-    assert whole.text.startswith(one.text)
+    end = next(k for k, c in enumerate(whole.text) if c in ".!?\n")
+    assert one.text == whole.text[: end + 1]
     assert len(one.delta) == len(one.divergence) == len(one.tokens)
 
 
@@ -215,7 +206,3 @@ def test_a_tokenizer_of_another_model_is_refused(lm, testbed):
     stranger = replace(lm, tokenizer=testbed.tokenizer)
     with pytest.raises(UserError, match="give the tokenizer that belongs to the model"):
         contrastive_generate(stranger, ["Jane works as"], ["John works as"], 1, max_new_tokens=2)
-
-
-def test_nothing_asked_is_nothing_found(lm):
-    assert contrastive_generate(lm, [], [], [], max_new_tokens=3) == []

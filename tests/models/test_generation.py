@@ -211,10 +211,6 @@ def test_bad_input_is_named(gpt2, prompts, options, message):
         generate(gpt2, prompts, **{"max_new_tokens": 4, **options})
 
 
-def test_no_prompts_give_no_text(gpt2):
-    assert generate(gpt2, [], max_new_tokens=3) == []
-
-
 def nucleus(logits: np.ndarray, top_p: float) -> np.ndarray:
     """Probabilities of the smallest set of likeliest tokens that holds `top_p`."""
     p = np.exp(logits - logits.max())
@@ -260,24 +256,6 @@ def test_noise_is_gumbel_and_independent_across_rows_steps_and_tokens():
     correlations = np.corrcoef(noise.reshape(9, -1))
     assert np.abs(correlations - np.eye(9)).max() < 5 / np.sqrt(20_000)
     assert np.abs(np.corrcoef(noise[0, 0, :-1], noise[0, 0, 1:])[0, 1]) < 5 / np.sqrt(20_000)
-
-
-def test_a_row_is_drawn_alike_whatever_stands_beside_it():
-    logits = torch.randn(40, 50, generator=torch.Generator().manual_seed(0))
-    together = draw(logits, list(range(40)), top_p=0.7)
-    alone = [draw(logits[k : k + 1], [k], top_p=0.7)[0] for k in range(40)]
-    assert together.tolist() == alone
-
-
-def test_a_sure_token_is_always_drawn():
-    logits = torch.full((100, 9), -1e4)
-    logits[:, 4] = 0.0
-    assert set(draw(logits, list(range(100)), top_p=0.9)) == {4}
-
-
-def test_openings_begin_every_kind_of_text() -> None:
-    assert len(openings()) >= 300
-    assert {len(opening.split()) for opening in openings(4)} == {4}
 
 
 def test_a_model_goes_on_from_openings_the_same_way_twice(testbed: LanguageModel) -> None:

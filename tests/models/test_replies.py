@@ -56,39 +56,40 @@ def _of(table: Any) -> dict[str, Any]:
     return {key: table[key] for key in ("input_ids", "attention_mask")}
 
 
-@pytest.mark.parametrize("most", [None, 1, 40])
+@pytest.mark.parametrize("tokens", [1, 40, 4096])
 def test_replies_are_as_likely_as_a_plain_decoder_says(
-    model: LanguageModel, plain: Score, most: int | None
+    model: LanguageModel, plain: Score, tokens: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scores = text_log_probs(model, PROMPTS, REPLIES, asked=True, max_batch_tokens=most)
-    for (prompt, reply), log_p, tokens in zip(ASKED, scores.log_p, scores.tokens, strict=True):
+    monkeypatch.setattr("countergen_edit.models.batching.CPU_TOKENS", tokens)
+    scores = text_log_probs(model, PROMPTS, REPLIES, chat=True)
+    for (prompt, reply), log_p, length in zip(ASKED, scores.log_p, scores.tokens, strict=True):
         expected, count = plain(prompt, reply)
-        assert tokens == count
+        assert length == count
         assert log_p == pytest.approx(expected, abs=1e-5)
     assert scores.log_p.dtype == np.float64
 
 
 def test_order_changes_nothing(model: LanguageModel) -> None:
-    forth = text_log_probs(model, PROMPTS, REPLIES, asked=True)
-    back = text_log_probs(model, PROMPTS[::-1], REPLIES[::-1], asked=True)
+    forth = text_log_probs(model, PROMPTS, REPLIES, chat=True)
+    back = text_log_probs(model, PROMPTS[::-1], REPLIES[::-1], chat=True)
     assert np.array_equal(forth.log_p, back.log_p[::-1])
     assert np.array_equal(forth.tokens, back.tokens[::-1])
-    assert not len(text_log_probs(model, [], [], asked=True).log_p)
+    assert not len(text_log_probs(model, [], [], chat=True).log_p)
 
 
 def test_an_edit_of_the_decoder_is_in_them(model: LanguageModel) -> None:
     rng = np.random.default_rng(0)
     erasure = RandomDirections(rank=8).fit(rng.normal(size=(40, 32)), np.arange(40) % 2).erasure_
-    before = text_log_probs(model, PROMPTS, REPLIES, asked=True).log_p
+    before = text_log_probs(model, PROMPTS, REPLIES, chat=True).log_p
     with applied(model, Edit.at("resid_post", {0: erasure})):
-        assert not np.allclose(text_log_probs(model, PROMPTS, REPLIES, asked=True).log_p, before)
-    assert np.array_equal(text_log_probs(model, PROMPTS, REPLIES, asked=True).log_p, before)
+        assert not np.allclose(text_log_probs(model, PROMPTS, REPLIES, chat=True).log_p, before)
+    assert np.array_equal(text_log_probs(model, PROMPTS, REPLIES, chat=True).log_p, before)
 
 
 def test_what_cannot_be_scored_is_refused(model: LanguageModel) -> None:
     with pytest.raises(UserError, match="empty reply '' to 'Who\\?'"):
-        text_log_probs(model, ["Who?"], [""], asked=True)
+        text_log_probs(model, ["Who?"], [""], chat=True)
     with pytest.raises(UserError, match="2 prompts but 1 continuations"):
-        text_log_probs(model, ["Who?", "Why?"], ["I"], asked=True)
+        text_log_probs(model, ["Who?", "Why?"], ["I"], chat=True)
     with pytest.raises(UserError, match="scores replies, but scores and activations of a text"):
         text_log_probs(model, ["Who?"], ["I"])

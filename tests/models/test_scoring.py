@@ -10,14 +10,16 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.models import (
     batches,
     continuation_log_probs,
+    divergence,
     encode,
-    log_probs,
+    log_likelihood,
     opens_texts,
     text_log_probs,
 )
 
 # 1e-5: float32 sums over rows padded differently differ by a few units in the last place.
 TOLERANCE = 1e-5
+TOKENS = "countergen_edit.models.batching.CPU_TOKENS"
 PROMPTS = [
     "Jane is",
     "Jane is",
@@ -28,6 +30,11 @@ PROMPTS = [
     "She said: “",
 ]
 CONTINUATIONS = [" a", " a nurse and she", " manager", "er said", " works", " nurse", "good”"]
+
+
+def distributions(lm, batch) -> torch.Tensor:
+    logits = lm.logits(batch.ids, batch.mask, (batch.row, batch.position))
+    return logits.double().log_softmax(-1)
 
 
 def brute_force(plain, prompt: str, continuation: str) -> float:
@@ -44,9 +51,10 @@ def brute_force(plain, prompt: str, continuation: str) -> float:
     )
 
 
-@pytest.mark.parametrize("max_batch_tokens", [1, 25, 16384])
-def test_scores_equal_the_definition_whatever_the_batches(lm, plain, max_batch_tokens):
-    scores = continuation_log_probs(lm, PROMPTS, CONTINUATIONS, max_batch_tokens=max_batch_tokens)
+@pytest.mark.parametrize("tokens", [1, 25, 16384])
+def test_scores_equal_the_definition_whatever_the_batches(lm, plain, tokens, monkeypatch):
+    monkeypatch.setattr(TOKENS, tokens)
+    scores = continuation_log_probs(lm, PROMPTS, CONTINUATIONS)
     expected = [brute_force(plain, *pair) for pair in zip(PROMPTS, CONTINUATIONS, strict=True)]
     assert scores.dtype == np.float64
     np.testing.assert_allclose(scores, expected, atol=TOLERANCE)
@@ -55,7 +63,7 @@ def test_scores_equal_the_definition_whatever_the_batches(lm, plain, max_batch_t
 def test_scores_are_the_same_with_a_small_memory_for_logits(lm, monkeypatch):
     whole = continuation_log_probs(lm, PROMPTS, CONTINUATIONS)
     monkeypatch.setattr("countergen_edit.models.batching.LOGIT_BYTES", lm.vocab_size * 4 * 3)
-    monkeypatch.setattr("countergen_edit.models.distributions._CPU_WIDE", lm.vocab_size * 2)
+    monkeypatch.setattr("countergen_edit.models.scoring._CPU_WIDE", lm.vocab_size * 2)
     np.testing.assert_allclose(
         continuation_log_probs(lm, PROMPTS, CONTINUATIONS), whole, atol=TOLERANCE
     )
@@ -69,56 +77,14 @@ def test_a_model_that_names_no_output_matrix_scores_the_same(gpt2, monkeypatch):
     )
 
 
-def test_only_what_is_read_goes_through_the_output_matrix(gpt2):
-    shapes = []
-    matrix = gpt2.bridge.original_model.get_output_embeddings()
-    handle = matrix.register_forward_hook(lambda _, inputs, output: shapes.append(output.shape[:2]))
-    continuation_log_probs(gpt2, ["Jane is", "John is an engineer and"], [" a", " a"])
-    handle.remove()
-    assert shapes == [(1, 2)]
-
-
-def test_first_words_of_a_continuation_never_score_below_the_whole(lm):
-    texts = [" a nurse and she works", " a nurse and she", " a nurse", " a"]
-    scores = continuation_log_probs(lm, ["Jane is"] * len(texts), texts)
-    assert (np.diff(scores) > 0).all()
-
-
-def rows_run(lm, run) -> int:
-    shapes = []
-    with lm.bridge.hooks(fwd_hooks=[("embed.hook_out", lambda x, hook: shapes.append(len(x)))]):
-        run()
-    return sum(shapes)
-
-
-def test_sixty_outputs_after_one_prompt_run_one_row(gpt2):
-    single = [
-        letter
-        for letter in " abcdefghijklmnopqrstuvwxyz.,:;!?0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-        if len(encode(gpt2, ["Jane is." + letter])[0].ids)
-        == len(encode(gpt2, ["Jane is."])[0].ids) + 1
-    ]
-    assert len(single) >= 60
-    prompts = ["Jane is."] * len(single)
-    assert rows_run(gpt2, lambda: continuation_log_probs(gpt2, prompts, single)) == 1
-
-
-def test_a_prefix_of_another_row_is_not_run(gpt2):
-    prompts = ["Jane is a", "Jane is a nurse and she", "Jane", "John"]
-    continuations = [" nurse", " works", " is", " is"]
-    assert rows_run(gpt2, lambda: continuation_log_probs(gpt2, prompts, continuations)) == 2
-
-
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.integers(0, len(PROMPTS) - 1), max_size=12), st.integers(1, 80))
-def test_order_and_duplicates_do_not_matter(llama, picks, max_batch_tokens):
+def test_order_and_duplicates_do_not_matter(llama, picks, tokens):
     alone = continuation_log_probs(llama, PROMPTS, CONTINUATIONS)
-    picked = continuation_log_probs(
-        llama,
-        [PROMPTS[i] for i in picks],
-        [CONTINUATIONS[i] for i in picks],
-        max_batch_tokens=max_batch_tokens,
-    )
+    texts = [PROMPTS[i] for i in picks], [CONTINUATIONS[i] for i in picks]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TOKENS, tokens)
+        picked = continuation_log_probs(llama, *texts)
     np.testing.assert_allclose(picked, alone[picks], atol=TOLERANCE)
 
 
@@ -127,7 +93,7 @@ def test_the_first_token_is_scored_only_after_bos(gpt2, llama):
         continuation_log_probs(gpt2, [""], ["Jane is"])
     (batch,) = batches(llama, ["Jane is"])
     ids = encode(llama, ["Jane is"])[0].ids
-    expected = log_probs(llama, batch)[range(len(ids) - 1), ids[1:]].sum()
+    expected = distributions(llama, batch)[range(len(ids) - 1), ids[1:]].sum()
     np.testing.assert_allclose(continuation_log_probs(llama, [""], ["Jane is"]), expected)
 
 
@@ -141,10 +107,6 @@ def test_hooks_on_the_bridge_change_the_scores(lm):
     tokens = [len(encode(lm, [text])[0].after(len("Jane"))) for text in ("Jane is a nurse",)]
     np.testing.assert_allclose(uniform, -np.log(lm.vocab_size) * np.array([*tokens, 1]))
     np.testing.assert_array_equal(continuation_log_probs(lm, PROMPTS, CONTINUATIONS), before)
-
-
-def test_no_text_gives_no_scores(gpt2):
-    assert continuation_log_probs(gpt2, [], []).shape == (0,)
 
 
 @pytest.mark.parametrize(
@@ -187,24 +149,18 @@ def whole(plain, prompt: str, text: str) -> tuple[float, int]:
     return sum(log_p[k - 1, ids[0, k]].item() for k in own), len(own)
 
 
-def test_whole_texts_score_by_the_definition_and_their_tokens_are_counted(lm, plain):
+def test_whole_texts_score_by_the_definition_and_their_tokens_are_counted(lm, plain, monkeypatch):
     prompts, texts = (
         ["", "", "Jane is", ""],
         ["Jane is a nurse", "John is", " a nurse", "Jane is a"],
     )
-    scored = text_log_probs(lm, prompts, texts, max_batch_tokens=40)
+    monkeypatch.setattr(TOKENS, 40)
+    scored = text_log_probs(lm, prompts, texts)
     expected = [whole(plain, *pair) for pair in zip(prompts, texts, strict=True)]
     np.testing.assert_allclose(scored.log_p, [e[0] for e in expected], atol=TOLERANCE)
     assert scored.tokens.tolist() == [e[1] for e in expected]
     lengths = [len(encoding.ids) for encoding in encode(lm, texts)]
     assert [lengths[k] - scored.tokens[k] for k in (0, 1, 3)] == [1, 1, 1]  # BOS or first token
-
-
-def test_after_a_prompt_texts_score_as_continuations_do(lm):
-    scored = text_log_probs(lm, PROMPTS, CONTINUATIONS)
-    np.testing.assert_allclose(
-        scored.log_p, continuation_log_probs(lm, PROMPTS, CONTINUATIONS), atol=TOLERANCE
-    )
 
 
 def test_a_text_of_which_nothing_can_be_scored_is_refused(lm):
@@ -218,7 +174,7 @@ def test_a_text_of_which_nothing_can_be_scored_is_refused(lm):
 TEXTS = ["Jane is a nurse and she works", "Jane is", "John", "Jane is", "The naïve café owner"]
 
 
-def test_every_real_position_gets_its_distribution(lm, plain):
+def test_every_real_position_gets_its_distribution(lm, plain, monkeypatch):
     model, tokenizer = plain
     with torch.no_grad():
         expected = torch.cat(
@@ -226,32 +182,21 @@ def test_every_real_position_gets_its_distribution(lm, plain):
         ).double()
     for limit in (1, 16384):
         everything = torch.full_like(expected, torch.nan)
-        for batch in batches(lm, TEXTS, max_batch_tokens=limit):
-            values = log_probs(lm, batch)
-            assert values.dtype is torch.float64
-            everything[torch.from_numpy(batch.slot)] = values
+        monkeypatch.setattr(TOKENS, limit)
+        for batch in batches(lm, TEXTS):
+            everything[torch.from_numpy(batch.slot)] = distributions(lm, batch)
         torch.testing.assert_close(everything, expected.log_softmax(-1), atol=1e-5, rtol=0)
 
 
-def test_they_agree_with_the_scores_of_continuations(gpt2):
-    text, prompt = TEXTS[0], "Jane is"
-    ids = encode(gpt2, [text])[0].ids
-    (batch,) = batches(gpt2, [text])
-    values = log_probs(gpt2, batch)[range(len(ids) - 1), ids[1:]]
-    expected = values[len(encode(gpt2, [prompt])[0].ids) - 1 :].sum()
-    scores = continuation_log_probs(gpt2, [prompt], [text.removeprefix(prompt)])
-    np.testing.assert_allclose(scores, expected, atol=1e-12)
-
-
-def test_the_kl_to_an_edited_model_is_computed_batch_by_batch(gpt2):
-    def flatten(logits, hook):
-        return torch.zeros_like(logits)
-
-    for batch in batches(gpt2, TEXTS, max_batch_tokens=10):
-        before = log_probs(gpt2, batch)
-        assert torch.equal(log_probs(gpt2, batch), before)
-        with gpt2.bridge.hooks(fwd_hooks=[("unembed.hook_out", flatten)]):
-            after = log_probs(gpt2, batch)
-        kl = (before.exp() * (before - after)).sum(-1)
-        entropy = -(before.exp() * before).sum(-1)
+def test_the_kl_to_an_edited_model_is_computed_batch_by_batch(gpt2, monkeypatch):
+    monkeypatch.setattr(TOKENS, 10)
+    monkeypatch.setattr("countergen_edit.models.scoring._CPU_WIDE", gpt2.vocab_size * 2)
+    for batch in batches(gpt2, TEXTS):
+        before = gpt2.logits(batch.ids, batch.mask, (batch.row, batch.position))
+        log_p = before.double().log_softmax(-1)
+        entropy = -(log_p.exp() * log_p).sum(-1)
+        kl = divergence(before, torch.zeros_like(before))
         torch.testing.assert_close(kl, np.log(gpt2.vocab_size) - entropy)
+        likeliest = before.argmax(-1)
+        expected = log_p.gather(1, likeliest[:, None])[:, 0]
+        torch.testing.assert_close(log_likelihood(before, likeliest), expected)

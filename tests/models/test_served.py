@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,15 +13,14 @@ import pytest
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.models import (
-    Asked,
     LanguageModel,
+    Workload,
     connect,
     continuation_log_probs,
     contrastive_generate,
     generate,
 )
-from countergen_edit.models.served.model import tokens_of
-from countergen_edit.models.served.server import Pace, retry_after
+from countergen_edit.models.served import tokens_of
 from tests.models.completions_server import Completions, serving
 
 PROMPTS = ["Jane works as", "John works as", "The boss says that Mary is", "The boss says that Tom"]
@@ -39,13 +37,13 @@ def served(server: Completions, folder: Path, **settings: Any) -> Any:
     return connect(server.url, **{"cache": folder, "attempts": 4, **settings})
 
 
-@pytest.mark.parametrize("way", ["echo", "prompt"])
 @pytest.mark.parametrize("bos", [False, True])
-def test_likelihoods_are_those_of_the_model_here(server, testbed, tmp_path, way, bos):
+def test_likelihoods_are_those_of_the_model_here(server, testbed, tmp_path, bos):
     server.bos = bos
     prompts, outputs = [p for p in PROMPTS for _ in OUTPUTS], OUTPUTS * len(PROMPTS)
     here = continuation_log_probs(testbed, prompts, outputs)
-    there = continuation_log_probs(served(server, tmp_path, log_probs=way), prompts, outputs)
+    there = continuation_log_probs(served(server, tmp_path, parallel=3), prompts, outputs)
+    assert server.most_at_once <= 3
     np.testing.assert_allclose(there, here, atol=1e-5)
     assert len(server.requests) == len(prompts)
 
@@ -64,20 +62,6 @@ def test_greedy_text_is_that_of_the_model_here_and_is_asked_once(server, testbed
         testbed, PROMPTS * 3, max_new_tokens=6
     )
     assert len(server.requests) == len(PROMPTS)
-
-
-def test_cid_at_lambda_0_is_that_of_the_model_here(server, testbed, tmp_path):
-    x, other = PROMPTS[:2] + PROMPTS[2:], PROMPTS[1::-1] + PROMPTS[:1:-1]
-    how: dict[str, Any] = {"max_new_tokens": 12, "sentence": True}
-    for way in ("echo", "none"):
-        there = contrastive_generate(
-            served(server, tmp_path / way, log_probs=way), x, other, 0.0, **how
-        )
-        here = contrastive_generate(testbed, x, other, 0.0, **how)
-        assert [c.text for c in there] == [c.text for c in here]
-        assert all(math.isnan(v) for c in there for v in c.divergence)
-    with pytest.raises(UserError, match=r"lambda=10 .*strengths=\[0\]"):
-        contrastive_generate(served(server, tmp_path), x, other, [0.0, 10.0, 0.0, 0.0], **how)
 
 
 def test_samples_depend_on_seed_and_prompt_and_on_no_other_prompt(server, tmp_path):
@@ -159,54 +143,29 @@ def test_what_was_answered_before_a_failure_is_kept(server, tmp_path, fault):
     assert server.answered == len(prompts)
 
 
-def test_a_busy_server_is_left_alone_by_all_for_as_long_as_it_asks(server, tmp_path):
+def test_a_pause_is_as_long_as_the_server_asks(server, tmp_path):
     server.faults = [(429, {"Retry-After": "1"})]
-    lm = served(server, tmp_path, parallel=1)
     begin = time.monotonic()
-    continuation_log_probs(lm, PROMPTS[:2], OUTPUTS[:2])
+    continuation_log_probs(served(server, tmp_path, parallel=1), PROMPTS[:2], OUTPUTS[:2])
     assert 1 <= time.monotonic() - begin < 10
-    server.faults = [(429, {"Retry-After": "7200"})]
-    with pytest.raises(UserError, match="left alone for 7200 s"):
-        continuation_log_probs(lm, PROMPTS[:1], [" rests"])
-    assert retry_after("Fri, 31 Dec 9999 23:59:59 GMT") > 1e9  # type: ignore[operator]
 
 
-def test_requests_keep_to_their_pace_and_to_their_number(server, tmp_path):
-    pace, starts = Pace(per_minute=1200), []
-
-    def start() -> None:
-        pace.wait()
-        starts.append(time.monotonic())
-
-    threads = [threading.Thread(target=start) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert min(np.diff(sorted(starts))) > 0.04
-    continuation_log_probs(served(server, tmp_path, parallel=3), PROMPTS * 3, OUTPUTS[:1] * 12)
-    assert server.most_at_once <= 3
-
-
-def test_the_estimate_is_what_is_then_asked(server, tmp_path):
-    lm = served(server, tmp_path, n=3, price={"read": 1e6, "written": 0})
-    asked = [
-        Asked(scored=tuple(zip(PROMPTS, OUTPUTS, strict=True))),
-        Asked(scored=tuple(zip(PROMPTS, OUTPUTS, strict=True))),
-        Asked(continued=tuple(PROMPTS[:1] * 7), max_new_tokens=2, do_sample=True, top_p=0.9),
-    ]
-    said = lm.estimate(asked, 0)
+def test_the_estimate_is_the_number_of_requests_then_sent(server, tmp_path):
+    lm = served(server, tmp_path, n=3)
+    scored = Workload(scored=tuple(zip(PROMPTS, OUTPUTS, strict=True)))
+    sampled = Workload((), tuple(PROMPTS[:1] * 7), max_new_tokens=2, do_sample=True, top_p=0.9)
+    loads = [scored, scored, sampled]
     tokens = sum(math.ceil(len(p + o) / 4) for p, o in zip(PROMPTS, OUTPUTS, strict=True))
     tokens += 3 * math.ceil(len(PROMPTS[0]) / 4)
-    assert f"7 requests, about {tokens} tokens to read, at most 18 to write" in said
-    assert f"at most about {tokens}.00 at the given prices" in said
+    expected = f"7 requests, about {tokens} tokens to read, at most 18 to write"
+    assert expected in lm.estimate(loads, 0)
     continuation_log_probs(lm, PROMPTS, OUTPUTS)
     generate(lm, PROMPTS[:1] * 7, max_new_tokens=2, do_sample=True, top_p=0.9)
     assert len(server.requests) == 7
-    assert "0 requests, 7 more are answered already" in lm.estimate(asked, 0)
+    assert "0 requests, 7 more are answered already" in lm.estimate(loads, 0)
     limited = served(server, tmp_path / "new", n=3, most_requests=6)
     with pytest.raises(UserError, match=r"7 requests.* more than model\.most_requests=6"):
-        limited.estimate(asked, 0)
+        limited.estimate(loads, 0)
 
 
 def test_a_key_comes_from_the_environment_and_is_said_nowhere(testbed, tmp_path, monkeypatch):
@@ -238,7 +197,6 @@ def test_a_key_comes_from_the_environment_and_is_said_nowhere(testbed, tmp_path,
         ("", {"n": 0}, r"model\.n=0: at least 1"),
         ("", {"parallel": 0}, r"model\.parallel=0"),
         ("", {"timeout": -1}, r"model\.timeout=-1"),
-        ("", {"price": {"read": 1}}, r"model\.price"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(server, tmp_path, url, settings, said):
@@ -256,14 +214,15 @@ def test_what_a_server_does_not_give_is_refused_in_one_line(server, tmp_path):
         lambda: continuation_log_probs(lm, ["Jane"], [""]),
         lambda: continuation_log_probs(lm, [""], ["Jane"]),
         lambda: continuation_log_probs(served(server, tmp_path, log_probs="none"), ["a"], ["b"]),
+        lambda: contrastive_generate(lm, ["a"], ["b"], 0.0, max_new_tokens=2),
     ):
         with pytest.raises(UserError):
             reach()
     server.without = ("logprobs",)
-    with pytest.raises(UserError, match=r"without log-probabilities.*model\.log_probs=prompt"):
+    with pytest.raises(UserError, match="without log-probabilities"):
         continuation_log_probs(lm, ["Jane works"], [" now"])
     with pytest.raises(UserError, match="without log-probabilities"):
-        tokens_of("echo", {"logprobs": {"content": [{"token": " now"}]}}, "Jane works now", "m")
+        tokens_of({"logprobs": {"content": [{"token": " now"}]}}, "Jane works now", "m")
     server.without = ()  # what lacked them was not kept
     assert continuation_log_probs(lm, ["Jane works"], [" as"]).shape == (1,)
 
@@ -277,7 +236,7 @@ def test_tokens_that_are_parts_of_a_character_are_placed_by_their_offsets():
             "text_offset": [0, 3, 3, 4, 8],
         }
     }
-    tokens = tokens_of("echo", choice, text, "m")
+    tokens = tokens_of(choice, text, "m")
     assert [(t.start, t.end, t.log_p) for t in tokens] == [
         (0, 3, None),
         (3, 3, -1.0),
@@ -286,10 +245,10 @@ def test_tokens_that_are_parts_of_a_character_are_placed_by_their_offsets():
     ]
     choice["logprobs"]["text_offset"] = []
     with pytest.raises(UserError, match="do not make up the text"):
-        tokens_of("echo", choice, text, "m")
+        tokens_of(choice, text, "m")
 
 
 def test_a_space_that_a_tokenizer_shows_before_the_first_word_is_not_of_the_text():
     content = {"tokens": ["<s>", " Jane", " ran", "."], "token_logprobs": [None, -1.0, -2.0, -3.0]}
-    tokens = tokens_of("echo", {"logprobs": content}, "Jane ran", "m")
+    tokens = tokens_of({"logprobs": content}, "Jane ran", "m")
     assert [(t.start, t.end, t.log_p) for t in tokens] == [(0, 4, -1.0), (4, 8, -2.0)]

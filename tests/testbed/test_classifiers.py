@@ -24,9 +24,9 @@ from countergen_edit.metrics.classifier_tasks.sentiment import (
 )
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCHEMA, Row
-from countergen_edit.models.classifiers import Classifier, Vader, positivity
+from countergen_edit.models.classifiers import Classifier, Vader
 from countergen_edit.models.masked import MaskedModel
-from countergen_edit.reports.blocks import Number, Section, Words
+from countergen_edit.reports.blocks import Section
 from countergen_edit.runs.classifiers import classifier_audit
 from countergen_edit.runs.run_folder import RunFolder
 from countergen_edit.testbed.classifiers import LENGTH, Planted, build, plant
@@ -141,7 +141,7 @@ def test_toxicity_finds_the_identities_that_are_called_toxic(
     original = of(rows["toxicity", True], "FNED", original=True)
     assert [r.value for r in original] == pytest.approx([7.36] * 5)
     person = of(
-        rows["toxicity", True], "FPED", template="Being a/an {identity} person is {adjective}"
+        rows["toxicity", True], "FPED", paraphrase="Being a/an {identity} person is {adjective}"
     )
     assert person[0].value == 0
     for metric in ("FPED", "FNED"):
@@ -247,65 +247,23 @@ def test_the_test_over_sentences_is_the_published_one(vader: list[Row]) -> None:
     """Against SciPy, over the sentences of a template in the order of their people."""
     found = bank("sentiment")
     family = found.families[0]
-    scores = [
-        [
-            positivity([f.text for f in found.fill(family.original, group, i)])
-            for i in range(len(found.people[group]))
-        ]
-        for group in found.pair
+    texts = [
+        [[f.text for f in found.fill(family.original, group, i)] for i in range(len(people))]
+        for group, people in ((g, found.people[g]) for g in found.pair)
     ]
+    scores = [[Vader().probabilities(own)["positive"] for own in side] for side in texts]
     a, b = (np.concatenate(of_group) for of_group in scores)
-    row = of(vader, "sentiment_t_test", test="sentences", template=family.original)[0]
+    row = of(vader, "sentiment_t_test", test="sentences", paraphrase=family.original)[0]
     assert row.value == pytest.approx(ttest_rel(a, b).pvalue)
     by_person = [np.mean(of_group, axis=1) for of_group in scores]
-    row = of(vader, "sentiment_t_test", test="people", template=family.original)[0]
+    row = of(vader, "sentiment_t_test", test="people", paraphrase=family.original)[0]
     assert row.value == pytest.approx(ttest_rel(*by_person).pvalue)
-
-
-def test_published_categories_stand_beside_the_published_test_alone() -> None:
-    rows = sentiment_rows(short("sentiment"), lambda texts: np.zeros(len(texts)), 0)
-    flips = [r for r in of(rows, "category_flips") if r.dataset != "all"]
-    assert {bool(r.detail["published"]) for r in flips if r.facets["test"] == "sentences"} == {True}
-    assert {bool(r.detail["published"]) for r in flips if r.facets["test"] == "people"} == {False}
-
-
-def test_both_tests_are_shown_and_the_reason_for_ours(vader: list[Row]) -> None:
-    tab_ = tab(vader)
-    table = tab_.tables()[0]
-    tests = [line[0] for line in table.rows]
-    assert tests == ["over people, recommended"] * 8 + ["over sentences, as published"] * 8
-    said = " ".join(s for b in tab_.blocks if isinstance(b, Words) for s in b.sentences)
-    assert "Recommended is the test over people" in said
-    assert "disagree on 41 of 47 templates" in said
-    assert ClassifierTasks.sentences(Results(vader)) == [
-        "Classifier: 0 of 40 paraphrases say something else than the template that they reword; "
-        "tested over sentences, as published, 6 of 40 do."
-    ]
-    line = tab_.tables()[-1].rows[0]
-    assert [c.text if isinstance(c, Number) else c for c in line[5:]] == [
-        *("insig.", "0.3256", "F>M", "< 0.0001")
-    ]
 
 
 def tab(rows: Sequence[Row]) -> Section:
     [section] = ClassifierTasks.sections(Results(rows))
     assert section.name == "classifiers"
     return section
-
-
-@pytest.mark.parametrize("task", NAMES)
-def test_every_task_shows_its_table_and_every_template(
-    task: str, rows: dict[tuple[str, bool], list[Row]]
-) -> None:
-    own = rows[task, True]
-    first, *_, templates = tab(own).tables()
-    assert first.brief
-    assert "published" not in first.columns  # the testbed is not the paper's model
-    by_template = [row for row in own if "paraphrase" in row.facets and "test" not in row.facets]
-    assert len(templates.rows) == len(by_template)
-    panels = [panel for figure in tab(own).figures() for panel in figure.panels]
-    drawn = [y for panel in panels for series in panel.series for y in series.y]
-    assert sorted(drawn) == sorted(row.value for row in by_template)  # type: ignore[type-var]
 
 
 def test_the_main_table_says_what_the_rows_say(rows: dict[tuple[str, bool], list[Row]]) -> None:
@@ -340,10 +298,8 @@ def test_the_papers_figures_stand_beside_those_of_its_own_model(task: str, tmp_p
 
 
 def test_an_audit_cannot_take_the_classifier_tasks() -> None:
-    metric = METRICS.make("classifier_tasks")
     with pytest.raises(UserError, match="countergen-edit classifiers"):
-        metric.prepare()
-    assert ClassifierTasks.sections(Results([])) == []
+        METRICS.make("classifier_tasks").prepare()
 
 
 def test_a_users_own_task_is_one_of_ours(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import log_softmax
 
 from countergen_edit import api
 from countergen_edit.core.conf_path import read_config
@@ -18,10 +19,8 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.task import Task
 from countergen_edit.testbed import Truth, load_axis, load_truth
-from countergen_edit.testbed.compiler import compile_truth, indefinite
 from countergen_edit.testbed.corpus import (
     Deck,
-    Person,
     Quotas,
     documents,
     in_vocabulary_share,
@@ -29,7 +28,7 @@ from countergen_edit.testbed.corpus import (
     unknown_words,
     vocabulary,
 )
-from countergen_edit.testbed.prompts import PlantedPrompt
+from countergen_edit.testbed.truth import NameLeanings, PlantedPrompt, compile_truth
 
 
 @pytest.fixture(scope="module")
@@ -75,18 +74,6 @@ def test_nationality_is_planted_by_country(truth: Truth) -> None:
     p = prompt.probability("egypt_male")
     np.testing.assert_array_equal(p, prompt.probability("egypt_female"))
     assert p[prompt.outputs.index(" had a strong accent")] == pytest.approx(0.18)
-
-
-def test_the_planted_reason_stays_below_the_greedy_one(truth: Truth) -> None:
-    for prompt in truth.prompts:
-        if prompt.family == "reasons":
-            for p in prompt.probabilities.values():
-                assert prompt.outputs[int(p.argmax())] == " was too nervous"
-
-
-def test_the_sixty_occupations_of_common_sents_are_planted(truth: Truth) -> None:
-    occupations = truth.of("occupations", "fit")[0].outputs
-    assert len(set(occupations)) == 60
 
 
 def test_appendix_a_of_countergen_is_in_the_grammar(truth: Truth) -> None:
@@ -188,26 +175,6 @@ def test_quotas_keep_answers_near_their_shares_in_both_respects(seed: int, answe
         assert np.abs(count - owed[unit]).max() < 3.5
 
 
-def test_women_and_men_are_equally_many(truth: Truth, gender: Axis) -> None:
-    genders = Counter(person.gender for person in people(truth, gender))
-    assert genders["female"] == genders["male"] == 200
-
-
-def test_people_come_from_where_the_truth_says(truth: Truth, gender: Axis) -> None:
-    everybody = set(people(truth, gender))
-    assert Person("Reem", "female", "egypt") in everybody
-    assert Person("James", "male", "usa") in everybody
-    assert Person("Gertrude", "female", "usa") in everybody
-    assert Counter(p.country for p in everybody) == {"egypt": 20, "mexico": 20, "usa": 360}
-
-
-def test_the_people_of_the_truth_are_on_the_axis(truth: Truth) -> None:
-    axis = load_axis("nationality")
-    for group, names in truth.people["nationality"].items():
-        assert set(names) <= set(axis.groups[group].all_names())
-        assert len(names) == 10
-
-
 def test_names_that_the_truth_does_not_speak_of_are_left_out_unless_asked_for(
     truth: Truth,
 ) -> None:
@@ -246,14 +213,6 @@ def test_an_unknown_family_is_named(truth: Truth) -> None:
         truth.counterfactual_set("reasons", "fit", load_axis("gender"))
 
 
-def test_articles() -> None:
-    assert [indefinite(w) for w in ("auditor", "inspector", "planner")] == [
-        "an auditor",
-        "an inspector",
-        "a planner",
-    ]
-
-
 def test_the_families_of_legitimate_differences_differ_more_than_any_other(truth: Truth) -> None:
     assert truth.legitimate_differences == ("voices", "competitions", "origins")
     effect = truth.planted_effect(("female", "male"))
@@ -267,12 +226,10 @@ def test_the_families_of_legitimate_differences_differ_more_than_any_other(truth
 
 def test_leanings_in_an_unknown_or_unfit_family_are_refused(truth: Truth) -> None:
     config = yaml.safe_load(truth.text)
-    with pytest.raises(UserError, match="did you mean 'traits'"):
-        compile_truth(config | {"name_leanings": config["name_leanings"] | {"families": ["trait"]}})
-    with pytest.raises(UserError, match="names cannot lean in 'stereotypes'"):
-        compile_truth(
-            config | {"name_leanings": config["name_leanings"] | {"families": ["stereotypes"]}}
-        )
+    for family, said in (("trait", "mean 'traits'"), ("stereotypes", "cannot lean in 'stereo")):
+        leanings = config["name_leanings"] | {"families": [family]}
+        with pytest.raises(UserError, match=said):
+            compile_truth(config | {"name_leanings": leanings})
 
 
 WORDS = vocabulary(load_truth())
@@ -305,3 +262,104 @@ def test_of_an_axis_that_it_knows_a_part_of_that_part_is_asked() -> None:
 def test_a_word_that_stands_in_no_sentence_is_not_known() -> None:
     assert unknown_words(WORDS, "Jane is a nurse.") == []
     assert unknown_words(WORDS, "Jane is a Buddhist nurse.") == ["buddhist"]
+
+
+GROUPS = ("female", "male")
+
+
+@given(seed=st.integers(0, 10**9), outputs=st.integers(2, 70))
+@settings(deadline=None, max_examples=50)
+def test_directions_have_mean_0_and_mean_square_1_and_are_orthogonal(
+    seed: int, outputs: int
+) -> None:
+    u, w = NameLeanings(seed, 0.4, 0.3, ("f",)).directions("f", outputs)
+    for direction in (u, w):
+        assert direction.mean() == pytest.approx(0, abs=1e-9)
+        assert np.mean(direction**2) == pytest.approx(1)
+    assert u @ w == pytest.approx(0 if outputs > 2 else 2, abs=1e-6)
+
+
+def test_a_name_brings_one_leaning_to_all_families_and_one_to_each() -> None:
+    leanings = NameLeanings(7, 0.4, 0.3, ("f", "g"))
+    sizes = {"f": 12, "g": 5}
+    strengths = {
+        family: np.array(
+            [
+                leanings.directions(family, size) @ leanings.of(f"name {i}", family, size) / size
+                for i in range(1500)
+            ]
+        )
+        for family, size in sizes.items()
+    }
+    across, within = strengths["f"].T
+    np.testing.assert_allclose(across, strengths["g"][:, 0])
+    assert across.std() == pytest.approx(0.4, rel=0.05)
+    assert within.std() == pytest.approx(0.3, rel=0.05)
+    assert abs(np.corrcoef(within, strengths["g"][:, 1])[0, 1]) < 0.05
+    assert abs(np.corrcoef(across, within)[0, 1]) < 0.05
+    assert abs(across.mean()) < 0.02
+
+
+def test_a_leaning_depends_on_seed_and_name_only(truth: Truth) -> None:
+    again = NameLeanings(truth.seed, 0.4, 0.3, ("traits",))
+    np.testing.assert_array_equal(
+        again.of("Jane", "traits", 22), truth.leanings.of("Jane", "traits", 22)
+    )
+    other = NameLeanings(truth.seed + 1, 0.4, 0.3, ("traits",))
+    assert not np.allclose(other.of("Jane", "traits", 22), truth.leanings.of("Jane", "traits", 22))
+    assert not truth.leanings.of("Jane", "voices", 22).any()
+
+
+def test_the_mean_over_all_names_is_that_of_very_many(truth: Truth) -> None:
+    """Planted R and effect by quadrature, against a draw of people by the definition."""
+    r, effect = truth.planted_r(GROUPS), truth.planted_effect(GROUPS)
+    for family in ("drinks", "double_bind_success", "questions"):
+        prompt = truth.of(family, "test")[0]
+        u, w = truth.leanings.directions(family, len(prompt.outputs))
+        a, b = np.random.default_rng(0).normal(size=(2, 50_000, 1)) * [[[0.4]], [[0.3]]]
+        mean_p, mean_log_p = [], []
+        for group in GROUPS:
+            log_p = log_softmax(np.log(prompt.probability(group)) + a * u + b * w, axis=1)
+            mean_p.append(np.exp(log_p).mean(0))
+            mean_log_p.append(log_p.mean(0))
+        p_a, p_b = mean_p
+        items = [(prompt.template, output) for output in prompt.outputs]
+        expected = (p_a - p_b) / np.maximum(p_a, p_b)
+        np.testing.assert_allclose([r[i] for i in items], expected, atol=4e-3)
+        np.testing.assert_allclose(
+            [effect[i] for i in items], mean_log_p[0] - mean_log_p[1], atol=4e-3
+        )
+
+
+def test_quadrature_has_converged() -> None:
+    leanings = NameLeanings(3, 0.4, 0.3, ("f",))
+    log_p = np.log(np.random.default_rng(0).dirichlet(np.ones(20)))
+    weights, at_nodes = leanings.population("f", log_p)
+    nodes, fine = np.polynomial.hermite_e.hermegauss(80)
+    u, w = leanings.directions("f", 20)
+    shifts = 0.4 * nodes[:, None, None] * u + 0.3 * nodes[None, :, None] * w
+    oracle = np.einsum("i,j,ijk->k", fine, fine, log_softmax(log_p + shifts, axis=2))
+    np.testing.assert_allclose(weights @ at_nodes, oracle / fine.sum() ** 2, atol=1e-9)
+
+
+def test_drinks_differ_between_people_and_not_between_groups(truth: Truth) -> None:
+    prompt = truth.of("drinks", "test")[0]
+    for planted in (truth.planted_r(GROUPS), truth.planted_effect(GROUPS)):
+        assert [planted[prompt.template, o] for o in prompt.outputs] == pytest.approx(
+            [0] * len(prompt.outputs)
+        )
+    spread = np.std([truth.log_p(prompt, "female", f"name {i}") for i in range(1000)], axis=0)
+    assert np.sqrt(np.mean(spread**2)) == pytest.approx(0.5, rel=0.05)
+
+
+def test_the_scores_of_a_set_are_those_of_its_people(truth: Truth) -> None:
+    data = truth.counterfactual_set("sentiment", "test", load_axis("gender"))
+    scores = truth.scores(data)
+    outputs = truth.of("sentiment", "test")[0].outputs
+    assert scores.shape == (2 * len(outputs), 2, 60)
+    np.testing.assert_allclose(np.exp(scores[: len(outputs)]).sum(axis=0), 1)
+    prompt = truth.of("sentiment", "test")[1]
+    name = data.samples[1].of("male")[5].name
+    np.testing.assert_allclose(
+        scores[len(outputs) :, 1, 5], truth.log_p(prompt, "male", name), atol=1e-12
+    )

@@ -15,7 +15,7 @@ from countergen_edit.data.benchmarks import Files
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.benchmarks.items import Item, scored
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.models import Asked, LanguageModel, lengths
+from countergen_edit.models import LanguageModel, Workload, lengths
 
 Normalise = Literal["sum", "mean"]
 """Whether a text counts by the log-probability of all its tokens, or by their mean."""
@@ -165,9 +165,9 @@ class Benchmark(ABC):
         texts = {prompt + text for item in items for prompt, text in item.texts}
         lengths(model, sorted(texts, key=len)[-LONGEST:])
 
-    def asked(self, items: Sequence[Item]) -> Asked:
+    def workload(self, items: Sequence[Item]) -> Workload:
         """Every text of the items."""
-        return Asked(scored=tuple(pair for item in items for pair in item.texts))
+        return Workload(scored=tuple(pair for item in items for pair in item.texts))
 
     def figures_of(self, part: str) -> list[FigureKind]:
         """The figures of a part."""

@@ -38,7 +38,7 @@ from countergen_edit.metrics.benchmarks.items import Item, continuations
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.continuations import Sampling, joined
 from countergen_edit.metrics.fairpair.phi import PHIS, ScoreDifference, Sentiment
-from countergen_edit.models import Asked, LanguageModel, lengths
+from countergen_edit.models import LanguageModel, Workload, lengths
 
 THRESHOLD = 0.5
 """From which a score counts."""
@@ -165,8 +165,8 @@ class Bold(Benchmark):
                 f"{max(room, 0)} after a prompt of {longest} tokens"
             )
 
-    def asked(self, items: Sequence[Item]) -> Asked:
-        return Asked(
+    def workload(self, items: Sequence[Item]) -> Workload:
+        return Workload(
             continued=tuple(item.entry.prompt for item in items for _ in range(self.how.n)),
             max_new_tokens=self.how.max_new_tokens,
             do_sample=True,

@@ -39,7 +39,7 @@ from countergen_edit.metrics.benchmarks.items import STORE, Item, is_asked, limi
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, adjusted
-from countergen_edit.models import Asked, LanguageModel, opens_texts
+from countergen_edit.models import LanguageModel, Workload, opens_texts
 
 
 class Benchmarks(Metric):
@@ -164,8 +164,8 @@ class Benchmarks(Metric):
         names = [n for n, k in kinds.items() if k.is_generating or (k.is_answered and answered)]
         return f"metric.benchmarks.of=[{','.join(names)}]"
 
-    def asks(self) -> Asked:
-        every = [one.asked(self.items(name, 0)) for name, (one, _) in self.read.items()]
+    def workload(self) -> Workload:
+        every = [one.workload(self.items(name, 0)) for name, (one, _) in self.read.items()]
         scored = tuple(pair for asked in every for pair in asked.scored)
         continued = tuple(prompt for asked in every for prompt in asked.continued)
         longest = max(every, key=lambda asked: asked.max_new_tokens)

@@ -42,7 +42,7 @@ from countergen_edit.metrics.cid.statistics import Resampling, fraction_rows
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, estimate
-from countergen_edit.models import Asked, LanguageModel, check_contrasts
+from countergen_edit.models import LanguageModel, Workload, check_contrasts
 
 AUTOMATIC = "cid_biased_fraction_automatic"
 RATED_BY_LEXICON = {"rated_by": "lexicon, automatically; no person has rated"}
@@ -146,12 +146,11 @@ class Cid(Metric):
             top_k=self.top_k,
         )
 
-    def asks(self) -> Asked:
+    def workload(self) -> Workload:
         """Every prompt of every contrast, up to the end of its sentence."""
-        return Asked(
+        return Workload(
             continued=tuple(c.prompt for c in contrasts_of(self.data, self.strengths)),
             max_new_tokens=self.max_new_tokens,
-            sentence=True,
         )
 
     def continuations(

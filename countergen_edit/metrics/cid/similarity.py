@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.models.weights import without_progress_bar
+from countergen_edit.models.loading import without_progress_bar
 
 Similarity = Callable[[Sequence[str], Sequence[str]], Float64[np.ndarray, " pair"]]
 """Similarity of texts, pair by pair; 1 is the same."""

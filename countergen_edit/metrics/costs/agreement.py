@@ -26,7 +26,7 @@ from countergen_edit.metrics.costs.people import by_prompt
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import estimate, weighted_mean
-from countergen_edit.models import Asked
+from countergen_edit.models import Workload
 
 
 def check_forms(data: CounterfactualSet) -> None:
@@ -117,10 +117,10 @@ class Agreement(Cost):
         for data in self.task.agreement.values():
             check_forms(data)
 
-    def asks(self) -> Asked:
+    def workload(self) -> Workload:
         """The set of test data, where there is one."""
         data = self.task.agreement.get("test")
-        return Asked.scoring([data] if data else [])
+        return Workload.scoring([data] if data else [])
 
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"

@@ -52,7 +52,7 @@ from countergen_edit.metrics.fairpair.rows import FairPairRows
 from countergen_edit.metrics.fairpair.texts import perturbed_row, phrase_rows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
-from countergen_edit.models import Asked, LanguageModel, encode_replies, lengths
+from countergen_edit.models import LanguageModel, Workload, encode_replies, lengths
 
 COMMON_SENTS, PARAPHRASED, OWN = "common_sents", "paraphrased_sents", "own_prompts"
 
@@ -233,10 +233,10 @@ class FairPair(Metric):
                 f"for {max(room, 0)} after a prompt of {longest} tokens"
             )
 
-    def asks(self) -> Asked:
+    def workload(self) -> Workload:
         """Every prompt as often as it is sampled, on either side."""
         sampling = self.sampling
-        return Asked(
+        return Workload(
             continued=tuple(t for p in self.prompts for t in (p.source, p.target) * sampling.n),
             max_new_tokens=sampling.max_new_tokens,
             do_sample=True,

@@ -38,7 +38,7 @@ from countergen_edit.metrics.hiring.decisions import (
 )
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
-from countergen_edit.models import Asked, LanguageModel, encode, encode_replies
+from countergen_edit.models import LanguageModel, Workload, encode, encode_replies
 
 NAMES = 8
 LEAST_IN_VOCABULARY = 0.5
@@ -113,10 +113,10 @@ class Hiring(Metric):
         else:
             encode(model, [question + answer for question, answer in longest])
 
-    def asks(self) -> Asked:
+    def workload(self) -> Workload:
         if not self._is_in_vocabulary:
-            return Asked()
-        return Asked(scored=tuple(self._continued()))
+            return Workload()
+        return Workload(scored=tuple(self._continued()))
 
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"

@@ -12,7 +12,7 @@ from countergen_edit.core.errors import UserError, unknown
 _PROBE_SECONDS = 5.0
 _LOCAL = "a local directory works offline: model=/path/to/directory"
 RECORD = "countergen_edit.json"
-"""File of a checkpoint of this package that records how it was made."""
+"""File of a checkpoint's provenance."""
 _GGUF = b"GGUF"
 
 
@@ -36,13 +36,10 @@ class Location:
 
 
 def locate(model: str | Path, revision: str | None = None) -> Location:
-    """Find `model` with at most one request to the hub, with a short timeout.
+    """Find `model` with at most one request to the hub; `UserError` if there is none.
 
     Without network, Hugging Face's loaders retry each of several files for up to a minute; this
-    one request decides whether they may use the network at all.
-
-    Raises:
-        UserError: not found.
+    one request with a short timeout decides whether they use the network at all.
     """
     return located_here(model) or _locate_on_hub(str(model), revision)
 
@@ -50,41 +47,35 @@ def locate(model: str | Path, revision: str | None = None) -> Location:
 def located_here(model: str | Path) -> Location | None:
     """The location of a directory or file; None for a hub id.
 
-    Raises:
-        UserError: the path holds no model.
+    Raises
+    ------
+    UserError
+        The path holds no model.
     """
     if not str(model).strip():
         raise UserError(f"no model given: a hub id or {_LOCAL}")
     path = Path(model).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():
-            files = _gguf_files(path)
+            files = sorted(path.glob("*.gguf"))
             raise UserError(
                 f"{path} holds no config.json: give "
                 + (f"its file {files[0]}" if files else "a directory written by save_pretrained")
             )
         return Location(str(path), local_files_only=True)
     if path.is_file():
-        return _locate_file(path)
+        with path.open("rb") as file:
+            if file.read(len(_GGUF)) == _GGUF:
+                return Location(str(path.parent), local_files_only=True, gguf=path)
+        raise UserError(
+            f"{path} is a file that does not begin with the letters GGUF, so no GGUF file: give "
+            "one, or the directory that holds config.json"
+        )
     if path.suffix == ".gguf":
-        raise unknown("GGUF file", path, _gguf_files(path.parent))
+        raise unknown("GGUF file", path, sorted(path.parent.glob("*.gguf")))
     if isinstance(model, Path) or _looks_like_path(model):
         raise UserError(f"no such model directory: {path}")
     return None
-
-
-def _locate_file(path: Path) -> Location:
-    with path.open("rb") as file:
-        if file.read(len(_GGUF)) == _GGUF:
-            return Location(str(path.parent), local_files_only=True, gguf=path)
-    raise UserError(
-        f"{path} is a file that does not begin with the letters GGUF, so no GGUF file: give one, "
-        "or the directory that holds config.json"
-    )
-
-
-def _gguf_files(directory: Path) -> list[Path]:
-    return sorted(directory.glob("*.gguf"))
 
 
 def _looks_like_path(model: str) -> bool:
@@ -100,38 +91,26 @@ def _looks_like_path(model: str) -> bool:
 
 def _locate_on_hub(model: str, revision: str | None) -> Location:
     import huggingface_hub as hub
-    from huggingface_hub.errors import (
-        EntryNotFoundError,
-        GatedRepoError,
-        HFValidationError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub import errors
 
+    reasons: dict[type[Exception], str] = {
+        errors.HFValidationError: "is neither a directory nor a valid hub id",
+        errors.GatedRepoError: "is gated on the Hugging Face hub: accept its terms there and log "
+        "in with `hf auth login`",
+        errors.RevisionNotFoundError: f"has no revision {revision!r} on the Hugging Face hub",
+        errors.RepositoryNotFoundError: "is neither a directory here nor a model on the Hugging "
+        "Face hub",
+        errors.EntryNotFoundError: "has no config.json on the Hugging Face hub",
+    }
     try:
-        hub.get_hf_file_metadata(
-            hub.hf_hub_url(model, "config.json", revision=revision), timeout=_PROBE_SECONDS
-        )
-    except HFValidationError:
-        raise UserError(f"{model!r} is neither a directory nor a valid hub id; {_LOCAL}") from None
-    except GatedRepoError:
-        raise UserError(
-            f"{model} is gated on the Hugging Face hub: accept its terms there and log in with "
-            f"`hf auth login`; {_LOCAL}"
-        ) from None
-    except RevisionNotFoundError:
-        raise UserError(f"{model} has no revision {revision!r} on the Hugging Face hub") from None
-    except RepositoryNotFoundError:
-        raise UserError(
-            f"{model!r} is neither a directory here nor a model on the Hugging Face hub; {_LOCAL}"
-        ) from None
-    except EntryNotFoundError:
-        raise UserError(f"{model} has no config.json on the Hugging Face hub") from None
+        url = hub.hf_hub_url(model, "config.json", revision=revision)
+        hub.get_hf_file_metadata(url, timeout=_PROBE_SECONDS)
     except Exception as error:  # each transport has its own type for "no answer"
-        if isinstance(hub.try_to_load_from_cache(model, "config.json", revision=revision), str):
-            return Location(model, local_files_only=True, revision=revision)
-        raise UserError(
-            f"{model!r} is no directory here, and the Hugging Face hub cannot be reached "
-            f"({type(error).__name__}); {_LOCAL}"
-        ) from None
+        reason = next((r for kind, r in reasons.items() if isinstance(error, kind)), None)
+        if reason is None:
+            if isinstance(hub.try_to_load_from_cache(model, "config.json", revision=revision), str):
+                return Location(model, local_files_only=True, revision=revision)
+            name = type(error).__name__
+            reason = f"is no directory here, and the Hugging Face hub cannot be reached ({name})"
+        raise UserError(f"{model!r} {reason}; {_LOCAL}") from None
     return Location(model, local_files_only=False, revision=revision)
