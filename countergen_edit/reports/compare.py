@@ -116,7 +116,7 @@ def unlike(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
     if len({*how}) > 1:
         each = "; ".join(f"{name}: {asked}" for name, asked in zip(names, how, strict=True))
         sentences.append(
-            f"Workload unlike, so that a difference may be of the asking and not of the edit: {each}."
+            f"Asked unlike, so that a difference may be of the asking and not of the edit: {each}."
         )
     for name, run in zip(names, runs, strict=True):
         others = {

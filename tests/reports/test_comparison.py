@@ -71,7 +71,7 @@ def test_it_is_said_what_is_no_like_for_like() -> None:
     chat = {"template": {"sha256": "c" * 64, "instruction": "Be fair."}}
     asked = [RUNS[1], replace(RUNS[1], manifest=MANIFEST | chat)]
     assert unlike(asked, names) == [
-        "Workload unlike, so that a difference may be of the asking and not of the edit: "
+        "Asked unlike, so that a difference may be of the asking and not of the edit: "
         "a: plain texts; b: in the chat template cccccccc, told 'Be fair.'."
     ]
 

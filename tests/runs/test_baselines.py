@@ -263,7 +263,7 @@ def test_the_verdict_tells_what_asking_leaves_with_its_interval(run: Run) -> Non
         for record in run.results.baselines
         if record.eraser == "prompting"
     }
-    [sentence] = [s for s in run.findings if s.startswith("Workload to treat ")]
+    [sentence] = [s for s in run.findings if s.startswith("Asked to treat ")]
     assert "women and men alike in 2 templates, through its chat template" in sentence
     for row in by_label.values():
         assert row is not None

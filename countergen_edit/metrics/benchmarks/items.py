@@ -39,7 +39,7 @@ class Item:
     entry
         What the benchmark itself needs of the item.
     question
-        Workload where the model writes replies, each text being one; empty where there is none.
+        Asked where the model writes replies, each text being one; empty where there is none.
     group
         The group it is about; a limit takes as many items of each.
     """

@@ -151,7 +151,7 @@ def _all_categories(lines: Sequence[Row]) -> Row:
 
 
 class Sentiment(ClassifierTask):
-    """Do two groups get different P(positive)? Workload of a classifier, or of VADER."""
+    """Do two groups get different P(positive)? Asked of a classifier, or of VADER."""
 
     labels_of: ClassVar[str] = "sentiment"
 

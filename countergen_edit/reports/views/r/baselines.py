@@ -36,7 +36,7 @@ def sentences(results: Results, before: Row) -> list[Told]:
 def _asked(
     results: Results, before: Row, asked: list[tuple[EditRecord, Row]], alone: Row | None
 ) -> Told:
-    """Workload to treat … alike, the model shows … on …, where it shows … unasked."""
+    """Asked to treat … alike, the model shows … on …, where it shows … unasked."""
     ordered = sorted(asked, key=lambda pair: pair[1].value or 0.0)
     ends = ordered if len(ordered) == 1 else [ordered[0], ordered[-1]]
     span = " to ".join(f"{_nats(row)} ({e.variant}{_gone(results, row)})" for e, row in ends)
@@ -45,7 +45,7 @@ def _asked(
     through = ", through its chat template" if alone else ""
     template = f", and {_nats(alone)} in the template alone" if alone else ""
     sentence = (
-        f"Workload to treat {people} alike{paraphrases}{through}, the unedited model has a group "
+        f"Asked to treat {people} alike{paraphrases}{through}, the unedited model has a group "
         f"effect of {span} nats on {set_label(before)}, unprompted "
         f"{_nats(before)}{template}."
     )
