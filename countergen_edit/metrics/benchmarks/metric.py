@@ -24,6 +24,7 @@ from countergen_edit.metrics.benchmarks.base import (
     CHANGE,
     ROW,
     SOURCE,
+    UNDEFINED,
     Benchmark,
     Normalise,
 )
