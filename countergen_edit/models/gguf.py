@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.locating import Location
 from countergen_edit.models.language_model import ORIGIN
-from countergen_edit.models.locating import Location
 
 BOS_UNLESS_TOLD = (
     *("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"),

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 
 from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.locating import Location, locate
 from countergen_edit.core.typed import require
 from countergen_edit.models.gguf import alone, read_header
 from countergen_edit.models.language_model import LanguageModel, adds_bos, from_pretrained_objects
-from countergen_edit.models.locating import Location, locate
 from countergen_edit.models.tokens import NONE, in_template
 from countergen_edit.models.weights import first_line, read_weights
 

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from countergen_edit.core.errors import UserError
+from countergen_edit.core.locating import Location
 from countergen_edit.models.gguf import dequantising
-from countergen_edit.models.locating import Location
 
 _NUMBER = re.compile(r"\b\d+\b")
 _SHOWN = 3

@@ -6,9 +6,9 @@ import sys
 from itertools import combinations
 
 import pytest
+from countergen_edit.cli.askable import askable
 
 import countergen_edit as ce
-from countergen_edit.cli.askable import askable
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.data.forms import DoesNotFitError
 from countergen_edit.metrics.base import METRICS

@@ -10,8 +10,8 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from countergen_edit.cli.main import COMMANDS
+from countergen_edit.cli.overrides import NONE, as_overrides, overrides_of
 from countergen_edit.cli.settings import study_settings
-from countergen_edit.cli.words import NONE, as_overrides, overrides_of
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import yaml
-
 from countergen_edit.cli.declared import TYPES, require_settings
+
 from countergen_edit.cli.help import own_settings
 from countergen_edit.cli.main import COMMANDS
 from countergen_edit.core.conf_path import conf_dir

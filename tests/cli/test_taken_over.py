@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from countergen_edit.cli.taken_over import taken_over
 
 TEXTS = {"neutral": "testbed_neutral", "keep": []}

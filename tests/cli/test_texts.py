@@ -9,7 +9,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from countergen_edit.cli.help import choices_of
-from countergen_edit.cli.words import as_overrides
+from countergen_edit.cli.overrides import as_overrides
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.data.people import DRAWN
 

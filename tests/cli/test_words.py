@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from countergen_edit.cli.words import overrides_of
+from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.metrics.costs.agreement import Agreement
 

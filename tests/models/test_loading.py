@@ -173,7 +173,7 @@ def test_an_unreachable_hub_is_asked_once_and_named_with_the_alternative(monkeyp
 def test_a_cached_hub_model_is_used_without_the_hub(monkeypatch):
     import huggingface_hub
 
-    from countergen_edit.models.locating import Location, locate
+    from countergen_edit.core.locating import Location, locate
 
     def no_answer(url, *, timeout):
         raise ConnectionError

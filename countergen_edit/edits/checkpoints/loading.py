@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from countergen_edit.core.errors import UserError
+from countergen_edit.core.locating import RECORD
 from countergen_edit.core.reading import json_mapping, text_of
 from countergen_edit.core.typed import require
 from countergen_edit.edits import Edit, EditRecord, NamedEdit, attach, load_edit
 from countergen_edit.edits.checkpoints.carrying import CODE, stock_file, write_stock_config
 from countergen_edit.edits.files import TENSORS
 from countergen_edit.models import LanguageModel, in_template, load
-from countergen_edit.models.locating import RECORD
 
 CHECKSUMS = "SHA256SUMS"
 

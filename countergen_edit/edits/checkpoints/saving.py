@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 from safetensors import SafetensorError
 
 from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.locating import RECORD
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.writing import as_json, hold, put_back, take_place
 from countergen_edit.edits import Edit, applied, save_edit
@@ -34,7 +35,6 @@ from countergen_edit.edits.checkpoints.loading import (
 )
 from countergen_edit.edits.checkpoints.parity import Parity, check_parity
 from countergen_edit.models import NAMES_CODE, LanguageModel
-from countergen_edit.models.locating import RECORD
 
 Form = Literal["folded", "carried"]
 FORMS: tuple[str, ...] = ("auto", *get_args(Form))

@@ -1,9 +1,4 @@
-"""What is refused before torch is imported, as all that it takes is at hand: files and folders.
-
-Comes in: a composed config. Goes out: nothing. Refused, within a second: a model's directory or a
-folder of a run, an edit or a checkpoint that is not there, a run_dir that holds something else, a
-layer that the model's config does not count, and axes and data of which no task is made.
-"""
+"""Checks of a configuration that need no torch: files, folders, layers and the task."""
 
 from __future__ import annotations
 
@@ -14,99 +9,81 @@ from typing import Any
 
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError
+from countergen_edit.core.locating import located_here
 from countergen_edit.core.reading import json_mapping, nearest_to, yaml_mapping
 from countergen_edit.data.axis_data import OF_AXIS
 from countergen_edit.data.sources.inputs import read_inputs
 from countergen_edit.data.task import Task
-from countergen_edit.models.locating import located_here
 from countergen_edit.runs.files import MANIFEST, require_free
 from countergen_edit.testbed.files import SHIPPED, TESTBED
 
-FOLDERS = ("run", "runs", "saved_edit", "checkpoint")
-"""Settings that name a folder which must be there."""
-FILES_TOO = ("runs",)
-"""Of these, settings that may name a file: a log of another tool."""
-MADE = ("run_dir", "save", "folder", "csv", "sheets", "directory", "page")
-"""Settings that name a file or folder which may be made."""
-COMPARE = "compare"
-"""What `cid` does with two prompts."""
-COUNTS = ("num_hidden_layers", "n_layer", "num_layers")
-"""What the config of a model calls the number of its blocks; of two stacks it is not one number."""
-ONCE = "embed"
-"""The site that no layer numbers."""
-WRITTEN = "written"
-"""The neutral text that the model itself writes."""
+READ = ("run", "runs", "saved_edit", "checkpoint")
+"""Settings that name a folder that must exist; `runs` may name a log of another tool."""
+WRITTEN = ("run_dir", "save", "folder")
+"""Settings that name a folder that is written."""
+LAYER_COUNTS = ("num_hidden_layers", "n_layer", "num_layers")
+"""Keys of a model's config for its number of layers."""
 
 
-def require_at_hand(config: Mapping[str, Any]) -> None:
-    """Refuse a config of which files or folders are missing or hold something else.
+def require_inputs(config: Mapping[str, Any]) -> None:
+    """Refuse a configuration whose files or folders are missing or hold something else.
 
     Raises:
         UserError: the first of them.
     """
-    for key in FOLDERS:
+    for key in READ:
         value = config.get(key) or ()
         for folder in [value] if isinstance(value, str) else value:
             path = Path(folder).expanduser()
-            if not (path.is_dir() or (key in FILES_TOO and path.is_file())):
-                what = "is a file, not a folder" if path.exists() else "is not there"
-                raise UserError(f"{key}: {folder!r} {what}{nearest_to(path)}")
-    for key in MADE:
+            if not (path.is_dir() or (key == "runs" and path.is_file())):
+                problem = "is a file, not a folder" if path.exists() else "is not there"
+                raise UserError(f"{key}: {folder!r} {problem}{nearest_to(path)}")
+    for key in WRITTEN:
         value = config.get(key)
         if isinstance(value, str) and (value.isdecimal() or "${" in value):
             raise UserError(
                 f"{key}={value} is taken as it stands, and is hardly a name: write a path, such as "
                 f"./{''.join(c for c in value if c.isalnum()) or 'run'}"
             )
-    place = Path(config.get("run_dir") or "runs")
-    several = [*place.glob(f"*/{MANIFEST}")]  # models, each with a folder within
-    if config.get("run_dir") and not several:
-        require_free(place)
+    run_dir = Path(config.get("run_dir") or "runs")
+    if config.get("run_dir") and not [*run_dir.glob(f"*/{MANIFEST}")]:  # not of several models
+        require_free(run_dir)
     push = config.get("push")
     if push is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", push):
         raise UserError(f"push={push!r} names no repository: write USER/NAME")
     model = config.get("model")
     if isinstance(model, Mapping) and "served_name" not in model and model.get("name"):
         require_layers(config, str(model["name"]))
-    if config.get("action") == COMPARE:
-        require_two(config["prompts"])
+    if config.get("action") == "compare":
+        prompts = config["prompts"]
+        if (count := len(prompts) if isinstance(prompts, list) else 1) != 2:
+            raise UserError(
+                f'cid compares two prompts, not {count}: countergen-edit cid "PROMPT" "PROMPT"'
+            )
     if "perturbation" in config:
         config_of("perturbation", config["perturbation"])
     if config.get("template_file"):
         yaml_mapping(config["template_file"])
-    if "inputs" in config:
-        read_inputs(config["inputs"])
+    if "paraphrases" in config:
+        read_inputs(config["file"])
     if "data" in config:
         require_task(config)
 
 
-def require_two(prompts: Any) -> None:
-    """Refuse other than two prompts to compare.
-
-    Raises:
-        UserError: saying how many there are.
-    """
-    count = len(prompts) if isinstance(prompts, list) else 1
-    if count != 2:
-        raise UserError(
-            f'cid compares two prompts, not {count}: countergen-edit cid "PROMPT" "PROMPT"'
-        )
-
-
 def require_layers(config: Mapping[str, Any], model: str) -> None:
-    """Refuse layers that are numbers and that the model has not, where its directory is at hand.
+    """Refuse layers that a model on this machine lacks.
 
     Raises:
-        UserError: naming the first, or that no model is there.
+        UserError: naming the first, or that there is no such model.
     """
     here = SHIPPED if model == TESTBED else located_here(model)
     place = config.get("edit") or {}
     site, layers = place.get("site"), config.get("layers", place.get("layers"))
-    if here is None or site == ONCE or not isinstance(layers, int | list):
+    if here is None or site == "embed" or not isinstance(layers, int | list):
         return
     path = Path(str(here)) / "config.json"
     about = json_mapping(path) if path.is_file() else {}
-    counts = [about[key] for key in COUNTS if isinstance(about.get(key), int)]
+    counts = [about[key] for key in LAYER_COUNTS if isinstance(about.get(key), int)]
     if len(counts) != 1 or counts[0] < 1 or about.get("is_encoder_decoder"):
         return
     for layer in layers if isinstance(layers, list) else [layers]:
@@ -117,14 +94,14 @@ def require_layers(config: Mapping[str, Any], model: str) -> None:
 
 
 def require_task(config: Mapping[str, Any]) -> None:
-    """Refuse axes and data of which no task is made.
+    """Refuse axes and data that do not make a task.
 
     Raises:
         UserError: as `Task.from_config`.
     """
-    texts = config_of("texts", config["texts"])
-    if texts.get("neutral") == WRITTEN:
-        texts = {key: value for key, value in texts.items() if key != "neutral"}
+    texts = dict(config["texts"])
+    if texts.get("neutral") == "written":
+        del texts["neutral"]
     pairs = config.get("axes") or {}
     if not isinstance(pairs, Mapping):
         return  # refused where it is read
