@@ -12,7 +12,6 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.locating import located_here
 from countergen_edit.core.reading import json_mapping, nearest_to, yaml_mapping
 from countergen_edit.data.axis_data import OF_AXIS
-from countergen_edit.data.sources.inputs import read_inputs
 from countergen_edit.data.task import Task
 from countergen_edit.runs.files import MANIFEST, require_free
 from countergen_edit.testbed.files import SHIPPED, TESTBED
@@ -64,8 +63,6 @@ def require_inputs(config: Mapping[str, Any]) -> None:
         config_of("perturbation", config["perturbation"])
     if config.get("template_file"):
         yaml_mapping(config["template_file"])
-    if "paraphrases" in config:
-        read_inputs(config["file"])
     if "data" in config:
         require_task(config)
 

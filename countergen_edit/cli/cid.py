@@ -19,7 +19,7 @@ from countergen_edit.cli.study import command_line
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.writing import digest
-from countergen_edit.data.axis import SPLITS, Axis
+from countergen_edit.data.axis import Axis
 from countergen_edit.data.crossing import axis_config
 from countergen_edit.data.task import Task
 from countergen_edit.data.text.substitution import Substitution
@@ -56,8 +56,6 @@ CRITERIA = (
 TOP_K = 50
 TAU = 0.85
 """Similarity below which two continuations differ."""
-GRID = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
-"""Values of lambda that are tried first."""
 BANDS = (0.95, 0.85)
 """Similarity from which a proposal is a synonym, and a subtle change of meaning."""
 PER_PLACE = 3
@@ -114,7 +112,7 @@ def cid_settings(config: Mapping[str, Any]) -> CidSettings:
         templates=as_list(config["templates"]),
         strengths=strengths,
         names=config["names"],
-        splits=SPLITS,
+        splits=as_list(config["splits"]),
         max_new_tokens=config["max_new_tokens"],
         top_k=TOP_K,
     )
@@ -232,7 +230,8 @@ def effect(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
     pairs = tuple(settings.perturbing.pairs())
     model = settings.model.load()
     similarity, longest = settings.perturbing.similarity, settings.max_new_tokens
-    plan = EffectPlan(pairs, similarity, TAU, GRID, longest, TOP_K, settings.seed)
+    grid = tuple(dict.fromkeys(map(float, as_list(settings.config["grid"]))))
+    plan = EffectPlan(pairs, similarity, TAU, grid, longest, TOP_K, settings.seed)
 
     def work(model: LanguageModel, folder: RunFolder) -> None:
         perturbation_effect(model, plan, folder)

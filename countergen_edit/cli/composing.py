@@ -17,7 +17,6 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from countergen_edit.cli.checks import require_inputs
-from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.cli.settings import COMMANDS, own_settings, require_settings
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError, unknown
@@ -52,20 +51,26 @@ for _name, _command in COMMANDS.items():
     ConfigStore.instance().store(_name, node)
 
 
-def composed(command: str, *arguments: str) -> dict[str, Any]:
-    """The configuration of a command.
+def composed(command: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """The configuration of a command as plain values, unchecked.
 
-    Raises:
-        UserError: a setting or choice does not exist, has the wrong type or names no file.
-
-    >>> composed("report", "my run")["run"]
-    'my run'
+    >>> composed("report", ["figures=svg"])["figures"]
+    'svg'
     """
-    [config] = configs(command, overrides_of(command, arguments))
-    return config
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        config = compose(command, [*overrides])
+    return plain(command, config)
 
 
-def configs(command: str, overrides: Sequence[str]) -> list[dict[str, Any]]:
+def plain(command: str, config: DictConfig) -> dict[str, Any]:
+    """A composed configuration as plain values, with the texts of its model."""
+    content: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    if "texts" in COMMANDS[command].CHOICES:
+        content["texts"] = texts_of(content["model"]) | (content.get("texts") or {})
+    return dict(content)
+
+
+def checked_configs(command: str, overrides: Sequence[str]) -> list[dict[str, Any]]:
     """The configurations of a command, checked.
 
     Returns:
@@ -82,35 +87,29 @@ def configs(command: str, overrides: Sequence[str]) -> list[dict[str, Any]]:
     overrides = [override for override in overrides if override not in flags]
     require_choices(command, overrides)
     try:
-        with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-            jobs = jobs_of(overrides) if flags else [overrides]
-            made = [compose(command, [*job]) for job in jobs]
+        jobs = jobs_of(overrides) if flags else [overrides]
+        made = [composed(command, job) for job in jobs]
     except (HydraException, OmegaConfBaseException) as error:
         raise in_one_line(command, error) from error
-    return [checked(command, config, job) for config, job in zip(made, jobs, strict=True)]
+    for config, job in zip(made, jobs, strict=True):
+        require_valid(command, config, job)
+    return made
 
 
-def checked(command: str, config: DictConfig, overrides: Sequence[str]) -> dict[str, Any]:
-    """A composed configuration as plain values, with the texts of its model.
+def require_valid(command: str, config: Mapping[str, Any], overrides: Sequence[str]) -> None:
+    """Check a configuration.
 
     Raises:
-        UserError: a setting does not exist, has the wrong type, or names a missing file.
+        UserError: a setting does not exist, has the wrong type or names no file.
     """
     known = {*COMMANDS[command].CHOICES, *own_settings(command)}
-    for key in map(str, config):
+    for key in config:
         if key not in known:
             given = (o.lstrip("+~").partition("=")[0] for o in overrides)
             full = next((name for name in given if name.partition(".")[0] == key), key)
             raise unknown_setting(command, full)
-    try:
-        plain: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-    except OmegaConfBaseException as error:
-        raise in_one_line(command, error) from error
-    if "texts" in COMMANDS[command].CHOICES:
-        plain["texts"] = texts_of(plain["model"]) | (plain.get("texts") or {})
-    require_settings(command, plain)
-    require_inputs(plain)
-    return dict(plain)
+    require_settings(command, config)
+    require_inputs(config)
 
 
 def texts_of(model: Any) -> dict[str, Any]:
@@ -212,9 +211,7 @@ def unknown_setting(command: str, key: str) -> UserError:
 
 def nearest_setting(command: str, key: str) -> str:
     """The setting that shares most words with a key, the rarer the better, or else letters."""
-    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        config = compose(command)
-    keys = [*leaves(OmegaConf.to_container(config)), *COMMANDS[command].CHOICES]
+    keys = [*leaves(composed(command)), *COMMANDS[command].CHOICES]
     meant = {BUDGET_WORDS.get(word, word) for word in re.split(r"[._]", key)}
     frequency = Counter(word for known in keys for word in {*re.split(r"[._]", known)})
 

@@ -191,3 +191,7 @@ def wrapped(text: str, indent: str) -> list[str]:
         break_on_hyphens=False,
         break_long_words=False,
     )
+
+
+if __name__ == "__main__":
+    print(markdown())

@@ -89,7 +89,7 @@ def run(command: str, arguments: Sequence[str]) -> None:
     Raises:
         UserError: the settings do not compose, or the command found a mistake in them.
     """
-    from countergen_edit.cli.composing import composed, configs  # late: imports Hydra
+    from countergen_edit.cli.composing import checked_configs  # late: imports Hydra
 
     arguments = without_flags(arguments)
     models = several_models.models_of(command, arguments)
@@ -99,14 +99,14 @@ def run(command: str, arguments: Sequence[str]) -> None:
     before, sys.argv = sys.argv, [f"countergen-edit {command}", *arguments]  # for manifests
     try:
         if models:
-            by_model = {
-                model: composed(command, *several_models.arguments_for(arguments, model))
-                for model in models
-            }
+            by_model: dict[str, dict[str, Any]] = {}
+            for model in models:
+                words = several_models.arguments_for(arguments, model)
+                [by_model[model]] = checked_configs(command, overrides_of(command, words))
             with tracking(*by_model.values()):
                 several_models.run(command, by_model)
             return
-        found = configs(command, overrides)
+        found = checked_configs(command, overrides)
         if any(o.startswith(("-", "hydra.", "hydra/", "+hydra", "++hydra")) for o in overrides):
             run_in_hydra(command, overrides)
         else:
@@ -140,14 +140,16 @@ def run_in_hydra(command: str, overrides: Sequence[str]) -> None:
     """
     import hydra
 
-    from countergen_edit.cli.composing import checked
+    from countergen_edit.cli.composing import plain, require_valid
 
     own_process, arguments = os.getpid(), sys.argv
 
     def task(config: Any) -> Any:
         sys.argv = arguments
         try:
-            return run_job(command, checked(command, config, overrides))
+            content = plain(command, config)
+            require_valid(command, content, overrides)
+            return run_job(command, content)
         except UserError as error:
             if os.getpid() != own_process:
                 raise  # of a launcher's worker, for the process that waits

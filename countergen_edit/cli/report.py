@@ -11,9 +11,7 @@ from countergen_edit import api
 from countergen_edit.cli.printing import console, say
 from countergen_edit.cli.study import texts_in
 from countergen_edit.core.errors import UserError
-from countergen_edit.reports.leaderboard import leaderboards
 from countergen_edit.reports.render.export import export
-from countergen_edit.reports.render.leaderboard import write
 from countergen_edit.reports.render.terminal import print_all
 from countergen_edit.reports.sections import sections
 
@@ -23,14 +21,12 @@ def run(config: Mapping[str, Any]) -> None:
     if not config["run"]:
         raise UserError("no run is named: write countergen-edit report RUN, RUN being its folder")
     opened = api.load_run(config["run"])
-    boards = leaderboards(opened) if config["card"] else []
     print_all(opened, console)
     say([f"Page: {opened.report()}"])
     figures, tables = texts_in(config["figures"]), texts_in(config["tables"])
-    if figures or tables or boards:
+    if figures or tables:
         folder = Path(config["folder"] or opened.path / "paper")
         files = export(sections(opened), folder, figures, tables, opened.erasers)
-        files += write(boards, folder)
         say([f"{len(files)} files in {folder}"])
     else:
         again = f"countergen-edit report {shlex.quote(str(opened.path))} figures=pdf tables=latex"

@@ -141,12 +141,14 @@ class Cid(Command):
     max_new_tokens: Count = 24
     groups: Texts | None = None
     names: Names = field(default_factory=lambda: {"fit": 4, "validation": 2, "test": 4})
+    splits: Texts = ("fit", "validation", "test")
     templates: Texts = (TEMPLATE,)
     saved_edit: Path | None = None
     seed: int = 0
     run_dir: Path | None = None
     per_kind: Count = 4
     most: Count | None = None
+    grid: Sequence[float] | float = (0, 1, 2, 5, 10, 20, 50, 100, 200)
     masked: Path | None = None
     runs: Texts = ()
     raters: Texts = ("rater_1", "rater_2")
@@ -188,7 +190,6 @@ class Report(Command):
     run: Path | None = None
     figures: Texts | None = ()
     tables: Texts | None = ()
-    card: bool = False
     folder: Path | None = None
 
 
@@ -210,20 +211,6 @@ class Check(Command):
     USAGE: ClassVar[str] = "FILE [key=value …]"
     file: Path | None = None
     groups: Texts | None = None
-
-
-@dataclass
-class Augment(Command):
-    """Make counterfactual pairs of texts, by the words of an axis or by an instruct model."""
-
-    CHOICES: ClassVar[dict[str, Any]] = {"model": None, "axis": "gender", "tracker": None}
-    ARGUMENT: ClassVar[str] = "file"
-    USAGE: ClassVar[str] = "FILE [key=value …]"
-    file: Path | None = None
-    groups: Texts | None = None
-    paraphrases: Annotated[int, Ge(0)] = 0
-    seed: int = 0
-    run_dir: Path | None = None
 
 
 @dataclass
@@ -259,7 +246,7 @@ class Testbed(Command):
 
 COMMANDS: dict[str, type[Command]] = {
     **{"audit": Audit, "edit": Edit, "chat": Chat, "debias": Debias, "cid": Cid},
-    **{"classifiers": Classifiers, "check": Check, "new": New, "augment": Augment, "sweep": Sweep},
+    **{"classifiers": Classifiers, "check": Check, "new": New, "sweep": Sweep},
     **{"report": Report, "runs": Runs, "compare": Compare, "testbed": Testbed},
 }
 DESCRIPTIONS = {
@@ -303,9 +290,11 @@ DESCRIPTIONS = {
     "lambda": "strengths of the contrast; 0 is greedy decoding",
     "max_new_tokens": "most tokens per continuation",
     "templates": "templates of action=audit",
+    "splits": "splits of the names, of action=audit",
     "saved_edit": "folder of an edit to show beside the unedited model",
     "per_kind": "most perturbations per sentence and kind, of action=effect",
     "most": "most perturbations in all, of action=effect; null takes all",
+    "grid": "values of lambda to try first, of action=effect",
     "masked": "masked language model that proposes perturbations, such as bert-base-cased",
     "runs": "run folders",
     "raters": "names of the raters, of action=sheet",
@@ -315,9 +304,7 @@ DESCRIPTIONS = {
     "cluster": "column of a log by which its items are resampled together",
     "figures": "formats of figures as files, of svg, pdf and png",
     "tables": "formats of tables as files, of csv and latex",
-    "card": "write one row per edit as papers print it, in LaTeX and Markdown",
     "file": "the file that is read or written",
-    "paraphrases": "paraphrases of each text to request of the model",
     "checkpoint": "directory that save=DIR wrote",
     "temperature": "0 decodes greedily; above, both models sample",
     # Settings of components; `*` is the name of one.
@@ -329,12 +316,11 @@ DESCRIPTIONS = {
     "model.template": "chat template: chat, auto (if the model has one), none; null as recorded",
     "model.instruction": "the user's message in the chat template; null has one of ours",
     "model.served_name": "the server's name of the model; null takes its only one",
-    "model.log_probs": "log-probabilities by echo (OpenAI), prompt (vLLM) or none",
+    "model.log_probs": "echo: the server returns log-probabilities of a prompt; none: it does not",
     "model.n": "continuations per request; 1 for a server that gives one",
     "model.parallel": "requests at a time",
     "model.attempts": "attempts per request",
     "model.cache": "folder that keeps every answer of the server",
-    "model.price": "price of a million tokens for the estimate, such as {read: 2, written: 2}",
     "model.most_requests": "refuse a run that would send more; 0 only estimates",
     "edit.site": "resid_post, attn_out, mlp_out or embed",
     "edit.layers": "best (removes most bias within budgets), last (classifiers), or a list [2,3]",

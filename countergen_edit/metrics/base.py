@@ -383,7 +383,9 @@ METRICS: Registry[type[Metric]] = Registry(
         "agreement": "countergen_edit.metrics.costs.agreement:Agreement",
         "perplexity": "countergen_edit.metrics.costs.perplexity:Perplexity",
         "kl": "countergen_edit.metrics.costs.kl:KL",
-        "legitimate_differences": "countergen_edit.metrics.costs:LegitimateDifferences",
+        "legitimate_differences": (
+            "countergen_edit.metrics.costs.legitimate_differences:LegitimateDifferences"
+        ),
         "off_target": "countergen_edit.metrics.off_target:OffTarget",
         "benchmarks": "countergen_edit.metrics.benchmarks.metric:Benchmarks",
         "hiring": "countergen_edit.metrics.hiring:Hiring",

@@ -270,5 +270,5 @@ def check_ours(path: Path) -> None:
         with path.open("rb") as file:
             if OURS.encode() not in file.read(HEAD):
                 raise UserError(
-                    f"{path} is not of countergen-edit, and stays: name another by page=FILE"
+                    f"{path} is not of countergen-edit, and stays: rename it"
                 )
