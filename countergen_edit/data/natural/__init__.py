@@ -71,7 +71,7 @@ def stereotypes(request: Request) -> CounterfactualSet:
     templates = [
         Template(paraphrase, tuple(f" {output}" for output in kind["outputs"]))
         for kind in axes[request.axis.name]
-        for paraphrase in kind["paraphrases"]
+        for paraphrase in kind["templates"]
     ]
     name = request.name or f"{request.axis.name}_stereotypes_{request.split}"
     return expand(name, templates, request.axis, request.split, request.groups)
@@ -83,7 +83,7 @@ def legitimate_differences(request: Request) -> CounterfactualSet:
     Raises:
         UserError: there are none for the axis.
     """
-    axes = _read("legitimate_differences")
+    axes = _read("facts")
     if request.axis.name not in axes:
         raise unknown("axis with natural facts", request.axis.name, axes)
     templates = [
