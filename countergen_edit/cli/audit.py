@@ -95,11 +95,7 @@ def without_costs(metrics: Mapping[str, Metric], model: LanguageModel) -> dict[s
 
 
 def checkpoint_of(config: Mapping[str, Any]) -> Checkpoint | None:
-    """The audited checkpoint, if it is to be compared with its unedited model.
-
-    Raises:
-        UserError: an original is named, but the model is no checkpoint.
-    """
+    """The audited checkpoint, if it is to be compared with its unedited model."""
     original, model = config["original"], model_settings(config["model"])
     checkpoint = isinstance(model, ModelSettings) and is_checkpoint(model.name)
     if original not in (None, api.ON_RECORD) and not checkpoint:
@@ -111,11 +107,7 @@ def checkpoint_of(config: Mapping[str, Any]) -> Checkpoint | None:
 
 
 def compare_with_original(config: Mapping[str, Any], checkpoint: Checkpoint, audited: Path) -> None:
-    """Audit the unedited model of a checkpoint in `RUN_DIR/original`, and print the changes.
-
-    Raises:
-        UserError: an original was named, and is not available or is another model.
-    """
+    """Audit the unedited model of a checkpoint in `RUN_DIR/original`, and print the changes."""
     where = asdict(model_settings(config["model"]))
     del where["name"], where["revision"]
     try:

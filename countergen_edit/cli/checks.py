@@ -25,11 +25,7 @@ LAYER_COUNTS = ("num_hidden_layers", "n_layer", "num_layers")
 
 
 def require_inputs(config: Mapping[str, Any]) -> None:
-    """Refuse a configuration whose files or folders are missing or hold something else.
-
-    Raises:
-        UserError: the first of them.
-    """
+    """Refuse a configuration whose files or folders are missing or hold something else."""
     for key in READ:
         value = config.get(key) or ()
         for folder in [value] if isinstance(value, str) else value:
@@ -68,11 +64,7 @@ def require_inputs(config: Mapping[str, Any]) -> None:
 
 
 def require_layers(config: Mapping[str, Any], model: str) -> None:
-    """Refuse layers that a model on this machine lacks.
-
-    Raises:
-        UserError: naming the first, or that there is no such model.
-    """
+    """Refuse layers that a model on this machine lacks."""
     here = SHIPPED if model == TESTBED else located_here(model)
     place = config.get("edit") or {}
     site, layers = place.get("site"), config.get("layers", place.get("layers"))
@@ -91,11 +83,7 @@ def require_layers(config: Mapping[str, Any], model: str) -> None:
 
 
 def require_task(config: Mapping[str, Any]) -> None:
-    """Refuse axes and data that do not make a task.
-
-    Raises:
-        UserError: as `Task.from_config`.
-    """
+    """Refuse axes and data that do not make a task."""
     texts = dict(config["texts"])
     if texts.get("neutral") == "written":
         del texts["neutral"]

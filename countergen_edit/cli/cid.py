@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.cli.models import (
-    ModelSettings,
-    ServedSettings,
-    model_settings,
-    without_requesting,
-)
+from countergen_edit.cli.models import model_settings, without_requesting
 from countergen_edit.cli.printing import console, say, show
 from countergen_edit.cli.study import command_line
 from countergen_edit.core.conf_path import config_of
@@ -62,72 +57,39 @@ PER_PLACE = 3
 """Words that a masked model proposes for each word and between each two."""
 
 
-@dataclass(frozen=True)
 class CidSettings:
     """The settings of `countergen-edit cid`, checked."""
 
-    config: Mapping[str, Any]
-    """All settings on which rows depend."""
-    run_dir: str | None
-    action: str
-    model: ModelSettings | ServedSettings
-    task: Task
-    strengths: tuple[float, ...]
-    max_new_tokens: int
-    metric: Metric | None
-    """The template audit; None for other actions."""
-    perturbing: Perturbing
-    seed: int
-
-    @property
-    def edit(self) -> NamedEdit | None:
-        """The saved edit, if one is named."""
-        directory = self.config["saved_edit"]
-        return None if directory is None else saved_edit(Path(directory))
-
-    @property
-    def runs(self) -> list[Path]:
-        """The runs that are rated."""
-        return [Path(run) for run in as_list(self.config["runs"])]
-
-
-def cid_settings(config: Mapping[str, Any]) -> CidSettings:
-    """The settings, checked.
-
-    Raises:
-        UserError: unknown action, group or perturbation.
-    """
-    action = config["action"]
-    if action not in (known := {**ACTIONS, **MEASURING}):
-        raise unknown("action", action, known)
-    content = axis_config(config["axis"])
-    axis = Axis.from_config(content)
-    a, b = (group.name for group in axis.pair(config["groups"]))
-    words = content.get("substitution")
-    substitution = Substitution.from_config(axis, words, (a, b)) if words else None
-    task = Task(axis=axis, groups=(a, b), substitution=substitution)
-    perturbation = config_of("perturbation", config["perturbation"])
-    strengths = tuple(dict.fromkeys(map(float, as_list(config["lambda"]))))
-    metric = Cid(
-        templates=as_list(config["templates"]),
-        strengths=strengths,
-        names=config["names"],
-        splits=as_list(config["splits"]),
-        max_new_tokens=config["max_new_tokens"],
-        top_k=TOP_K,
-    )
-    return CidSettings(
-        config={key: value for key, value in config.items() if key != "run_dir"}
-        | {"axis": content, "perturbation": perturbation}
-        | {"model": without_requesting(config["model"])},
-        run_dir=config["run_dir"],
-        action=action,
-        model=model_settings(config["model"]),
-        task=task,
-        strengths=strengths,
-        max_new_tokens=config["max_new_tokens"],
-        metric=metric.bound(task, "cid") if action == "audit" else None,
-        perturbing=Perturbing(
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.action = config["action"]
+        if self.action not in (known := {**ACTIONS, **MEASURING}):
+            raise unknown("action", self.action, known)
+        content = axis_config(config["axis"])
+        axis = Axis.from_config(content)
+        a, b = (group.name for group in axis.pair(config["groups"]))
+        words = content.get("substitution")
+        substitution = Substitution.from_config(axis, words, (a, b)) if words else None
+        self.task = Task(axis=axis, groups=(a, b), substitution=substitution)
+        perturbation = config_of("perturbation", config["perturbation"])
+        self.config = {key: value for key, value in config.items() if key != "run_dir"}
+        self.config |= {"axis": content, "perturbation": perturbation}
+        self.config |= {"model": without_requesting(config["model"])}
+        self.run_dir = config["run_dir"]
+        self.model = model_settings(config["model"])
+        self.strengths = numbers(config["lambda"])
+        self.max_new_tokens = config["max_new_tokens"]
+        self.seed = config["seed"]
+        self.runs = [Path(run) for run in as_list(config["runs"])]
+        metric = Cid(
+            templates=as_list(config["templates"]),
+            strengths=self.strengths,
+            names=config["names"],
+            splits=as_list(config["splits"]),
+            max_new_tokens=self.max_new_tokens,
+            top_k=TOP_K,
+        )
+        self.metric = metric.bound(self.task, "cid") if self.action == "audit" else None
+        self.perturbing = Perturbing(
             sources=sources_of(perturbation),
             substitution=substitution,
             similarity=SentenceEmbedding(None),
@@ -137,9 +99,13 @@ def cid_settings(config: Mapping[str, Any]) -> CidSettings:
             device=config["model"].get("device", "auto"),  # a served model is on none
             per_place=PER_PLACE,
             bands=BANDS,
-        ),
-        seed=config["seed"],
-    )
+        )
+
+    @property
+    def edit(self) -> NamedEdit | None:
+        """The saved edit, if one is named."""
+        directory = self.config["saved_edit"]
+        return None if directory is None else saved_edit(Path(directory))
 
 
 def as_list(value: Any) -> list[Any]:
@@ -147,9 +113,14 @@ def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
+def numbers(value: Any) -> tuple[float, ...]:
+    """The distinct numbers of one or a list."""
+    return tuple(dict.fromkeys(map(float, as_list(value))))
+
+
 def run(config: Mapping[str, Any]) -> None:
     """Run the action."""
-    settings = cid_settings(config)
+    settings = CidSettings(config)
     if settings.action in MEASURING:
         prepared, model = MEASURING[settings.action](settings)
         made = open_run(prepared.run(model))
@@ -161,12 +132,8 @@ def run(config: Mapping[str, Any]) -> None:
 
 
 def prepare(config: Mapping[str, Any]) -> tuple[Prepared, LanguageModel]:
-    """A checked run that has not begun, and its model.
-
-    Raises:
-        UserError: the action makes no run.
-    """
-    settings = cid_settings(config)
+    """A checked run that has not begun, and its model."""
+    settings = CidSettings(config)
     if settings.action not in MEASURING:
         raise UserError(
             f"action={settings.action} takes one model; {' and '.join(MEASURING)} take several"
@@ -230,7 +197,7 @@ def effect(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
     pairs = tuple(settings.perturbing.pairs())
     model = settings.model.load()
     similarity, longest = settings.perturbing.similarity, settings.max_new_tokens
-    grid = tuple(dict.fromkeys(map(float, as_list(settings.config["grid"]))))
+    grid = numbers(settings.config["grid"])
     plan = EffectPlan(pairs, similarity, TAU, grid, longest, TOP_K, settings.seed)
 
     def work(model: LanguageModel, folder: RunFolder) -> None:

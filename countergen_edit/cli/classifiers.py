@@ -76,11 +76,7 @@ def prepare(config: Mapping[str, Any]) -> tuple[Prepared, Any]:
 
 
 def where_edited(section: Mapping[str, Any]) -> Where:
-    """Where a classifier is edited.
-
-    Raises:
-        UserError: a key is unknown, or a value none of its kind.
-    """
+    """Where a classifier is edited."""
     layers = section.get("layers")
     own = None if layers == LAST else integers("edit.layers", layers)
     if own == ():

@@ -76,9 +76,6 @@ def checked_configs(command: str, overrides: Sequence[str]) -> list[dict[str, An
     Returns:
         One; of `--multirun` enough jobs to have met every choice of a group; of another flag of
         Hydra none.
-
-    Raises:
-        UserError: a setting or choice does not exist, has the wrong type or names no file.
     """
     flags = [override for override in overrides if override.startswith("-")]
     require_flags(flags)
@@ -97,11 +94,7 @@ def checked_configs(command: str, overrides: Sequence[str]) -> list[dict[str, An
 
 
 def require_valid(command: str, config: Mapping[str, Any], overrides: Sequence[str]) -> None:
-    """Check a configuration.
-
-    Raises:
-        UserError: a setting does not exist, has the wrong type or names no file.
-    """
+    """Check a configuration."""
     known = {*COMMANDS[command].CHOICES, *own_settings(command)}
     for key in config:
         if key not in known:
@@ -113,11 +106,7 @@ def require_valid(command: str, config: Mapping[str, Any], overrides: Sequence[s
 
 
 def texts_of(model: Any) -> dict[str, Any]:
-    """The texts on record for a checkpoint, the testbed's for the testbed, else natural ones.
-
-    Raises:
-        UserError: the record of the checkpoint is damaged.
-    """
+    """The texts on record for a checkpoint, the testbed's for the testbed, else natural ones."""
     name = str(model.get("name")) if isinstance(model, Mapping) else ""
     record = Path(name).expanduser() / RECORD
     config = json_mapping(record).get("config") if record.is_file() else None
@@ -128,11 +117,7 @@ def texts_of(model: Any) -> dict[str, Any]:
 
 
 def require_flags(flags: Sequence[str]) -> None:
-    """Refuse unknown flags, and `--multirun` with another.
-
-    Raises:
-        UserError: a flag is unknown, or two exclude each other.
-    """
+    """Refuse unknown flags, and `--multirun` with another."""
     from hydra._internal.utils import get_args_parser
 
     known = [text for action in get_args_parser()._actions for text in action.option_strings]
@@ -144,11 +129,7 @@ def require_flags(flags: Sequence[str]) -> None:
 
 
 def require_choices(command: str, overrides: Sequence[str]) -> None:
-    """Refuse overrides that Hydra answers with a trace.
-
-    Raises:
-        UserError: an override has no key, removes a group, or chooses a number.
-    """
+    """Refuse overrides that Hydra answers with a trace."""
     for override in overrides:
         key, _, value = override.partition("=")
         if not key:

@@ -126,12 +126,7 @@ def task_contents(record: Mapping[str, Any]) -> dict[str, Content]:
 
 
 def save_of_run(config: Mapping[str, Any], saving: SaveSettings) -> None:
-    """Save the best edit of an earlier run.
-
-    Raises:
-        UserError: the run has several tasks and none is named, no edit is worth saving, or the
-            model's weights differ.
-    """
+    """Save the best edit of an earlier run."""
     run = api.load_run(str(config["run"]))
     part = part_of(run, config["run_task"])
     if part.results.is_unedited:

@@ -84,11 +84,7 @@ def report(error: Exception) -> int:
 
 
 def run(command: str, arguments: Sequence[str]) -> None:
-    """Run one command; for several models one after the other.
-
-    Raises:
-        UserError: the settings do not compose, or the command found a mistake in them.
-    """
+    """Run one command; for several models one after the other."""
     from countergen_edit.cli.composing import checked_configs  # late: imports Hydra
 
     arguments = without_flags(arguments)
@@ -116,11 +112,7 @@ def run(command: str, arguments: Sequence[str]) -> None:
 
 
 def run_job(command: str, config: dict[str, Any]) -> Any:
-    """Run a command with a checked configuration.
-
-    Raises:
-        UserError: the command found a mistake.
-    """
+    """Run a command with a checked configuration."""
     line = opening(command, config)
     if line and sys.stderr.isatty():
         print(line, file=sys.stderr, flush=True)
@@ -169,11 +161,7 @@ def run_in_hydra(command: str, overrides: Sequence[str]) -> None:
 
 
 def tracking(*configs: dict[str, Any]) -> AbstractContextManager[None]:
-    """The trackers of runs, which are removed from their settings: no row depends on them.
-
-    Raises:
-        UserError: a tracker cannot be made.
-    """
+    """The trackers of runs, which are removed from their settings: no row depends on them."""
     chosen: Any = None
     for config in configs:
         chosen = config.pop("tracker", None)

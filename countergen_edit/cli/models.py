@@ -56,11 +56,7 @@ class ServedSettings:
 
 
 def model_settings(content: Content) -> ModelSettings | ServedSettings:
-    """The settings of either kind of model.
-
-    Raises:
-        UserError: a key is unknown or missing, or a value has the wrong type.
-    """
+    """The settings of either kind of model."""
     if "served_name" in content:
         return make_settings(ServedSettings, "model", content)
     return make_settings(ModelSettings, "model", content)
@@ -72,11 +68,7 @@ def without_requesting(content: Content) -> dict[str, Any]:
 
 
 def make_settings(cls: type[T], section: str, content: Content) -> T:
-    """A dataclass from a section of the configuration.
-
-    Raises:
-        UserError: a key is unknown or missing, or a value has the wrong type.
-    """
+    """A dataclass from a section of the configuration."""
     names = [f.name for f in fields(cls)]  # type: ignore[arg-type]
     for key in content:
         if key not in names:

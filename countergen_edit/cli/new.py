@@ -25,11 +25,7 @@ NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def run(config: Mapping[str, Any]) -> None:
-    """Write the file.
-
-    Raises:
-        UserError: unknown kind, invalid name, or the file cannot be written.
-    """
+    """Write the file."""
     kind, name = map(str, config["file"]) if len(config["file"]) == 2 else ("", "")
     if not kind:
         raise UserError(
@@ -56,11 +52,7 @@ def run(config: Mapping[str, Any]) -> None:
 
 
 def require_name(kind: str, name: str, file: Path) -> None:
-    """Refuse a name that is invalid or taken.
-
-    Raises:
-        UserError: with a name that is free.
-    """
+    """Refuse a name that is invalid or taken."""
     if not NAME.fullmatch(name) or keyword.iskeyword(name):
         plain = re.sub(r"\W+", "_", name.lower()).strip("_")
         near = plain if NAME.fullmatch(plain) and not keyword.iskeyword(plain) else f"my_{kind}"

@@ -7,10 +7,7 @@ stand beside the names of shipped files.
 from __future__ import annotations
 
 import re
-import types
-import typing
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from countergen_edit.cli.settings import COMMANDS, own_settings, types_of
@@ -36,9 +33,6 @@ ASSIGNMENT = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|[~-]")
 
 def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
     """The arguments of a command as Hydra's overrides.
-
-    Raises:
-        UserError: a flag has no value.
 
     >>> overrides_of("report", ["my run", "tables=csv"])
     ['tables=csv', "run='my run'"]
@@ -67,9 +61,6 @@ def without_flags(arguments: Sequence[str]) -> list[str]:
 
     >>> without_flags(["--limit", "4", "model=gpt2"]), without_flags(["--limit=4"])
     (['limit=4', 'model=gpt2'], ['limit=4'])
-
-    Raises:
-        UserError: the flag has no value.
     """
     plain: list[str] = []
     rest = iter(arguments)
@@ -126,7 +117,7 @@ def as_overrides(command: str, argument: str) -> list[str]:
         return [f"~{key}", f"+{key}={value}"]
     # The texts of a model are unknown before the model is.
     name = f"++{key}" if key == "texts.neutral" else key
-    is_literal = key in LITERAL or is_path(types_of(command).get(key))
+    is_literal = key in LITERAL or "Path" in str(types_of(command).get(key))
     if is_literal and value != "null" and value[0] not in "'\"":
         return [f"{name}={quoted(value)}"]
     return [argument if key.startswith("hydra") else f"{name}={escaped(value)}"]
@@ -135,11 +126,6 @@ def as_overrides(command: str, argument: str) -> list[str]:
 def is_file(key: str, value: str) -> bool:
     """Whether the choice of a group is a YAML file of the user."""
     return key in FILES and value.endswith(CONFIG_FILES)
-
-
-def is_path(hint: Any) -> bool:
-    """Whether a type is a path, or a path or null."""
-    return hint is Path or (isinstance(hint, types.UnionType) and Path in typing.get_args(hint))
 
 
 def choices(group: str, value: str) -> list[str]:
@@ -152,11 +138,13 @@ def choices(group: str, value: str) -> list[str]:
         return [f"{group}=[]"]
     if value.startswith("{"):
         from hydra.core.override_parser.overrides_parser import OverridesParser
+        from hydra.core.override_parser.types import Override
 
+        as_text = Override._get_value_element_as_str
         content: Any = OverridesParser.create().parse_override(f"{group}={value}").value()
         return [
             f"{group}=[]",
-            *(f"+{group}.{key}={written(entry)}" for key, entry in content.items()),
+            *(f"+{group}.{key}={as_text(entry)}" for key, entry in content.items()),
         ]
     if "," in value and not value.startswith("["):
         return [f"{group}={value}"]  # jobs of --multirun
@@ -180,17 +168,6 @@ def is_custom(group: str, name: str) -> bool:
 
     points = entry_points(group=ENTRY_POINTS[group])
     return ".py:" in name or name in {point.name for point in points}
-
-
-def written(value: Any) -> str:
-    """A value in Hydra's grammar."""
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{key}:{written(entry)}" for key, entry in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(written, value)) + "]"
-    if isinstance(value, str):
-        return quoted(value)
-    return "null" if value is None else str(value).lower() if value in (True, False) else str(value)
 
 
 def quoted(value: str) -> str:

@@ -75,11 +75,7 @@ SAVING = tuple(SaveSettings.__dataclass_fields__)
 
 
 def save_settings(command: str, config: Mapping[str, Any]) -> SaveSettings:
-    """The settings of saving, checked; a checkpoint of the same command may exist.
-
-    Raises:
-        UserError: the target may not be written, or there is no such form.
-    """
+    """The settings of saving, checked; a checkpoint of the same command may exist."""
     if config["form"] not in FORMS:
         raise unknown("form", config["form"], FORMS)
     target = Path(str(config["save"])).expanduser() if config["save"] else None

@@ -373,11 +373,7 @@ def types_of(command: str) -> dict[str, Any]:
 
 
 def require_settings(command: str, config: Mapping[str, Any]) -> None:
-    """Refuse settings of the wrong type.
-
-    Raises:
-        UserError: a setting is missing or of another type.
-    """
+    """Refuse settings of the wrong type."""
     types = types_of(command)
     for key in own_settings(command):
         if key not in config:

@@ -18,9 +18,6 @@ TAKE_SEVERAL = ("audit", "cid", "classifiers")
 def models_of(command: str, arguments: Sequence[str]) -> list[str]:
     """The models of a list; empty if there is no list.
 
-    Raises:
-        UserError: the command takes one model, or one is named twice.
-
     >>> models_of("audit", ["eraser=none", "model=[testbed,'/models/a,b']"])
     ['testbed', '/models/a,b']
     >>> models_of("audit", ["model=testbed"])
@@ -70,11 +67,7 @@ def folder_names(models: Sequence[str]) -> list[str]:
 
 
 def run(command: str, configs: Mapping[str, Mapping[str, Any]]) -> None:
-    """Prepare every run, then run or resume each, then compare them.
-
-    Raises:
-        UserError: something would stop one of the runs; none is then begun.
-    """
+    """Prepare every run, then run or resume each, then compare them."""
     from countergen_edit import api
     from countergen_edit.cli import compare
     from countergen_edit.cli.printing import say

@@ -145,9 +145,6 @@ def study_settings(config: Content, without: Collection[str] = ()) -> StudySetti
     Args:
         config: the composed configuration.
         without: further settings that no row depends on.
-
-    Raises:
-        UserError: a key is unknown or missing, or a value has the wrong type.
     """
     edit = {**config["edit"], "layers": best_or_layers(config["edit"].get("layers"))}
     groups = config["groups"]
@@ -197,11 +194,7 @@ def fitting(metrics: Mapping[str, Metric], task: Task) -> dict[str, Metric]:
 
 
 def searched_layers(value: Any, model: LanguageModel) -> tuple[int, ...] | None:
-    """The layers of a search; None for all.
-
-    Raises:
-        UserError: an unknown word, or no layer.
-    """
+    """The layers of a search; None for all."""
     if value == "all":
         return None
     if value == "middle":
@@ -221,11 +214,7 @@ def command_line(command: str, without: Sequence[str] = ()) -> list[str]:
 
 
 def require_single_token_names(model: LanguageModel, task: Task) -> None:
-    """Refuse a name of several tokens.
-
-    Raises:
-        UserError: with the name and its tokens.
-    """
+    """Refuse a name of several tokens."""
     for data in task.fit:
         for name, count in split_names(model, data.names).items():
             if count != 1:
@@ -238,11 +227,7 @@ def require_single_token_names(model: LanguageModel, task: Task) -> None:
 
 
 def integers(key: str, value: Any) -> tuple[int, ...]:
-    """Distinct whole numbers of one or a list; none for null.
-
-    Raises:
-        UserError: one is no whole number.
-    """
+    """Distinct whole numbers of one or a list; none for null."""
     numbers = value if isinstance(value, list) else [] if value is None else [value]
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, int):
@@ -256,11 +241,7 @@ def texts_in(value: Any) -> tuple[str, ...]:
 
 
 def components(config: Content, group: str) -> dict[str, Content]:
-    """The components of a group by name, with their settings.
-
-    Raises:
-        UserError: a section is no mapping.
-    """
+    """The components of a group by name, with their settings."""
     section = config.get(group) or {}
     require(Mapping[str, Any], section, group)
     for name, content in section.items():
@@ -269,11 +250,7 @@ def components(config: Content, group: str) -> dict[str, Content]:
 
 
 def best_or_layers(value: Any) -> tuple[int, ...] | None:
-    """The layers of an edit; None for the best one.
-
-    Raises:
-        UserError: neither `best` nor layers.
-    """
+    """The layers of an edit; None for the best one."""
     if value == "best":
         return None
     try:

@@ -9,11 +9,7 @@ from countergen_edit.reports.glossary import explain, glossary
 
 
 def explained(word: str) -> str:
-    """A term's meaning, limits and source; without a word, the list of terms.
-
-    Raises:
-        UserError: unknown term.
-    """
+    """A term's meaning, limits and source; without a word, the list of terms."""
     if not word:
         lines = ["usage: countergen-edit help TERM", "", "Terms:"]
         for part, terms in groupby(glossary(), key=lambda term: term.of):

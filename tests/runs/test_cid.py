@@ -15,7 +15,7 @@ import pytest
 import torch
 import yaml
 
-from countergen_edit.cli.cid import cid_settings
+from countergen_edit.cli.cid import CidSettings
 from countergen_edit.cli.composing import composed
 from countergen_edit.cli.main import main, overrides_of
 from countergen_edit.cli.models import ModelSettings
@@ -253,14 +253,14 @@ def test_prompts_need_no_key() -> None:
 def test_every_figure_composes_and_says_how_to_run_it(name: str) -> None:
     text = (conf_dir() / "experiment" / "cid" / f"{name}.yaml").read_text("utf-8")
     assert f"countergen-edit cid experiment={name}" in text
-    settings = cid_settings(composed("cid", overrides_of("cid", [f"experiment={name}"])))
+    settings = CidSettings(composed("cid", overrides_of("cid", [f"experiment={name}"])))
     assert settings.action in ("audit", "effect", "scaling")
 
 
 def test_figure_9_averages_over_a_hundred_perturbations_and_figure_4_has_all_kinds() -> None:
     def made(name: str) -> Counter[str]:
         config = composed("cid", overrides_of("cid", [f"experiment={name}"]))
-        return Counter(pair.kind for pair in cid_settings(config).perturbing.pairs())
+        return Counter(pair.kind for pair in CidSettings(config).perturbing.pairs())
 
     assert sum(made("cid_figure_9").values()) == 100
     kinds = made("cid_figure_4")
