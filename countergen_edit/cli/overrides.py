@@ -116,7 +116,7 @@ def as_overrides(command: str, argument: str) -> list[str]:
     if key in REPLACED and value[0] in "{[":
         return [f"~{key}", f"+{key}={value}"]
     # The texts of a model are unknown before the model is.
-    name = f"++{key}" if key == "texts.neutral" else key
+    name = f"++{key}" if key.startswith("texts.") else key
     is_literal = key in LITERAL or "Path" in str(types_of(command).get(key))
     if is_literal and value != "null" and value[0] not in "'\"":
         return [f"{name}={quoted(value)}"]
