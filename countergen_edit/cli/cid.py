@@ -209,7 +209,11 @@ def effect(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
 def scaling_function(settings: CidSettings) -> None:
     """The scaling function of the contrast, without a model."""
     rows = scaling_rows(settings.strengths, settings.seed)
-    show(open_run(prepared_run(settings, None, lambda _, folder: scaling(rows, folder)).run()))
+
+    def work(_: None, folder: RunFolder) -> None:
+        scaling(rows, folder)
+
+    show(open_run(prepared_run(settings, None, work).run()))
 
 
 def sheet(settings: CidSettings) -> None:
