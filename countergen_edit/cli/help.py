@@ -16,7 +16,19 @@ from countergen_edit.core.reading import shipped_yaml
 
 FIRST = (
     *("prompts", "run", "runs", "checkpoint", "file", "save", "action", "model", "task", "axis"),
-    *("data", "eraser", "metric", "lambda", "edit.layers", "layers", "groups", "limit", "run_dir"),
+    *(
+        "data",
+        "eraser",
+        "metric",
+        "lambda",
+        "edit.layers",
+        "layers",
+        "groups",
+        "limit",
+        "run_dir",
+        "names",
+        "seed",
+    ),
 )
 """The settings that most people change; the first ten of a command come first in its help."""
 NAMED = ("eraser", "metric", "cost", "baseline", "tracker")
