@@ -55,7 +55,8 @@ def page(command: str, *, every: bool = False) -> str:
     lines += [*wrapped(summary_of(command), ""), ""]
     defaults = defaults_of(command)
     if not every:
-        keys = [key for key in FIRST if key in defaults]
+        searched = {"edit.layers"} if "layers" in defaults else set()
+        keys = [key for key in FIRST if key in defaults and key not in searched]
         keys = [*keys, *(key for key in defaults if key not in keys and "." not in key)][:10]
         for key in keys:
             lines += entry(f"{key}={defaults[key]}", described(key))
