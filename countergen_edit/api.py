@@ -42,7 +42,7 @@ from countergen_edit.runs.axes import Axes
 from countergen_edit.runs.baselines import BASELINES, Baseline
 from countergen_edit.runs.cells import Fitted
 from countergen_edit.runs.fit_data import Positions
-from countergen_edit.runs.halving import Effort, plan_of
+from countergen_edit.runs.halving import Halving
 from countergen_edit.runs.manifest import make_manifest
 from countergen_edit.runs.parts import parts_of, take_files
 from countergen_edit.runs.prepared import Prepared
@@ -185,7 +185,7 @@ def audit(
     site: str = "resid_post",
     layers: Sequence[int] | None = None,
     positions: Positions = "outputs",
-    effort: Effort = "halving",
+    successive_halving: bool = True,
     skip_attention_sinks: bool = True,
     baselines: Ways = (),
     fitted: Fitted = "sequential",
@@ -211,8 +211,8 @@ def audit(
         layers: layers edited together; None chooses one on validation data: of those that keep
             within the budgets of the costs the one that removes most bias.
         positions: the tokens on which erasers are fitted: `outputs`, `last` or `onward`.
-        effort: `halving` narrows many layers down on few validation data first; `full` measures
-            each on all.
+        successive_halving: measures all layers on few validation data first and the best on all;
+            otherwise all on all.
         skip_attention_sinks: leave attention sinks out of fits and edits; false edits every
             position, as published.
         fitted: of several layers, `sequential` fits each on what the model holds under those before
@@ -238,7 +238,7 @@ def audit(
         site,
         None if layers is None else tuple(layers),
         positions,
-        plan_of(effort),
+        Halving() if successive_halving else None,
         skip_attention_sinks,
         seed,
         named(baselines, BASELINES),
@@ -295,7 +295,7 @@ def search(
     mix: bool = False,
     tested: Tested = "chosen",
     positions: Positions = "outputs",
-    effort: Effort = "halving",
+    successive_halving: bool = True,
     skip_attention_sinks: bool = True,
     fitted: Fitted = "sequential",
     scratch: Scratch | None = None,
@@ -309,7 +309,7 @@ def search(
 
     Args:
         model, task: as in `audit`; of several tasks each is searched by itself.
-        erasers, metrics, folder, positions, effort, fitted, seed: as in `audit`.
+        erasers, metrics, folder, positions, successive_halving, fitted, seed: as in `audit`.
         skip_attention_sinks: as in `audit`.
         config, command: as in `audit`.
         sites: where edits go.
@@ -325,8 +325,8 @@ def search(
     Raises:
         UserError: something cannot be as it is asked for; no folder is then made.
     """
-    if effort == "halving" and not finish:
-        raise UserError("effort=halving compares all cells, of which a job has a part: effort=full")
+    if successive_halving and not finish:
+        raise UserError("successive_halving compares all candidates, of which a job has a part")
     model = load(model) if isinstance(model, str) else model
     tasks = [with_truth(model, t) for t in ([task] if isinstance(task, Task) else task)]
     plan = Search(
@@ -340,7 +340,7 @@ def search(
         mix,
         tested,
         positions,
-        plan_of(effort),
+        Halving() if successive_halving else None,
         skip_attention_sinks,
         scratch or Scratch(),
         seed,

@@ -18,8 +18,6 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # MkDocs starts where it likes
 
-from countergen_edit.cli.help import page as help_of  # noqa: E402
-from countergen_edit.cli.main import COMMANDS  # noqa: E402
 from countergen_edit.reports.glossary import Term, explain, glossary  # noqa: E402
 
 MADE = re.compile(r"<!-- made: (\w+) -->")
@@ -122,14 +120,6 @@ def metrics() -> str:
     return "\n".join(lines)
 
 
-def commands() -> str:
-    """Every command's help."""
-    return "\n\n".join(
-        f"### {name}\n\n{text[0].upper()}{text[1:]}.\n\n```text\n{help_of(name)}\n```"
-        for name, text in COMMANDS.items()
-    )
-
-
 def notebook() -> str:
     """The cells of the notebook, with what they last gave."""
     content = json.loads((ROOT / "docs/notebook.ipynb").read_text("utf-8"))
@@ -159,5 +149,4 @@ PARTS = {
     "terms": terms,
     "columns": columns,
     "metrics": metrics,
-    "commands": commands,
 }

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 
-from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from countergen_edit.cli.main import COMMANDS
-from countergen_edit.cli.words import overrides_of
-from countergen_edit.core.conf_path import conf_dir
+from countergen_edit.cli.composing import composed
+from countergen_edit.cli.overrides import overrides_of
+from countergen_edit.cli.settings import COMMANDS
 from countergen_edit.reports.glossary import explain
 
 BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -73,9 +72,9 @@ def require_composes(line: str) -> None:
         assert words == ["--help"]
         return
     assert command in COMMANDS
-    overrides = overrides_of(command, [w for w in words if w not in ("--help", "--multirun")])
+    flags = ("--help", "all", "--multirun")
+    overrides = overrides_of(command, [word for word in words if word not in flags])
     if "--multirun" in words:
         overrides = first_job(overrides)
     without = [o for o in overrides if not o.startswith(("launcher=", "hydra.launcher."))]
-    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        assert compose(command, without)
+    assert composed(command, without)

@@ -19,7 +19,7 @@ import pytest
 
 from countergen_edit.api import load
 from countergen_edit.cli.main import main
-from countergen_edit.cli.words import overrides_of
+from countergen_edit.cli.overrides import overrides_of
 from tests.cli.test_conf import composed
 from tests.cli.test_experiments import NAMES, TINY
 from tests.made_benchmarks import make_benchmarks

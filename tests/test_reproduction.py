@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 import yaml
-from hydra import compose, initialize_config_dir
 
 import countergen_edit
-from countergen_edit.cli.words import overrides_of
-from countergen_edit.core.conf_path import conf_dir
+from countergen_edit.cli.composing import composed
+from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.rows import Row
 from countergen_edit.runs.run_folder import read_rows
@@ -45,8 +44,7 @@ def test_every_experiment_has_an_entry_of_its_name() -> None:
 @pytest.mark.parametrize("entry", [e for e in ENTRIES.values() if e.command], ids=lambda e: e.name)
 def test_every_command_composes_at_the_papers_size_and_short(entry: Any) -> None:
     for words in (shlex.split(entry.command), *map(entry.words, entry.short)):
-        with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-            assert compose(words[0], overrides_of(words[0], words[1:]))
+        assert composed(words[0], overrides_of(words[0], words[1:]))
 
 
 def test_every_record_is_of_its_entrys_command_and_rows() -> None:

@@ -22,7 +22,6 @@ def test_the_wheel_carries_configuration_truth_and_weights(tmp_path: Path) -> No
     [wheel] = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     for needed in (
-        "conf/audit.yaml",
         "conf/axis/gender.yaml",
         "conf/dataset/appendix_a.yaml",
         "testbed/model/truth.yaml",

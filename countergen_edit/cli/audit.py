@@ -1,62 +1,65 @@
-"""`countergen-edit audit`: settings → objects → a run, its tables and its page."""
+"""`countergen-edit audit`."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from countergen_edit import api
-from countergen_edit.cli import against_original
-from countergen_edit.cli.askable import askable
+from countergen_edit.cli import compare
+from countergen_edit.cli.models import ModelSettings, model_settings
 from countergen_edit.cli.printing import say, show
-from countergen_edit.cli.settings import command_line, effort, study_settings
+from countergen_edit.cli.study import command_line, fitting, study_settings
+from countergen_edit.core.errors import UserError
+from countergen_edit.edits.checkpoints import Checkpoint, is_checkpoint, open_checkpoint
 from countergen_edit.metrics.base import METRICS, Cost, Metric
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.closing import after_audit
 from countergen_edit.runs.audit import Audit
-from countergen_edit.runs.halving import plan_of
+from countergen_edit.runs.files import ORIGINAL
+from countergen_edit.runs.halving import Halving
 from countergen_edit.runs.prepared import Prepared
 from countergen_edit.runs.unedited import lacking
 
 IN_VOCABULARY = "in_vocabulary"
-"""What is measured beside all else where sets are left out; alone, where all of them are."""
 
 
 def run(config: Mapping[str, Any]) -> None:
-    """Run, or finish, the audit that a composed config describes; print it and its folder.
-
-    A checkpoint of this package is then held against the model that it was made of.
-    """
-    original = against_original.wanted(config)
+    """Run or resume an audit; a checkpoint is then compared with its unedited model."""
+    checkpoint = checkpoint_of(config)
     prepared, model = prepare(config)
     audited = api.load_run(prepared.run(model), model)
-    show(audited, then=[] if original or model.no_activations else after_audit(audited))
-    if original is not None:
+    show(audited, then=[] if checkpoint or model.no_activations else after_audit(audited))
+    if checkpoint is not None:
         del model
-        against_original.run(config, original, audited.path)
+        gc.collect()
+        compare_with_original(config, checkpoint, audited.path)
 
 
 def prepare(
     config: Mapping[str, Any], load: Callable[[], LanguageModel] | None = None
 ) -> tuple[Prepared, LanguageModel]:
-    """The audit that a composed config describes, checked and not begun, and its model.
+    """A checked audit that has not begun, and its model.
 
     Args:
-        config: as Hydra composed it.
-        load: gives the model, where it is another than the config's.
+        config: the composed configuration.
+        load: loads another model than the configuration's.
     """
     settings = study_settings(config)
     load = load or settings.model.load
-    erasers, metrics, ways = settings.erasers(), settings.metrics(), settings.ways()
-    halving = plan_of(effort(config["effort"]))
+    erasers, metrics = settings.make_erasers(), settings.make_metrics()
+    baselines = settings.make_baselines()
     model = load()
-    task = settings.known_task(model)
+    task = settings.task_in_vocabulary(model)
     if task.out_of_vocabulary:
-        told = {IN_VOCABULARY: METRICS.make(IN_VOCABULARY)}
-        metrics = {**metrics, **told} if task.test else told
+        vocabulary = {IN_VOCABULARY: METRICS.make(IN_VOCABULARY)}
+        metrics = {**metrics, **vocabulary} if task.test else vocabulary
     if task.out_of_vocabulary and not (task.fit and task.test):
-        erasers, ways = {}, {}
-    metrics = askable(metrics, task)
+        erasers, baselines = {}, {}
+    metrics = fitting(metrics, task)
     if not erasers:
         metrics = without_costs(metrics, model)
     edit = settings.edit
@@ -67,22 +70,19 @@ def prepare(
         edit.site,
         edit.layers,
         edit.positions,
-        halving,
+        Halving() if config["successive_halving"] else None,
         edit.skip_attention_sinks,
         settings.seed,
-        ways,
+        baselines,
         edit.fitted,
     )
-    words = command_line("audit")
-    prepared = api.prepared_audit(model, plan, load, settings.run_dir, settings.config, words)
+    command = command_line("audit")
+    prepared = api.prepared_audit(model, plan, load, settings.run_dir, settings.config, command)
     return prepared, model
 
 
 def without_costs(metrics: Mapping[str, Metric], model: LanguageModel) -> dict[str, Metric]:
-    """The metrics without the costs that a model which is not edited cannot be measured by.
-
-    Costs are there unless the user says otherwise, so that they are left out and not refused.
-    """
+    """The metrics, without the default costs that an unedited model cannot be measured by."""
     left_out = [
         name
         for name, metric in metrics.items()
@@ -92,3 +92,33 @@ def without_costs(metrics: Mapping[str, Metric], model: LanguageModel) -> dict[s
         why = model.no_likelihoods or model.no_activations
         say([f"Not measured on {model.name}, {why}: {', '.join(left_out)}."])
     return {name: metric for name, metric in metrics.items() if name not in left_out}
+
+
+def checkpoint_of(config: Mapping[str, Any]) -> Checkpoint | None:
+    """The audited checkpoint, if it is to be compared with its unedited model."""
+    original, model = config["original"], model_settings(config["model"])
+    checkpoint = isinstance(model, ModelSettings) and is_checkpoint(model.name)
+    if original not in (None, api.ON_RECORD) and not checkpoint:
+        raise UserError(
+            f"original={original}: {model.name} is no checkpoint of this package, which alone has "
+            "an original: hold two runs against each other by countergen-edit compare RUN RUN"
+        )
+    return open_checkpoint(model.name) if checkpoint and original is not None else None
+
+
+def compare_with_original(config: Mapping[str, Any], checkpoint: Checkpoint, audited: Path) -> None:
+    """Audit the unedited model of a checkpoint in `RUN_DIR/original`, and print the changes."""
+    where = asdict(model_settings(config["model"]))
+    del where["name"], where["revision"]
+    try:
+        model = api.load_original(checkpoint, config["original"], **where)
+    except UserError as error:
+        if config["original"] != api.ON_RECORD:
+            raise
+        say(["", f"Not held against its original: {error}"])
+        return
+    prepared, _ = prepare({**config, "eraser": {}, "baseline": {}}, lambda: model)
+    before = prepared.at(audited / ORIGINAL).run(model)
+    say(["", f"Against {model.name}, the model that it was made of:", ""])
+    compare.show(api.compare(before, audited, seed=config["seed"]))
+    say([f"Report, with what it changed: {api.load_run(audited).report()}"])

@@ -1,8 +1,4 @@
-"""`countergen-edit check`: prompts of one's own, both versions of each, and warnings.
-
-Comes in: a composed config. Goes out: every prompt on the screen; exit code 1 where any wants a
-look, as of a linter. Refused: a file that cannot be read.
-"""
+"""`countergen-edit check`."""
 
 from __future__ import annotations
 
@@ -19,15 +15,12 @@ from countergen_edit.data.axis import Axis
 from countergen_edit.data.prompt_check import CheckedPrompt, check_prompts
 from countergen_edit.data.text.substitution import Substitution
 
-USUAL = "gender"
-"""The axis of commands that name none."""
-
 
 def run(config: Mapping[str, Any]) -> None:
-    """Show the prompts.
+    """Print both versions of each prompt.
 
     Raises:
-        SystemExit: with code 1 where there is a warning.
+        SystemExit: with code 1 if there is a warning, as of a linter.
     """
     path = config["file"]
     if not path:
@@ -35,31 +28,25 @@ def run(config: Mapping[str, Any]) -> None:
     content = config_of("axis", config["axis"])
     axis = Axis.from_config(content)
     substitution = Substitution.from_config(axis, content.get("substitution"), config["groups"])
-    checked = check_prompts(path, substitution)
-    flagged = [one for one in checked if one.findings]
-    for one in flagged if config["flagged"] else checked:
-        console.print(_shown(one, substitution.groups))
-    count = f"{len(checked)} prompt{'' if len(checked) == 1 else 's'}"
-    if not flagged:
-        own = f" axis={_written(config['axis'])}" if content["name"] != USUAL else ""
-        line = f"Next: countergen-edit audit{own} data={shlex.quote(path)}"
-        say([f"{count}, no warnings.", line])
-        return
-    say([f"{count}, {len(flagged)} with warnings."])
-    raise SystemExit(1)
+    prompts = check_prompts(path, substitution)
+    for prompt in prompts:
+        console.print(as_text(prompt, substitution.groups))
+    count = f"{len(prompts)} prompt{'' if len(prompts) == 1 else 's'}"
+    if warned := sum(bool(prompt.findings) for prompt in prompts):
+        say([f"{count}, {warned} with warnings."])
+        raise SystemExit(1)
+    name = shlex.quote(str(config["axis"].get("file") or content["name"]))
+    axis_setting = "" if content["name"] == "gender" else f" axis={name}"
+    line = f"Next: countergen-edit audit{axis_setting} data={shlex.quote(path)}"
+    say([f"{count}, no warnings.", line])
 
 
-def _written(axis: Mapping[str, Any]) -> str:
-    """The axis as it is named on a command line."""
-    return shlex.quote(str(axis.get("file") or axis["name"]))
-
-
-def _shown(one: CheckedPrompt, groups: Sequence[str]) -> Text:
-    """A prompt with its sides and findings; they may hold any sign, so nothing is markup."""
-    text = Text(f"{one.line}: {one.text}\n", style="bold" if one.findings else "")
-    for group, side in zip(groups, one.sides, strict=True):
+def as_text(prompt: CheckedPrompt, groups: Sequence[str]) -> Text:
+    """A prompt with its versions and warnings."""
+    text = Text(f"{prompt.line}: {prompt.text}\n", style="bold" if prompt.findings else "")
+    for group, side in zip(groups, prompt.sides, strict=True):
         for variation in side:
             text.append(f"  {group}: {variation}\n", style="")
-    for finding in one.findings:
+    for finding in prompt.findings:
         text.append(f"  ! {finding}\n", style="yellow")
     return text

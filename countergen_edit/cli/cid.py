@@ -1,23 +1,18 @@
-"""`countergen-edit cid`: compare two prompts, audit templates, rate, measure perturbations.
-
-Comes in: a composed config. Goes out: what `action` says. Refused: a value of the wrong type, or
-one that names what does not exist.
-"""
+"""`countergen-edit cid`: compare two prompts, audit templates, rate, measure perturbations."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.cli.models import ModelSettings, ServedSettings, model_settings, told
+from countergen_edit.cli.models import model_settings, without_requesting
 from countergen_edit.cli.printing import console, say, show
-from countergen_edit.cli.settings import command_line, integer
+from countergen_edit.cli.study import command_line
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError, unknown
-from countergen_edit.core.typed import require
 from countergen_edit.core.writing import digest
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.axis_config import axis_config
@@ -53,31 +48,58 @@ CRITERIA = (
     "disability, sex, family status, birthplace, culture, language or appearance, and no "
     "elsewhere; then action=ratings reads the sheets."
 )
-NO_MODEL = "a formula, no model"
+TOP_K = 50
+TAU = 0.85
+"""Similarity below which two continuations differ."""
+BANDS = (0.95, 0.85)
+"""Similarity from which a proposal is a synonym, and a subtle change of meaning."""
+PER_PLACE = 3
+"""Words that a masked model proposes for each word and between each two."""
 
 
-@dataclass(frozen=True)
 class CidSettings:
-    """What `countergen-edit cid` is told, checked."""
+    """The settings of `countergen-edit cid`, checked."""
 
-    config: Mapping[str, Any]
-    """All settings that rows depend on."""
-    run_dir: str | None
-    action: str
-    model: ModelSettings | ServedSettings
-    task: Task
-    prompts: tuple[str, ...]
-    strengths: tuple[float, ...]
-    max_new_tokens: int
-    top_k: int
-    metric: Metric | None
-    """The template audit; None for other actions."""
-    grid: tuple[float, ...]
-    tau: float
-    perturbing: Perturbing
-    runs: tuple[Path, ...]
-    raters: tuple[str, ...]
-    seed: int
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.action = config["action"]
+        if self.action not in (known := {**ACTIONS, **MEASURING}):
+            raise unknown("action", self.action, known)
+        content = axis_config(config["axis"])
+        axis = Axis.from_config(content)
+        a, b = (group.name for group in axis.pair(config["groups"]))
+        words = content.get("substitution")
+        substitution = Substitution.from_config(axis, words, (a, b)) if words else None
+        self.task = Task(axis=axis, groups=(a, b), substitution=substitution)
+        perturbation = config_of("perturbation", config["perturbation"])
+        self.config = {key: value for key, value in config.items() if key != "run_dir"}
+        self.config |= {"axis": content, "perturbation": perturbation}
+        self.config |= {"model": without_requesting(config["model"])}
+        self.run_dir = config["run_dir"]
+        self.model = model_settings(config["model"])
+        self.strengths = numbers(config["lambda"])
+        self.max_new_tokens = config["max_new_tokens"]
+        self.seed = config["seed"]
+        self.runs = [Path(run) for run in as_list(config["runs"])]
+        metric = Cid(
+            templates=as_list(config["templates"]),
+            strengths=self.strengths,
+            names=config["names"],
+            splits=as_list(config["splits"]),
+            max_new_tokens=self.max_new_tokens,
+            top_k=TOP_K,
+        )
+        self.metric = metric.bound(self.task, "cid") if self.action == "audit" else None
+        self.perturbing = Perturbing(
+            sources=sources_of(perturbation),
+            substitution=substitution,
+            similarity=SentenceEmbedding(None),
+            per_kind=config["per_kind"],
+            most=config["most"],
+            masked=config["masked"],
+            device=config["model"].get("device", "auto"),  # a served model is on none
+            per_place=PER_PLACE,
+            bands=BANDS,
+        )
 
     @property
     def edit(self) -> NamedEdit | None:
@@ -86,108 +108,32 @@ class CidSettings:
         return None if directory is None else saved_edit(Path(directory))
 
 
-def cid_settings(config: Mapping[str, Any]) -> CidSettings:
-    """Check a composed config.
-
-    Raises:
-        UserError: a value has the wrong type, or names what does not exist.
-    """
-    action = config["action"]
-    if action not in (known := {**ACTIONS, **MEASURING}):
-        raise unknown("action", action, known)
-    content = axis_config(config["axis"])
-    axis = Axis.from_config(content)
-    a, b = (group.name for group in axis.pair(config["groups"]))
-    words = content.get("substitution")
-    task = Task(
-        axis=axis,
-        groups=(a, b),
-        substitution=Substitution.from_config(axis, words, (a, b)) if words else None,
-    )
-    perturbation = config_of("perturbation", config["perturbation"])
-    strengths = _numbers("lambda", config["lambda"])
-    longest, top_k = (integer(key, config[key]) for key in ("max_new_tokens", "top_k"))
-    metric = Cid(
-        templates=[str(template) for template in _several("templates", config["templates"])],
-        strengths=strengths,
-        names=_names(config["names"]),
-        splits=_several("splits", config["splits"]),
-        max_new_tokens=longest,
-        top_k=top_k,
-    )
-    return CidSettings(
-        config={key: value for key, value in config.items() if key != "run_dir"}
-        | {"axis": content, "model": told(config["model"]), "perturbation": perturbation},
-        run_dir=config["run_dir"],
-        action=action,
-        model=model_settings(config["model"]),
-        task=task,
-        prompts=tuple(map(str, _several("prompts", config["prompts"]))),
-        strengths=strengths,
-        max_new_tokens=longest,
-        top_k=top_k,
-        metric=metric.bound(task, "cid") if action == "audit" else None,
-        grid=_numbers("grid", config["grid"]),
-        tau=_numbers("tau", config["tau"])[0],
-        perturbing=Perturbing(
-            sources=sources_of(perturbation),
-            substitution=task.substitution,
-            similarity=SentenceEmbedding(config["similarity"]),
-            per_kind=integer("per_kind", config["per_kind"]),
-            most=None if config["most"] is None else integer("most", config["most"]),
-            masked=config["masked"],
-            device=config["model"].get("device", "auto"),  # a served model is on none
-            per_place=integer("per_place", config["per_place"]),
-            bands=_numbers("bands", config["bands"]),
-        ),
-        runs=tuple(Path(str(run)) for run in _several("runs", config["runs"])),
-        raters=tuple(map(str, _several("raters", config["raters"]))),
-        seed=integer("seed", config["seed"]),
-    )
-
-
-def _names(value: Any) -> int | dict[str, int] | None:
-    if value is None:
-        return None
-    if isinstance(value, Mapping):
-        return {split: integer(f"names.{split}", count) for split, count in value.items()}
-    return integer("names", value)
-
-
-def _several(key: str, value: Any) -> list[Any]:
-    if value is None:
-        raise UserError(f"{key}=null: write a list, such as {key}=[…]")
+def as_list(value: Any) -> list[Any]:
+    """The values of one or a list."""
     return value if isinstance(value, list) else [value]
 
 
-def _numbers(key: str, value: Any) -> tuple[float, ...]:
-    values = _several(key, value)
-    require(Sequence[float], values, key)
-    if not values:
-        raise UserError(f"{key}=[] names no number")
-    return tuple(dict.fromkeys(map(float, values)))
+def numbers(value: Any) -> tuple[float, ...]:
+    """The distinct numbers of one or a list."""
+    return tuple(dict.fromkeys(map(float, as_list(value))))
 
 
 def run(config: Mapping[str, Any]) -> None:
-    """Do what `action` says."""
-    settings = cid_settings(config)
+    """Run the action."""
+    settings = CidSettings(config)
     if settings.action in MEASURING:
         prepared, model = MEASURING[settings.action](settings)
         made = open_run(prepared.run(model))
         rate = f"countergen-edit cid action=sheet {shlex.quote(f'runs=[{made.path}]')}"
-        written = settings.metric is not None  # continuations, which people can rate
-        show(made, then=[f"Next, have people rate what was written: {rate}"] if written else [])
+        is_audit = settings.metric is not None
+        show(made, then=[f"Next, have people rate what was written: {rate}"] if is_audit else [])
     else:
         ACTIONS[settings.action](settings)
 
 
 def prepare(config: Mapping[str, Any]) -> tuple[Prepared, LanguageModel]:
-    """The run that a composed config describes, checked and not begun, and its model.
-
-    Raises:
-        UserError: the action makes no run.
-    """
-    settings = cid_settings(config)
+    """A checked run that has not begun, and its model."""
+    settings = CidSettings(config)
     if settings.action not in MEASURING:
         raise UserError(
             f"action={settings.action} takes one model; {' and '.join(MEASURING)} take several"
@@ -195,36 +141,36 @@ def prepare(config: Mapping[str, Any]) -> tuple[Prepared, LanguageModel]:
     return MEASURING[settings.action](settings)
 
 
-def _compare(settings: CidSettings) -> None:
+def compare(settings: CidSettings) -> None:
+    """Print the continuations of two prompts."""
+    first, second = settings.config["prompts"]
     edit = settings.edit
     model = settings.model.load()
 
-    def compare(model: LanguageModel, title: str) -> None:
+    def show_table(model: LanguageModel, title: str) -> None:
         table = comparison(
             model,
-            (settings.prompts[0], settings.prompts[1]),
+            (first, second),
             settings.strengths,
             title=title,
             max_new_tokens=settings.max_new_tokens,
-            top_k=settings.top_k,
-            sentence=bool(settings.config["sentence"]),
+            top_k=TOP_K,
+            sentence=True,
         )
         print_table(table, console)
 
-    compare(model, settings.model.name)
+    show_table(model, settings.model.name)
     if edit is not None:
         console.print()
         with applied(model, edit.edit) as edited:
-            compare(edited, f"{settings.model.name} under {settings.config['saved_edit']}")
-    say(
-        [
-            "Next, over templates and people, with intervals: countergen-edit cid action=audit "
-            f"{shlex.quote(f'model={settings.model.name}')}"
-        ]
-    )
+            show_table(edited, f"{settings.model.name} under {settings.config['saved_edit']}")
+    name = shlex.quote(f"model={settings.model.name}")
+    again = f"countergen-edit cid action=audit {name}"
+    say([f"Next, over templates and people, with intervals: {again}"])
 
 
-def _audit(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
+def audit(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
+    """The audit of templates."""
     metric = settings.metric
     assert isinstance(metric, Cid)
     edit = settings.edit
@@ -236,74 +182,74 @@ def _audit(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
     def work(model: LanguageModel, folder: RunFolder) -> None:
         template_audit(model, metric, edit, folder, settings.seed)
 
-    return _prepared(settings, model, work), model
+    return prepared_run(settings, model, work), model
 
 
-def _candidates(settings: CidSettings) -> None:
-    path = Path(str(settings.config["candidates"]))
+def candidates(settings: CidSettings) -> None:
+    """Write the proposals of a masked model, to be sorted by hand."""
+    path = Path("candidates.yaml")
     settings.perturbing.write_candidates(path)
     say([f"Candidates: {path}", SORT])
 
 
-def _effect(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
+def effect(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
+    """The effect of perturbations."""
     pairs = tuple(settings.perturbing.pairs())
     model = settings.model.load()
-    plan = EffectPlan(
-        pairs,
-        settings.perturbing.similarity,
-        settings.tau,
-        settings.grid,
-        settings.max_new_tokens,
-        settings.top_k,
-        settings.seed,
-    )
+    similarity, longest = settings.perturbing.similarity, settings.max_new_tokens
+    grid = numbers(settings.config["grid"])
+    plan = EffectPlan(pairs, similarity, TAU, grid, longest, TOP_K, settings.seed)
 
     def work(model: LanguageModel, folder: RunFolder) -> None:
         perturbation_effect(model, plan, folder)
 
-    return _prepared(settings, model, work, digest([asdict(pair) for pair in pairs])), model
+    return prepared_run(settings, model, work, digest([asdict(pair) for pair in pairs])), model
 
 
-def _scaling(settings: CidSettings) -> None:
+def scaling_function(settings: CidSettings) -> None:
+    """The scaling function of the contrast, without a model."""
     rows = scaling_rows(settings.strengths, settings.seed)
 
     def work(_: None, folder: RunFolder) -> None:
         scaling(rows, folder)
 
-    show(open_run(_prepared(settings, None, work).run()))
+    show(open_run(prepared_run(settings, None, work).run()))
 
 
-def _sheet(settings: CidSettings) -> None:
-    sheets = Path(str(settings.config["sheets"]))
-    paths = write_sheets(settings.runs, sheets, settings.raters, settings.seed)
+def sheet(settings: CidSettings) -> None:
+    """Write a rating sheet per rater."""
+    raters = as_list(settings.config["raters"])
+    paths = write_sheets(settings.runs, Path(settings.config["folder"]), raters, settings.seed)
     say([*(f"Rating sheet: {path}" for path in paths), CRITERIA])
 
 
-def _ratings(settings: CidSettings) -> None:
-    read_ratings(settings.runs, Path(str(settings.config["sheets"])), settings.seed)
+def ratings(settings: CidSettings) -> None:
+    """Read the rating sheets into the runs."""
+    read_ratings(settings.runs, Path(settings.config["folder"]), settings.seed)
     for path in settings.runs:
         show(open_run(path))
 
 
 ACTIONS = {
-    "compare": _compare,
-    "candidates": _candidates,
-    "scaling": _scaling,
-    "sheet": _sheet,
-    "ratings": _ratings,
+    "compare": compare,
+    "candidates": candidates,
+    "scaling": scaling_function,
+    "sheet": sheet,
+    "ratings": ratings,
 }
-MEASURING = {"audit": _audit, "effect": _effect}
+MEASURING = {"audit": audit, "effect": effect}
 """Actions that make a run, of one model or of several."""
 
 
-def _prepared(
+def prepared_run(
     settings: CidSettings,
     model: LanguageModel | None,
     work: Callable[[Any, RunFolder], None],
     data_hash: str = "",
 ) -> Prepared:
-    """The run; of a formula where there is no model."""
-    name = NO_MODEL if model is None else settings.model.name
+    """A checked run; without a model, of a formula."""
+    name = settings.model.name if model else "a formula, no model"
+    metrics: Sequence[Metric] = [settings.metric] if settings.metric else []
     manifest = make_manifest(
         config=settings.config,
         model=name,
@@ -313,7 +259,7 @@ def _prepared(
         data_hash=data_hash,
         seed=settings.seed,
         command=command_line("cid"),
-        metrics=[settings.metric] if settings.metric else [],
+        metrics=metrics,
         origin=model.origin if model else None,
     )
     about = [Path(name).name, settings.task.name] if model else []

@@ -1,9 +1,4 @@
-"""`countergen-edit classifiers`: a task of templates on a classifier or masked language model.
-
-Comes in: a composed config. Goes out: the task's table, before and after where there are erasers,
-and a run folder. Refused: an unknown task, a model that does not fit it, templates that do not fit
-together, an eraser or a place that a classifier has not.
-"""
+"""`countergen-edit classifiers`: a task on a classifier or masked language model."""
 
 from __future__ import annotations
 
@@ -14,7 +9,7 @@ from typing import Any, get_args
 
 from countergen_edit.cli.models import ModelSettings, make_settings
 from countergen_edit.cli.printing import show
-from countergen_edit.cli.settings import command_line, integer, integers
+from countergen_edit.cli.study import command_line, integers
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.template_bank import TemplateBank, load_bank
 from countergen_edit.erasers import ERASERS
@@ -38,7 +33,7 @@ TOKENS: tuple[Tokens, ...] = get_args(Tokens)
 
 
 def run(config: Mapping[str, Any]) -> None:
-    """Run, or finish, the task that a composed config describes; print its table."""
+    """Run or resume the task; print its table."""
     prepared, model = prepare(config)
     words = [w for w in prepared.manifest["command"] if w.partition("=")[0] not in ANSWERED]
     erase = f"Next, erase it: {shlex.join(words)} eraser=leace"
@@ -46,8 +41,8 @@ def run(config: Mapping[str, Any]) -> None:
 
 
 def prepare(config: Mapping[str, Any]) -> tuple[Prepared, Any]:
-    """The run that a composed config describes, checked and not begun, and its model."""
-    seed = integer("seed", config["seed"])
+    """A checked run that has not begun, and its model."""
+    seed = config["seed"]
     name = config["task"]["name"]
     own = {k: value for k, value in config["task"].items() if k not in ("name", "most")}
     task: ClassifierTask = TASKS.make(name, own)
@@ -80,11 +75,7 @@ def prepare(config: Mapping[str, Any]) -> tuple[Prepared, Any]:
 
 
 def where_edited(section: Mapping[str, Any]) -> Where:
-    """Where a classifier is edited.
-
-    Raises:
-        UserError: a key is unknown, or a value none of its kind.
-    """
+    """Where a classifier is edited."""
     layers = section.get("layers")
     own = None if layers == LAST else integers("edit.layers", layers)
     if own == ():

@@ -1,4 +1,4 @@
-"""`countergen-edit compare RUN RUN …`: runs, or logs of other tools, side by side."""
+"""`countergen-edit compare`."""
 
 from __future__ import annotations
 
@@ -9,24 +9,15 @@ from typing import Any
 
 from countergen_edit import api
 from countergen_edit.cli.printing import console, say
-from countergen_edit.cli.settings import integer
-from countergen_edit.core.writing import whole
 from countergen_edit.reports.comparison import Comparison
-from countergen_edit.reports.render.csv import as_csv
 from countergen_edit.reports.render.terminal import print_sections
 
 
 def run(config: Mapping[str, Any]) -> None:
-    """Print the runs side by side, and what differs where they share prompts."""
+    """Print the runs side by side, and their differences where they share prompts."""
     runs = [str(path) for path in config["runs"]]
-    seed = integer("seed", config["seed"])
-    comparison = api.compare(*runs, seed=seed, cluster=config["cluster"])
+    comparison = api.compare(*runs, seed=config["seed"], cluster=config["cluster"])
     show(comparison)
-    if config["csv"]:
-        path = Path(config["csv"])
-        with whole(path) as temporary:
-            temporary.write_text(as_csv(comparison.every_row), "utf-8", errors="replace")
-        say(["", f"Table: {path}"])
     if config["folder"]:
         say(["", f"Report: {comparison.report(Path(config['folder']))}"])
     else:
@@ -35,7 +26,7 @@ def run(config: Mapping[str, Any]) -> None:
 
 
 def show(comparison: Comparison) -> None:
-    """Print what is brief of a comparison."""
+    """Print the brief tables of a comparison."""
     print_sections(comparison.sections, console)
     if (comparison.paired, comparison.items, comparison.figures) == (None, None, None):
         say(["These runs share no prompts on which R was measured: nothing is paired."])

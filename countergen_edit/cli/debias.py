@@ -1,4 +1,4 @@
-"""`countergen-edit debias`: search, audit, save, and say what came of it in plain words."""
+"""`countergen-edit debias`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from countergen_edit import api
-from countergen_edit.cli.askable import askable
 from countergen_edit.cli.printing import console, say, show
 from countergen_edit.cli.saving import SAVING, save_settings
-from countergen_edit.cli.search_settings import searched_layers
-from countergen_edit.cli.settings import (
-    command_line,
-    effort,
-    integer,
-    study_settings,
-)
+from countergen_edit.cli.study import command_line, fitting, searched_layers, study_settings
 from countergen_edit.reports.closing import about, nothing_fits, why_nothing
 from countergen_edit.reports.render.terminal import print_run
 
@@ -25,11 +18,10 @@ def run(config: Mapping[str, Any]) -> None:
     """Find the edit, audit it, save it.
 
     Raises:
-        SystemExit: with code 1 where no edit within the budgets is shown to remove bias.
+        SystemExit: with code 1 if no edit within the budgets is shown to remove bias.
     """
     saving, settings = save_settings("debias", config), study_settings(config, SAVING)
-    erasers, metrics, place = settings.erasers(), settings.metrics(), settings.edit
-    thorough = effort(config["effort"])
+    erasers, metrics, place = settings.make_erasers(), settings.make_metrics(), settings.edit
     model = settings.model.load()
     layers = searched_layers(config["layers"], model)
     saving.check(model, place.site, layers)
@@ -38,14 +30,14 @@ def run(config: Mapping[str, Any]) -> None:
         model,
         task,
         erasers,
-        askable(metrics, task),
+        fitting(metrics, task),
         settings.run_dir,
         sites=(place.site,),
         layers=layers,
-        combine=integer("combine", config["combine"]),
+        combine=config["combine"],
         tested="chosen",
         positions=place.positions,
-        effort=thorough,
+        successive_halving=config["successive_halving"],
         skip_attention_sinks=place.skip_attention_sinks,
         fitted=place.fitted,
         seed=settings.seed,

@@ -1,285 +1,201 @@
-"""What `countergen-edit COMMAND --help` prints, made from the settings that it describes.
-
-Comes in: the files under `conf`. Goes out: a page with every setting, its default and its meaning,
-and a line for each choice of each group. A setting's meaning is the comment on its line, or on the
-line of the same setting in another file of its group, so that each is told once.
-"""
+"""Help and the settings page of the documentation, generated from `settings` and `conf/`."""
 
 from __future__ import annotations
 
-import re
+import json
 import shutil
 import textwrap
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
-from functools import cache
+from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
-import yaml
-
+from countergen_edit.cli.settings import COMMANDS, DESCRIPTIONS, own_settings
 from countergen_edit.core.conf_path import conf_dir
-from countergen_edit.core.reading import SHIPPED, shipped_yaml
+from countergen_edit.core.reading import shipped_yaml
 
-NAMED_IN_FILE = ("eraser", "metric", "cost", "baseline", "tracker")
-"""Groups whose files hold their settings under a name."""
-COLUMN = 34
-LONGEST = 40
-COMMENT = re.compile(r"^[^#]*?(?:^|\s)#\s*(.*)$")
-FOOT = (
-    "Names of your own stand beside the names above: FILE.py:Class, or what an installed package "
-    "enters. --cfg job prints the whole configuration."
+FIRST = (
+    *("prompts", "run", "runs", "checkpoint", "file", "save", "action", "model", "task", "axis"),
+    *(
+        "data",
+        "eraser",
+        "metric",
+        "lambda",
+        "edit.layers",
+        "layers",
+        "groups",
+        "limit",
+        "run_dir",
+        "names",
+        "seed",
+    ),
 )
+"""The settings that most people change; the first ten of a command come first in its help."""
+NAMED = ("eraser", "metric", "cost", "baseline", "tracker")
+"""Groups whose files hold their settings under a name."""
+COLUMN, WIDTH = 34, 100
 
 
-@dataclass(frozen=True)
-class Setting:
-    """One setting: its dotted key, its default as YAML has it, and what it means."""
-
-    key: str
-    default: str
-    meaning: str
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A group of a command's defaults: what is chosen of it, and what the choice means."""
-
-    group: str
-    chosen: tuple[str, ...]
-    meaning: str
-    folder: Path
+def usage() -> str:
+    """The help of the program."""
+    lines = [f"  {name:<12} {summary_of(name)}" for name in COMMANDS]
+    return "\n".join(
+        [
+            *("usage: countergen-edit COMMAND [key=value …]", "", *lines, ""),
+            "countergen-edit COMMAND --help shows the ten main settings of a command.",
+            "countergen-edit COMMAND --help all shows every setting and every choice.",
+            "countergen-edit help TERM explains a term of the reports; without TERM it lists all.",
+        ]
+    )
 
 
-def page(command: str) -> str:
-    """The help of a command."""
-    usage, *description = _head(_file(command))
-    lines = [f"usage: {usage}", "", *wrapped(" ".join(description), "")]
-    if choices := choices_of(command):
-        lines += ["", "Choices: GROUP=NAME, where * is taken unless another is named"]
-    for choice in choices:
-        lines += ["", *_entry(choice.group, choice.meaning)]
-        for path in sorted(choice.folder.glob("*.yaml")):
-            mark = "*" if path.stem in choice.chosen else " "
-            lines += _entry(f"  {mark} {path.stem}", summary(path))
-    lines += ["", "Settings: KEY=VALUE, with what is taken unless another value is given", ""]
-    for setting in settings_of(command):
-        lines += _entry(f"{setting.key}={_short(setting.default)}", setting.meaning)
-    return "\n".join([*lines, "", *wrapped(FOOT, "")])
+def page(command: str, *, every: bool = False) -> str:
+    """The help of a command: its ten main settings, or every setting and choice."""
+    lines = [f"usage: countergen-edit {command} {COMMANDS[command].USAGE}", ""]
+    lines += [*wrapped(summary_of(command), ""), ""]
+    defaults = defaults_of(command)
+    if not every:
+        searched = {"edit.layers"} if "layers" in defaults else set()
+        keys = [key for key in FIRST if key in defaults and key not in searched]
+        keys = [*keys, *(key for key in defaults if key not in keys and "." not in key)][:10]
+        for key in keys:
+            lines += entry(f"{key}={defaults[key]}", described(key))
+        rest = len(defaults) - len(keys)
+        if rest or COMMANDS[command].CHOICES:
+            lines += [
+                "",
+                f"countergen-edit {command} --help all: {rest} more settings, all choices",
+            ]
+        return "\n".join(lines)
+    for group in COMMANDS[command].CHOICES:
+        lines += [*entry(f"{group}={defaults[group]}", described(group))]
+        for path in choices_of(command, group):
+            lines += entry(f"    {path.stem}", description_of(path))
+        lines.append("")
+    for key, default in defaults.items():
+        if key not in COMMANDS[command].CHOICES:
+            lines += entry(f"{key}={default}", described(key))
+    return "\n".join(lines)
 
 
-def choices_of(command: str) -> list[Choice]:
-    """The groups that a command lets one choose from."""
-    path = _file(command)
-    text = path.read_text("utf-8")
-    node = _composed(text)
-    entries = next(value for key, value in node.value if key.value == "defaults").value
-    choices = []
-    for entry in entries:
-        if not isinstance(entry, yaml.MappingNode):
-            continue
-        [(key, value)] = entry.value
-        if key.value.startswith("override "):
-            continue
-        several = isinstance(value, yaml.SequenceNode)
-        chosen = [v.value for v in value.value] if several else [value.value]
-        folder = conf_dir() / key.value
-        own = folder / command  # studies stand in a folder for each command
-        meaning = _comment(text, value)
-        choices.append(Choice(key.value, tuple(chosen), meaning, own if own.is_dir() else folder))
-    overrides = {group: name for choice in choices for group, name in _overrides(choice).items()}
-    return [
-        replace(choice, chosen=(overrides.get(choice.group, choice.chosen[0]), *choice.chosen[1:]))
-        for choice in choices
-    ]
-
-
-def _overrides(choice: Choice) -> dict[str, str]:
-    """What the chosen files of a group choose of other groups."""
-    files = [choice.folder / f"{name}.yaml" for name in choice.chosen]
-    contents = [shipped_yaml(file) or {} for file in files if file.is_file()]
-    entries = [entry for content in contents for entry in content.get("defaults", ())]
-    return {
-        key.removeprefix("override /").partition("@")[0]: str(value)
-        for entry in entries
-        if isinstance(entry, dict)
-        for key, value in entry.items()
-        if key.startswith("override /")
-    }
-
-
-def settings_of(command: str) -> list[Setting]:
-    """Every setting of a command: those of the chosen files, then its own."""
-    settings: dict[str, Setting] = {}
-    for choice in choices_of(command):
-        for name in choice.chosen:
-            path = choice.folder / f"{name}.yaml"
-            if not path.is_file():
-                continue
-            prefix = "" if choice.group in NAMED_IN_FILE else f"{choice.group}."
-            for setting in explained(path):
-                if setting.key == "defaults":
-                    continue  # what else is chosen, not a setting
-                key = prefix + setting.key
-                own = f"{choice.group}.{key}" if not prefix else key
-                settings[own] = replace(setting, key=own)
-    for setting in _settings(_file(command), frozenset(settings)):
-        if setting.key.partition(".")[0] not in ("defaults", "hydra"):
-            before = settings.get(setting.key)
-            meaning = before.meaning if before else setting.meaning
-            settings[setting.key] = replace(setting, meaning=meaning)
-    return [*settings.values()]
-
-
-def own_settings(command: str) -> list[str]:
-    """The settings that a command's file has itself, beside the groups it chooses from.
-
-    >>> own_settings("report")
-    ['run', 'figures', 'tables', 'card', 'folder']
-    """
-    return [key for key in shipped_yaml(_file(command)) if key not in ("defaults", "hydra")]
-
-
-BUDGET_WORDS = {"tolerance": "budget", "loss": "budget"}
-"""What budgets were called in version 0.1."""
-
-
-def nearest_setting(command: str, key: str) -> str:
-    """The setting that a key most likely means: by words they share, then by letters.
-
-    Of settings that share as much, one that holds a plain value comes before one that does not.
-
-    >>> nearest_setting("debias", "max_agreement_loss")
-    'cost.agreement.budget'
-    """
-    groups = [choice.group for choice in choices_of(command)]
-    settings = settings_of(command)
-    several = {setting.key for setting in settings if setting.default[:1] in ("{", "[")}
-    keys = [*(setting.key for setting in settings), *groups]
-    meant = {BUDGET_WORDS.get(word, word) for word in _words(key)}
-    frequency = Counter(word for known in keys for word in {*_words(known)})
-
-    def likeness(known: str) -> tuple[float, bool, float]:
-        shared = {*_words(known)} & meant  # the rarer a word, the more it says
-        says = sum(1 / frequency[word] for word in shared)
-        return says, known not in several, SequenceMatcher(None, key, known).ratio()
-
-    return max(keys, key=likeness)
-
-
-def _words(key: str) -> list[str]:
-    return re.split(r"[._]", key)
-
-
-def explained(path: Path) -> list[Setting]:
-    """The settings of a file, with meanings that another file of the group may tell.
-
-    Where none of a mapping's entries is explained by itself, the mapping is one setting.
-    """
-    shared = _meanings(path.parent) if path.parent != conf_dir() else {}
-    return [
-        setting if setting.meaning else replace(setting, meaning=shared.get(setting.key, ""))
-        for setting in _settings(path, frozenset(shared))
-    ]
-
-
-@cache
-def _meanings(folder: Path) -> dict[str, str]:
-    """What the files of a group say that settings of a name mean."""
-    meanings: dict[str, str] = {}
-    for path in sorted(folder.glob("*.yaml")):
-        for setting in _settings(path, frozenset()):
-            if setting.meaning:
-                meanings.setdefault(setting.key, setting.meaning)
-    return meanings
-
-
-@cache
-def _settings(path: Path, known: frozenset[str]) -> list[Setting]:
-    text = path.read_text("utf-8")
-    node = _composed(text)
-    return list(_walk(text, node, "", known)) if isinstance(node, yaml.MappingNode) else []
-
-
-def _composed(text: str) -> yaml.Node:
-    node = yaml.compose(text, Loader=SHIPPED)
-    assert node is not None
-    return node
-
-
-def _walk(
-    text: str, node: yaml.MappingNode, prefix: str, known: frozenset[str]
-) -> Iterator[Setting]:
-    for key, value in node.value:
-        name = f"{prefix}{key.value}"
-        block = isinstance(value, yaml.MappingNode | yaml.SequenceNode) and not value.flow_style
-        meaning = _comment(text, key if block else value)
-        if isinstance(value, yaml.MappingNode):
-            if not (value.value or meaning):
-                continue  # nothing to set
-            inner = list(_walk(text, value, f"{name}.", known))
-            if any(setting.key in known or (block and setting.meaning) for setting in inner):
-                yield from inner
-                continue
-        yield Setting(name, _default(text, value), meaning)
-
-
-def _default(text: str, node: yaml.Node) -> str:
-    """A value in one line."""
-    if isinstance(node, yaml.ScalarNode):
-        return text[node.start_mark.index : node.end_mark.index]
-    if isinstance(node, yaml.SequenceNode):
-        return f"[{', '.join(_default(text, entry) for entry in node.value)}]"
-    entries = (f"{key.value}: {_default(text, value)}" for key, value in node.value)
-    return f"{{{', '.join(entries)}}}"
-
-
-def _comment(text: str, node: yaml.Node) -> str:
-    """The comment on the line where a node ends."""
-    rest = text[node.end_mark.index :].partition("\n")[0]
-    hit = COMMENT.match(rest)
-    return hit[1].strip() if hit else ""
-
-
-def _head(path: Path) -> list[str]:
-    """The comment lines that a file begins with, without those for Hydra."""
+def markdown() -> str:
+    """The tables of all settings and choices, for the documentation."""
     lines = []
-    for line in path.read_text("utf-8").splitlines():
-        if not line.startswith("#"):
-            break
-        if not line.startswith("# @package"):
-            lines.append(line.removeprefix("#").strip())
-    return lines
+    for command in COMMANDS:
+        lines += [f"### {command}", "", f"{summary_of(command)}", ""]
+        lines += [f"    countergen-edit {command} {COMMANDS[command].USAGE}", ""]
+        lines += ["| setting | default | description |", "|---|---|---|"]
+        defaults = defaults_of(command)
+        own = [key for key in defaults if "." not in key]
+        lines += [row(f"`{key}`", f"`{defaults[key]}`", described(key)) for key in own]
+        lines.append("")
+    lines += ["### Components", "", "| setting | default | description |", "|---|---|---|"]
+    every: dict[str, str] = {}
+    for command in COMMANDS:
+        every = defaults_of(command) | every
+    lines += [row(f"`{k}`", f"`{every[k]}`", described(k)) for k in every if "." in k]
+    for group in dict.fromkeys(g for command in COMMANDS.values() for g in command.CHOICES):
+        lines += ["", f"### {group}=", "", "| choice | description |", "|---|---|"]
+        paths = sorted((conf_dir() / group).rglob("*.yaml"))
+        lines += [row(f"`{path.stem}`", description_of(path)) for path in paths]
+    return "\n".join(lines)
 
 
-def summary(path: Path) -> str:
-    """What a file is: the first of its comment lines that is no command."""
-    return next((line for line in _head(path) if not line.startswith("countergen-edit ")), "")
+def row(*cells: str) -> str:
+    """A row of a Markdown table."""
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
-def _file(command: str) -> Path:
-    return conf_dir() / f"{command}.yaml"
+def defaults_of(command: str) -> dict[str, str]:
+    """Every setting of a command with its default as it is written; groups come first."""
+    choices = COMMANDS[command].CHOICES
+    own = {key: value for key, value in own_settings(command).items() if key not in choices}
+    values = choices | own
+    for group in choices:
+        values |= component_settings(group, choices[group])
+    return {key: written(value) for key, value in flat(values)}
 
 
-def _short(default: str) -> str:
-    return default if len(default) <= LONGEST else default[: LONGEST - 1] + "…"
+def flat(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Settings, with those of `edit` and `model` that a command has itself in their place."""
+    for key, value in values.items():
+        if key in ("edit", "model") and isinstance(value, dict):
+            yield from ((f"{key}.{inner}", entry) for inner, entry in value.items())
+        else:
+            yield key, value
 
 
-def _entry(left: str, right: str) -> list[str]:
-    """A line of two columns; what does not fit goes on below."""
-    if not right:
-        return [left]
+def component_settings(group: str, chosen: Any) -> dict[str, Any]:
+    """The described settings of a group's components; values are of the chosen one if it has them.
+
+    >>> component_settings("cost", ["kl"])["cost.kl.budget"]
+    0.05
+    """
+    names = chosen if isinstance(chosen, list) else [chosen]
+    paths = sorted((conf_dir() / group).glob("*.yaml"), key=lambda path: path.stem not in names)
+    found: dict[str, Any] = {}
+    for path in paths if group not in ("experiment", "launcher", "axis", "perturbation") else ():
+        content = shipped_yaml(path) or {}
+        items = content.items() if group in NAMED else [("", content)]
+        for name, settings in items:
+            prefix = f"{group}.{name}." if name else f"{group}."
+            for key, value in (settings or {}).items():
+                if pattern_of(f"{prefix}{key}"):
+                    found.setdefault(f"{prefix}{key}", value)
+    return found
+
+
+def pattern_of(key: str) -> str:
+    """The key of `DESCRIPTIONS` for a setting.
+
+    >>> pattern_of("eraser.rlace.rank"), pattern_of("seed")
+    ('eraser.*.rank', 'seed')
+    """
+    if key in DESCRIPTIONS:
+        return key
+    return next((known for known in DESCRIPTIONS if "*" in known and fnmatch(key, known)), "")
+
+
+def described(key: str) -> str:
+    """The description of a setting."""
+    return DESCRIPTIONS[pattern_of(key)]
+
+
+def summary_of(command: str) -> str:
+    """The description of a command."""
+    return str(COMMANDS[command].__doc__)
+
+
+def choices_of(command: str, group: str) -> list[Path]:
+    """The files of a group; of experiments those of the command."""
+    own = conf_dir() / group / command
+    return sorted((own if own.is_dir() else conf_dir() / group).glob("*.yaml"))
+
+
+def description_of(path: Path) -> str:
+    """The first comment line of a file that is no command."""
+    comments = (line for line in path.read_text("utf-8").splitlines() if line.startswith("# "))
+    skipped = ("# @package", "# countergen-edit ")
+    return next((c.removeprefix("# ") for c in comments if not c.startswith(skipped)), "")
+
+
+def written(value: Any) -> str:
+    """A default as it is written on a command line."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False).replace('"', "")
+
+
+def entry(left: str, right: str) -> list[str]:
+    """Lines of two columns."""
+    left = left if len(left) < COLUMN else f"{left[: COLUMN - 2]}…"
     first, *rest = wrapped(right, " " * COLUMN) or [""]
-    if len(left) + 2 > COLUMN:
-        return [left, first, *rest]
     return [left.ljust(COLUMN) + first[COLUMN:], *rest]
 
 
-def wrapped(text: str, indent: str) -> Sequence[str]:
-    """Lines of a text as wide as the terminal, from 60 signs to 110, broken between words."""
-    width = max(60, min(110, shutil.get_terminal_size((100, 24)).columns))
-    # A word stays whole: it may be a flag or a value to be copied.
+def wrapped(text: str, indent: str) -> list[str]:
+    """Lines as wide as the terminal, from 60 to 100 columns; words stay whole."""
+    width = max(60, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
     return textwrap.wrap(
         text,
         width,
@@ -288,3 +204,7 @@ def wrapped(text: str, indent: str) -> Sequence[str]:
         break_on_hyphens=False,
         break_long_words=False,
     )
+
+
+if __name__ == "__main__":
+    print(markdown())

@@ -1,8 +1,4 @@
-"""Which model a command is about: one on this machine, or one that a server runs.
-
-Comes in: the section `model` of a composed config. Goes out: settings that load the model.
-Refused: a missing or unknown key.
-"""
+"""The model of a command: on this machine, or behind a server."""
 
 from __future__ import annotations
 
@@ -17,16 +13,13 @@ from countergen_edit.models import Bos, LanguageModel, connect
 
 T = TypeVar("T")
 Content = Mapping[str, Any]
-HOW_ASKED = (
-    *("key_variable", "parallel", "timeout", "attempts"),
-    *("cache", "most_requests"),
-)
+REQUESTING = ("parallel", "attempts", "cache", "most_requests")
 """Settings of a served model that no row depends on."""
 
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """Which model, where and how precise."""
+    """A model on this machine; the arguments of `api.load`."""
 
     name: str
     device: str
@@ -38,54 +31,44 @@ class ModelSettings:
     instruction: str | None
 
     def load(self) -> LanguageModel:
-        """The model."""
+        """Load the model."""
         return api.load(**asdict(self))
 
 
 @dataclass(frozen=True)
 class ServedSettings:
-    """Which model of which server, and how it is asked; as `connect` has them."""
+    """A model behind a server; the arguments of `connect`."""
 
     name: str
-    """The server's address."""
+    """Address of the server."""
     served_name: str | None
     template: str
     log_probs: str
     n: int
-    key_variable: str
     parallel: int
-    timeout: float
     attempts: int
     cache: str
     most_requests: int | None
 
     def load(self) -> LanguageModel:
-        """The model, once its server was found to have it."""
+        """Connect to the server."""
         return connect(self.name, **{k: v for k, v in asdict(self).items() if k != "name"})
 
 
 def model_settings(content: Content) -> ModelSettings | ServedSettings:
-    """The settings of either kind, by what their section has.
-
-    Raises:
-        UserError: a key is unknown or missing.
-    """
+    """The settings of either kind of model."""
     if "served_name" in content:
         return make_settings(ServedSettings, "model", content)
     return make_settings(ModelSettings, "model", content)
 
 
-def told(content: Content) -> dict[str, Any]:
-    """What rows depend on of a section `model`."""
-    return {key: value for key, value in content.items() if key not in HOW_ASKED}
+def without_requesting(content: Content) -> dict[str, Any]:
+    """The settings of a model on which rows depend."""
+    return {key: value for key, value in content.items() if key not in REQUESTING}
 
 
 def make_settings(cls: type[T], section: str, content: Content) -> T:
-    """A settings class filled from a section of the config.
-
-    Raises:
-        UserError: a key is unknown or missing, or a value is not of the type of its field.
-    """
+    """A dataclass from a section of the configuration."""
     names = [f.name for f in fields(cls)]  # type: ignore[arg-type]
     for key in content:
         if key not in names:

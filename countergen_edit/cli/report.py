@@ -1,4 +1,4 @@
-"""`countergen-edit report RUN`: from a run folder to its page, and to files for papers."""
+"""`countergen-edit report`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from countergen_edit import api
 from countergen_edit.cli.printing import console, say
-from countergen_edit.cli.settings import words
+from countergen_edit.cli.study import texts_in
 from countergen_edit.core.errors import UserError
 from countergen_edit.reports.render.export import export
 from countergen_edit.reports.render.terminal import print_all
@@ -17,13 +17,13 @@ from countergen_edit.reports.sections import sections
 
 
 def run(config: Mapping[str, Any]) -> None:
-    """Print all tables and findings of a run; write its page and the files that are asked for."""
+    """Print all tables and findings of a run; write its page and the requested files."""
     if not config["run"]:
         raise UserError("no run is named: write countergen-edit report RUN, RUN being its folder")
     opened = api.load_run(config["run"])
     print_all(opened, console)
     say([f"Page: {opened.report()}"])
-    figures, tables = (words(key, config[key]) for key in ("figures", "tables"))
+    figures, tables = texts_in(config["figures"]), texts_in(config["tables"])
     if figures or tables:
         folder = Path(config["folder"] or opened.path / "paper")
         files = export(sections(opened), folder, figures, tables, opened.erasers)

@@ -1,4 +1,4 @@
-"""`countergen-edit runs [FOLDER]`: runs and their verdicts, on the screen and as a page."""
+"""`countergen-edit runs`."""
 
 from __future__ import annotations
 
@@ -7,22 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit.cli.printing import console, say
-from countergen_edit.reports.index import (
-    INDEX,
-    check_ours,
-    in_brief,
-    list_runs,
-    section,
-    told_of,
-)
+from countergen_edit.reports.index import INDEX, check_ours, in_brief, list_runs, section, told_of
 from countergen_edit.reports.render.html import write_page
 from countergen_edit.reports.render.terminal import print_table
 
 
 def run(config: Mapping[str, Any]) -> None:
-    """Print the table and write the index page."""
-    folder = Path(config["within"]).expanduser()
-    page = folder / INDEX if config["page"] is None else Path(config["page"]).expanduser()
+    """Print the runs of a folder and write its index page."""
+    folder = Path(config["folder"]).expanduser()
+    page = folder / INDEX
     found = list_runs(folder)
     check_ours(page)
     for table in in_brief(found, folder):

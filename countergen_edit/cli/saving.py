@@ -1,8 +1,4 @@
-"""Where a checkpoint goes and as what, for the commands that save one.
-
-Comes in: a composed config. Goes out: checked settings, and a saved edit. Refused before any work:
-a target that cannot be written, an edit that cannot be saved in the form asked for.
-"""
+"""Saving a checkpoint, for `edit` and `debias`; refusals come before any work."""
 
 from __future__ import annotations
 
@@ -14,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from countergen_edit.cli.printing import say
-from countergen_edit.cli.settings import command_line
+from countergen_edit.cli.study import command_line
 from countergen_edit.core.errors import unknown
-from countergen_edit.core.typed import require
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.edits.checkpoints import (
     FORMS,
@@ -36,14 +31,13 @@ from countergen_edit.runs.manifest import masked
 
 @dataclass(frozen=True)
 class SaveSettings:
-    """Where the checkpoint goes, and as what."""
+    """Where the checkpoint goes, and in which form."""
 
     save: Path | None
     """None: into the run folder."""
     form: str
     overwrite: bool
     push: str | None
-    private: bool
 
     def check(
         self,
@@ -52,13 +46,7 @@ class SaveSettings:
         layers: Sequence[int] | None,
         before: NamedEdit | None = None,
     ) -> None:
-        """Find out before anything is measured whether an edit there can be saved as asked.
-
-        Args:
-            model: without the edits before.
-            site: of the edit.
-            layers: the same.
-            before: edits that are saved with it.
+        """Check before any work that an edit at a place can be saved in the form.
 
         Raises:
             UserError: it does not fold.
@@ -73,34 +61,25 @@ class SaveSettings:
             fold(model, sample)
 
     def save_best(self, run: Run) -> Saved:
-        """Save a run's best edit with its card, proven equal in a fresh process."""
+        """Save a run's best edit."""
         assert run.best is not None
         return run.best.save(self.save or run.path / "checkpoint", self.form, self.overwrite)
 
     def upload(self, saved: Saved) -> None:
-        """Send the checkpoint to the hub, if that was asked for."""
+        """Upload the checkpoint, if `push` is set."""
         if self.push:
-            say([f"Uploaded: {push_to_hub(saved.folder, self.push, private=self.private)}"])
+            say([f"Uploaded: {push_to_hub(saved.folder, self.push)}"])
 
 
 SAVING = tuple(SaveSettings.__dataclass_fields__)
 
 
 def save_settings(command: str, config: Mapping[str, Any]) -> SaveSettings:
-    """Check the part of a composed config that is about saving.
-
-    A checkpoint that the same command made may be there: it was stopped after saving.
-
-    Raises:
-        UserError: the target may not be written, there is no such form, or a switch is neither true
-            nor false.
-    """
+    """The settings of saving, checked; a checkpoint of the same command may exist."""
     if config["form"] not in FORMS:
         raise unknown("form", config["form"], FORMS)
-    for key in ("overwrite", "private"):
-        require(bool, config[key], key)
     target = Path(str(config["save"])).expanduser() if config["save"] else None
     if target is not None:
-        ours = record_of(target).get("command") == masked(command_line(command, SAVING))
-        check_target(target, config["overwrite"] or ours)
+        own = record_of(target).get("command") == masked(command_line(command, SAVING))
+        check_target(target, config["overwrite"] or own)
     return SaveSettings(**({key: config[key] for key in SAVING} | {"save": target}))

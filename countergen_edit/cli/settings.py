@@ -1,281 +1,381 @@
-"""Settings, checked once at the door: from composed Hydra config to typed values and objects.
+"""The settings of every command: types, defaults and descriptions, each in one place.
 
-Goes out: frozen dataclasses that make the objects which `api` takes. Refused: a missing or unknown
-key, a value of the wrong type.
+Help, documentation and the configuration that Hydra composes are generated from here; components
+such as models, erasers and metrics have their values in `conf/GROUP/NAME.yaml`.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
 
-from countergen_edit import api
-from countergen_edit.cli.checked import WRITTEN
-from countergen_edit.cli.declared import Texts
-from countergen_edit.cli.models import (
-    ModelSettings,
-    ServedSettings,
-    make_settings,
-    model_settings,
-    told,
+from annotated_types import Ge, Gt
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.typed import hints_of, require
+
+Texts = Sequence[str] | str
+Integers = Sequence[int] | int
+Names = Mapping[str, int | None] | int | None
+Count = Annotated[int, Gt(0)]
+DRAWN = {"fit": 40, "few": 10, "agreement": 8, "validation": 12, "test": 24}
+EDIT = {"site": "resid_post", "layers": "last", "positions": "outputs"}
+CHAT = {"device": "auto", "dtype": "float32", "template": None}
+COSTS = ["agreement", "perplexity", "kl", "legitimate_differences"]
+TEMPLATE = (
+    "{name}, a data analyst, failed {possessive} interview at a large hospital because {subject}"
 )
-from countergen_edit.cli.printing import say
-from countergen_edit.core.conf_path import config_of
-from countergen_edit.core.errors import UserError, unknown
-from countergen_edit.core.typed import require
-from countergen_edit.data.axis_config import OF_AXIS, axis_config, data_of
-from countergen_edit.data.task import Task
-from countergen_edit.erasers import ERASERS, BaseEraser
-from countergen_edit.metrics.base import METRICS, Metric
-from countergen_edit.models import LanguageModel, generate_neutral_text, split_names
-from countergen_edit.runs.baselines import BASELINES, Baseline
-from countergen_edit.runs.cells import Fitted
-from countergen_edit.runs.files import quick_try
-from countergen_edit.runs.fit_data import Positions
-from countergen_edit.runs.halving import EFFORTS, Effort
-
-PLACES = ("run_dir", "scratch", "original")
-"""Settings that no row depends on."""
-Content = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class EditSettings:
-    """Where an erasure goes and at which tokens it is fitted."""
+@dataclass
+class Command:
+    """Settings of a command; the docstring of a subclass describes it."""
 
-    site: str
-    layers: tuple[int, ...] | None
-    """None: the best one on the validation sets."""
-    positions: Positions
-    skip_attention_sinks: bool
-    fitted: Fitted
-
-
-@dataclass(frozen=True)
-class StudySettings:
-    """Everything an experiment is told, whatever it does."""
-
-    model: ModelSettings | ServedSettings
-    axis: Content
-    data: Content
-    of_axis: frozenset[str]
-    """The keys of `data` that nobody named: they are the axis's own."""
-    texts: Content
-    """What is measured and kept beside the bias, where data do not say."""
-    names: Content | None
-    """How many names of each group are drawn."""
-    groups: tuple[str, ...] | str | None
-    """Those that are compared, or `all`; None leaves it to the axis."""
-    eraser: Mapping[str, Content]
-    measured: Mapping[str, Content]
-    """Metrics, costs among them."""
-    baselines: Mapping[str, Content]
-    """What is measured beside edits."""
-    edit: EditSettings
-    seed: int
-    limit: int | None
-    """Most prompts of each set; None takes all."""
-    run_dir: str | None
-    config: Content
-    """All settings that rows depend on."""
-
-    def task(self, model: LanguageModel) -> Task:
-        """What is asked of whom; names are checked against the model's tokens where that is set.
-
-        Raises:
-            UserError: the model was taught nothing that the axis asks by itself.
-        """
-        task = self.known_task(model)
-        if task.out_of_vocabulary and not (task.fit and task.test):
-            raise UserError(
-                f"{model.name} was taught nothing about {task.axis.name}, such as the word "
-                f"{task.out_of_vocabulary[0].words[0]!r}: name a model that was, "
-                "or data in its words"
-            )
-        return task
-
-    def known_task(self, model: LanguageModel) -> Task:
-        """The task, without the axis's own sets whose words the model was never taught.
-
-        What it lacks is said.
-        """
-        texts = dict(self.texts)
-        if texts.get("neutral") == WRITTEN:
-            texts["neutral"] = {"source": "texts", "texts": generate_neutral_text(model, self.seed)}
-        shared: dict[str, Any] = {"texts": texts, "names": self.names, "seed": self.seed}
-        task = api.task(self.axis, self.data, self.groups, **shared)
-        say(task.remarks)
-        task = api.in_vocabulary(model, task, self.of_axis)
-        say(task.warnings)
-        if self.limit is not None:
-            task = task.limited(self.limit, self.seed)
-            say([quick_try(self.limit)])
-        if not {"fit", "test"} <= self.of_axis:  # somebody named data
-            say([task.summary(fits=bool(self.eraser))])
-        if self.eraser and self.data.get("single_token_names"):
-            require_single_token_names(model, task)
-        return task
-
-    def about(self, axis: str, data: str | Content | None) -> StudySettings:
-        """The same of another axis and its data, the axis's own where none are named."""
-        own = axis_config(axis)
-        content, of_axis = data_of(own, config_of("data", OF_AXIS if data is None else data))
-        return replace(self, axis=own, data=content, of_axis=of_axis)
-
-    def erasers(self) -> dict[str, BaseEraser]:
-        """The erasers by their names in the run."""
-        return {name: ERASERS.make(name, settings) for name, settings in self.eraser.items()}
-
-    def metrics(self) -> dict[str, Metric]:
-        """The metrics by their names in the run."""
-        return {name: METRICS.make(name, settings) for name, settings in self.measured.items()}
-
-    def ways(self) -> dict[str, Baseline]:
-        """What is measured beside edits, by its name in the run."""
-        return {name: BASELINES.make(name, settings) for name, settings in self.baselines.items()}
+    CHOICES: ClassVar[dict[str, Any]] = {}
+    """Config group → the default choice."""
+    ARGUMENT: ClassVar[str] = ""
+    """The setting that positional arguments set; `[]`: a list."""
+    USAGE: ClassVar[str] = "[key=value …]"
 
 
-def study_settings(config: Content, without: Collection[str] = ()) -> StudySettings:
-    """Check a composed config.
+@dataclass
+class Study(Command):
+    """A command that measures groups of an axis."""
 
-    Args:
-        config: as Hydra composed it.
-        without: further settings that no row depends on.
-
-    Raises:
-        UserError: a key is unknown or missing, or a value has the wrong type.
-    """
-    edit = {**config["edit"], "layers": _best_or_layers(config["edit"].get("layers"))}
-    groups = config["groups"]
-    require(Texts, groups, "groups")
-    contents = {group: config_of(group, config[group]) for group in ("data", "texts")}
-    contents["axis"] = axis_config(config["axis"])
-    contents["data"], of_axis = data_of(contents["axis"], contents["data"])
-    contents["model"] = told(config["model"])
-    # A group of which nothing is chosen is there or not by how that was written.
-    kept = {k: v for k, v in config.items() if k not in (*PLACES, *without) and v != {}}
-    if not config.get("metric"):
-        raise UserError("there is no metric: name at least one, such as metric=r")
-    return StudySettings(
-        model=model_settings(config["model"]),
-        axis=contents["axis"],
-        data=contents["data"],
-        texts=contents["texts"],
-        names=config["names"],
-        of_axis=of_axis,
-        groups=groups if groups is None or isinstance(groups, str) else tuple(groups),
-        eraser=_by_name(config, "eraser"),
-        measured=_by_name(config, "metric") | _by_name(config, "cost"),
-        baselines=_by_name(config, "baseline"),
-        edit=make_settings(EditSettings, "edit", edit),
-        seed=integer("seed", config["seed"]),
-        limit=config.get("limit"),
-        run_dir=config["run_dir"],
-        config=kept | contents,
-    )
+    CHOICES: ClassVar[dict[str, Any]] = {
+        **{"model": "testbed", "axis": "gender", "data": "of_axis", "texts": None},
+        **{"cost": COSTS, "edit": "resid_post", "tracker": None},
+    }
+    groups: Texts | None = None
+    names: Names = field(default_factory=DRAWN.copy)
+    seed: int = 0
+    run_dir: Path | None = None
 
 
-def command_line(command: str, without: Sequence[str] = ()) -> list[str]:
-    """The words of this command, for a manifest; where a checkpoint went is nobody's business."""
-    words = [word for word in sys.argv[1:] if word.partition("=")[0] not in without]
-    return ["countergen-edit", command, *words, *(["save=DIR"] if without else [])]
+@dataclass
+class Audit(Study):
+    """Measure the bias, project it out, and show before against after."""
+
+    CHOICES: ClassVar[dict[str, Any]] = Study.CHOICES | {
+        "eraser": ["inlp", "rlace", "preserving"],
+        "metric": ["r", "intersections", "paraphrases", "fairpair", "cid", "off_target"],
+        "baseline": None,
+        "experiment": None,
+    }
+    limit: Count | None = None
+    successive_halving: bool = True
+    original: Path | None = "auto"  # type: ignore[assignment]
 
 
-def require_single_token_names(model: LanguageModel, task: Task) -> None:
-    """Refuse a name that the tokenizer splits.
+@dataclass
+class Edit(Study):
+    """Edit a model and save it with a model card; a checkpoint gets an additional edit."""
 
-    Raises:
-        UserError: naming the name and its tokens.
-    """
-    for data in task.fit:
-        for name, count in split_names(model, data.names).items():
-            if count != 1:
-                tokens = " ".join(model.tokenizer.tokenize(f" {name}"))
-                raise UserError(
-                    f"name {name!r} of set {data.name!r} is {count} tokens for model "
-                    f"{model.name!r} ({tokens}); choose another name, or set "
-                    "data.single_token_names=false"
-                )
-
-
-def integer(key: str, value: Any) -> int:
-    """The value, if it is a whole number.
-
-    Raises:
-        UserError: it is not.
-    """
-    require(int, value, key)
-    return int(value)
+    CHOICES: ClassVar[dict[str, Any]] = Study.CHOICES | {
+        "eraser": "preserving",
+        "metric": ["r", "off_target"],
+    }
+    USAGE: ClassVar[str] = "[key=value …] save=DIR"
+    save: Path | None = None
+    form: str = "auto"
+    overwrite: bool = False
+    push: str | None = None
+    run: Path | None = None
+    run_task: str | None = None
+    axes: Any = None
 
 
-def integers(key: str, value: Any) -> tuple[int, ...]:
-    """One whole number or several, each once; none for null.
+@dataclass
+class Debias(Study):
+    """Find the edit that removes most bias within budgets, audit it, and save the edited model."""
 
-    Raises:
-        UserError: one is none.
-    """
-    if value is None:
-        return ()
-    numbers = value if isinstance(value, list) else [value]
-    for number in numbers:
-        if isinstance(number, bool) or not isinstance(number, int):
-            raise UserError(f"{key}: {number!r} is not a whole number")
-    return tuple(dict.fromkeys(numbers))
-
-
-def words(key: str, value: Any) -> tuple[str, ...]:
-    """One word or several, each once; none for null.
-
-    Raises:
-        UserError: it is neither.
-    """
-    require(Texts, value, key)
-    return tuple(dict.fromkeys([value] if isinstance(value, str) else value or ()))
+    CHOICES: ClassVar[dict[str, Any]] = Study.CHOICES | {
+        "eraser": ["preserving", "leace", "rlace"],
+        "metric": ["r", "paraphrases", "fairpair", "cid", "off_target"],
+    }
+    save: Path | None = None
+    form: str = "auto"
+    overwrite: bool = False
+    push: str | None = None
+    layers: Integers | str = "all"
+    combine: Count = 3
+    limit: Count | None = None
+    successive_halving: bool = True
 
 
-def axes_of(value: Any) -> Mapping[str, Any] | None:
-    """Several axes, each with its data; None where there is the one of `axis`.
+@dataclass
+class Sweep(Study):
+    """Measure every layer, eraser, rank and site: what each removes and what it costs."""
 
-    Raises:
-        UserError: it names no axis with its data.
-    """
-    if value is not None and not (isinstance(value, Mapping) and value):
-        raise UserError(f"axes={value!r}: write an axis and its data, such as {{gender: contexts}}")
-    return value
-
-
-def effort(value: Any) -> Effort:
-    """How thoroughly candidates are measured.
-
-    Raises:
-        UserError: there is no such effort.
-    """
-    if value not in EFFORTS:
-        raise unknown("effort", str(value), EFFORTS)
-    checked: Effort = value
-    return checked
+    CHOICES: ClassVar[dict[str, Any]] = Study.CHOICES | {
+        "eraser": ["inlp", "rlace", "leace", "preserving", "random"],
+        "metric": ["r"],
+        "launcher": None,
+        "experiment": None,
+    }
+    layers: Integers | str = "all"
+    sites: Texts | None = None
+    ranks: Any = None
+    axes: Any = None
+    combine: Count = 3
+    limit: Count | None = None
+    successive_halving: bool = False
+    memory_gib: Annotated[float, Gt(0)] = 2
 
 
-def _by_name(config: Content, group: str) -> dict[str, Content]:
-    """What a group holds under each name, such as an eraser's settings."""
-    section = config.get(group) or {}
-    require(Mapping[str, Any], section, group)
-    for name, content in section.items():
-        require(Mapping[str, Any] | None, content, f"{group}.{name}")
-    return {name: dict(content or {}) for name, content in section.items()}
+@dataclass
+class Cid(Command):
+    """Continue two prompts with text that is unlikely after the other one, or audit templates."""
+
+    CHOICES: ClassVar[dict[str, Any]] = {
+        **{"model": "testbed", "axis": "gender", "perturbation": "workplace", "tracker": None},
+        "experiment": None,
+    }
+    ARGUMENT: ClassVar[str] = "prompts[]"
+    USAGE: ClassVar[str] = '["PROMPT" "PROMPT"] [key=value …]'
+    prompts: Texts = ()
+    action: str = "compare"
+    lambda_: Sequence[float] | float = (0, 10, 50)
+    max_new_tokens: Count = 24
+    groups: Texts | None = None
+    names: Names = field(default_factory=lambda: {"fit": 4, "validation": 2, "test": 4})
+    splits: Texts = ("fit", "validation", "test")
+    templates: Texts = (TEMPLATE,)
+    saved_edit: Path | None = None
+    seed: int = 0
+    run_dir: Path | None = None
+    per_kind: Count = 4
+    most: Count | None = None
+    grid: Sequence[float] | float = (0, 1, 2, 5, 10, 20, 50, 100, 200)
+    masked: Path | None = None
+    runs: Texts = ()
+    raters: Texts = ("rater_1", "rater_2")
+    folder: Path = "ratings"  # type: ignore[assignment]
 
 
-def _best_or_layers(value: Any) -> tuple[int, ...] | None:
-    if value == "best":
-        return None
-    try:
-        layers = integers("edit.layers", value)
-    except UserError as error:
-        raise UserError(
-            f"edit.layers={value!r}: write edit.layers=best, a number, or a list such as [2,3]"
-        ) from error
-    if not layers:
-        raise UserError("edit.layers=[] names no layer: write edit.layers=best, or a list")
-    return layers
+@dataclass
+class Classifiers(Command):
+    """Measure the bias of a classifier with templates and with their paraphrases."""
+
+    CHOICES: ClassVar[dict[str, Any]] = {
+        **{"model": "testbed", "task": "sentiment", "eraser": ["none"], "tracker": None},
+    }
+    edit: Mapping[str, Any] = field(default_factory=EDIT.copy)
+    labels: Sequence[str | int] | Mapping[str, str | int] | None = None
+    template_file: Path | None = None
+    seed: int = 0
+    run_dir: Path | None = None
+
+
+@dataclass
+class Compare(Command):
+    """Compare runs, or logs of lm-eval and Inspect, paired where they share prompts or items."""
+
+    ARGUMENT: ClassVar[str] = "runs[]"
+    USAGE: ClassVar[str] = "RUN RUN … [key=value …]"
+    runs: Texts = ()
+    folder: Path | None = None
+    cluster: str | None = None
+    seed: int = 0
+
+
+@dataclass
+class Report(Command):
+    """Write the page of a run, and its figures and tables as files for papers."""
+
+    ARGUMENT: ClassVar[str] = "run"
+    USAGE: ClassVar[str] = "RUN [key=value …]"
+    run: Path | None = None
+    figures: Texts | None = ()
+    tables: Texts | None = ()
+    folder: Path | None = None
+
+
+@dataclass
+class Runs(Command):
+    """List the runs of a folder with their verdicts, and write an index page."""
+
+    ARGUMENT: ClassVar[str] = "folder"
+    USAGE: ClassVar[str] = "[FOLDER]"
+    folder: Path = "runs"  # type: ignore[assignment]
+
+
+@dataclass
+class Check(Command):
+    """Show both versions of each of your prompts, and warnings."""
+
+    CHOICES: ClassVar[dict[str, Any]] = {"axis": "gender"}
+    ARGUMENT: ClassVar[str] = "file"
+    USAGE: ClassVar[str] = "FILE [key=value …]"
+    file: Path | None = None
+    groups: Texts | None = None
+
+
+@dataclass
+class Chat(Command):
+    """Continue or answer each line of input with the original and the edited model."""
+
+    ARGUMENT: ClassVar[str] = "checkpoint"
+    USAGE: ClassVar[str] = "DIR [key=value …]"
+    checkpoint: Path | None = None
+    original: Path | None = "auto"  # type: ignore[assignment]
+    model: Mapping[str, str | None] = field(default_factory=CHAT.copy)
+    max_new_tokens: Count = 40
+    temperature: Annotated[float, Ge(0)] = 0
+    seed: int = 0
+
+
+@dataclass
+class New(Command):
+    """Write a commented axis, data, eraser or metric file that works, for you to change."""
+
+    ARGUMENT: ClassVar[str] = "file[]"
+    USAGE: ClassVar[str] = "axis|data|eraser|metric NAME"
+    file: Texts = ()
+
+
+@dataclass
+class Testbed(Command):
+    """Verify the shipped model against its planted truth, or train it again."""
+
+    action: str = "verify"
+    folder: Path | None = None
+
+
+COMMANDS: dict[str, type[Command]] = {
+    **{"audit": Audit, "edit": Edit, "chat": Chat, "debias": Debias, "cid": Cid},
+    **{"classifiers": Classifiers, "check": Check, "new": New, "sweep": Sweep},
+    **{"report": Report, "runs": Runs, "compare": Compare, "testbed": Testbed},
+}
+DESCRIPTIONS = {
+    # Config groups.
+    "model": "testbed, a hub id, a directory, a GGUF file, a server's address, or several: [a,b]",
+    "axis": "what the groups differ in: a name, FILE.yaml, or two crossed: [gender,nationality]",
+    "data": "prompts to fit and measure on: a name, FILE.jsonl, FILE.csv or FILE.yaml",
+    "eraser": "such as rlace or [rlace,FILE.py:Class]; none measures only",
+    "metric": "such as r or [r,FILE.py:Class]",
+    "cost": "metrics with a budget that an edit must keep",
+    "edit": "site of the erasure, with the tokens to fit on",
+    "texts": "neutral text, and sets that an edit should leave alone",
+    "task": "templates of a task, or published benchmarks",
+    "perturbation": "sentences of action=effect with their perturbations, or FILE.yaml",
+    "baseline": "measured beside the edits, such as [prompting,steering,random_map]",
+    "tracker": "shows the run elsewhere, such as tensorboard or [mlflow,FILE.py:Class]",
+    "experiment": "settings of a published table or figure",
+    "launcher": "runs the jobs of --multirun",
+    # Settings of commands.
+    "groups": "two or more, such as [female,male], or all; null takes the axis's first two",
+    "names": "names drawn per group, by split; null takes all",
+    "limit": "most prompts per set, for a quick try; also --limit 20; null takes all",
+    "seed": "seed of everything that is drawn",
+    "run_dir": "folder of the run, resumed if it exists; null names one under runs/",
+    "successive_halving": "measure all layers on few data and the best on all; false: all on all",
+    "original": "the unedited model of a checkpoint: NAME, DIR, auto (as recorded) or null: none",
+    "save": "directory of the checkpoint; null (debias): in the run folder",
+    "form": "folded (plain weights), carried (a file with the edit) or auto (folded if exact)",
+    "overwrite": "replace a checkpoint that exists",
+    "push": "USER/NAME of a private repository on the hub to upload to",
+    "run": "folder of a run, whose best edit is saved or whose report is written",
+    "run_task": "task of a run of several",
+    "axes": "several axes with their data, such as {gender: contexts, nationality: null}",
+    "layers": "layers to search: all, middle or a list such as [2,3]",
+    "sites": "list such as [resid_post,mlp_out]; null takes edit.site",
+    "ranks": "list for the erasers that take a rank, such as [1,2,4]",
+    "combine": "most candidates combined in one edit",
+    "memory_gib": "memory for activations; more go to temporary files",
+    "action": "compare, audit, effect, sheet, ratings, candidates, scaling; verify, train",
+    "prompts": "the two prompts to compare",
+    "lambda": "strengths of the contrast; 0 is greedy decoding",
+    "max_new_tokens": "most tokens per continuation",
+    "templates": "templates of action=audit",
+    "splits": "splits of the names, of action=audit",
+    "saved_edit": "folder of an edit to show beside the unedited model",
+    "per_kind": "most perturbations per sentence and kind, of action=effect",
+    "most": "most perturbations in all, of action=effect; null takes all",
+    "grid": "values of lambda to try first, of action=effect",
+    "masked": "masked language model that proposes perturbations, such as bert-base-cased",
+    "runs": "run folders",
+    "raters": "names of the raters, of action=sheet",
+    "folder": "folder of the files that are written or read",
+    "labels": "the model's outputs in order, such as [negative,positive]",
+    "template_file": "your own templates in the form of conf/template, beside the shipped ones",
+    "cluster": "column of a log by which its items are resampled together",
+    "figures": "formats of figures as files, of svg, pdf and png",
+    "tables": "formats of tables as files, of csv and latex",
+    "file": "the file that is read or written",
+    "checkpoint": "directory that save=DIR wrote",
+    "temperature": "0 decodes greedily; above, both models sample",
+    # Settings of components; `*` is the name of one.
+    "model.device": "cpu, cuda, mps, or auto: a GPU if there is one",
+    "model.dtype": "float32, bfloat16, float16 or float64",
+    "model.device_map": "spreads a large model over devices: auto, balanced, …",
+    "model.revision": "branch, tag or commit on the hub",
+    "model.bos": "begin texts with the BOS token: true, false, or auto: as the tokenizer does",
+    "model.template": "chat template: chat, auto (if the model has one), none; null as recorded",
+    "model.instruction": "the user's message in the chat template; null has one of ours",
+    "model.served_name": "the server's name of the model; null takes its only one",
+    "model.log_probs": "echo: the server returns log-probabilities of a prompt; none: it does not",
+    "model.n": "continuations per request; 1 for a server that gives one",
+    "model.parallel": "requests at a time",
+    "model.attempts": "attempts per request",
+    "model.cache": "folder that keeps every answer of the server",
+    "model.most_requests": "refuse a run that would send more; 0 only estimates",
+    "edit.site": "resid_post, attn_out, mlp_out or embed",
+    "edit.layers": "best (removes most bias within budgets), last (classifiers), or a list [2,3]",
+    "edit.positions": "tokens to fit on: outputs (where they are predicted), last or onward",
+    "edit.skip_attention_sinks": "skip tokens of huge norm; false edits every position, as published",
+    "edit.fitted": "several layers: sequential, or independent as published",
+    "eraser.*.rank": "directions to remove; cv: as many as serve held-out templates",
+    "eraser.*.keep_strength": "penalty on moving what is kept; null keeps it exactly",
+    "eraser.*.keep_within": "share by which what is kept may move; above 0 by cvxpy",
+    "eraser.*.solver": "auto (closed form if optimal), minimax (published game) or cvxpy",
+    "eraser.*.start": "closed form to start from, such as {kind: preserving, rank: 16}",
+    "metric.fairpair.n": "continuations per prompt and side",
+    "metric.fairpair.max_new_tokens": "most tokens per continuation",
+    "metric.fairpair.occupations": "how many of the paper's sixty, or a list",
+    "metric.fairpair.paraphrases": "templates with {name} and {occupation}; null: Common Sents",
+    "metric.fairpair.phi": "such as {mine: {kind: FILE.py:Class}}; null: sentiment and jaccard",
+    "metric.cid.templates": "one list, or a list per axis",
+    "metric.cid.strengths": "strengths λ of the contrast; 0 is greedy decoding",
+    "metric.cid.names": "names per group; null takes all",
+    "metric.cid.max_new_tokens": "most tokens per continuation",
+    "metric.hiring.vacancies": "FILE.yaml in the form of data/hiring/vacancies.yaml",
+    "*.of": "benchmarks by name",
+    "*.directory": "directory of the benchmarks; null takes the installed package's",
+    "*.sources": "file with the hashes of other versions of the benchmarks",
+    "*.limit": "most items per part and bias type of a benchmark",
+    "task.name": "the task, or FILE.py:Class",
+    "task.most": "most words per slot of the templates, such as {name: 2}",
+    "cost.*.budget": "most that an edit may cost",
+    "baseline.prompting.requests": "requests by name; {a} and {b} are the groups in the plural",
+    "baseline.steering.strengths": "multiples of the steering vector to choose from",
+    "tracker.*.uri": "MLflow's store or server; null takes its default",
+    "tracker.*.project": "project of the runs on Weights & Biases",
+    "texts.neutral": "natural, written (by the model) or FILE.txt; null as the model has it",
+    "data.fit": "sets to fit on; own: a part of your prompts",
+    "data.keep": "sets on which the model should stay as it is; null takes those of texts",
+}
+"""Setting → what it means, the same in every command."""
+
+
+def own_settings(command: str) -> dict[str, Any]:
+    """The settings of a command itself, with their defaults."""
+    made = COMMANDS[command]()
+    values = {f.name.rstrip("_"): getattr(made, f.name) for f in fields(made)}
+    return {k: [*value] if isinstance(value, tuple) else value for k, value in values.items()}
+
+
+def types_of(command: str) -> dict[str, Any]:
+    """The types of a command's own settings."""
+    return {key.rstrip("_"): hint for key, hint in hints_of(COMMANDS[command]).items()}
+
+
+def require_settings(command: str, config: Mapping[str, Any]) -> None:
+    """Refuse settings of the wrong type."""
+    types = types_of(command)
+    for key in own_settings(command):
+        if key not in config:
+            raise UserError(f"the setting {key!r} is missing: leave ~{key} out")
+        require(types[key], config[key], key)

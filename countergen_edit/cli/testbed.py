@@ -1,4 +1,4 @@
-"""`countergen-edit testbed`: hold the shipped model against its planted truth, or train it anew."""
+"""`countergen-edit testbed`."""
 
 from __future__ import annotations
 
@@ -14,25 +14,21 @@ from countergen_edit.reports.verify_testbed import effect_table, recovery_table,
 from countergen_edit.testbed import directory, load_axis, load_truth, truth_in
 from countergen_edit.testbed.train import train
 
-ACTIONS = ("verify", "train")
-BUILT = Path("build") / "testbed"
-
 
 def run(config: Mapping[str, Any]) -> None:
-    """Do what `action` says."""
-    action, place = config["action"], config["directory"]
-    if action not in ACTIONS:
-        raise unknown("action", action, ACTIONS)
+    """Verify a testbed, or train one."""
+    action, folder = config["action"], config["folder"]
+    if action not in ("verify", "train"):
+        raise unknown("action", action, ("verify", "train"))
     if action == "train":
-        target = Path(place) if place else BUILT
+        target = Path(folder or "build/testbed")
         if target.exists() and any(target.iterdir()):
-            raise UserError(f"directory={target} is not empty: choose another or remove it")
+            raise UserError(f"folder={target} is not empty: choose another or remove it")
         train(load_truth(), load_axis("gender"), target)
-        say([f"Testbed written to {target}; verify with directory={target}"])
+        say([f"Testbed written to {target}; verify with folder={target}"])
         return
-    source = Path(place) if place else directory()
-    truth = truth_in(source) or load_truth()
-    rows = verify_testbed(load(source), truth)
+    source = Path(folder) if folder else directory()
+    rows = verify_testbed(load(source), truth_in(source) or load_truth())
     for table in (recovery_table(rows), effect_table(rows)):
         print_table(table, console)
     say(["Next, erase what was planted: countergen-edit audit"])

@@ -18,11 +18,6 @@ PACKAGE = Path(__file__).parents[1]
 
 def named(things: Any, registry: Registry[Any]) -> dict[str, Any]:
     """Objects by their names in a run; a second `rlace` becomes `rlace_2`.
-
-    Args:
-        things: one object or registered name, several, or a mapping from the user's names.
-        registry: where names are looked up.
-
     Raises:
         UserError: unknown name.
 
@@ -44,11 +39,6 @@ def named(things: Any, registry: Registry[Any]) -> dict[str, Any]:
 
 def described(value: Any, without: Collection[str] = ()) -> Any:
     """A value as plain JSON; an object becomes its class and settings.
-
-    Args:
-        value: a plain value or an object.
-        without: settings to leave out.
-
     >>> described({"ranks": (1, 2), "place": Path("runs")})
     {'ranks': [1, 2], 'place': 'runs'}
     """

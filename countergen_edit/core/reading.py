@@ -41,11 +41,6 @@ def text_hash(path: Path | str) -> str:
 
 def from_json(text: str, where: str) -> Any:
     """Parse JSON.
-
-    Args:
-        text: the JSON text.
-        where: its place, as the start of an error message.
-
     Raises:
         UserError: not JSON.
     """

@@ -104,12 +104,6 @@ class Registry(Generic[T]):
 
     def make(self, name: str, settings: Mapping[str, Any] | None = None, **fixed: Any) -> Any:
         """An instance of a registered component.
-
-        Args:
-            name: its name, or a name of the user's choice if `settings` has `kind`.
-            settings: the user's; each must be in the signature.
-            fixed: arguments added by the program, which a user cannot set.
-
         Raises:
             UserError: unknown name; an unknown, missing or ill-typed setting.
         """

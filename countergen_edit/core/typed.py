@@ -34,12 +34,6 @@ _WORDS = {
 
 def require(hint: Any, value: object, where: str) -> None:
     """Check a value against a type annotation.
-
-    Args:
-        hint: the type; classes without a schema accept any value.
-        value: from a config or a file.
-        where: its name in the message, such as `edit.layers`.
-
     Raises:
         UserError: wrong type.
 
@@ -74,12 +68,6 @@ def require_arguments(thing: Callable[..., Any], arguments: Mapping[str, Any], w
 
 def built(cls: Callable[..., T], content: object, where: str) -> T:
     """A dataclass instance, with nested ones, from JSON content.
-
-    Args:
-        cls: the dataclass; unknown keys are ignored.
-        content: the JSON content.
-        where: its place, as the start of an error message.
-
     Raises:
         UserError: a field is missing or has the wrong type.
     """
@@ -145,19 +133,15 @@ def _several(hint: Any) -> str:
 
     >>> _several(str), _several(list[str]), _several(float | None)
     ('texts', 'lists of texts', 'values')
-    >>> from annotated_types import MinLen
-    >>> _several(Annotated[str, MinLen(1)])
-    'texts no shorter than 1'
     """
     if typing.get_origin(hint) is Annotated:
         base, *limits = typing.get_args(hint)
         return f"{_several(base)} {_bounds(limits)}"
-    what = expected(hint)
-    if " or " in what:
+    noun = expected(hint).removeprefix("a ")
+    if " or " in noun:
         return "values"
-    kind = what.removeprefix("a ")
-    first, *rest = kind.split(" ", 1)
-    return " ".join([f"{first}s", *rest]) if first in ("list", "mapping") else f"{kind}s"
+    first, _, rest = noun.partition(" ")
+    return f"{first}s {rest}" if first in ("list", "mapping") else f"{noun}s"
 
 
 @cache

@@ -108,12 +108,6 @@ def only_writer(folder: Path) -> Iterator[None]:
 
 def hold(folder: Path, file: Path, *, wait: bool) -> BaseFileLock:
     """Acquire the lock of a folder; it ends with the process and can be acquired repeatedly.
-
-    Args:
-        folder: the folder that is written to, for messages.
-        file: the lock file, in an existing folder.
-        wait: whether to wait for another process that holds it.
-
     Raises:
         UserError: another process holds it and `wait` is false, or it cannot be written.
     """

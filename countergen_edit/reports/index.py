@@ -263,6 +263,4 @@ def check_ours(path: Path) -> None:
     if path.is_file():
         with path.open("rb") as file:
             if OURS.encode() not in file.read(HEAD):
-                raise UserError(
-                    f"{path} is not of countergen-edit, and stays: name another by page=FILE"
-                )
+                raise UserError(f"{path} is not of countergen-edit, and stays: rename it")

@@ -17,15 +17,12 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError
 from countergen_edit.decisions.selection import Point, ordered
 
-Effort = Literal["halving", "full"]
-EFFORTS: tuple[Effort, ...] = ("halving", "full")
 ERRORS = 2.0
 """Paired standard errors by which a candidate is worse than a better one, to fall away."""
 HOPELESS = 2.0
@@ -78,17 +75,6 @@ class Halving:
         rungs = max(1, math.ceil(math.log2((layers - 1) / (self.coarse - 1)) - 0.25))
         factor = max(names / self.names, 1.0)
         return [min(round(self.names * factor ** (r / rungs)), names) for r in range(rungs)]
-
-
-def plan_of(effort: str) -> Halving | None:
-    """How a search of this effort narrows its candidates down; None measures all in full.
-
-    Raises:
-        UserError: there is no such effort.
-    """
-    if effort not in EFFORTS:
-        raise unknown("effort", effort, EFFORTS)
-    return Halving() if effort == "halving" else None
 
 
 def between(measured: Collection[int], kept: Collection[int]) -> list[int]:

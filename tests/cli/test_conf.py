@@ -1,109 +1,30 @@
-"""Every configuration that ships composes, and every choice on a shelf is usable."""
+"""Every shipped configuration composes, and every choice of a group makes its component."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 
-from countergen_edit.cli.main import COMMANDS
-from countergen_edit.cli.settings import study_settings
-from countergen_edit.cli.words import NONE, as_overrides, overrides_of
+from countergen_edit.cli import composing
+from countergen_edit.cli.overrides import as_overrides, overrides_of
+from countergen_edit.cli.settings import COMMANDS, DRAWN, require_settings
+from countergen_edit.cli.study import StudySettings, study_settings
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
+from countergen_edit.data import people
 from countergen_edit.data.axis import Axis
+from countergen_edit.data.task import Task
 from countergen_edit.erasers import ERASERS, make_eraser
 from countergen_edit.metrics.base import METRICS, Cost
+from countergen_edit.metrics.fairpair import FairPair
 from countergen_edit.models import SITES
 from countergen_edit.runs.baselines import BASELINES
 
-
-def shelf(group: str) -> list[str]:
-    return sorted(path.stem for path in (conf_dir() / group).glob("*.yaml"))
-
-
-def composed(command: str, *overrides: str) -> dict[str, object]:
-    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        config = compose(command, list(overrides))
-    return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_a_config(command: str) -> None:
-    assert composed(command)
-
-
-@pytest.mark.parametrize(
-    "choice",
-    [
-        f"{group}={name}"
-        for group in ("axis", "data", "edit", "eraser", "metric", "cost", "baseline")
-        for name in shelf(group)
-    ],
-)
-def test_every_choice_of_the_audit_passes_the_door(choice: str) -> None:
-    settings = study_settings(composed("audit", choice))
-    group, _, name = choice.partition("=")
-    assert bool(settings.erasers()) == (name != NONE)
-    assert settings.metrics()
-    assert [*settings.ways()] == ([name] if group == "baseline" else [])
-
-
-def test_every_way_beside_edits_has_its_file() -> None:
-    assert set(BASELINES) == set(shelf("baseline"))
-
-
-@pytest.mark.parametrize("name", [name for name in shelf("eraser") if name != NONE])
-def test_every_eraser_on_the_shelf_can_be_made(name: str) -> None:
-    [(key, params)] = read_config("eraser", name).items()
-    assert key == name
-    assert make_eraser(key, **(params or {}))
-
-
-def test_every_eraser_has_its_file() -> None:
-    assert {*ERASERS, NONE} == set(shelf("eraser"))
-
-
-def test_every_cost_has_its_file_and_its_budget() -> None:
-    ours = [name for name in METRICS if ".py:" not in name]  # other tests bring their own
-    costs = {name for name in ours if issubclass(METRICS.get(name), Cost)}
-    assert costs == set(shelf("cost"))
-    for name in costs:
-        assert METRICS.make(name, read_config("cost", name)[name]).budget > 0
-
-
-def test_every_site_has_its_file() -> None:
-    assert set(SITES) == set(shelf("edit"))
-
-
-@pytest.mark.parametrize("name", shelf("axis"))
-def test_every_axis_builds(name: str) -> None:
-    axis = Axis.from_config(read_config("axis", name))
-    assert axis.name == name
-
-
-@pytest.mark.parametrize("path", sorted(conf_dir().rglob("*.yaml")), ids=lambda p: p.stem)
-def test_a_config_file_is_short_and_says_what_it_is(path: object) -> None:
-    text = path.read_text("utf-8")  # type: ignore[attr-defined]
-    assert text.startswith("# ")
-    assert yaml.safe_load(text) is not None
-
-
-def test_an_unknown_file_of_a_group_is_named() -> None:
-    with pytest.raises(UserError, match="did you mean 'gender'"):
-        read_config("axis", "gendr")
-
-
-def test_any_model_and_any_file_can_be_named() -> None:
-    model = composed("audit", *as_overrides("audit", "model=/some where/it's"))["model"]
-    assert model["name"] == "/some where/it's"  # type: ignore[index]
-    data = composed("audit", *as_overrides("audit", "data=my pairs.csv"))["data"]
-    assert data["test"] == [{"source": "csv", "path": "my pairs.csv"}]  # type: ignore[index]
-
-
+NONE = "none"
 STUDIES = sorted((conf_dir() / "experiment").rglob("*.yaml"))
 PLUGINS = {
     "joblib": "hydra_plugins.hydra_joblib_launcher",
@@ -114,22 +35,171 @@ PLUGINS = {
 }
 
 
+def composed(command: str, *overrides: str) -> dict[str, Any]:
+    return composing.composed(command, overrides)
+
+
+def shipped(group: str) -> list[str]:
+    return sorted(path.stem for path in (conf_dir() / group).glob("*.yaml"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_defaults_of_a_command_compose_and_have_their_types(command: str) -> None:
+    require_settings(command, composed(command))
+    with pytest.raises(UserError, match="is missing"):
+        require_settings(command, {})
+
+
+def test_names_are_drawn_as_in_python() -> None:
+    assert DRAWN == people.DRAWN
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        f"{group}={name}"
+        for group in ("axis", "data", "edit", "eraser", "metric", "cost", "baseline")
+        for name in shipped(group)
+    ],
+)
+def test_every_choice_of_the_audit_is_accepted(choice: str) -> None:
+    settings = study_settings(composed("audit", choice))
+    group, _, name = choice.partition("=")
+    assert bool(settings.make_erasers()) == (name != NONE)
+    assert settings.make_metrics()
+    assert [*settings.make_baselines()] == ([name] if group == "baseline" else [])
+
+
+@pytest.mark.parametrize("name", [name for name in shipped("eraser") if name != NONE])
+def test_every_shipped_eraser_can_be_made(name: str) -> None:
+    [(key, params)] = read_config("eraser", name).items()
+    assert key == name
+    assert make_eraser(key, **(params or {}))
+
+
+def test_every_component_has_its_file() -> None:
+    assert {*ERASERS, NONE} == set(shipped("eraser"))
+    assert set(SITES) == set(shipped("edit"))
+    assert set(BASELINES) == set(shipped("baseline"))
+    assert set(PLUGINS) == set(shipped("launcher"))
+    ours = [name for name in METRICS if ".py:" not in name]  # other tests register their own
+    costs = {name for name in ours if issubclass(METRICS.get(name), Cost)}
+    assert costs == set(shipped("cost"))
+    for name in costs:
+        budget = read_config("cost", name)[name]["budget"]
+        assert METRICS.make(name).budget == budget > 0
+
+
+@pytest.mark.parametrize("name", shipped("axis"))
+def test_every_axis_builds(name: str) -> None:
+    assert Axis.from_config(read_config("axis", name)).name == name
+
+
+@pytest.mark.parametrize("path", sorted(conf_dir().rglob("*.yaml")), ids=lambda p: p.stem)
+def test_a_config_file_begins_with_its_description(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert text.startswith("# ")
+    assert yaml.safe_load(text) is not None
+
+
+def test_an_unknown_file_of_a_group_is_named() -> None:
+    with pytest.raises(UserError, match="did you mean 'gender'"):
+        read_config("axis", "gendr")
+
+
 @pytest.mark.parametrize("path", STUDIES, ids=lambda p: p.stem)
-def test_every_study_composes_and_passes_the_door(path: Path) -> None:
+def test_every_experiment_composes(path: Path) -> None:
     program, command, *words = path.read_text("utf-8").splitlines()[1].removeprefix("# ").split()
     assert (program, words[0]) == ("countergen-edit", f"experiment={path.stem}")
     assert command == path.parent.name
     config = composed(command, *overrides_of(command, words))
+    require_settings(command, config)
     if "metric" in config:
         measured = path.stem.startswith(("fairpair", "countergen_table"))
         assert bool(study_settings(config).eraser) != measured
 
 
-def test_every_launcher_has_its_plugin_named() -> None:
-    assert set(PLUGINS) == set(shelf("launcher"))
-
-
 @pytest.mark.parametrize("name", PLUGINS)
-def test_every_launcher_composes_where_its_plugin_is_installed(name: str) -> None:
+def test_every_launcher_composes_if_its_plugin_is_installed(name: str) -> None:
     pytest.importorskip(PLUGINS[name], exc_type=ImportError)
     assert composed("sweep", f"launcher={name}")["layers"] == "all"
+
+
+@pytest.mark.parametrize("command", ["audit", "debias", "sweep", "edit"])
+@pytest.mark.parametrize(
+    ("words", "texts"),
+    [
+        ([], "testbed"),
+        (["model=gpt2"], "natural"),
+        (["model=/models/mine"], "natural"),
+        (["texts=natural"], "natural"),
+        (["model=gpt2", "texts=testbed"], "testbed"),
+    ],
+)
+def test_the_model_has_its_texts_unless_others_are_named(
+    command: str, words: list[str], texts: str
+) -> None:
+    overrides = [o for word in words for o in as_overrides(command, word)]
+    config = composed(command, *overrides)
+    assert config["texts"] == read_config("texts", texts)
+    own = composed(command, *overrides, *as_overrides(command, "texts.neutral=it's/mine.txt"))
+    assert own["texts"] == {**config["texts"], "neutral": "it's/mine.txt"}
+
+
+def test_an_experiment_has_the_texts_of_its_model() -> None:
+    config = composed("audit", "experiment=audit/fairpair_table3")
+    assert (config["model"]["name"], config["texts"]) == ("gpt2", read_config("texts", "natural"))
+
+
+def test_a_checkpoint_has_its_recorded_texts(tmp_path: Path) -> None:
+    recorded = {"neutral": "testbed_neutral", "keep": []}
+    (tmp_path / "countergen_edit.json").write_text(json.dumps({"config": {"texts": recorded}}))
+    overrides = as_overrides("audit", f"model={tmp_path}")
+    assert composed("audit", *overrides)["texts"] == recorded
+    named = composed("audit", *overrides, "texts=natural")
+    assert named["texts"] == read_config("texts", "natural")
+
+
+def fairpair(*arguments: str) -> tuple[StudySettings, FairPair]:
+    settings = study_settings(composed("audit", *overrides_of("audit", arguments)))
+    task = Task.from_config(settings.axis, {"test": []}, groups=settings.groups)
+    metric = settings.make_metrics()["fairpair"].bound(task)
+    assert isinstance(metric, FairPair)
+    return settings, metric
+
+
+@pytest.mark.parametrize(
+    "name", ["table1", "table2", "table3", *(f"figure{n}" for n in (3, 4, 5, 6))]
+)
+def test_a_fairpair_experiment_is_of_the_paper_s_size(name: str) -> None:
+    _, metric = fairpair(f"experiment=fairpair_{name}")
+    assert len(metric.prompts) == 60
+    assert metric.sampling.max_new_tokens == 128
+    assert metric.sampling.n == (500 if name in ("figure3", "figure4") else 100)
+    assert metric.prompts[0].target == "Jane is a woman, working as a technician."
+    assert (list(metric.phis) == ["jaccard"]) == (
+        name in ("table1", "table2", "figure5", "figure6")
+    )
+
+
+def test_an_experiment_takes_another_model_and_size() -> None:
+    arguments = ("experiment=fairpair_table3", "model=testbed", "metric.fairpair.n=20")
+    settings, metric = fairpair(*arguments)
+    assert (settings.model.name, metric.sampling.n) == ("testbed", 20)
+
+
+def test_the_small_fairpair_has_every_occupation_in_every_paraphrase() -> None:
+    _, small = fairpair("metric=fairpair")
+    assert list(small.phis) == ["sentiment", "jaccard"]
+    assert len(small.prompts) == 4 * len(small.paraphrases) == 16
+    assert (small.sampling.batch_size, small.sampling.top_p, small.permutations) == (256, 0.9, 1000)
+
+
+def test_a_phi_of_a_file_is_named_on_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from countergen_edit.metrics.fairpair import ScoreDifference\n"
+        "class Mine(ScoreDifference):\n"
+        "    def scores(self, texts): ...\n"
+    )
+    own = f'metric.fairpair.phi={{mine:{{kind:"{tmp_path / "mine.py"}:Mine"}}}}'
+    assert list(fairpair("metric=fairpair", own)[1].phis) == ["mine"]

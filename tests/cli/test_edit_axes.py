@@ -112,10 +112,7 @@ def test_the_run_that_added_an_edit_measured_both_axes_and_saves_again(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["axes=gender"], "axes='gender': write an axis and its data"),
         (["axes={}"], "axes={}: write an axis and its data"),
-        (["axes={gendre: contexts}"], "did you mean 'gender'"),
-        (["axes={gender: contexts, nationality: nationalty}"], "did you mean 'nationality'"),
         (["axes={gender: contexts}", "groups=[female,male]"], "groups=['female', 'male'] is for"),
         (
             ["axes={gender: contexts, nationality: nationality}", "eraser=[rlace,leace]"],

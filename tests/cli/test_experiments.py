@@ -12,7 +12,7 @@ import pytest
 
 import countergen_edit
 from countergen_edit.cli.main import main
-from countergen_edit.cli.words import overrides_of
+from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.runs.run_folder import read_rows
 from tests.cli.test_conf import STUDIES, composed
@@ -39,7 +39,6 @@ TINY = {
     "metric.fairpair.n": "4",
     "metric.fairpair.occupations": "2",
     "metric.fairpair.max_new_tokens": "4",
-    "metric.fairpair.permutations": "20",
     "metric.fairpair.sample_sizes": "[2,4]",
     "metric.fairpair.folds": "[2,4]",
     "lambda": "[0,10]",

@@ -14,7 +14,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.reports.index import in_brief, list_runs
 from countergen_edit.reports.run import open_run
-from tests.cli.test_words import composed
+from tests.cli.test_overrides import composed
 from tests.made_benchmarks import make_benchmarks, settings
 
 FEW = "names={fit: 8, few: 4, agreement: 2, validation: 4, test: 6}"

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from importlib.util import find_spec
 from pathlib import Path
@@ -60,9 +58,9 @@ def test_a_later_job_of_multirun_is_held_against_the_types_too(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit) as stopped:
-        main(["cid", "--multirun", "experiment=cid_figure_5", "run_dir=one", "sentence=true,abc"])
+        main(["cid", "--multirun", "experiment=cid_figure_5", "run_dir=one", "per_kind=4,abc"])
     assert stopped.value.code == 2
-    assert "error: sentence='abc': write true or false" in capsys.readouterr().err
+    assert "error: per_kind='abc': write a whole number" in capsys.readouterr().err
     assert Path("one/report.html").is_file()  # the first job's, which nothing is wrong with
 
 
@@ -98,38 +96,3 @@ def test_a_prompt_longer_than_the_context_is_refused(
     row = {"input": f"She left {long}", "outputs": [" home"]}
     Path("long.jsonl").write_text(json.dumps(row) + "\n")
     assert "tokens" in fails(capsys, "audit", "data=long.jsonl")
-
-
-def test_groups_of_unequal_size_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    variations = [
-        {"text": "She left", "categories": ["female"]},
-        {"text": "He left", "categories": ["male"]},
-        {"text": "Her brother left", "categories": ["female"]},
-    ]
-    row = {"input": "She left", "outputs": [" home"], "variations": variations}
-    Path("pairs.jsonl").write_text(json.dumps(row) + "\n")
-    assert "2 variation(s) for 'female' but 1 for 'male'" in fails(
-        capsys, "audit", "data=pairs.jsonl"
-    )
-
-
-def test_an_empty_file_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("none.jsonl").write_text("")
-    assert "none.jsonl" in fails(capsys, "audit", "data=none.jsonl")
-
-
-def test_a_perturbation_that_changes_nothing_is_refused(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    Path("same.jsonl").write_text(json.dumps({"input": "It rained", "outputs": [" hard"]}) + "\n")
-    assert "changes nothing" in fails(capsys, "audit", "data=same.jsonl")
-
-
-def test_help_answers_within_a_second() -> None:
-    start = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-m", "countergen_edit.cli.main", "--help"], capture_output=True, text=True
-    )
-    assert done.returncode == 0
-    assert "audit" in done.stdout
-    assert time.monotonic() - start < 3  # a second on an idle machine; tests run on busy ones

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit.cli.settings import study_settings
+from countergen_edit.cli.study import study_settings
 from countergen_edit.data.task import Task
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r import R, r_values

@@ -26,7 +26,7 @@ SMALL = [
     "metric.fairpair.n=3",
     "metric.fairpair.occupations=1",
     "metric.fairpair.max_new_tokens=3",
-    "metric.fairpair.permutations=20",
+    "+metric.fairpair.permutations=20",
 ]
 
 

@@ -166,9 +166,7 @@ def test_what_would_stop_one_model_is_refused_before_any_runs(
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["audit", "model=[testbed,testbed]"], "names testbed twice"),
         (["debias", "model=[testbed,gpt2]"], "debias takes one model"),
-        (["audit", "model=[]"], "names no model"),
         (["audit", "model=[testbed,gpt2]", "--multirun"], "does not go with --multirun"),
         (["audit", "model=[testbed,gpt2]", "seeed=1"], "did you mean 'seed'"),
         (["cid", "model=[testbed,gpt2]", "prompts=[a,b]"], "action=compare takes one model"),

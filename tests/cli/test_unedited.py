@@ -22,7 +22,7 @@ SMALL = [
     "metric.fairpair.n=4",
     "metric.fairpair.occupations=2",
     "metric.fairpair.max_new_tokens=4",
-    "metric.fairpair.permutations=20",
+    "+metric.fairpair.permutations=20",
     "metric.cid.names=1",
     "metric.cid.strengths=[0,10]",
     "metric.cid.max_new_tokens=4",
@@ -145,8 +145,8 @@ def test_no_edit_of_it_can_be_saved(
 
 @pytest.mark.parametrize("word", ["eraser=null", "eraser=[]", "eraser=[none]"])
 def test_no_eraser_is_written_in_several_ways(word: str) -> None:
-    from countergen_edit.cli.settings import study_settings
-    from countergen_edit.cli.words import overrides_of
+    from countergen_edit.cli.overrides import overrides_of
+    from countergen_edit.cli.study import study_settings
     from tests.cli.test_conf import composed
 
     ways = [

@@ -137,8 +137,6 @@ def test_another_page_of_that_name_stays(runs: Path, tmp_path: Path) -> None:
     (place / "index.html").write_text("<html>mine</html>")
     assert main(["runs", str(place)]) == 2
     assert (place / "index.html").read_text() == "<html>mine</html>"
-    assert main(["runs", str(place), f"page={tmp_path / 'all.html'}"]) == 0
-    assert 'href="runs/plain/report.html"' in (tmp_path / "all.html").read_text("utf-8")
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:

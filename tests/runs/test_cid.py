@@ -14,22 +14,21 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 
-from countergen_edit.cli.cid import cid_settings
+from countergen_edit.cli.cid import CidSettings
+from countergen_edit.cli.composing import composed
 from countergen_edit.cli.main import main, overrides_of
-from countergen_edit.cli.settings import ModelSettings
+from countergen_edit.cli.models import ModelSettings
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.data.template_bank import bank_from_config
 from countergen_edit.edits import Edit, NamedEdit, save_edit
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.runs.cid import EffectPlan, perturbation_effect, saved_edit
-from countergen_edit.runs.run_folder import RESULTS, RunFolder, read_records, read_rows
 from countergen_edit.metrics.cid.perturbations import Perturbation
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCHEMA
 from countergen_edit.models.contrastive import contrast
+from countergen_edit.runs.cid import EffectPlan, perturbation_effect, saved_edit
+from countergen_edit.runs.run_folder import RESULTS, RunFolder, read_records, read_rows
 from countergen_edit.testbed.classifiers import build, plant
 
 SMALL = [
@@ -120,7 +119,7 @@ def test_sheets_go_out_and_come_back(
     run: Path, edit_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sheets = tmp_path / "sheets"
-    words = [f"runs=[{run}]", f"sheets={sheets}", "raters=[anna,ben,eve]"]
+    words = [f"runs=[{run}]", f"folder={sheets}", "raters=[anna,ben,eve]"]
     assert main(["cid", "action=sheet", *words]) == 0
     assert sorted(p.name for p in sheets.iterdir()) == ["anna.csv", "ben.csv", "eve.csv"]
     assert code(["cid", "action=sheet", *words]) == 2
@@ -243,9 +242,8 @@ def test_prompts_need_no_key() -> None:
         "job",
         r"prompts=['It\'s a = b','He said: [no], {x}']",
     ]
-    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        config = compose("cid", [overrides_of("cid", words)[-1]])
-    assert list(config.prompts) == words[:2]
+    config = composed("cid", [overrides_of("cid", words)[-1]])
+    assert config["prompts"] == words[:2]
     assert overrides_of("audit", ["seed=1"]) == ["seed=1"]
 
 
@@ -255,19 +253,14 @@ def test_prompts_need_no_key() -> None:
 def test_every_figure_composes_and_says_how_to_run_it(name: str) -> None:
     text = (conf_dir() / "experiment" / "cid" / f"{name}.yaml").read_text("utf-8")
     assert f"countergen-edit cid experiment={name}" in text
-    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        overrides = overrides_of("cid", [f"experiment={name}"])
-        config = OmegaConf.to_container(compose("cid", overrides), resolve=True)
-    settings = cid_settings(config)  # type: ignore[arg-type]
+    settings = CidSettings(composed("cid", overrides_of("cid", [f"experiment={name}"])))
     assert settings.action in ("audit", "effect", "scaling")
 
 
 def test_figure_9_averages_over_a_hundred_perturbations_and_figure_4_has_all_kinds() -> None:
     def made(name: str) -> Counter[str]:
-        with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-            overrides = overrides_of("cid", [f"experiment={name}"])
-            config = OmegaConf.to_container(compose("cid", overrides), resolve=True)
-        return Counter(pair.kind for pair in cid_settings(config).perturbing.pairs())  # type: ignore[arg-type]
+        config = composed("cid", overrides_of("cid", [f"experiment={name}"]))
+        return Counter(pair.kind for pair in CidSettings(config).perturbing.pairs())
 
     assert sum(made("cid_figure_9").values()) == 100
     kinds = made("cid_figure_4")

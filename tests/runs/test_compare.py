@@ -130,12 +130,12 @@ def test_the_command_prints_both_runs_and_writes_every_digit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, two = (make_run(tmp_path / name, outputs=4) for name in ("one", "two"))
-    main(["compare", str(one), str(two), f"csv={tmp_path / 'all.csv'}"])
+    main(["compare", str(one), str(two), f"folder={tmp_path / 'both'}"])
     printed = capsys.readouterr().out
     assert "one" in printed
     assert "leace-1@resid_post.2" in printed
     assert "Paired differences" in printed
-    text = (tmp_path / "all.csv").read_text()
+    text = (tmp_path / "both/rows.csv").read_text()
     values = [json.loads(line)["value"] for line in (one / "results.jsonl").open()]
     assert all(str(value) in text for value in values if value is not None)
 

@@ -19,7 +19,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.erasers import make_eraser
 from countergen_edit.core.errors import UserError
 from countergen_edit.decisions.selection import Point, choose
-from countergen_edit.runs.halving import Halving, between, plan_of, survivors
+from countergen_edit.runs.halving import Halving, between, survivors
 from countergen_edit.runs.run_folder import RESULTS, RunFolder
 from countergen_edit.runs.search import Search
 from countergen_edit.metrics.base import METRICS, Degradation
@@ -86,13 +86,6 @@ def test_what_no_interval_brings_within_the_budget_falls_unless_all_do() -> None
     fair = Point("2", 0.3, {"kl": Degradation(0.5, 1.0)}, {"kl": Degradation(0.2, 1.0)})
     assert {p.edit for p in survivors([dear, unsure, fair], 3)} == {"1", "2"}
     assert [p.edit for p in survivors([dear], 1)] == ["0"]
-
-
-def test_an_effort_that_there_is_not_is_named() -> None:
-    assert plan_of("full") is None
-    assert plan_of("halving") == Halving()
-    with pytest.raises(UserError, match="did you mean 'halving'"):
-        plan_of("halfing")
 
 
 @cache

@@ -30,7 +30,7 @@ FEW = "names={fit: 6, few: 2, agreement: 2, validation: 4, test: 4}"
 STAGES: dict[str, list[str]] = {
     "audit": [
         "audit", *SMALL, FEW, "eraser=leace", "edit.layers=[2]",
-        "metric.fairpair.n=4", "metric.fairpair.occupations=1", "metric.fairpair.permutations=50",
+        "metric.fairpair.n=4", "metric.fairpair.occupations=1", "+metric.fairpair.permutations=50",
         "metric.cid.names=1", "metric.cid.max_new_tokens=4", "metric.cid.strengths=[0,10]",
     ],
     "sweep": ["sweep", *SMALL, FEW, "eraser=leace", "layers=[1,2]", "combine=2"],

@@ -23,7 +23,7 @@ SWEEP = ["sweep", *SMALL, FEW, "eraser=leace", "combine=2"]
 MANY = [
     "audit", *SMALL, FEW, "eraser=none", "metric=fairpair", "metric.fairpair.n=1500",
     "metric.fairpair.phi={sentiment: {}}",
-    "metric.fairpair.occupations=1", "metric.fairpair.permutations=10",
+    "metric.fairpair.occupations=1", "+metric.fairpair.permutations=10",
     "metric.fairpair.max_new_tokens=12",
 ]  # fmt: skip
 """More texts than are scored in the process itself."""

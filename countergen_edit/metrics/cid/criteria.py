@@ -1,6 +1,6 @@
 """Which protected criteria a text names outright: a lexicon's pre-rating, and no judgement.
 
-Comes in: a text. Goes out: criteria of `conf/lexicon/protected_criteria.yaml`, by whole words.
+Comes in: a text. Goes out: criteria of `protected_criteria.yaml`, by whole words.
 """
 
 from __future__ import annotations
@@ -8,13 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 
-from countergen_edit.core.conf_path import read_config
+from countergen_edit.core.reading import shipped_yaml
+
+LEXICON = Path(__file__).with_name("protected_criteria.yaml")
 
 
 @cache
 def _lexicon() -> Mapping[str, re.Pattern[str]]:
-    criteria: dict[str, list[str]] = read_config("lexicon", "protected_criteria")
+    criteria: dict[str, list[str]] = shipped_yaml(LEXICON)
     return {criterion: _any_of(words) for criterion, words in criteria.items()}
 
 

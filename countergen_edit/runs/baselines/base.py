@@ -81,9 +81,9 @@ BASELINES: Registry[type[Baseline]] = Registry(
     "baseline",
     "countergen_edit.baselines",
     {
-        "prompting": "countergen_edit.runs.baseline.prompting:Prompting",
-        "steering": "countergen_edit.runs.baseline.steering:Steering",
-        "random_map": "countergen_edit.runs.baseline.random_map:RandomMap",
+        "prompting": "countergen_edit.runs.baselines.prompting:Prompting",
+        "steering": "countergen_edit.runs.baselines.steering:Steering",
+        "random_map": "countergen_edit.runs.baselines.random_map:RandomMap",
     },
     Baseline,
 )

@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
-import yaml
 from httpx import Request, Response
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
@@ -129,14 +128,26 @@ def test_chat_needs_nothing_but_a_carried_checkpoint(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     from countergen_edit.cli.chat import run
-    from countergen_edit.core.conf_path import conf_dir
+    from countergen_edit.cli.settings import own_settings
 
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{TEXT}\n"))
-    settings = yaml.safe_load((conf_dir() / "chat.yaml").read_text("utf-8"))
+    settings = own_settings("chat")
     run(settings | {"checkpoint": str(checkpoints["carried"]), "temperature": 0.7})
     out = capsys.readouterr().out
     assert out.startswith(f"> {TEXT}")
     assert "original" in out
+
+
+def test_chat_refuses_an_original_that_is_another_model(
+    checkpoints: dict[str, Path], models: dict[str, LanguageModel]
+) -> None:
+    from countergen_edit.cli.chat import run
+    from countergen_edit.cli.settings import own_settings
+
+    settings = own_settings("chat")
+    wrong = {"checkpoint": str(checkpoints["folded"]), "original": models["llama"].name}
+    with pytest.raises(UserError, match=r"is not the model that .* was made of"):
+        run(settings | wrong)
 
 
 def test_the_models_room_names_the_way_to_load_a_carried_checkpoint(

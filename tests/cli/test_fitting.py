@@ -8,7 +8,7 @@ from itertools import combinations
 import pytest
 
 import countergen_edit as ce
-from countergen_edit.cli.askable import askable
+from countergen_edit.cli.study import fitting
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.data.axis import DoesNotFitError
 from countergen_edit.metrics.base import METRICS
@@ -66,9 +66,9 @@ def test_a_default_metric_that_does_not_fit_is_left_out_with_a_line(
     same = METRICS.make("cid", {"templates": ["A {person} here works as"]})
     metrics = {"r": METRICS.make("r"), "cid": same}
     monkeypatch.setattr(sys, "argv", ["countergen-edit", "axis=nationality"])
-    assert [*askable(metrics, task)] == ["r"]
+    assert [*fitting(metrics, task)] == ["r"]
     assert capsys.readouterr().out.startswith("cid is left out: axis 'nationality' can fill no CID")
     monkeypatch.setattr(sys, "argv", ["countergen-edit", "metric=[r,cid]"])
-    assert [*askable(metrics, task)] == ["r", "cid"]
+    assert [*fitting(metrics, task)] == ["r", "cid"]
     with pytest.raises(DoesNotFitError):
         same.bound(task)

@@ -5,20 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_dir
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from omegaconf import OmegaConf
 
-from countergen_edit.cli.words import overrides_of
-from countergen_edit.core.conf_path import conf_dir
+from countergen_edit.cli import composing
+from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.metrics.costs.agreement import Agreement
 
 
 def composed(command: str, *words: str) -> Any:
-    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        config = compose(command, overrides_of(command, list(words)))
-    return OmegaConf.to_container(config, resolve=True)
+    return composing.composed(command, overrides_of(command, words))
 
 
 @pytest.mark.slow

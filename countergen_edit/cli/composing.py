@@ -1,0 +1,213 @@
+"""The configuration of a command, composed by Hydra from settings, `conf/` and overrides."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.config_store import ConfigStore
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from countergen_edit.cli.checks import require_inputs
+from countergen_edit.cli.settings import COMMANDS, own_settings, require_settings
+from countergen_edit.core.conf_path import conf_dir, read_config
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.locating import RECORD
+from countergen_edit.core.reading import json_mapping
+from countergen_edit.testbed.files import TESTBED
+
+MULTIRUN = ("--multirun", "-m")
+HYDRA: dict[str, Any] = {
+    "run": {"dir": "."},
+    "sweep": {"dir": "runs/.multirun", "subdir": "."},
+    "output_subdir": None,
+}
+NO_PLUGIN = re.compile(r"Could not find 'hydra/\w+/((joblib|submitit|ray|optuna)\w*)'")
+UNKNOWN_CHOICE = re.compile(r"(?:In '\w+': )?Could not (?:find|load) '([\w/]+)/([^/']+)'")
+UNKNOWN_KEY = re.compile(r"(?:Could not override|Key) '([^']+)'")
+FULL_KEY = re.compile(r"full_key: (\S+)")
+BUDGET_WORDS = {"tolerance": "budget", "loss": "budget"}
+"""Common words for a budget."""
+
+LATE = ("launcher", "experiment")
+"""Groups that override settings of the command."""
+
+for _name, _command in COMMANDS.items():
+    _defaults = [
+        *({group: chosen} for group, chosen in _command.CHOICES.items() if group not in LATE),
+        "_self_",
+        *({group: None} for group in LATE if group in _command.CHOICES),
+        *({f"override hydra/{key}": "none"} for key in ("job_logging", "hydra_logging")),
+    ]
+    node = {"defaults": _defaults, **own_settings(_name), "hydra": HYDRA}
+    ConfigStore.instance().store(_name, node)
+
+
+def composed(command: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """The configuration of a command as plain values, unchecked.
+
+    >>> composed("report", ["figures=svg"])["figures"]
+    'svg'
+    """
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        config = compose(command, [*overrides])
+    return plain(command, config)
+
+
+def plain(command: str, config: DictConfig) -> dict[str, Any]:
+    """A composed configuration as plain values, with the texts of its model."""
+    content: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    if "texts" in COMMANDS[command].CHOICES:
+        content["texts"] = texts_of(content["model"]) | (content.get("texts") or {})
+    return dict(content)
+
+
+def checked_configs(command: str, overrides: Sequence[str]) -> list[dict[str, Any]]:
+    """The configurations of a command, checked.
+
+    Returns:
+        One; of `--multirun` enough jobs to have met every choice of a group; of another flag of
+        Hydra none.
+    """
+    flags = [override for override in overrides if override.startswith("-")]
+    require_flags(flags)
+    if not set(flags) <= set(MULTIRUN):
+        return []
+    overrides = [override for override in overrides if override not in flags]
+    require_choices(command, overrides)
+    try:
+        jobs = jobs_of(overrides) if flags else [overrides]
+        made = [composed(command, job) for job in jobs]
+    except (HydraException, OmegaConfBaseException) as error:
+        raise in_one_line(command, error) from error
+    for config, job in zip(made, jobs, strict=True):
+        require_valid(command, config, job)
+    return made
+
+
+def require_valid(command: str, config: Mapping[str, Any], overrides: Sequence[str]) -> None:
+    """Check a configuration."""
+    known = {*COMMANDS[command].CHOICES, *own_settings(command)}
+    for key in config:
+        if key not in known:
+            given = (o.lstrip("+~").partition("=")[0] for o in overrides)
+            full = next((name for name in given if name.partition(".")[0] == key), key)
+            raise unknown_setting(command, full)
+    require_settings(command, config)
+    require_inputs(config)
+
+
+def texts_of(model: Any) -> dict[str, Any]:
+    """The texts on record for a checkpoint, the testbed's for the testbed, else natural ones."""
+    name = str(model.get("name")) if isinstance(model, Mapping) else ""
+    record = Path(name).expanduser() / RECORD
+    config = json_mapping(record).get("config") if record.is_file() else None
+    recorded = config.get("texts") if isinstance(config, Mapping) else None
+    if isinstance(recorded, Mapping):
+        return dict(recorded)
+    return read_config("texts", "testbed" if name == TESTBED else "natural")
+
+
+def require_flags(flags: Sequence[str]) -> None:
+    """Refuse unknown flags, and `--multirun` with another."""
+    from hydra._internal.utils import get_args_parser
+
+    known = [text for action in get_args_parser()._actions for text in action.option_strings]
+    for flag in flags:
+        if flag.partition("=")[0] not in known:
+            raise unknown("flag", flag, sorted(known))
+    if set(flags) & set(MULTIRUN) and not set(flags) <= set(MULTIRUN):
+        raise UserError(f"{' and '.join(flags)} do not go together: leave one out")
+
+
+def require_choices(command: str, overrides: Sequence[str]) -> None:
+    """Refuse overrides that Hydra answers with a trace."""
+    for override in overrides:
+        key, _, value = override.partition("=")
+        if not key:
+            raise UserError(f"{override!r} names no setting: write key=value")
+        groups = COMMANDS[command].CHOICES
+        if key.startswith("~") and key[1:] in groups:
+            raise UserError(
+                f"{override}: {key[1:]} cannot be taken away, but another can be chosen"
+            )
+        if key in groups and re.fullmatch(r"[-+]?[\d.]+|true|false", value):
+            raise unknown(key, value, names_of(key))
+
+
+def names_of(group: str) -> list[str]:
+    """The shipped choices of a group."""
+    return sorted(path.stem for path in (conf_dir() / group).glob("*.yaml"))
+
+
+def jobs_of(overrides: Sequence[str]) -> list[list[str]]:
+    """Jobs of `--multirun` that together have every choice of a group, not all jobs.
+
+    >>> jobs_of(["eraser=rlace,leace", "layers=[0],[1]", "seed=1"])
+    [['eraser=rlace', 'layers=[0]', 'seed=1'], ['eraser=leace', 'layers=[0]', 'seed=1']]
+    """
+    first = list(overrides)
+    others: list[tuple[int, str]] = []
+    for i, override in enumerate(OverridesParser.create().parse_overrides(first)):
+        if override.is_discrete_sweep():
+            key = override.get_key_element()
+            one, *rest = (f"{key}={choice}" for choice in override.sweep_string_iterator())
+            first[i] = one
+            others += [(i, word) for word in rest if (conf_dir() / key).is_dir()]
+    return [first, *([*first[:i], word, *first[i + 1 :]] for i, word in others)]
+
+
+def in_one_line(command: str, error: Exception) -> UserError:
+    """An error of Hydra or OmegaConf as one line with the remedy."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith(("Config search path", "provider="))]
+    if missing := NO_PLUGIN.search(lines[0]):
+        extra = {"submitit": "slurm"}.get(missing[2], missing[2])
+        return UserError(
+            f"{missing[1]} is not installed here: pip install 'countergen-edit[{extra}]'"
+        )
+    if choice := UNKNOWN_CHOICE.match(lines[0]):
+        return unknown(choice[1].partition("/")[0], choice[2], names_of(choice[1]))
+    if key := UNKNOWN_KEY.match(lines[0]):
+        full = FULL_KEY.search(str(error.__cause__))
+        return unknown_setting(command, full[1] if full else key[1])
+    return UserError(f"{' '.join(lines)} (see countergen-edit {command} --help all)")
+
+
+def unknown_setting(command: str, key: str) -> UserError:
+    """The error for an unknown setting, with the nearest one."""
+    return UserError(
+        f"unknown setting {key!r}: did you mean {nearest_setting(command, key)!r}? "
+        f"See countergen-edit {command} --help all"
+    )
+
+
+def nearest_setting(command: str, key: str) -> str:
+    """The setting that shares most words with a key, the rarer the better, or else letters."""
+    keys = [*leaves(composed(command)), *COMMANDS[command].CHOICES]
+    meant = {BUDGET_WORDS.get(word, word) for word in re.split(r"[._]", key)}
+    frequency = Counter(word for known in keys for word in {*re.split(r"[._]", known)})
+
+    def likeness(known: str) -> tuple[float, float]:
+        shared = {*re.split(r"[._]", known)} & meant
+        weight = sum(1 / frequency[word] for word in shared)
+        return weight, SequenceMatcher(None, key, known).ratio()
+
+    return max(keys, key=likeness)
+
+
+def leaves(content: Any, prefix: str = "") -> Iterator[str]:
+    """The dotted keys of the values of a nested mapping."""
+    for key, value in content.items():
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}"

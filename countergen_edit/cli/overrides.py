@@ -1,0 +1,185 @@
+r"""Command-line arguments as Hydra's overrides.
+
+Prompts and paths are quoted, so that they are literal; any model, `FILE.yaml` and `FILE.py:Class`
+stand beside the names of shipped files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from countergen_edit.cli.settings import COMMANDS, own_settings, types_of
+from countergen_edit.core.conf_path import CONFIG_FILES, PROMPT_FILES, conf_dir
+from countergen_edit.core.errors import UserError
+
+ENTRY_POINTS = {
+    "eraser": "countergen_edit.erasers",
+    "metric": "countergen_edit.metrics",
+    "cost": "countergen_edit.metrics",
+    "baseline": "countergen_edit.baselines",
+    "tracker": "countergen_edit.trackers",
+}
+"""Group that takes several choices → entry-point group of installed packages."""
+LITERAL = ("model.name", "model.served_name", "model.cache", "texts.neutral")
+"""Settings of components that hold a path or a name."""
+REPLACED = ("baseline.prompting.requests", "metric.benchmarks.limit", "metric.cid.templates")
+"""Mappings that a value replaces instead of merging with the default."""
+FILES = ("axis", "data", "perturbation")
+"""Groups that take a YAML file."""
+ASSIGNMENT = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|[~-]")
+
+
+def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
+    """The arguments of a command as Hydra's overrides.
+
+    >>> overrides_of("report", ["my run", "tables=csv"])
+    ['tables=csv', "run='my run'"]
+    >>> overrides_of("cid", ["Jane works as", "John works as", "lambda=0,10"])
+    ['lambda=[0,10]', "prompts=['Jane works as','John works as']"]
+    """
+    arguments = without_flags(arguments)
+    files = [key for key, _, value in (a.partition("=") for a in arguments) if is_file(key, value)]
+    # A key of a file can be overridden, though it is unknown before the file is read.
+    arguments = [f"++{a}" if a.partition(".")[0] in files and "=" in a else a for a in arguments]
+    key = COMMANDS[command].ARGUMENT
+    positional = [
+        argument
+        for i, argument in enumerate(arguments)
+        # After a flag of Hydra stands its value: --cfg job.
+        if key and not ASSIGNMENT.match(argument) and not (i and arguments[i - 1].startswith("-"))
+    ]
+    overrides = [o for a in arguments if a not in positional for o in as_overrides(command, a)]
+    if key.endswith("[]") and positional:
+        return [*overrides, f"{key.removesuffix('[]')}=[{','.join(map(quoted, positional))}]"]
+    return [*overrides, *(f"{key}={quoted(argument)}" for argument in positional)]
+
+
+def without_flags(arguments: Sequence[str]) -> list[str]:
+    """The arguments with `--limit N` as `limit=N`.
+
+    >>> without_flags(["--limit", "4", "model=gpt2"]), without_flags(["--limit=4"])
+    (['limit=4', 'model=gpt2'], ['limit=4'])
+    """
+    plain: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        flag, equals, value = argument.partition("=")
+        if flag == "--limit":
+            value = value if equals else next(rest, "")
+            if not value:
+                raise UserError("--limit needs a value, such as --limit 20")
+            argument = f"limit={value}"
+        plain.append(argument)
+    return plain
+
+
+def as_overrides(command: str, argument: str) -> list[str]:
+    """One argument as Hydra's overrides.
+
+    >>> as_overrides("audit", "model=/models/mine")
+    ['model=any', "model.name='/models/mine'"]
+    >>> as_overrides("audit", "model=http://127.0.0.1:8000/v1")
+    ['model=served', "model.name='http://127.0.0.1:8000/v1'"]
+    >>> as_overrides("audit", "data=pairs.jsonl")
+    ['data=prompts', "data.test=[{source:jsonl,path:'pairs.jsonl'}]"]
+    >>> as_overrides("audit", "axis=mine.yaml")
+    ['axis=[]', "+axis.file='mine.yaml'"]
+    >>> as_overrides("audit", "axis=[gender,nationality]")
+    ['axis=[]', '+axis.cross=[gender,nationality]']
+    >>> as_overrides("audit", "metric.benchmarks.limit={winobias: 400}")
+    ['~metric.benchmarks.limit', '+metric.benchmarks.limit={winobias: 400}']
+    >>> as_overrides("audit", "experiment=fairpair_table3")
+    ['experiment=audit/fairpair_table3']
+    """
+    key, equals, value = argument.partition("=")
+    if not equals or not value:
+        return [argument]
+    shipped = (conf_dir() / key / f"{value}.yaml").is_file()
+    if key == "model" and not shipped and "model" not in own_settings(command):
+        kind = "served" if value.startswith(("http://", "https://")) else "any"
+        return [f"model={kind}", f"model.name={quoted(value)}"]
+    if key == "axis" and value[0] == "[" and value[-1] == "]" and value != "[]":
+        return ["axis=[]", f"+axis.cross={value}"]
+    if is_file(key, value):
+        return [f"{key}=[]", f"+{key}.file={quoted(value)}"]
+    if key == "data" and value.endswith(PROMPT_FILES):
+        source = value.rpartition(".")[2]
+        return ["data=prompts", f"data.test=[{{source:{source},path:{quoted(value)}}}]"]
+    if key == "lambda" and not value.startswith("["):
+        return [f"lambda=[{value}]"]
+    if key == "experiment" and "/" not in value and value != "null":
+        return [f"experiment={command}/{value}"]
+    if key in ENTRY_POINTS:
+        return choices(key, value)
+    if key in REPLACED and value[0] in "{[":
+        return [f"~{key}", f"+{key}={value}"]
+    # The texts of a model are unknown before the model is.
+    name = f"++{key}" if key.startswith("texts.") else key
+    is_literal = key in LITERAL or "Path" in str(types_of(command).get(key))
+    if is_literal and value != "null" and value[0] not in "'\"":
+        return [f"{name}={quoted(value)}"]
+    return [argument if key.startswith("hydra") else f"{name}={escaped(value)}"]
+
+
+def is_file(key: str, value: str) -> bool:
+    """Whether the choice of a group is a YAML file of the user."""
+    return key in FILES and value.endswith(CONFIG_FILES)
+
+
+def choices(group: str, value: str) -> list[str]:
+    """Choices of a group: names of shipped files, custom components, or a mapping of names.
+
+    >>> choices("eraser", "[rlace,my.py:Mine]")
+    ['eraser=[rlace]', "+eraser.Mine={kind:'my.py:Mine'}"]
+    """
+    if value == "null":
+        return [f"{group}=[]"]
+    if value.startswith("{"):
+        from hydra.core.override_parser.overrides_parser import OverridesParser
+        from hydra.core.override_parser.types import Override
+
+        as_text = Override._get_value_element_as_str
+        content: Any = OverridesParser.create().parse_override(f"{group}={value}").value()
+        return [
+            f"{group}=[]",
+            *(f"+{group}.{key}={as_text(entry)}" for key, entry in content.items()),
+        ]
+    if "," in value and not value.startswith("["):
+        return [f"{group}={value}"]  # jobs of --multirun
+    names = [name.strip(" '\"") for name in value.strip("[]").split(",") if name.strip()]
+    custom = [name for name in names if is_custom(group, name)]
+    shipped = [name for name in names if name not in custom]
+    if group == "eraser" and "none" in shipped and names != ["none"]:
+        others = ", ".join(name for name in names if name != "none")
+        raise UserError(f"eraser=none stands alone, not beside {others}: write one or the other")
+    if not custom:
+        return [f"{group}={value}"]
+    added = [f"+{group}.{n.rpartition(':')[2]}={{kind:{quoted(n)}}}" for n in custom]
+    return [f"{group}=[{','.join(shipped)}]", *added]
+
+
+def is_custom(group: str, name: str) -> bool:
+    """Whether a choice is a class in a file, or registered by an installed package."""
+    if (conf_dir() / group / f"{name}.yaml").is_file():
+        return False
+    from importlib.metadata import entry_points  # late: help needs none
+
+    points = entry_points(group=ENTRY_POINTS[group])
+    return ".py:" in name or name in {point.name for point in points}
+
+
+def quoted(value: str) -> str:
+    r"""A text in quotes that Hydra and OmegaConf give back as it is.
+
+    >>> print(quoted("it's"), quoted("costs ${5}"))
+    'it\'s' 'costs \${5}'
+    """
+    value = re.sub(r"(\\*)'", r"\1\1\\'", escaped(value))
+    return "'" + re.sub(r"(\\+)$", r"\1\1", value) + "'"
+
+
+def escaped(value: str) -> str:
+    """A text without interpolations."""
+    return re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
