@@ -11,7 +11,7 @@ from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.locating import located_here
 from countergen_edit.core.reading import json_mapping, nearest_to, yaml_mapping
-from countergen_edit.data.axis_data import OF_AXIS
+from countergen_edit.data.axis_config import OF_AXIS
 from countergen_edit.data.task import Task
 from countergen_edit.runs.files import MANIFEST, require_free
 from countergen_edit.testbed.files import SHIPPED, TESTBED

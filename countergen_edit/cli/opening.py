@@ -38,7 +38,7 @@ def opening(command: str, config: Mapping[str, Any]) -> str:
 def compared(config: Mapping[str, Any]) -> str:
     """The axis and its groups; empty if they are invalid, which the command then reports."""
     from countergen_edit.data.axis import Axis  # late: fast commands do without
-    from countergen_edit.data.crossing import axis_config
+    from countergen_edit.data.axis_config import axis_config
 
     try:
         axis = Axis.from_config(axis_config(config["axis"]))

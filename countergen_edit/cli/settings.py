@@ -325,7 +325,7 @@ DESCRIPTIONS = {
     "edit.site": "resid_post, attn_out, mlp_out or embed",
     "edit.layers": "best (removes most bias within budgets), last (classifiers), or a list [2,3]",
     "edit.positions": "tokens to fit on: outputs (where they are predicted), last or onward",
-    "edit.skip_attention_sinks": "skip tokens of huge norm; false edits every position, as published",
+    "edit.skip_attention_sinks": "skip tokens of huge norm; false edits every position",
     "edit.fitted": "several layers: sequential, or independent as published",
     "eraser.*.rank": "directions to remove; cv: as many as serve held-out templates",
     "eraser.*.keep_strength": "penalty on moving what is kept; null keeps it exactly",

@@ -20,10 +20,8 @@ from countergen_edit.cli.printing import say
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.typed import require
-from countergen_edit.data.account import account
-from countergen_edit.data.axis_data import OF_AXIS, data_of
-from countergen_edit.data.crossing import axis_config
-from countergen_edit.data.forms import DoesNotFitError
+from countergen_edit.data.axis import DoesNotFitError
+from countergen_edit.data.axis_config import OF_AXIS, axis_config, data_of
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric
@@ -101,7 +99,7 @@ class StudySettings:
             task = task.limited(self.limit, self.seed)
             say([quick_try(self.limit)])
         if not {"fit", "test"} <= self.of_axis:
-            say([account(task, fits=bool(self.eraser))])
+            say([task.summary(fits=bool(self.eraser))])
         if self.eraser and self.data.get("single_token_names"):
             require_single_token_names(model, task)
         return task

@@ -15,7 +15,7 @@ from countergen_edit.cli.settings import COMMANDS, DRAWN, require_settings
 from countergen_edit.cli.study import StudySettings, study_settings
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data import people
+from countergen_edit.data import subsets
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import ERASERS, make_eraser
@@ -51,7 +51,7 @@ def test_the_defaults_of_a_command_compose_and_have_their_types(command: str) ->
 
 
 def test_names_are_drawn_as_in_python() -> None:
-    assert DRAWN == people.DRAWN
+    assert DRAWN == subsets.NAME_COUNTS
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,6 @@ from importlib.resources import files
 from itertools import combinations
 
 import pytest
-from countergen_edit.runs.baseline.random_map import RANDOM_MAP
-from countergen_edit.runs.baseline.steering import STEERING
 
 from countergen_edit.edits.record import COMBINED, PROMPTING, TEMPLATE
 from countergen_edit.erasers.base import ERASERS
@@ -18,6 +16,8 @@ from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.render.html import render
 from countergen_edit.reports.render.html.page import drawings, legend
 from countergen_edit.reports.render.styles import FIXED, Styles
+from countergen_edit.runs.baselines.random_map import RANDOM_MAP
+from countergen_edit.runs.baselines.steering import STEERING
 from countergen_edit.runs.files import ORIGINAL
 
 OWN = ("mine", "her.py:Own", "third")
