@@ -26,16 +26,16 @@ from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import NamedEdit, applied
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.cid.metric import Cid
-from countergen_edit.metrics.cid.perturbations import sources_of
-from countergen_edit.metrics.cid.similarity import SentenceEmbedding
+from countergen_edit.metrics.cid.perturbation_effect import scaling_rows
+from countergen_edit.metrics.cid.perturbations import SentenceEmbedding, sources_of
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.progress import announce
 from countergen_edit.reports.render.terminal import print_table
 from countergen_edit.reports.run import open_run
-from countergen_edit.reports.views.cid.comparison import comparison
-from countergen_edit.reports.views.cid.scaling import scaling_rows
+from countergen_edit.reports.views.cid import comparison
 from countergen_edit.runs.cid import (
     EffectPlan,
+    compare,
     perturbation_effect,
     read_ratings,
     saved_edit,
@@ -199,23 +199,24 @@ def _compare(settings: CidSettings) -> None:
     edit = settings.edit
     model = settings.model.load()
 
-    def compare(model: LanguageModel, title: str) -> None:
-        table = comparison(
+    prompts = (settings.prompts[0], settings.prompts[1])
+
+    def show_texts(model: LanguageModel, title: str) -> None:
+        texts = compare(
             model,
-            (settings.prompts[0], settings.prompts[1]),
+            prompts,
             settings.strengths,
-            title=title,
             max_new_tokens=settings.max_new_tokens,
             top_k=settings.top_k,
             sentence=bool(settings.config["sentence"]),
         )
-        print_table(table, console)
+        print_table(comparison(prompts, settings.strengths, texts, title), console)
 
-    compare(model, settings.model.name)
+    show_texts(model, settings.model.name)
     if edit is not None:
         console.print()
         with applied(model, edit.edit) as edited:
-            compare(edited, f"{settings.model.name} under {settings.config['saved_edit']}")
+            show_texts(edited, f"{settings.model.name} under {settings.config['saved_edit']}")
     say(
         [
             "Next, over templates and people, with intervals: countergen-edit cid action=audit "

