@@ -14,8 +14,15 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.template_files import bank_from_config
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.metrics.cid.perturbations import Source, perturbations, sources_of
-from countergen_edit.metrics.cid.proposals import KINDS, new_file, proposals, write_sources
+from countergen_edit.metrics.cid.perturbations import (
+    KINDS,
+    Source,
+    new_file,
+    perturbations,
+    proposals,
+    sources_of,
+    write_sources,
+)
 from countergen_edit.models.masked import MaskedModel, masked_from_objects
 from countergen_edit.testbed.classifiers import build, plant
 

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import math
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,14 +21,14 @@ from countergen_edit.cli.main import main, overrides_of
 from countergen_edit.cli.settings import ModelSettings
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.data.template_files import bank_from_config
-from countergen_edit.edits import Edit, NamedEdit, save_edit
+from countergen_edit.edits import Edit, save_edit
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.runs.cid import EffectPlan, perturbation_effect, saved_edit
-from countergen_edit.runs.run_folder import RESULTS, RunFolder, read_records, read_rows
 from countergen_edit.metrics.cid.perturbations import Perturbation
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCHEMA
 from countergen_edit.models.contrastive import contrast
+from countergen_edit.runs.cid import EffectPlan, perturbation_effect, saved_edit
+from countergen_edit.runs.run_folder import RESULTS, RunFolder, read_records, read_rows
 from countergen_edit.testbed.classifiers import build, plant
 
 SMALL = [
@@ -78,15 +77,6 @@ def test_an_audit_leaves_rows_texts_and_a_page(run: Path, edit_dir: Path) -> Non
     page = (run / "report.html").read_text("utf-8")
     assert "Divergence along the CID path" in page
     assert "Biased continuations according to a lexicon, which nobody has checked" in page
-
-
-def test_an_edit_that_a_run_named_keeps_its_name(edit_dir: Path, tmp_path: Path) -> None:
-    named = NamedEdit.of(saved_edit(edit_dir).edit, "leace", {"rank": 3})
-    named.save(tmp_path / "named")
-    assert saved_edit(tmp_path / "named").record == named.record
-    unnamed = saved_edit(edit_dir)
-    assert unnamed.record.eraser == "saved"
-    assert unnamed.id == saved_edit(edit_dir).id != named.id
 
 
 @pytest.mark.slow
@@ -260,30 +250,6 @@ def test_every_figure_composes_and_says_how_to_run_it(name: str) -> None:
         config = OmegaConf.to_container(compose("cid", overrides), resolve=True)
     settings = cid_settings(config)  # type: ignore[arg-type]
     assert settings.action in ("audit", "effect", "scaling")
-
-
-def test_figure_9_averages_over_a_hundred_perturbations_and_figure_4_has_all_kinds() -> None:
-    def made(name: str) -> Counter[str]:
-        with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-            overrides = overrides_of("cid", [f"experiment={name}"])
-            config = OmegaConf.to_container(compose("cid", overrides), resolve=True)
-        return Counter(pair.kind for pair in cid_settings(config).perturbing.pairs())  # type: ignore[arg-type]
-
-    assert sum(made("cid_figure_9").values()) == 100
-    kinds = made("cid_figure_4")
-    assert len(kinds) == 7
-    assert min(kinds.values()) >= 10
-
-
-def test_figure_1_sets_her_beside_him(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    assert main(["cid", "experiment=cid_figure_1", "max_new_tokens=3", f"run_dir={run}"]) == 0
-    rows = [row for row in read_rows(run / RESULTS) if row.metric == "cid_continuations"]
-    assert [(row.group_a, row.facets["lambda"], row.n) for row in rows] == [
-        (group, strength, 1) for strength in (0.0, 5.0, 50.0) for group in ("female", "male")
-    ]
-    page = (run / "report.html").read_text("utf-8")
-    assert "Continuations side by side" in page
 
 
 def test_figure_5_is_the_formula_and_needs_no_model(
