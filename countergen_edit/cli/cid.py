@@ -27,7 +27,13 @@ from countergen_edit.edits import NamedEdit, applied
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.cid.metric import Cid
 from countergen_edit.metrics.cid.perturbation_effect import scaling_rows
-from countergen_edit.metrics.cid.perturbations import SentenceEmbedding, sources_of
+from countergen_edit.metrics.cid.perturbations import (
+    Perturbation,
+    SentenceEmbedding,
+    Source,
+    perturbations,
+    sources_of,
+)
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.progress import announce
 from countergen_edit.reports.render.terminal import print_table
@@ -44,7 +50,6 @@ from countergen_edit.runs.cid import (
     write_sheets,
 )
 from countergen_edit.runs.manifest import make_manifest
-from countergen_edit.runs.perturbing import SORT, Perturbing
 from countergen_edit.runs.prepared import Prepared
 from countergen_edit.runs.run_folder import RunFolder
 
@@ -74,10 +79,18 @@ class CidSettings:
     """The template audit; None for other actions."""
     grid: tuple[float, ...]
     tau: float
-    perturbing: Perturbing
+    sources: Sequence[Source]
+    similarity: SentenceEmbedding
+    per_kind: int
+    most: int | None
     runs: tuple[Path, ...]
     raters: tuple[str, ...]
     seed: int
+
+    @property
+    def perturbations(self) -> list[Perturbation]:
+        """The perturbations of `action=effect`."""
+        return perturbations(self.sources, self.task.substitution, self.per_kind, self.most)
 
     @property
     def edit(self) -> NamedEdit | None:
@@ -129,17 +142,10 @@ def cid_settings(config: Mapping[str, Any]) -> CidSettings:
         metric=metric.bound(task, "cid") if action == "audit" else None,
         grid=_numbers("grid", config["grid"]),
         tau=_numbers("tau", config["tau"])[0],
-        perturbing=Perturbing(
-            sources=sources_of(perturbation),
-            substitution=task.substitution,
-            similarity=SentenceEmbedding(config["similarity"]),
-            per_kind=integer("per_kind", config["per_kind"]),
-            most=None if config["most"] is None else integer("most", config["most"]),
-            masked=config["masked"],
-            device=config["model"].get("device", "auto"),  # a served model is on none
-            per_place=integer("per_place", config["per_place"]),
-            bands=_numbers("bands", config["bands"]),
-        ),
+        sources=sources_of(perturbation),
+        similarity=SentenceEmbedding(config["similarity"]),
+        per_kind=integer("per_kind", config["per_kind"]),
+        most=None if config["most"] is None else integer("most", config["most"]),
         runs=tuple(Path(str(run)) for run in _several("runs", config["runs"])),
         raters=tuple(map(str, _several("raters", config["raters"]))),
         seed=integer("seed", config["seed"]),
@@ -240,18 +246,12 @@ def _audit(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
     return _prepared(settings, model, work), model
 
 
-def _candidates(settings: CidSettings) -> None:
-    path = Path(str(settings.config["candidates"]))
-    settings.perturbing.write_candidates(path)
-    say([f"Candidates: {path}", SORT])
-
-
 def _effect(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
-    pairs = tuple(settings.perturbing.pairs())
+    pairs = tuple(settings.perturbations)
     model = settings.model.load()
     plan = EffectPlan(
         pairs,
-        settings.perturbing.similarity,
+        settings.similarity,
         settings.tau,
         settings.grid,
         settings.max_new_tokens,
@@ -288,7 +288,6 @@ def _ratings(settings: CidSettings) -> None:
 
 ACTIONS = {
     "compare": _compare,
-    "candidates": _candidates,
     "scaling": _scaling,
     "sheet": _sheet,
     "ratings": _ratings,

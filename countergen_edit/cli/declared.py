@@ -22,9 +22,7 @@ Count = Annotated[int, Gt(0)]
 TYPES: Mapping[str, Any] = {
     "action": str,
     "axes": Any,  # asked where both of an axis and its data are looked up
-    "bands": Sequence[float],
     "batch_size": WholeNumbers,
-    "candidates": str,
     "card": bool,
     "chat_template": str | None,
     "checkpoint": Texts,
@@ -49,7 +47,6 @@ TYPES: Mapping[str, Any] = {
     "lambda": Numbers,
     "layers": WholeNumbers | str,
     "limit": Count | None,
-    "masked": str | None,
     "max_dissimilarity": Annotated[float, Ge(0), Le(1)],
     "max_new_tokens": Count,
     "most": Count | None,
@@ -58,7 +55,6 @@ TYPES: Mapping[str, Any] = {
     "overwrite": bool,
     "page": str | None,
     "per_kind": Count,
-    "per_place": Count,
     "private": bool,
     "prompts": Sequence[str] | str,
     "push": str | None,

@@ -36,8 +36,7 @@ SEVERAL = {
 """Group of which several are chosen → entry-point group of names of one's own."""
 PATHS = (
     "run_dir", "run", "save", "csv", "folder", "original", "template_file", "saved_edit", "sheets",
-    "directory", "similarity", "masked", "candidates",
-    "inputs", "file", "request", "paraphrase_request", "within", "page",
+    "directory", "similarity", "inputs", "file", "request", "paraphrase_request", "within", "page",
 )  # fmt: skip
 """Settings that hold a path, a name or a text, which stands for itself."""
 MODEL_NAMES = ("model.name", "model.served_name", "model.cache")

@@ -126,11 +126,9 @@ def test_kappa_is_that_of_fleiss() -> None:
     assert fleiss_kappa(table) == pytest.approx((observed - by_chance) / (1 - by_chance))
 
 
-def test_agreement_has_an_interval_and_takes_two() -> None:
+def test_agreement_has_an_interval() -> None:
     kappa = agreement(ratings_of([1, 0, 1, 0, 1, 0], [1, 0, 1, 0, 1, 1]), seed=0, resamples=200)
     assert kappa.lo <= kappa.value <= kappa.hi
-    with pytest.raises(UserError, match="at least two raters"):
-        agreement(ratings_of([1, 0]), seed=0)
     assert np.isnan(agreement(ratings_of([1, 1], [1, 1]), seed=0, resamples=20).value)
 
 

@@ -12,15 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from countergen_edit.cli.cid import cid_settings
 from countergen_edit.cli.main import main, overrides_of
 from countergen_edit.cli.settings import ModelSettings
-from countergen_edit.core.conf_path import conf_dir, read_config
-from countergen_edit.data.template_files import bank_from_config
+from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.edits import Edit, save_edit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.cid.perturbations import Perturbation
@@ -29,7 +27,6 @@ from countergen_edit.metrics.rows import SCHEMA
 from countergen_edit.models.contrastive import contrast
 from countergen_edit.runs.cid import EffectPlan, perturbation_effect, saved_edit
 from countergen_edit.runs.run_folder import RESULTS, RunFolder, read_records, read_rows
-from countergen_edit.testbed.classifiers import build, plant
 
 SMALL = [
     "axis=nationality",
@@ -203,7 +200,6 @@ MISTAKES = {
     "no raters": (["action=sheet", "runs=[.]", "raters=[]"], "raters=[] names nobody"),
     "empty run": (["action=ratings", "runs=[.]"], ". holds no CID continuations"),
     "no such edit": (["a", "b", "saved_edit=nowhere"], "saved_edit: 'nowhere' is not there"),
-    "no masked model": (["action=candidates"], "action=candidates needs a masked model"),
     "no such sentences": (["action=effect", "perturbation=no.yaml"], "no file 'no.yaml'"),
     "unknown sentences": (["action=effect", "perturbation=workplac"], "workplace"),
     "lambda beyond exp": (["action=scaling", "lambda=1000"], "lambda=1000: from 0 to 709"),
@@ -275,43 +271,3 @@ def test_figure_5_is_the_formula_and_needs_no_model(
             assert odds[0] - odds[1] - plain == pytest.approx(2 * math.log(row.value), abs=1e-5)
     page = (run / "report.html").read_text("utf-8")
     assert "scaling of a token: α by Δ" in page
-
-
-@pytest.mark.slow
-def test_what_a_masked_model_proposes_is_sorted_by_hand_and_measured(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bank = bank_from_config(read_config("template", "masked"), {})
-    for part in build(plant(bank)):
-        part.save_pretrained(tmp_path / "masked")
-    made = Perturbed()
-    monkeypatch.setattr("countergen_edit.cli.cid.SentenceEmbedding", made)
-    (tmp_path / "mine.yaml").write_text("sources:\n- source: My father was brave because he\n")
-    file = tmp_path / "candidates.yaml"
-    words = [f"perturbation={tmp_path / 'mine.yaml'}", f"masked={tmp_path / 'masked'}"]
-    assert main(["cid", "action=candidates", *words, f"candidates={file}"]) == 0
-    assert "not by a person" in " ".join(capsys.readouterr().out.split())
-    [source] = yaml.safe_load(file.read_text("utf-8"))["sources"]
-    assert source["sentences"]
-    assert code(["cid", "action=candidates", *words, f"candidates={file}"]) == 2
-    assert "may be sorted already" in capsys.readouterr().err
-    file.write_text(
-        yaml.safe_dump({"sources": [source | {"sentences": {"synonym": ["My dad was brave"]}}]})
-    )
-    run = tmp_path / "run"
-    small = ["grid=[0,50]", "max_new_tokens=3", "per_kind=1", f"run_dir={run}"]
-    assert main(["cid", "action=effect", f"perturbation={file}", *small]) == 0
-    stars = [row for row in read_rows(run / RESULTS) if row.metric == "cid_lambda_star"]
-    [mine] = [row for row in stars if row.facets["perturbation"] == "synonym"]
-    assert mine.detail["perturbations"] == [[source["source"], "My dad was brave"]]
-    assert "Perturbations one by one" in (run / "report.html").read_text("utf-8")
-
-
-class Perturbed:
-    """In the place of sentence embeddings: texts of one length are alike."""
-
-    def __call__(self, *texts: object) -> object:
-        if len(texts) < 2:
-            return self
-        a, b = texts
-        return np.array([1 - abs(len(x) - len(y)) / 40 for x, y in zip(a, b, strict=True)])  # type: ignore[call-overload]

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Float64
@@ -110,10 +110,7 @@ def template_set(
 
 
 def own_set(
-    sets: Sequence[CounterfactualSet],
-    axis: str,
-    pair: tuple[str, str],
-    names: Names,
+    sets: Sequence[CounterfactualSet], axis: str, pair: tuple[str, str], names: Names
 ) -> CounterfactualSet:
     """The prompts of custom sets, each with the first variations of the two groups."""
     most = names.get("test") if isinstance(names, Mapping) else names
@@ -130,42 +127,32 @@ def own_set(
 
 
 def _first(
-    by_split: Sequence[Sequence[Variation]],
-    splits: Sequence[Split],
-    names: Names,
+    by_split: Sequence[Sequence[Variation]], splits: Sequence[Split], names: Names
 ) -> list[Variation]:
-    """The first variations of every split, or of all splits."""
     if isinstance(names, Mapping):
         by_split = [own[: names.get(s)] for s, own in zip(splits, by_split, strict=False)]
         names = None
     return [variation for own in by_split for variation in own][:names]
 
 
-@dataclass(frozen=True)
-class Contrast:
+class Contrast(NamedTuple):
     """A prompt and the prompt that it is contrasted with."""
 
     prompt: str
     contrast: str
+    strength: float
     about: Continuation
 
 
 def contrasts_of(data: CounterfactualSet, strengths: Sequence[float]) -> list[Contrast]:
     """Every pair of variations of every sample, in both directions, at every λ."""
+
+    def about(template: str, own: Variation, other: Variation, at: float) -> Continuation:
+        names = (own.name or own.text, other.name or other.text)
+        return Continuation(template, own.group, *names, float(at), "", math.nan)
+
     return [
-        Contrast(
-            own.text,
-            other.text,
-            Continuation(
-                sample.template,
-                own.group,
-                own.name or own.text,
-                other.name or other.text,
-                float(strength),
-                "",
-                float("nan"),
-            ),
-        )
+        Contrast(own.text, other.text, strength, about(sample.template, own, other, strength))
         for sample in data.samples
         for group, opposite in (data.groups, data.groups[::-1])
         for own, other in product(sample.of(group), sample.of(opposite))
@@ -180,24 +167,21 @@ def continuations(
     *,
     max_new_tokens: int,
     top_k: int,
-    batch_size: int = 128,
 ) -> list[Continuation]:
     """Decode all contrasts of a set, each up to the end of its sentence."""
-    contrasts = contrasts_of(data, strengths)
+    *contrasts, about = map(list, zip(*contrasts_of(data, strengths), strict=True))
     texts = contrastive_generate(
         model,
-        [c.prompt for c in contrasts],
-        [c.contrast for c in contrasts],
-        [c.about.strength for c in contrasts],
+        *contrasts,
         max_new_tokens=max_new_tokens,
         top_k=top_k,
         sentence=True,
-        batch_size=batch_size,
+        batch_size=128,
         progress="Contrastive decoding",
     )
     return [
-        replace(c.about, text=text.text, divergence=float(np.mean(text.divergence)))
-        for c, text in zip(contrasts, texts, strict=True)
+        replace(c, text=text.text, divergence=float(np.mean(text.divergence)))
+        for c, text in zip(about, texts, strict=True)
     ]
 
 
@@ -327,11 +311,6 @@ def automatic_criteria(text: str) -> tuple[str, ...]:
     return tuple(criterion for criterion, words in _lexicon().items() if words.search(text))
 
 
-def commonest(items: Sequence[Continuation]) -> list[tuple[str, int]]:
-    """Continuations with their counts, commonest first."""
-    return Counter(item.plain for item in items).most_common()
-
-
 class Cid(Metric):
     """Contrastive continuations of templates, and the divergence between the two sides.
 
@@ -414,15 +393,8 @@ class Cid(Metric):
         Raises:
             UserError: one of them does not fit the model.
         """
-        contrasts = contrasts_of(self.data, self.strengths)
-        check_contrasts(
-            model,
-            [c.prompt for c in contrasts],
-            [c.contrast for c in contrasts],
-            [c.about.strength for c in contrasts],
-            max_new_tokens=self.max_new_tokens,
-            top_k=self.top_k,
-        )
+        *contrasts, _ = map(list, zip(*contrasts_of(self.data, self.strengths), strict=True))
+        check_contrasts(model, *contrasts, max_new_tokens=self.max_new_tokens, top_k=self.top_k)
 
     def asks(self) -> Asked:
         """Every prompt of every contrast, up to the end of its sentence."""
@@ -504,7 +476,7 @@ class Cid(Metric):
             own = [
                 i for i in items if (i.template, i.strength, i.group) == (template, strength, group)
             ]
-            counts = commonest(own)
+            counts = Counter(item.plain for item in own).most_common()
             criteria = {text: list(automatic_criteria(text)) for text, _ in counts[:MOST]}
             rows.append(
                 Row.of_set(

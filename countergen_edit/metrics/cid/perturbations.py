@@ -1,28 +1,21 @@
 """Perturbations of sentences: a sentence with one change (Yona et al. 2023, section 5).
 
-Rules make some kinds, a collection of sentences others, and a masked language model can propose
-more (appendix D). The paper sorted the predictions of BERT by hand into synonyms and subtle and
-significant changes of meaning; here the similarity to the source sorts them, until a person does.
+Rules make some kinds, and a collection of sentences has the others.
 """
 
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import yaml
 from jaxtyping import Float64
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.core.writing import whole
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.models.masked import Gap, MaskedModel, fill_in_words
 from countergen_edit.models.weights import without_progress_bar
 
 T = TypeVar("T")
@@ -233,104 +226,3 @@ class SentenceEmbedding:
         except (OSError, ValueError) as error:
             first = str(error).strip().splitlines()[0]
             raise UserError(f"cannot load the sentence-embedding model {where}: {first}") from error
-
-
-KINDS = ("synonym", "semantic (subtle)", "semantic (significant)")
-"""The kinds of Figure 8 that no rule makes, most similar first."""
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-
-
-def proposals(
-    sources: Sequence[Source],
-    model: MaskedModel,
-    similarity: Similarity,
-    *,
-    substitution: Substitution | None = None,
-    bands: Sequence[float] = (0.95, 0.85),
-    per_place: int = 3,
-    per_kind: int = 10,
-) -> list[Source]:
-    """The sentences, each with the proposals of a masked language model after those given.
-
-    Args:
-        sources: The sentences.
-        model: Fills masks in the place of each word and between words.
-        similarity: Of a proposal to its source, which sets its kind.
-        substitution: Its words are neither masked nor proposed; swapping groups is its own kind.
-        bands: Least similarity of a synonym, and of a subtle change.
-        per_place: Words for each mask.
-        per_kind: Most proposals of a sentence and kind, likeliest first.
-
-    Raises:
-        UserError: the bands do not fall within (0, 1), or a number is below 1.
-    """
-    if len(bands) != 2 or not 0 < bands[1] < bands[0] <= 1:
-        raise UserError(f"bands={[*bands]}: two similarities that fall, such as [0.95,0.85]")
-    if per_place < 1:
-        raise UserError(f"per_place={per_place}: at least 1")
-    kept = substitution.lexicon_words if substitution else frozenset()
-    proposed = []
-    for source in sources:
-        gaps = _gaps(source.text, kept)
-        likely: dict[str, float] = {}
-        for (gap, was), words in zip(
-            gaps, fill_in_words(model, [gap for gap, _ in gaps], per_place + 1), strict=True
-        ):
-            others = [(w, p) for w, p in words if w.lower() not in {was.lower(), *kept}]
-            for word, probability in others[:per_place]:
-                text = gap.filled(_like(word, was, first=not gap.before))
-                likely[text] = max(probability, likely.get(text, 0.0))
-        likely.pop(source.text, None)
-        texts = sorted(likely, key=lambda text: -likely[text])
-        given: dict[str, list[str]] = {k: [*own] for k, own in source.sentences.items()}
-        known = {text for own in given.values() for text in own}
-        of_kind: dict[str, list[str]] = {kind: [] for kind in KINDS}
-        for text, value in zip(texts, similarity([source.text] * len(texts), texts), strict=True):
-            if text not in known:
-                of_kind[KINDS[sum(value < band for band in bands)]].append(text)
-        for kind, own in of_kind.items():
-            given[kind] = [*given.get(kind, ()), *own[:per_kind]]
-        proposed.append(replace(source, sentences=given))
-    return proposed
-
-
-def _gaps(text: str, kept: frozenset[str]) -> list[tuple[Gap, str]]:
-    """A gap for every word, with the word, and a gap between each two words."""
-    words = [m for m in _WORD.finditer(text) if m.group().lower() not in kept]
-    instead = [(Gap(text[: m.start()], text[m.end() :]), m.group()) for m in words]
-    between = [
-        (Gap(text[: m.start()], f" {text[m.start() :]}"), "")
-        for m in _WORD.finditer(text)
-        if m.start() and text[m.start() - 1] == " "
-    ]
-    return instead + between
-
-
-def _like(word: str, was: str, first: bool) -> str:
-    """A proposed word, capitalised at the start of a sentence as the original."""
-    return word[:1].upper() + word[1:] if first and was[:1].isupper() else word
-
-
-def new_file(path: Path) -> Path:
-    """The path of a file to write.
-
-    Raises:
-        UserError: the file exists.
-    """
-    if path.exists():
-        raise UserError(f"{path} exists and may be sorted already: choose another candidates=FILE")
-    return path
-
-
-def write_sources(path: Path, sources: Sequence[Source], comment: str) -> None:
-    """Write sentences in the format of `conf/perturbation`."""
-    entries: list[Mapping[str, object]] = [
-        {"source": s.text, "sentences": {kind: [*own] for kind, own in s.sentences.items() if own}}
-        for s in sources
-    ]
-    content = yaml.safe_dump(
-        {"sources": entries}, sort_keys=False, allow_unicode=True, width=10_000
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with whole(path) as temporary:
-        temporary.write_text(f"# {comment}\n{content}", "utf-8")

@@ -162,13 +162,7 @@ def fleiss_kappa(table: Bool[np.ndarray, "item rater"]) -> float:
 def agreement(
     ratings: Sequence[Mapping[Item, bool]], seed: int, resamples: int = RESAMPLES
 ) -> Estimate:
-    """Fleiss' kappa with an interval over items.
-
-    Raises:
-        UserError: there is only one rater.
-    """
-    if len(ratings) < 2:
-        raise UserError("agreement takes at least two raters; one sheet was given")
+    """Fleiss' kappa of two raters or more, with an interval over items."""
     items = list(ratings[0])
     table = np.array([[r[item] for r in ratings] for item in items])
     draws = generator(seed, "kappa").integers(len(items), size=(resamples, len(items)))

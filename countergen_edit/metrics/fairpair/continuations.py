@@ -17,7 +17,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from inspect import signature
 from pathlib import Path
@@ -65,7 +65,9 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class _Perturbed:
+class Perturbed:
+    """A continuation of x and its prompt, perturbed."""
+
     p_x: str
 
 
@@ -183,16 +185,8 @@ def perturbed(
 
 def _key(prompt: PairedPrompt, sampling: Sampling, seed: int) -> str:
     """The file name of a prompt: a digest of all settings of its texts but the model and edit."""
-    parts = (
-        prompt.source,
-        prompt.target,
-        sampling.n,
-        sampling.max_new_tokens,
-        sampling.top_p,
-        sampling.temperature,
-        sampling.asked,
-        seed,
-    )
+    settings = {key: value for key, value in asdict(sampling).items() if key != "batch_size"}
+    parts = (prompt.source, prompt.target, *settings.values(), seed)
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()
 
 
@@ -221,7 +215,7 @@ def read_perturbed(file: Path) -> tuple[str, ...]:
     Raises:
         UserError: a line holds something else.
     """
-    return tuple(built(_Perturbed, line, where).p_x for where, line in json_lines(file))
+    return tuple(built(Perturbed, line, where).p_x for where, line in json_lines(file))
 
 
 REQUEST = (
@@ -247,13 +241,8 @@ def make_perturber(
 ) -> Perturber:
     """A perturber from the setting: `rules`, or `{kind: server, url: …, model: …}`.
 
-    Args:
-        settings: Name, or a mapping with the name under `kind`.
-        groups: Source and target.
-        substitution: Of the axis; the rules need one.
-
     Raises:
-        UserError: no such perturber or setting, or it lacks what it needs.
+        UserError: no such perturber or setting, or a required one is missing.
     """
     params = {KIND: settings} if isinstance(settings, str) else {KIND: "rules", **settings}
     kind = str(params[KIND])
@@ -266,11 +255,7 @@ def make_perturber(
 
 
 def rules(groups: tuple[str, str], substitution: Substitution | None) -> RulePerturber:
-    """p by the rules of the axis's substitution.
-
-    Raises:
-        UserError: the axis has none.
-    """
+    """p by the rules of the axis's substitution."""
     if substitution is None:
         raise UserError(
             "the axis has no substitution section for perturber=rules: add one to its file, "
@@ -321,7 +306,7 @@ class ServerPerturber:
         self.attempts = attempts
 
     def __call__(self, texts: Sequence[str], prompt: PairedPrompt) -> list[str]:
-        """Ask for each text.
+        """The perturbed texts.
 
         Raises:
             UserError: the server does not answer, or answers with an error.
@@ -414,7 +399,7 @@ class LocalPerturber:
         return load(self.name, device=self.device, dtype=self.dtype)
 
     def __call__(self, texts: Sequence[str], prompt: PairedPrompt) -> list[str]:
-        """Have the model rewrite each text.
+        """The perturbed texts.
 
         Raises:
             UserError: the model cannot be loaded, or its context is too small.

@@ -135,9 +135,9 @@ class Sentiment(ScoreDifference):
 
 
 class Jaccard(Phi):
-    """Φ(u, v) = 1 - |u ∩ v| / |u ∪ v| on sets of words; a fold's set is the union of its texts'.
+    """Φ(u, v) = 1 - |u ∩ v| / |u ∪ v| on sets of words, 0 for two texts without words.
 
-    Two texts without words are alike: Φ is 0.
+    The set of a fold is the union of those of its texts.
     """
 
     def represent(self, texts: Sequence[str]) -> sparse.csr_matrix:
