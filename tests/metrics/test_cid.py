@@ -172,25 +172,12 @@ def test_the_lexicon_s_word_is_marked_as_its_own(measured) -> None:
     assert by["egypt_male", 50.0] == 1
 
 
-def test_an_edit_is_paired_with_the_model_as_it_came_even_without_its_store(
-    testbed, metric, edit, measured, tmp_path: Path
-) -> None:
-    assert metric.measure(context(testbed, tmp_path), edit) == measured["leace"]
-
-
 def test_stored_continuations_are_not_decoded_again(
     testbed, metric, measured, store: Path, monkeypatch
 ) -> None:
     monkeypatch.setattr(cid_metric, "continuations", lambda *_, **__: pytest.fail("decoded again"))
     assert metric.measure(context(testbed, store), None) == measured["none"]
     assert metric.measure(context(testbed, store), None, "validation") == []
-
-
-def test_all_pairs_are_decoded_both_ways() -> None:
-    data = template_set(load_axis("nationality"), REASONS[:1], GROUPS, names=3)
-    found = [c.about for c in contrasts_of(data, (0.0, 10.0))]
-    assert len(found) == 3 * 3 * 2 * 2
-    assert len({(c.group, c.own, c.other, c.strength) for c in found}) == len(found)
 
 
 def test_the_paper_s_hundred_pairs() -> None:
@@ -225,14 +212,6 @@ def test_resampling_draws_templates_and_names() -> None:
     by_name = weights[1].reshape(2, 2, 3, 3)  # template, side, own, other
     np.testing.assert_array_equal(by_name[:, 0], by_name[:, 1].transpose(0, 2, 1))
     assert np.linalg.matrix_rank(by_name[0, 0]) <= 1
-
-
-def test_one_pair_has_no_interval() -> None:
-    items = [
-        Continuation("t", group, own, other, 0.0, "x", 0.5)
-        for group, own, other in (("a", "A", "B"), ("b", "B", "A"))
-    ]
-    assert Resampling(items, 0).means(items, [1.0, 3.0]).tolist() == [2.0]
 
 
 AXES = sorted({p.stem for p in (conf_dir() / "axis").glob("*.yaml")} - {"file"})  # any of one's own

@@ -248,14 +248,6 @@ def test_a_difference_of_one_word_shows_by_prompt_and_drowns_in_all_continuation
     assert rows_of(of_lengths(*drawn(0)))["prompts"].detail["p"] > 0.05
 
 
-def test_perturbations_that_were_left_out_do_not_count() -> None:
-    [kept] = of_lengths([[3, 50]], [[3, 3]])
-    some = Sampled(PROMPT, kept.g_x, kept.g_px, kept.p_x, (None, "source name"))
-    found = rows_of([some, *of_lengths([[3, 3]], [[3, 3]])])
-    assert found["p(g(x))"].value == 3
-    assert found["prompts"].value == 0
-
-
 def test_where_nothing_can_be_tested_there_is_no_p() -> None:
     [one] = of_lengths([[2, 2]], [[2, 2]])
     none = Sampled(PROMPT, one.g_x, one.g_px, one.p_x, ("source name", "source name"))

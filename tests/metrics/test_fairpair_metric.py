@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import RandomDirections
-from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.context import EvaluationContext
 from tests.metrics.fairpair_settings import TASK, fairpair, row_of
 
@@ -73,35 +71,23 @@ def test_rows_hold_what_the_tables_and_figures_show(measured):
     assert len(json.dumps([r.to_dict() for r in rows])) < 60_000
 
 
-@pytest.mark.slow
-def test_the_default_size_finds_what_was_planted_and_where(context):
-    default = read_config("metric", "fairpair")["fairpair"]
-    paraphrases = [
-        *default["paraphrases"][:2],
-        "{name} is {occupation}. Has {name} been to the coast?",
-    ]
-    settings = default | {"phi": {"sentiment": {}}, "ngrams": 0, "max_new_tokens": 4}
-    metric = METRICS.make("fairpair", settings | {"paraphrases": paraphrases}).bound(TASK)
-    rows = metric.measure(context, None)
+def test_f_spreads_over_templates(context):
+    templates = ["{name} is {occupation}. The review said {name} was", "{name}, {occupation}, is"]
+    rows = fairpair(paraphrases=templates, phi={"jaccard": {}}).measure(context, None)
     each = [row for row in rows if row.metric == "fairpair_f_of_paraphrase"]
-    [f] = [row for row in rows if row.metric == "fairpair_f"]
-    [spread] = [row for row in rows if row.metric == "fairpair_f_over_paraphrases"]
-    assert f.detail["p"] < 0.01
-    assert f.lo < f.value < f.hi
-    assert [row.facets for row in each] == [
-        {"phi": "sentiment", "paraphrase": w} for w in paraphrases
-    ]
-    differ = [(row.detail["p_adjusted"] or 1) < 0.05 for row in each]
-    assert differ[:2] == [True, True]
-    assert each[2].value < min(row.value for row in each[:2] if row.value is not None)
+    f, spread = (
+        row_of(rows, metric, "jaccard") for metric in ("fairpair_f", "fairpair_f_over_paraphrases")
+    )
+    assert [row.facets["paraphrase"] for row in each] == templates
+    assert spread.value == pytest.approx(np.mean([row.value for row in each]))
+    assert spread.value == pytest.approx(f.value)  # as many prompts of each
+    assert spread.detail["range"] == sorted(row.value for row in each)
+    differ = [row.detail["p_adjusted"] < 0.05 for row in each]
     assert spread.detail["differ"] == sum(differ)
-    known = [row.value for row in each if row.value is not None]
-    assert spread.value == pytest.approx(np.mean(known))
-    assert spread.detail["range"] == [min(known), max(known)]
 
 
 def test_a_killed_run_goes_on_with_the_same_rows(measured):
-    metric, rows, context = measured
+    _, rows, context = measured
     folder = context.store("fairpair") / "none"
     texts = sorted(p for p in folder.iterdir() if ".perturbed" not in p.name)
     before = texts[0].read_bytes()
@@ -109,13 +95,9 @@ def test_a_killed_run_goes_on_with_the_same_rows(measured):
     texts[2].with_suffix(".jsonl.tmp").write_text("{")  # what was being written
     for path in folder.glob("*.perturbed.jsonl"):
         path.unlink()
-    assert metric.measure(context, None) == rows
+    again = fairpair(**LARGER, batch_size=37)  # which no row depends on
+    assert again.measure(context, None) == rows
     assert texts[0].read_bytes() == before
-
-
-def test_rows_depend_on_no_batch_size(context, measured):
-    _, rows, _ = measured
-    assert fairpair(**LARGER, batch_size=37).measure(context, None) == rows
 
 
 def test_a_change_is_paired_with_the_unedited_model(context):

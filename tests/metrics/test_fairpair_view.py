@@ -121,17 +121,6 @@ def test_table_3_has_every_row() -> None:
     )
 
 
-def test_rows_are_grouped_by_phi() -> None:
-    phis = ("sentiment", "jaccard")
-    both = [rows(edit, 1.1, phi=phi)[:5] for edit in (UNEDITED, RECORD.id) for phi in phis]
-    of = results(*both)
-    assert [row[0] for row in texts(of, "fairpair")] == [phis[0]] * 2 + [phis[1]] * 2
-    assert [s.split(",")[0] for s in VIEW.sentences(of)] == ["By sentiment", "By jaccard"]
-    quantities = VIEW.quantities(of)
-    assert [q.title for q in quantities] == ["F, sentiment", "F, jaccard"]
-    assert [list(q.rows) for q in quantities] == [[UNEDITED, RECORD.id]] * 2
-
-
 def test_published_values_are_shown_for_the_same_model_and_groups_alone() -> None:
     of = results(rows(UNEDITED, 1.11, "openai-community/gpt2"))
     published = ("jaccard", "published", "0.853", "0.859", "0.858", "1.00", "", "", "")
