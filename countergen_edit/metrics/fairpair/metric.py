@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -325,7 +325,7 @@ class FairPairRows:
 
     @property
     def paraphrases(self) -> tuple[str, ...]:
-        """Templates crossed with every occupation; the prompts of a template are adjacent."""
+        """Templates crossed with every occupation; the prompts of one are adjacent."""
         return self.about.paraphrases if self.about.dataset == PARAPHRASED else ()
 
     def row(
@@ -391,31 +391,26 @@ class FairPairRows:
             "permutations": self.about.permutations,
         } | result.t_p
         source, target = self.about.groups
-        rows = []
-        for quantity in QUANTITIES:
-            values = result.values(quantity)
-            detail: dict[str, Any] = {
-                "samples": self.about.sampling.n,
-                "source": source,
-                "target": target,
-            }
-            if quantity == "f":
-                detail |= tests | {"undefined": dict(reasons), "model": model}
-                if reasons:
-                    detail["reason"] = reasons.most_common(1)[0][0]
-                detail["prompts"] = [
-                    [s.prompt.label, *map(_known, (q.bias, q.v_gp, q.v_pg, q.f, p[k]))]
-                    for k, (s, q) in enumerate(zip(sampled, result.prompts, strict=True))
-                ]
-            elif quantity == "energy":
-                detail |= tests
-            elif quantity == "bias":
-                detail |= self._by_size(phi, sampled)
-            n = int(np.isfinite(values).sum())
-            rows.append(
-                self.row(f"fairpair_{quantity}", self.mean(values), n, {"phi": name}, **detail)
+        prompts = [
+            [s.prompt.label, *map(_known, (q.bias, q.v_gp, q.v_pg, q.f, p[k]))]
+            for k, (s, q) in enumerate(zip(sampled, result.prompts, strict=True))
+        ]
+        undefined = {"reason": reasons.most_common(1)[0][0]} if reasons else {}
+        f = {"undefined": dict(reasons), "model": model, **undefined, "prompts": prompts}
+        of_all = {"samples": self.about.sampling.n, "source": source, "target": target}
+        of_each = {"f": tests | f, "energy": tests, "bias": self._by_size(phi, sampled)}
+        return [
+            self._of_prompts(
+                quantity, name, result.values(quantity), **of_all, **of_each.get(quantity, {})
             )
-        return rows
+            for quantity in QUANTITIES
+        ]
+
+    def _of_prompts(
+        self, quantity: str, phi: str, values: Float64[np.ndarray, " prompt"], **detail: Any
+    ) -> Row:
+        n = int(np.isfinite(values).sum())
+        return self.row(f"fairpair_{quantity}", self.mean(values), n, {"phi": phi}, **detail)
 
     def _by_size(self, phi: Phi, sampled: Sequence[Sampled]) -> dict[str, Any]:
         """Means of B, both V and F over prompts, by number of folds and of continuations."""
@@ -480,15 +475,8 @@ class FairPairRows:
         rows = []
         for quantity in ("f", "energy"):
             difference = after.values(quantity) - before.values(quantity)
-            rows.append(
-                self.row(
-                    f"fairpair_{quantity}_change",
-                    self.mean(difference),
-                    int(np.isfinite(difference).sum()),
-                    {"phi": name},
-                    **({} if np.isfinite(difference).any() else {"reason": "F is undefined"}),
-                )
-            )
+            reason = {} if np.isfinite(difference).any() else {"reason": "F is undefined"}
+            rows.append(self._of_prompts(f"{quantity}_change", name, difference, **reason))
         return rows
 
     def perturbed(self, sampled: Sequence[Sampled]) -> Row:
@@ -578,18 +566,13 @@ def _examples(sampled: Sequence[Sampled], passes: Filter) -> list[dict[str, Any]
             if not original.strip() or counts[kind] >= EXAMPLES:
                 continue
             counts[kind] += 1
-            with_prompt = joined(s.prompt.source, original)
-            dissimilarity = {
-                unit: passes.by(unit).dissimilarity(with_prompt, text, s.prompt) for unit in UNITS
+            example: dict[str, Any] = {"original": joined(s.prompt.source, original)}
+            example |= {"perturbed": text, "left_out": reason}
+            example["dissimilarity"] = {
+                unit: passes.by(unit).dissimilarity(example["original"], text, s.prompt)
+                for unit in UNITS
             }
-            examples.append(
-                {
-                    "original": with_prompt,
-                    "perturbed": text,
-                    "dissimilarity": dissimilarity,
-                    "left_out": reason,
-                }
-            )
+            examples.append(example)
             break
     return examples
 
@@ -639,21 +622,14 @@ def terms_of(text: str, longest: int) -> set[str]:
     }
 
 
-def compare(pg: Iterable[str], gp: Iterable[str], longest: int = 4) -> list[Term]:
+def compare(pg: Sequence[str], gp: Sequence[str], longest: int = 4) -> list[Term]:
     """Every phrase in at least `MIN_TEXTS` texts, those of g(p(x)) first.
 
     A phrase counts once a text. Log odds are smoothed by half a text in each cell (Haldane and
     Anscombe), and p comes from their quotient with the standard error.
     """
-    counts, sizes = [], []
-    for texts in (pg, gp):
-        counter: Counter[str] = Counter()
-        size = 0
-        for text in texts:
-            counter.update(terms_of(text, longest))
-            size += 1
-        counts.append(counter)
-        sizes.append(size)
+    sizes = [len(texts) for texts in (pg, gp)]
+    counts = [Counter(t for text in texts for t in terms_of(text, longest)) for texts in (pg, gp)]
     terms = sorted(t for t in counts[0] | counts[1] if counts[0][t] + counts[1][t] >= MIN_TEXTS)
     if not terms or not all(sizes):
         return []
@@ -664,14 +640,9 @@ def compare(pg: Iterable[str], gp: Iterable[str], longest: int = 4) -> list[Term
     error = np.sqrt((1 / (has + 0.5) + 1 / (lacks + 0.5)).sum(axis=0))
     p = adjusted(2 * norm.sf(np.abs(difference) / error), "fdr_bh")
     order = np.argsort(-difference / error, kind="stable")
+    shares = has / np.array(sizes)[:, None]
     return [
-        Term(
-            terms[k],
-            float(has[0, k] / sizes[0]),
-            float(has[1, k] / sizes[1]),
-            float(difference[k]),
-            float(p[k]),
-        )
+        Term(terms[k], *map(float, (shares[0, k], shares[1, k], difference[k], p[k])))
         for k in order
     ]
 

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int
 from scipy import sparse
+from scipy.stats import ttest_rel
 
 from countergen_edit.core.registry import Registry
 from countergen_edit.core.seeds import generator
@@ -325,13 +326,10 @@ class PhiResult:
     @property
     def t_p(self) -> dict[str, float | None]:
         """Paired t-tests over prompts of B against V_pg, as the paper's, and against V_gp."""
-        from scipy.stats import ttest_rel
-
         values: dict[str, float | None] = {}
         for side in ("v_pg", "v_gp"):
             pairs = np.array([self.values("bias"), self.values(side)])
             pairs = pairs[:, np.isfinite(pairs).all(axis=0)]
-            # A difference that is the same everywhere has no spread to be tested against.
             spread = np.ptp(pairs[0] - pairs[1]) if pairs.size else 0.0
             values[f"t_p_{side}"] = float(ttest_rel(*pairs).pvalue) if spread > 0 else None
         return values
