@@ -398,7 +398,11 @@ class FairPairRows:
         undefined = {"reason": reasons.most_common(1)[0][0]} if reasons else {}
         f = {"undefined": dict(reasons), "model": model, **undefined, "prompts": prompts}
         of_all = {"samples": self.about.sampling.n, "source": source, "target": target}
-        of_each = {"f": tests | f, "energy": tests, "bias": self._by_size(phi, sampled)}
+        of_each: dict[str, dict[str, Any]] = {
+            "f": tests | f,
+            "energy": tests,
+            "bias": self._by_size(phi, sampled),
+        }
         return [
             self._of_prompts(
                 quantity, name, result.values(quantity), **of_all, **of_each.get(quantity, {})

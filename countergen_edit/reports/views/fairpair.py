@@ -23,7 +23,6 @@ from countergen_edit.metrics.results import Results, Side, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.template_tests import ALPHA
 from countergen_edit.reports.blocks import (
-    Block,
     Cell,
     Figure,
     Fold,
@@ -50,14 +49,7 @@ PUBLISHED: dict[str, dict[str, tuple[float, float, float, float]]] = {
     "llama-13b": {"jaccard": (86.4, 87.6, 87.8, 1.02), "sentiment": (19.0, 19.4, 19.3, 1.01)},
     "instructgpt": {"jaccard": (78.7, 81.3, 81.4, 1.04), "sentiment": (16.3, 20.8, 19.2, 1.09)},
 }
-PUBLISHED_SUCCESS = {
-    "gpt2": 99.6,
-    "gpt2-xl": 99.6,
-    "tk-instruct-3b-def": 97.8,
-    "gpt-j-6b": 99.3,
-    "llama-13b": 99.2,
-    "instructgpt": 99.7,
-}
+PUBLISHED_SUCCESS = dict(zip(PUBLISHED, (99.6, 99.6, 97.8, 99.3, 99.2, 99.7), strict=True))
 PUBLISHED_AVERAGE = {"jaccard": (85.5, 86.5, 88.1, 1.01), "sentiment": (23.0, 23.9, 23.5, 1.02)}
 """The last row of Table 3, as printed; B by Jaccard averages 86.45 over its models."""
 ENDS = ("v_pg", "v_gp", "bias", "f")
@@ -141,7 +133,7 @@ class FairPairView(View):
         chat = any(row.detail.get("asked") for row in results.of("fairpair_perturbed"))
         notes = (*[CHAT][:chat], *_undefined(results), *_success(results))
         distributions, sizes, phrases = _figures([(results.label(r.edit), r) for r in results.rows])
-        folds: dict[str, list[Block | None]] = {
+        folds: dict[str, list[Words | Table | Figure | None]] = {
             "Intervals, tests and lengths": [_intervals(results), _lengths(results)],
             "By template, prompt and sample size": [
                 _over_paraphrases(results),
@@ -247,7 +239,7 @@ def _averages(sides: Sequence[Side], pooled: Sequence[Row]) -> list[tuple[Cell, 
     lines: list[tuple[Cell, ...]] = []
     for f in of.of("fairpair_f"):
         ends = (_point(of.under(f, f.edit, f"fairpair_{end}")) for end in ENDS[:-1])
-        cells = (*ends, Number.of(f, 2), "", "", "")
+        cells: tuple[Cell, ...] = (*ends, Number.of(f, 2), "", "", "")
         lines.append((_phi(f), f"{AVERAGE} of {f.n}", "", *cells))
     models = {_published_model(row) for side in sides for row in _f_rows(side.results)}
     if models >= {*PUBLISHED}:
