@@ -21,14 +21,18 @@ from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import NamedEdit, applied
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.cid.metric import Cid
-from countergen_edit.metrics.cid.perturbations import sources_of
-from countergen_edit.metrics.cid.similarity import SentenceEmbedding
+from countergen_edit.metrics.cid.perturbation_effect import scaling_rows
+from countergen_edit.metrics.cid.perturbations import (
+    Perturbation,
+    SentenceEmbedding,
+    perturbations,
+    sources_of,
+)
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.progress import announce
 from countergen_edit.reports.render.terminal import print_table
 from countergen_edit.reports.run import open_run
-from countergen_edit.reports.views.cid.comparison import comparison
-from countergen_edit.reports.views.cid.scaling import scaling_rows
+from countergen_edit.reports.views.cid import comparison
 from countergen_edit.runs.cid import (
     EffectPlan,
     perturbation_effect,
@@ -38,8 +42,8 @@ from countergen_edit.runs.cid import (
     template_audit,
     write_sheets,
 )
+from countergen_edit.runs.cid import compare as continued
 from countergen_edit.runs.manifest import make_manifest
-from countergen_edit.runs.perturbing import SORT, Perturbing
 from countergen_edit.runs.prepared import Prepared
 from countergen_edit.runs.run_folder import RunFolder
 
@@ -51,10 +55,6 @@ CRITERIA = (
 TOP_K = 50
 TAU = 0.85
 """Similarity below which two continuations differ."""
-BANDS = (0.95, 0.85)
-"""Similarity from which a proposal is a synonym, and a subtle change of meaning."""
-PER_PLACE = 3
-"""Words that a masked model proposes for each word and between each two."""
 
 
 class CidSettings:
@@ -89,17 +89,14 @@ class CidSettings:
             top_k=TOP_K,
         )
         self.metric = metric.bound(self.task, "cid") if self.action == "audit" else None
-        self.perturbing = Perturbing(
-            sources=sources_of(perturbation),
-            substitution=substitution,
-            similarity=SentenceEmbedding(None),
-            per_kind=config["per_kind"],
-            most=config["most"],
-            masked=config["masked"],
-            device=config["model"].get("device", "auto"),  # a served model is on none
-            per_place=PER_PLACE,
-            bands=BANDS,
-        )
+        self.similarity = SentenceEmbedding(None)
+        self.sources = sources_of(perturbation)
+
+    @property
+    def perturbations(self) -> list[Perturbation]:
+        """The perturbations of `action=effect`."""
+        most = self.config["most"]
+        return perturbations(self.sources, self.task.substitution, self.config["per_kind"], most)
 
     @property
     def edit(self) -> NamedEdit | None:
@@ -148,16 +145,15 @@ def compare(settings: CidSettings) -> None:
     model = settings.model.load()
 
     def show_table(model: LanguageModel, title: str) -> None:
-        table = comparison(
+        texts = continued(
             model,
             (first, second),
             settings.strengths,
-            title=title,
             max_new_tokens=settings.max_new_tokens,
             top_k=TOP_K,
             sentence=True,
         )
-        print_table(table, console)
+        print_table(comparison((first, second), settings.strengths, texts, title), console)
 
     show_table(model, settings.model.name)
     if edit is not None:
@@ -185,18 +181,11 @@ def audit(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
     return prepared_run(settings, model, work), model
 
 
-def candidates(settings: CidSettings) -> None:
-    """Write the proposals of a masked model, to be sorted by hand."""
-    path = Path("candidates.yaml")
-    settings.perturbing.write_candidates(path)
-    say([f"Candidates: {path}", SORT])
-
-
 def effect(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
     """The effect of perturbations."""
-    pairs = tuple(settings.perturbing.pairs())
+    pairs = tuple(settings.perturbations)
     model = settings.model.load()
-    similarity, longest = settings.perturbing.similarity, settings.max_new_tokens
+    similarity, longest = settings.similarity, settings.max_new_tokens
     grid = numbers(settings.config["grid"])
     plan = EffectPlan(pairs, similarity, TAU, grid, longest, TOP_K, settings.seed)
 
@@ -232,7 +221,6 @@ def ratings(settings: CidSettings) -> None:
 
 ACTIONS = {
     "compare": compare,
-    "candidates": candidates,
     "scaling": scaling_function,
     "sheet": sheet,
     "ratings": ratings,

@@ -149,7 +149,6 @@ class Cid(Command):
     per_kind: Count = 4
     most: Count | None = None
     grid: Sequence[float] | float = (0, 1, 2, 5, 10, 20, 50, 100, 200)
-    masked: Path | None = None
     runs: Texts = ()
     raters: Texts = ("rater_1", "rater_2")
     folder: Path = "ratings"  # type: ignore[assignment]
@@ -285,7 +284,7 @@ DESCRIPTIONS = {
     "ranks": "list for the erasers that take a rank, such as [1,2,4]",
     "combine": "most candidates combined in one edit",
     "memory_gib": "memory for activations; more go to temporary files",
-    "action": "compare, audit, effect, sheet, ratings, candidates, scaling; verify, train",
+    "action": "compare, audit, effect, sheet, ratings, scaling; verify, train",
     "prompts": "the two prompts to compare",
     "lambda": "strengths of the contrast; 0 is greedy decoding",
     "max_new_tokens": "most tokens per continuation",
@@ -295,7 +294,6 @@ DESCRIPTIONS = {
     "per_kind": "most perturbations per sentence and kind, of action=effect",
     "most": "most perturbations in all, of action=effect; null takes all",
     "grid": "values of lambda to try first, of action=effect",
-    "masked": "masked language model that proposes perturbations, such as bert-base-cased",
     "runs": "run folders",
     "raters": "names of the raters, of action=sheet",
     "folder": "folder of the files that are written or read",

@@ -1,14 +1,9 @@
-"""How far a conclusion depends on how a prompt is worded (Seshadri et al. 2022).
+"""Tests of conclusions over paraphrases of a template (Seshadri et al. 2022).
 
-Comes in: a measure for every template, output and pair of names. Goes out: categories by a paired
-t-test, how often they flip from template to template, whether each template leans as the others do,
-and how much of the variance lies between templates and how much between names.
-
-What is concluded. About one output: a > b, b > a or insignificant, by a paired t-test over pairs
-of names (the paper's section 3). About a family of many outputs, where opposite biases cancel:
-that its outputs lean the way the *other* templates say. A template for which this is significant
-holds the conclusion. The direction comes from other templates and from half of the names, the test
-from the other half, so that without bias no direction is favoured.
+An output has a category, a > b, b > a or insignificant, by a paired t-test over pairs of names
+(section 3 of the paper). For many outputs, whose biases may cancel, a template holds the conclusion
+if its outputs significantly lean in the direction of the other templates. That direction comes from
+half of the names and the test from the other half, so that without bias it favours none.
 """
 
 from __future__ import annotations
@@ -49,13 +44,11 @@ def paired_p(differences: Float64[np.ndarray, "*tested pair"]) -> Float64[np.nda
 def categories(
     differences: Sequence[Float64[np.ndarray, "_ ..."]], method: str = "none"
 ) -> list[Category]:
-    """The category of everything tested in one table, `pair` being the last axis.
-
-    A single pair cannot be tested: what has only one is categorised by its sign.
+    """Categories of one table of tests over pairs, the last axis; of one pair, its sign.
 
     Args:
-        differences: of group a minus group b, one array for each part of the table.
-        method: `none` tests each at 5 %; `holm` and `fdr_bh` over the whole table.
+        differences: Of group a minus group b, an array for each part of the table.
+        method: `none`, or the correction `holm` or `fdr_bh` over the whole table.
     """
     p = [
         paired_p(d) if d.shape[-1] > 1 else np.where(d[..., 0] == 0, 1.0, 0.0) for d in differences
@@ -71,7 +64,7 @@ def categories(
 
 
 def flip_counts(table: Int[np.ndarray, "template ..."]) -> tuple[int, int]:
-    """Of all pairs of templates (of each output), how many disagree in category, and how many are.
+    """The number of pairs of templates that disagree in category, and of all pairs.
 
     >>> flip_counts(np.array([[1], [1], [0]]))
     (2, 3)
@@ -82,12 +75,11 @@ def flip_counts(table: Int[np.ndarray, "template ..."]) -> tuple[int, int]:
 
 
 def leaning(d: Measure) -> Float64[np.ndarray, "template tested"]:
-    """By pair of names, the mean difference in the direction that the other templates find.
+    """The mean difference of each tested pair of names in the direction of the other templates.
 
     The direction of an output is the sign of its sum over the other templates and every second
-    pair;
-    the pairs in between are what is tested. Directions found on the tested pairs themselves would
-    agree with them by chance. A single pair serves for both, and is not tested.
+    pair; the pairs between are tested, since directions of the same pairs would agree by chance.
+    A single pair serves for both.
     """
     several = d.shape[-1] > 1
     finding, tested = (d[..., ::2], d[..., 1::2]) if several else (d, d)
@@ -99,12 +91,12 @@ def leaning(d: Measure) -> Float64[np.ndarray, "template tested"]:
 
 @dataclass(frozen=True)
 class VarianceParts:
-    """Variance components of one measure, summed over what they were pooled from."""
+    """Variance components of one measure, pooled over outputs."""
 
     paraphrases: float
     names: float
     rest: float
-    """Names behaving differently from template to template."""
+    """The interaction of names and templates."""
 
     @property
     def total(self) -> float:
@@ -112,16 +104,16 @@ class VarianceParts:
 
     @property
     def share_of_paraphrases(self) -> float:
-        """Share of the variance that lies between templates; NaN where nothing varies."""
+        """Share of the variance between templates; NaN without variance."""
         return self.paraphrases / self.total if self.total > 0 else float("nan")
 
 
 def variance_parts(measures: Sequence[Measure]) -> VarianceParts:
     """Two-way random-effects analysis of variance, templates × name pairs, pooled over outputs.
 
-    Expected mean squares of the balanced crossed design give each component in closed form (Searle,
-    Casella & McCulloch 1992, section 4.5); where none is negative they are the REML estimates that
-    a mixed model arrives at. They are pooled before a negative one is set to 0.
+    The expected mean squares of the balanced crossed design give each component (Searle, Casella &
+    McCulloch 1992, section 4.5), which are the REML estimates if none is negative. A negative one
+    is set to 0 after pooling.
     """
     sums = np.zeros(3)
     for d in measures:

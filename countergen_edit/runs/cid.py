@@ -1,9 +1,4 @@
-"""Contrastive input decoding on its own: template audits, ratings and perturbation effects.
-
-Comes in: real objects, and the run folders of earlier audits. Goes out: rows. Sheets for raters go
-out too, and what comes back on them becomes rows of the runs they were written for. Refused: a run
-folder without continuations, a sheet that exists, sheets that do not hold what the runs hold.
-"""
+"""Runs of contrastive input decoding: template audits, ratings and perturbation effects."""
 
 from __future__ import annotations
 
@@ -12,23 +7,29 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import whole
 from countergen_edit.edits import NamedEdit, load_edit
 from countergen_edit.edits.record import RECORD
-from countergen_edit.core.errors import UserError
-from countergen_edit.runs.files import RESULTS
-from countergen_edit.runs.run_folder import RunFolder, read_rows
-from countergen_edit.metrics.cid.contrasts import DATASET, Continuation, read_continuations
-from countergen_edit.metrics.cid.metric import Cid
+from countergen_edit.metrics.cid.metric import DATASET, Cid, Continuation, read_continuations
 from countergen_edit.metrics.cid.perturbation_effect import Effect, effect_rows, effects
-from countergen_edit.metrics.cid.perturbations import Perturbation
-from countergen_edit.metrics.cid.rated_rows import Store, rated_rows, write_ratings
-from countergen_edit.metrics.cid.ratings import items_of, read_sheet, write_sheet
-from countergen_edit.metrics.cid.similarity import Similarity
+from countergen_edit.metrics.cid.perturbations import Perturbation, Similarity
+from countergen_edit.metrics.cid.ratings import (
+    Store,
+    items_of,
+    rated_rows,
+    read_sheet,
+    write_ratings,
+    write_sheet,
+)
 from countergen_edit.metrics.context import EvaluationContext, id_of
 from countergen_edit.metrics.results import STORE, Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.models import LanguageModel
-from countergen_edit.core.writing import whole
+from countergen_edit.models import LanguageModel, contrastive_generate, token_texts
+from countergen_edit.runs.files import RESULTS
+from countergen_edit.runs.run_folder import RunFolder, read_rows
 
 EFFECTS = "effects.jsonl"
 SHEET = ".csv"
@@ -72,6 +73,37 @@ def template_audit(
             rows = metric.measure(context, subject)
             folder.record(unit, [replace(r, **columns, task=task, split="test") for r in rows])
     return folder.rows()
+
+
+def compare(
+    model: LanguageModel,
+    prompts: tuple[str, str],
+    strengths: Sequence[float],
+    *,
+    max_new_tokens: int,
+    top_k: int,
+    sentence: bool,
+) -> list[tuple[list[str], tuple[float, ...], float]]:
+    """The tokens, their Δ and the mean divergence of each λ and prompt, x and x' in turn.
+
+    Raises:
+        UserError: the prompts are equal, or a setting is out of range.
+    """
+    own = [prompt for _ in strengths for prompt in prompts]
+    other = [prompt for _ in strengths for prompt in prompts[::-1]]
+    texts = contrastive_generate(
+        model,
+        own,
+        other,
+        [strength for strength in strengths for _ in prompts],
+        max_new_tokens=max_new_tokens,
+        top_k=top_k,
+        sentence=sentence,
+    )
+    return [
+        (token_texts(model, prompt, text.tokens), text.delta, float(np.mean(text.divergence)))
+        for prompt, text in zip(own, texts, strict=True)
+    ]
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,4 @@
-"""What a model replied to many requests, kept as it comes, so that a killed run loses little.
-
-Comes in: requests and a model. Goes out: its replies, in order. Each batch is kept as a file of its
-own, named by all that it depends on but the model, in whose run folder it lies.
-"""
+"""Replies of a model to many requests, kept on disk batch by batch, so that a run can resume."""
 
 from __future__ import annotations
 
@@ -12,15 +8,15 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 
-from countergen_edit.models import Workload, LanguageModel, generate
-from countergen_edit.models.progress import track
 from countergen_edit.core.reading import json_lines
 from countergen_edit.core.writing import digest, whole
+from countergen_edit.models import Workload, LanguageModel, generate
+from countergen_edit.models.progress import track
 
 
 @dataclass(frozen=True)
 class Writing:
-    """How replies are written."""
+    """The settings of replies."""
 
     max_new_tokens: int
     times: int = 1
@@ -31,20 +27,20 @@ class Writing:
 
     @property
     def drawing(self) -> dict[str, float]:
-        """What `generate` and its price go by."""
+        """Arguments of `generate` and of its price."""
         return {key: value for key, value in asdict(self).items() if key != "times"}
 
 
 @dataclass(frozen=True)
 class Requests:
-    """Requests of one kind, with their replies as far as a folder holds them.
+    """Requests with replies in a folder.
 
     Attributes:
-        texts: each request once, as the model reads it.
-        writing: how it replies.
-        folder: where replies are kept.
-        batch_size: requests at a time.
-        seed: of what is sampled.
+        texts: Distinct requests, as the model reads them.
+        writing: Settings of the replies.
+        folder: Keeps the replies, a file for each batch.
+        batch_size: Requests at a time.
+        seed: Of the sampling.
     """
 
     texts: Sequence[str]
@@ -53,13 +49,13 @@ class Requests:
     batch_size: int
     seed: int
 
-    def workload(self) -> Workload:
-        """What is left to ask, so that the price is known before."""
+    def asked(self) -> Asked:
+        """The requests without replies, for the price."""
         left = chain.from_iterable(batch for batch, file in self._batches if not file.is_file())
         return Workload(continued=self._repeated([*left]), **self.writing.drawing)  # type: ignore[arg-type]
 
     def replies(self, model: LanguageModel, progress: str) -> list[list[str]]:
-        """The replies to each request, those that the folder lacks from the model.
+        """The replies to each request, generated if the folder lacks them.
 
         Raises:
             UserError: the model cannot take a request, or the disk is full.

@@ -26,9 +26,14 @@ from countergen_edit.data.fairpair import PairedPrompt, dissimilarity, words_of
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import AffineErasure, RandomDirections
 from countergen_edit.metrics.fairpair.continuations import Sampled
-from countergen_edit.metrics.fairpair.pairwise import Pairwise, pairwise
-from countergen_edit.metrics.fairpair.phi import Jaccard, Phi, Sentiment
-from countergen_edit.metrics.fairpair.phi_result import evaluate
+from countergen_edit.metrics.fairpair.phi import (
+    Jaccard,
+    Pairwise,
+    Phi,
+    Sentiment,
+    evaluate,
+    pairwise,
+)
 from countergen_edit.models import LanguageModel, from_pretrained_objects, generate
 from countergen_edit.testbed import directory
 

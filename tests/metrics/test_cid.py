@@ -18,26 +18,28 @@ from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.erasers import LEACE
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.cid import metric as cid_metric
-from countergen_edit.metrics.cid.contrasts import (
+from countergen_edit.metrics.cid.metric import (
+    Cid,
     Continuation,
+    Resampling,
+    automatic_criteria,
     continuations,
     contrasts_of,
     read_continuations,
     template_set,
     write_continuations,
 )
-from countergen_edit.metrics.cid.criteria import automatic_criteria
-from countergen_edit.metrics.cid.metric import Cid, commonest
-from countergen_edit.metrics.cid.statistics import Resampling
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import contrastive_generate
 from countergen_edit.reports.blocks import Quotes, Section, Tokens
-from countergen_edit.reports.views.cid.comparison import comparison
+from countergen_edit.reports.views.cid import CidView, comparison
+from countergen_edit.runs.cid import compare
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.testbed import load_axis, load_truth
 
+VIEW = CidView(Cid, "cid")
 GROUPS = ("egypt_male", "usa_male")
 SETTINGS: dict[str, Any] = read_config("metric", "cid")["cid"]
 REASONS = [t for t in SETTINGS["templates"]["others"] if t.endswith("because {subject}")]
@@ -96,7 +98,7 @@ def context(testbed, run: Path) -> EvaluationContext:
 @pytest.fixture(scope="module")
 def measured(testbed, metric, edit, store) -> dict[str, list[Row]]:
     on = context(testbed, store)
-    return {label: metric.rows(on, e) for label, e in (("none", None), ("leace", edit))}
+    return {label: metric.measure(on, e) for label, e in (("none", None), ("leace", edit))}
 
 
 def texts(rows: list[Row], group: str, strength: float) -> set[str]:
@@ -142,7 +144,6 @@ def test_after_a_fitted_edit_it_does_so_less(measured) -> None:
         )
 
     assert planted("leace") < planted("none")
-    # λ = 50 magnifies what few people leave of the direction; at less, nothing planted is left.
     for group, country in zip(GROUPS, ("egypt", "usa"), strict=True):
         for strength in (0.0, 10.0):
             assert not texts(measured["leace"], group, strength) & planted_reasons(country)
@@ -171,40 +172,12 @@ def test_the_lexicon_s_word_is_marked_as_its_own(measured) -> None:
     assert by["egypt_male", 50.0] == 1
 
 
-def test_an_edit_is_paired_with_the_model_as_it_came_even_without_its_store(
-    testbed, metric, edit, measured, tmp_path: Path
+def test_stored_continuations_are_not_decoded_again(
+    testbed, metric, measured, store: Path, monkeypatch
 ) -> None:
-    assert metric.measure(context(testbed, tmp_path), edit) == measured["leace"]
-
-
-def test_what_was_decoded_is_not_decoded_again(
-    testbed, metric, measured, tmp_path: Path, monkeypatch
-) -> None:
-    on = context(testbed, tmp_path)
-    first = metric.rows(on, None)
     monkeypatch.setattr(cid_metric, "continuations", lambda *_, **__: pytest.fail("decoded again"))
-    assert metric.rows(on, None) == first
-    assert not list(tmp_path.rglob("*.tmp"))
-
-
-def test_validation_chooses_by_nothing_that_is_decoded(testbed, metric, tmp_path: Path) -> None:
-    assert metric.is_slow
-    assert metric.measure(context(testbed, tmp_path), None, "validation") == []
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_facets_are_fields_and_no_two_rows_are_one(measured) -> None:
-    for rows in measured.values():
-        assert {row.dataset for row in rows} == {"cid"}
-        assert len({row.key for row in rows}) == len(rows)
-        assert all(set(row.facets) <= {"lambda", "template"} for row in rows)
-
-
-def test_all_pairs_are_decoded_both_ways() -> None:
-    data = template_set(load_axis("nationality"), REASONS[:1], GROUPS, names=3)
-    found = [c.about for c in contrasts_of(data, (0.0, 10.0))]
-    assert len(found) == 3 * 3 * 2 * 2
-    assert len({(c.group, c.own, c.other, c.strength) for c in found}) == len(found)
+    assert metric.measure(context(testbed, store), None) == measured["none"]
+    assert metric.measure(context(testbed, store), None, "validation") == []
 
 
 def test_the_paper_s_hundred_pairs() -> None:
@@ -239,14 +212,6 @@ def test_resampling_draws_templates_and_names() -> None:
     by_name = weights[1].reshape(2, 2, 3, 3)  # template, side, own, other
     np.testing.assert_array_equal(by_name[:, 0], by_name[:, 1].transpose(0, 2, 1))
     assert np.linalg.matrix_rank(by_name[0, 0]) <= 1
-
-
-def test_one_pair_has_no_interval() -> None:
-    items = [
-        Continuation("t", group, own, other, 0.0, "x", 0.5)
-        for group, own, other in (("a", "A", "B"), ("b", "B", "A"))
-    ]
-    assert Resampling(items, 0).means(items, [1.0, 3.0]).tolist() == [2.0]
 
 
 AXES = sorted({p.stem for p in (conf_dir() / "axis").glob("*.yaml")} - {"file"})  # any of one's own
@@ -314,14 +279,6 @@ def test_the_lexicon_reads_words_and_not_letters(text: str, biased: bool) -> Non
     assert bool(automatic_criteria(text)) is biased
 
 
-def test_texts_are_counted_without_their_ends() -> None:
-    items = [
-        Continuation("t", "a", "A", "B", 0.0, text, 0.0)
-        for text in (" was late.", "was  late", " left")
-    ]
-    assert commonest(items) == [("was late", 2), ("left", 1)]
-
-
 def test_a_damaged_store_is_named(tmp_path: Path) -> None:
     path = tmp_path / "none.jsonl"
     items = [Continuation("t", "a", "A", "B", 0.0, "é\u2028", 0.25)]
@@ -347,21 +304,15 @@ def results(measured, edit, store) -> Results:
 
 
 def tabs(results: Results) -> dict[str, Section]:
-    return {section.name: section for section in Cid.sections(results)}
+    return {section.name: section for section in VIEW.sections(results)}
 
 
-def test_both_tabs_hold_what_was_found(results, edit) -> None:
+def test_both_tabs_show_the_rows(results, edit) -> None:
     shown = tabs(results)
     assert list(shown) == ["cid", "examples"]
     tables = {table.name: table for table in shown["cid"].tables()}
-    divergence = {row[0]: row for row in tables["cid_divergence"].rows}
-    for row in results.unedited("cid_divergence"):
-        after = results.under(row, edit.id)
-        cells = divergence[f"{row.facets['lambda']:g}"]
-        assert [cell.value for cell in cells[1:3]] == [row.value, after.value]
-    brief = tables["cid_divergence_brief"]
-    assert brief.columns == ("edit", "λ=0", "gone", "λ=50", "gone")
-    assert [row[0] for row in brief.rows] == ["unedited", edit.label]
+    rows = results.of("cid_divergence")
+    assert [line[2].value for line in tables["cid_divergence"].rows] == [r.value for r in rows]
     assert {figure.name for figure in shown["cid"].figures()} == {
         "cid",
         "cid_biased_fraction_automatic",
@@ -375,17 +326,21 @@ def test_both_tabs_hold_what_was_found(results, edit) -> None:
     assert {text for label, text in quoted if label == "unedited"} == texts(
         [r for r in results.rows if r.edit == "none"], "egypt_male", 50.0
     )
+    brief = tables["cid_continuations_brief_1"]
+    assert any("†" in str(cell) for row in brief.rows for cell in row)
+    [examples] = shown["examples"].blocks
+    count = len(REASONS) * 2 * 2 * 2 * 3
+    assert [row[0] for row in examples.rows] == ["unedited"] * count + [edit.label] * count
 
 
-def test_the_twelve_commonest_stand_there_with_their_counts(testbed, tmp_path: Path) -> None:
-    """As many as the longest cell of the paper's appendix C holds."""
+def test_the_twelve_commonest_continuations_are_shown(testbed, tmp_path: Path) -> None:
     metric = cid(templates=REASONS[:1], names=4, strengths=[10])
     on = context(testbed, tmp_path)
-    asked = [c.about for c in contrasts_of(metric.data, (10.0,))]
+    about = [c.about for c in contrasts_of(metric.data, (10.0,))]
     said = ["was a", "was a.", " was  a", "was a", *(f"was {x}" for x in "bcdefghijklm")]
-    items = [replace(c, text=t, divergence=0.1) for c, t in zip(asked, said * 2, strict=True)]
+    items = [replace(c, text=t, divergence=0.1) for c, t in zip(about, said * 2, strict=True)]
     write_continuations(on.place("cid", None), items)
-    rows = [replace(row, split="test") for row in metric.rows(on, None)]
+    rows = [replace(row, split="test") for row in metric.measure(on, None)]
     [table] = [t for t in tabs(Results(rows))["cid"].tables() if t.name == "cid_continuations"]
     expected = [("was a", "4 of 16"), *((f"was {x}", "1 of 16") for x in "bcdefghijkl")]
     for cell in table.rows[0][3:]:
@@ -393,79 +348,24 @@ def test_the_twelve_commonest_stand_there_with_their_counts(testbed, tmp_path: P
         assert [(quote.text, quote.note) for quote in cell.quotes] == expected
 
 
-def test_a_terminal_of_eighty_columns_holds_what_is_brief(results, edit) -> None:
-    for table in tabs(results)["cid"].tables():
-        if table.name.startswith("cid_continuations_brief"):
-            widths = [
-                max(len(str(row[i])) for row in [table.columns, *table.rows])
-                for i in range(len(table.columns))
-            ]
-            assert sum(widths) + 2 * (len(widths) - 1) <= 80
-            assert any("†" in str(cell) for row in table.rows for cell in row)
-
-
-def test_every_text_is_an_example_whatever_the_edit(results, edit) -> None:
-    [table] = tabs(results)["examples"].blocks
-    labels = [row[0] for row in table.rows]
-    count = len(REASONS) * 2 * 2 * 2 * 3
-    assert labels == ["unedited"] * count + [edit.label] * count
-
-
-def test_examples_of_a_run_of_several_tasks_show_up(results, edit, store, tmp_path: Path) -> None:
-    """Each under the task's own folder, whatever its edits are called."""
-    items = read_continuations(store / "store" / "nationality" / "cid" / "none.jsonl")
-    rows = []
-    for name in ("nationality", "gender"):
-        for item in (None, edit.id):
-            path = tmp_path / "store" / name / "cid" / f"{item or 'none'}.jsonl"
-            write_continuations(path, [replace(i, text=f"{name} says") for i in items[:3]])
-        rows += [replace(row, task=name) for row in results.rows]
-    both = Results(rows, results.records, tmp_path)
-    for name, part in both.by_task().items():
-        [table] = tabs(part)["examples"].blocks
-        assert {row[5] for row in table.rows} == {f"{name} says"}
-        assert {row[0] for row in table.rows} == {"unedited", edit.label}
-
-
-def test_no_bias_is_a_sentence_and_not_a_figure(results) -> None:
-    rows = [
-        replace(row, value=0.0, lo=0.0, hi=0.0)
-        if row.metric == "cid_biased_fraction_automatic"
-        else row
-        for row in results.rows
-    ]
-    blocks = tabs(Results(rows, results.records))["cid"].blocks
-    [words] = [block.sentences for block in blocks if hasattr(block, "sentences")]
-    assert words == (
-        "Biased continuations according to a lexicon, which nobody has checked: none, of any "
-        "group, at any λ, before or after any edit.",
-    )
-
-
 def test_the_sentence_tells_what_each_edit_leaves(results) -> None:
-    [sentence] = Cid.sentences(results)
-    assert sentence.startswith("Contrastive decoding: at λ=50 what the model would say next")
+    [sentence] = VIEW.sentences(results)
+    assert sentence.startswith("Contrastive decoding: at λ=50 the next-token distributions")
     assert sentence.endswith("after leace (rank 1).")
     alone = Results([row for row in results.rows if row.edit == "none"])
-    assert Cid.sentences(alone)[0].endswith("nats a token apart.")
-    assert Cid.sentences(Results([])) == []
+    assert VIEW.sentences(alone)[0].endswith("nats a token apart.")
+    assert VIEW.sentences(Results([])) == []
 
 
-def test_a_comparison_has_the_tokens_that_were_decoded(testbed) -> None:
-    prompts = tuple(f"The company did not hire {name} because he" for name in ("Khaled", "Richard"))
-    table = comparison(testbed, prompts, (0.0, 10.0), max_new_tokens=8)  # type: ignore[arg-type]
-    assert table.columns == ("λ", f"{prompts[0]} …", f"{prompts[1]} …")
+def test_a_comparison_has_the_decoded_tokens(testbed) -> None:
+    a, b = (f"The company did not hire {name} because he" for name in ("Khaled", "Richard"))
+    settings: dict[str, Any] = {"max_new_tokens": 8, "top_k": 50, "sentence": True}
+    found = compare(testbed, (a, b), (0.0, 10.0), **settings)
+    table = comparison((a, b), (0.0, 10.0), found, "title")
+    assert table.columns == ("λ", f"{a} …", f"{b} …")
     for strength, row in zip((0.0, 10.0), table.rows, strict=True):
-        for side in (0, 1):
-            [alone] = contrastive_generate(
-                testbed,
-                [prompts[side]],
-                [prompts[1 - side]],
-                strength,
-                max_new_tokens=8,
-                sentence=True,
-            )
-            cell = row[1 + side]
+        for cell, own, other in zip(row[1:], (a, b), (b, a), strict=True):
+            [alone] = contrastive_generate(testbed, [own], [other], strength, **settings)
             assert isinstance(cell, Tokens)
             assert "".join(cell.pieces) == alone.text
             assert cell.values == pytest.approx(alone.delta, abs=1e-6)

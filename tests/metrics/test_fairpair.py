@@ -13,12 +13,19 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from countergen_edit.data.fairpair import PairedPrompt
 from countergen_edit.metrics.fairpair.continuations import Sampled
-from countergen_edit.metrics.fairpair.ngrams import compare, strongest
-from countergen_edit.metrics.fairpair.pairwise import in_folds, p_value, pairwise, permuted_energies
-from countergen_edit.metrics.fairpair.phi import PHIS, Jaccard, Sentiment
-from countergen_edit.metrics.fairpair.phi_result import evaluate
-
-# The paper's formulas, by the double loop
+from countergen_edit.metrics.fairpair.metric import FairPairRows, compare, strongest
+from countergen_edit.metrics.fairpair.phi import (
+    PHIS,
+    Jaccard,
+    Sentiment,
+    evaluate,
+    in_folds,
+    p_value,
+    pairwise,
+    permuted_energies,
+)
+from countergen_edit.metrics.rows import Row
+from tests.metrics.fairpair_settings import fairpair
 
 
 def loop_jaccard(u: str, v: str) -> float:
@@ -147,8 +154,8 @@ def test_f_and_the_energy_rise_with_the_planted_strength_and_are_found(phi):
     for quantity in ("f", "energy"):
         means = [float(r.values(quantity).mean()) for r in results]
         assert means == sorted(means)
-    assert results[0].pooled_p > 0.05
-    assert results[2].pooled_p == results[3].pooled_p == 1 / 200
+    assert results[0].pooled_p() > 0.05
+    assert results[2].pooled_p() == results[3].pooled_p() == 1 / 200
     assert (results[3].prompt_p <= 0.06).all()  # adjusted: 12 prompts at the least possible p
     assert results[3].t_p["t_p_v_pg"] < 1e-3  # type: ignore[operator]
 
@@ -185,3 +192,66 @@ def test_log_odds_are_those_by_hand():
     # 6 of 8 against 0 of 8, each cell and its complement raised by one half
     assert term.log_odds == pytest.approx(np.log(0.5 / 8.5) - np.log(6.5 / 2.5))
     assert (term.share_pg, term.share_gp) == (0.75, 0.0)
+
+
+# Lengths
+
+PROMPT = PairedPrompt("nurse", "John is", "Jane is", "John", "Jane")
+
+
+def of_lengths(source: list[list[int]], target: list[list[int]]) -> list[Sampled]:
+    """Prompts whose continuations have so many words; none of them is left out."""
+    sampled = []
+    for own, other in zip(source, target, strict=True):
+        g_x = tuple(" word" * length for length in own)
+        p_x = tuple(f"Jane is{text}" for text in g_x)
+        g_px = tuple(" word" * length for length in other)
+        sampled.append(Sampled(PROMPT, g_x, g_px, p_x, (None,) * len(own)))
+    return sampled
+
+
+def rows_of(sampled: list[Sampled]) -> dict[str, Row]:
+    rows = FairPairRows(fairpair(), 0).lengths(sampled)
+    return {str(next(iter(row.facets.values()))): row for row in rows}
+
+
+def drawn(shift: float) -> tuple[list[list[int]], list[list[int]]]:
+    """Prompts that differ widely in length, twelve continuations of each side."""
+    rng = np.random.default_rng(0)
+    base = rng.integers(10, 90, size=(30, 1))
+    sides = [base + rng.integers(-3, 4, size=(30, 12)) for _ in range(2)]
+    return sides[0].tolist(), (sides[1] + int(shift)).tolist()
+
+
+def test_means_differences_and_p_are_scipys() -> None:
+    source, target = drawn(1)
+    found = rows_of(of_lengths(source, target))
+    a, b = np.array(source), np.array(target)
+    assert found["p(g(x))"].value == pytest.approx(a.mean())
+    assert found["g(p(x))"].value == pytest.approx(b.mean())
+    over = found["prompts"]
+    assert over.value == pytest.approx((b - a).mean())
+    paired = stats.ttest_rel(b.mean(axis=1), a.mean(axis=1))
+    assert over.detail["p"] == pytest.approx(paired.pvalue)
+    welch = stats.ttest_ind(b.ravel(), a.ravel(), equal_var=False)
+    pooled = found["continuations"]
+    assert pooled.detail["p"] == pytest.approx(welch.pvalue)
+    ends = welch.confidence_interval()
+    assert (pooled.lo, pooled.hi) == pytest.approx((ends.low, ends.high))
+    assert (over.n, pooled.n) == (30, 2 * 30 * 12)
+
+
+def test_a_difference_of_one_word_shows_by_prompt_and_drowns_in_all_continuations() -> None:
+    found = rows_of(of_lengths(*drawn(1)))
+    assert found["prompts"].detail["p"] < 0.001
+    assert found["continuations"].detail["p"] > 0.5
+    assert rows_of(of_lengths(*drawn(0)))["prompts"].detail["p"] > 0.05
+
+
+def test_where_nothing_can_be_tested_there_is_no_p() -> None:
+    [one] = of_lengths([[2, 2]], [[2, 2]])
+    none = Sampled(PROMPT, one.g_x, one.g_px, one.p_x, ("source name", "source name"))
+    found = rows_of([none])
+    assert found["p(g(x))"].value is None
+    assert found["prompts"].detail["p"] is None
+    assert found["continuations"].detail["p"] is None

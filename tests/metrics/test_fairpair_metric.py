@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import RandomDirections
-from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.fairpair import FairPair
 from tests.metrics.fairpair_settings import TASK, fairpair, row_of
 
 LARGER: dict[str, Any] = {
@@ -41,7 +38,6 @@ def context(testbed, tmp_path):
 
 
 def test_the_bias_planted_in_the_testbed_is_found_where_it_was_planted(context):
-    """Prompts of the families sentiment and hobbies; the neutral questions hold no such bias."""
     planted_prompts = {
         "sentiment": ["According to the report {name} was", "Clients thought {name} was"],
         "jaccard": ["As a hobby {name} took up", "In the evening {name} relaxes with"],
@@ -75,38 +71,23 @@ def test_rows_hold_what_the_tables_and_figures_show(measured):
     assert len(json.dumps([r.to_dict() for r in rows])) < 60_000
 
 
-@pytest.mark.slow
-def test_the_default_size_finds_what_was_planted_and_where(context):
-    """Two of the default's templates ask for a judgement; the coast is the same to everybody."""
-    default = read_config("metric", "fairpair")["fairpair"]
-    paraphrases = [
-        *default["paraphrases"][:2],
-        "{name} is {occupation}. Has {name} been to the coast?",
-    ]
-    settings = default | {"phi": {"sentiment": {}}, "ngrams": 0, "max_new_tokens": 4}
-    metric = METRICS.make("fairpair", settings | {"paraphrases": paraphrases}).bound(TASK)
-    rows = metric.measure(context, None)
+def test_f_spreads_over_templates(context):
+    templates = ["{name} is {occupation}. The review said {name} was", "{name}, {occupation}, is"]
+    rows = fairpair(paraphrases=templates, phi={"jaccard": {}}).measure(context, None)
     each = [row for row in rows if row.metric == "fairpair_f_of_paraphrase"]
-    [f] = [row for row in rows if row.metric == "fairpair_f"]
-    [spread] = [row for row in rows if row.metric == "fairpair_f_over_paraphrases"]
-    assert f.detail["p"] < 0.01
-    assert f.lo < f.value < f.hi
-    assert [row.facets for row in each] == [
-        {"phi": "sentiment", "paraphrase": w} for w in paraphrases
-    ]
-    differ = [(row.detail["p_adjusted"] or 1) < 0.05 for row in each]
-    # The coast is the same to both groups, but names lean: what is left is theirs, and less. A
-    # template whose texts vary within neither group has no F.
-    assert differ[:2] == [True, True]
-    assert each[2].value < min(row.value for row in each[:2] if row.value is not None)
+    f, spread = (
+        row_of(rows, metric, "jaccard") for metric in ("fairpair_f", "fairpair_f_over_paraphrases")
+    )
+    assert [row.facets["paraphrase"] for row in each] == templates
+    assert spread.value == pytest.approx(np.mean([row.value for row in each]))
+    assert spread.value == pytest.approx(f.value)  # as many prompts of each
+    assert spread.detail["range"] == sorted(row.value for row in each)
+    differ = [row.detail["p_adjusted"] < 0.05 for row in each]
     assert spread.detail["differ"] == sum(differ)
-    known = [row.value for row in each if row.value is not None]
-    assert spread.value == pytest.approx(np.mean(known))
-    assert spread.detail["range"] == [min(known), max(known)]
 
 
 def test_a_killed_run_goes_on_with_the_same_rows(measured):
-    metric, rows, context = measured
+    _, rows, context = measured
     folder = context.store("fairpair") / "none"
     texts = sorted(p for p in folder.iterdir() if ".perturbed" not in p.name)
     before = texts[0].read_bytes()
@@ -114,26 +95,12 @@ def test_a_killed_run_goes_on_with_the_same_rows(measured):
     texts[2].with_suffix(".jsonl.tmp").write_text("{")  # what was being written
     for path in folder.glob("*.perturbed.jsonl"):
         path.unlink()
-    assert metric.measure(context, None) == rows
+    again = fairpair(**LARGER, batch_size=37)  # which no row depends on
+    assert again.measure(context, None) == rows
     assert texts[0].read_bytes() == before
 
 
-def test_rows_depend_on_no_batch_size(context, measured):
-    _, rows, _ = measured
-    assert fairpair(**LARGER, batch_size=37).measure(context, None) == rows
-
-
-def test_rows_depend_on_the_seed_of_the_run(testbed, tmp_path):
-    zero, one = (
-        fairpair().measure(EvaluationContext(testbed, tmp_path, seed), None) for seed in (0, 1)
-    )
-    assert {row.seed for row in one} == {1}
-    assert row_of(zero, "fairpair_bias", "jaccard").value != (
-        row_of(one, "fairpair_bias", "jaccard").value
-    )
-
-
-def test_an_edit_is_held_against_the_unedited_model(context):
+def test_a_change_is_paired_with_the_unedited_model(context):
     rng = np.random.default_rng(0)
     erasure = RandomDirections(rank=4).fit(rng.normal(size=(40, 128)), np.arange(40) % 2).erasure_
     edit = NamedEdit.of(Edit.at("resid_post", {2: erasure}), "random")
@@ -147,14 +114,7 @@ def test_an_edit_is_held_against_the_unedited_model(context):
     # The same random numbers: what changes nothing changes no text.
     unchanged = metric.measure(context, NamedEdit.of(Edit(()), "nothing"))
     assert row_of(unchanged, "fairpair_f_change", "jaccard").value == 0.0
-    folders = {path.name for path in context.store("fairpair").iterdir()}
-    assert folders == {"none", edit.id, NamedEdit.of(Edit(()), "nothing").id}
-
-
-def test_a_search_measures_it_for_the_chosen_edit_alone(context):
-    assert FairPair.is_slow
-    assert fairpair().measure(context, None, "validation") == []
-    assert not context.store("fairpair").exists()
+    assert metric.measure(context, None, "validation") == []
 
 
 def test_a_model_that_always_ends_at_once_has_no_f(testbed, context):
@@ -212,6 +172,7 @@ def test_when_every_perturbation_is_left_out_nothing_is_claimed(context):
         ({"paraphrases": ["It is {occupation}."]}, "has no slot"),
         ({"paraphrases": [], "prompts": []}, "prompts or templates"),
         ({"m": 4}, "unknown setting of metric fairpair"),
+        ({"compared": "charcters"}, "compared: 'charcters': did you mean 'characters'"),
     ],
 )
 def test_bad_settings_are_named(options, message):
@@ -234,7 +195,6 @@ def test_an_axis_without_names_says_so():
 
 
 def test_what_the_third_filter_compares_decides_what_passes(context):
-    """Right perturbations of the testbed's short texts share too few words, but nearly all else."""
     shares = {"neutral": 1.0, "words": 0.0, "characters": 1.0}
     for compared, share in shares.items():
         metric = fairpair(compared=compared, max_new_tokens=10, n=8)
@@ -243,11 +203,6 @@ def test_what_the_third_filter_compares_decides_what_passes(context):
         assert success.detail["shares"] == shares
         assert success.value == share
         assert all(set(e["dissimilarity"]) == set(shares) for e in success.detail["examples"])
-
-
-def test_a_unit_that_no_filter_knows_is_refused():
-    with pytest.raises(UserError, match="compared: 'charcters': did you mean 'characters'"):
-        fairpair(compared="charcters")
 
 
 def test_a_share_that_passes_has_its_interval_within_what_a_share_can_be(context):

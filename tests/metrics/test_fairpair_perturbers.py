@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import pytest
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.fairpair import PairedPrompt, answer
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.fairpair.perturbers import ServerPerturber, make_perturber
+from countergen_edit.metrics.fairpair.continuations import ServerPerturber, make_perturber
 from tests.metrics.fairpair_settings import WORDS, fairpair, row_of
 
 
@@ -34,9 +33,7 @@ class _Server(BaseHTTPRequestHandler):
         content = body["messages"][0]["content"]
         text = content.split("anything else: ", 1)[1].rsplit("\n\nOutput:", 1)[0]
         right = RULES([text], PAIR)[0]
-        reply: Any = {
-            "choices": [{"message": {"content": {"right": right, "odd": "No."}.get(self.mode)}}]
-        }
+        reply: Any = {"choices": [{"message": {"content": right}}]}
         if self.mode == "broken":
             reply = {"error": "?"}
         data = json.dumps(reply).encode()
@@ -96,13 +93,6 @@ def test_a_server_that_answers_wrongly_is_named(server, mode, message):
         ServerPerturber(("male", "female"), server, "m", attempts=1)(["John works."], PAIR)
 
 
-def test_nonsense_of_a_server_is_left_out_and_counted(server, testbed, tmp_path):
-    _Server.mode = "odd"
-    metric = fairpair(perturber={"kind": "server", "url": server, "model": "m"})
-    rows = metric.measure(EvaluationContext(testbed, tmp_path), None)
-    assert row_of(rows, "fairpair_perturbed").detail["left_out"]["start"] == 12
-
-
 def test_a_local_model_perturbs(testbed):
     from countergen_edit.testbed import directory
 
@@ -122,15 +112,6 @@ def test_without_its_libraries_the_server_names_the_extra(monkeypatch):
         assert str(error.value) == (
             f"perturber server needs {library}: pip install 'countergen-edit[server]'"
         )
-
-
-@pytest.mark.slow
-def test_what_asks_a_server_is_imported_only_for_one():
-    code = (
-        "import sys; from countergen_edit.metrics.fairpair import perturbers, metric;"
-        "sys.exit('tenacity' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_a_perturber_of_a_file_gets_what_it_takes(tmp_path):

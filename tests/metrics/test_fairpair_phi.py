@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +10,13 @@ import pytest
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.fairpair.phi import PHIS, ClassifierScore, Jaccard, Phi, Sentiment
-from countergen_edit.models.classifiers import analyzer
+from countergen_edit.metrics.fairpair.phi import (
+    PHIS,
+    ClassifierScore,
+    Jaccard,
+    ScoreDifference,
+    Sentiment,
+)
 from tests.metrics.fairpair_settings import fairpair, row_of
 
 
@@ -60,22 +63,20 @@ def test_a_classifiers_score_is_a_phi(tmp_path):
         PHIS.make("regard", settings | {"label": "negativ"})
 
 
-@pytest.mark.parametrize("told_by", ["config", "setting"])
-def test_a_label_of_many_independent_ones_is_a_yes_or_no(tmp_path, told_by):
-    kind = {"problem_type": "multi_label_classification"} if told_by == "config" else {}
-    model, tokenizer = saved_classifier(tmp_path, ["toxic", "obscene", "insult"], **kind)
-    setting = {} if told_by == "config" else {"multi_label": True}
-    phi = ClassifierScore(str(tmp_path), "insult", device="cpu", **setting)
+@pytest.mark.parametrize(
+    ("labels", "config", "settings"),
+    [
+        (["toxic", "insult"], {"problem_type": "multi_label_classification"}, {}),
+        (["toxic", "insult"], {}, {"multi_label": True}),
+        (["insult"], {}, {}),
+    ],
+)
+def test_independent_labels_have_a_sigmoid_each(tmp_path, labels, config, settings):
+    model, tokenizer = saved_classifier(tmp_path, labels, **config)
+    phi = ClassifierScore(str(tmp_path), "insult", device="cpu", **settings)
     [score] = phi.scores(TEXTS[:1])
     logits = model(**tokenizer(TEXTS[:1], return_tensors="pt")).logits.detach().double()
-    assert score == pytest.approx(float(logits.sigmoid()[0, 2]), abs=1e-5)
-
-
-def test_a_lone_output_is_a_yes_or_no(tmp_path):
-    model, tokenizer = saved_classifier(tmp_path, ["toxic"])
-    [score] = ClassifierScore(str(tmp_path), "toxic", device="cpu").scores(TEXTS[:1])
-    logits = model(**tokenizer(TEXTS[:1], return_tensors="pt")).logits.detach().double()
-    assert score == pytest.approx(float(logits.sigmoid()[0, 0]), abs=1e-5)
+    assert score == pytest.approx(float(logits.sigmoid()[0, -1]), abs=1e-5)
 
 
 def test_a_classifier_with_a_random_head_is_refused(tmp_path):
@@ -100,20 +101,13 @@ def test_a_continuation_beyond_a_classifiers_context_is_scored_by_its_beginning(
     assert phi.scores(["good", long])[1] == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_users_own_phi_is_used():
+def test_a_registered_phi_is_found_by_name():
     @PHIS.register("length")
-    class Length(Phi):
-        def represent(self, texts):
+    class Length(ScoreDifference):
+        def scores(self, texts):
             return np.array([float(len(t)) for t in texts])
 
-        def pool(self, represented, fold):
-            return np.bincount(fold, represented) / np.bincount(fold)
-
-        def distances(self, represented):
-            return np.abs(represented[:, None] - represented[None, :])
-
     assert PHIS.make("length").distances(np.array([1.0, 3.0])).tolist() == [[0, 2], [2, 0]]
-    assert fairpair(phi={"length": {}}).phis["length"].name == "length"
     given = Length()
     assert fairpair(phi={"mine": given}).phis["mine"] is given
     with pytest.raises(UserError, match=r"is taken by .*Length"):
@@ -159,25 +153,3 @@ def test_sentiment_is_the_same_over_processes():
     one, many = Sentiment(processes=1), Sentiment(processes=2)
     many._POOL_FROM = 10
     assert np.array_equal(one.represent(texts), many.represent(texts))
-
-
-class Mortal:
-    """Scores in the process that made it, and kills any other that it is asked in."""
-
-    def __init__(self):
-        self.home = os.getpid()
-
-    def polarity_scores(self, text):
-        if os.getpid() != self.home:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return analyzer().polarity_scores(text)
-
-
-@pytest.mark.slow
-def test_sentiment_is_the_same_where_the_system_kills_the_processes(monkeypatch):
-    texts = [f"{word} {i}" for i in range(30) for word in ("good", "terrible", "dog")]
-    whole = Sentiment(processes=1).represent(texts)
-    monkeypatch.setattr("countergen_edit.metrics.fairpair.phi.analyzer", Mortal)
-    killed = Sentiment(processes=2)
-    killed._POOL_FROM = 10
-    assert np.array_equal(killed.represent(texts), whole)

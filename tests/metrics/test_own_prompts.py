@@ -69,10 +69,6 @@ def test_prompts_that_a_setting_names_come_first(task: Task) -> None:
     assert [prompt.label for prompt in fairpair.prompts] == ["{name} said that"]
 
 
-def test_a_task_of_shipped_sets_has_no_own_prompts() -> None:
-    assert ce.task("gender", "contexts", names=FEW).own == ()
-
-
 def test_fairpair_refuses_sides_that_the_rules_do_not_turn_into_each_other(tmp_path: Path) -> None:
     path = tmp_path / "sides.csv"
     path.write_text("female,male,output\nA nun,A bishop, prays\n", "utf-8")

@@ -16,7 +16,6 @@ from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.paraphrases import (
     Paraphrases,
-    contents,
     holding_rows,
     reductions,
     spread_over_paraphrases,
@@ -27,6 +26,7 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.blocks import Words
+from countergen_edit.reports.views.paraphrases import ParaphrasesView
 from countergen_edit.testbed import load_axis, load_truth
 
 OUTPUTS = (" x", " y")
@@ -72,12 +72,8 @@ def test_paraphrases_that_agree_hold_and_do_not_flip() -> None:
     np.testing.assert_allclose(found.abs_r, by_paraphrase)
     assert found.sd == pytest.approx(by_paraphrase.std(ddof=1))
     assert found.share_of_paraphrases > 0.9
-
-
-def test_samples_of_different_content_are_not_compared() -> None:
-    scores = made_up([[1, -1], [0.5, -0.5]], content=None)
-    assert contents(scores.data) == []
-    assert spread_over_paraphrases(scores, 0, "none") is None
+    other = made_up([[1, -1], [0.5, -0.5]], content=None)
+    assert spread_over_paraphrases(other, 0, "none") is None
 
 
 def test_reductions_are_those_of_each_paraphrase() -> None:
@@ -88,11 +84,6 @@ def test_reductions_are_those_of_each_paraphrase() -> None:
     value, lo, _ = found["w1"]
     assert lo is not None
     assert 0 < lo < value
-
-
-def test_an_unknown_correction_is_refused() -> None:
-    with pytest.raises(UserError, match="did you mean 'holm'"):
-        METRICS.make("paraphrases", {"correction": "holmes"})
 
 
 @pytest.fixture(scope="module")
@@ -115,10 +106,10 @@ def rows(
             truth.counterfactual_set(f, "test", gender) for f in ("stereotypes", "sentiment")
         ),
     )
-    metric, context = (
-        Paraphrases().bound(task),
-        EvaluationContext(testbed, tmp_path_factory.mktemp("store")),
-    )
+    with pytest.raises(UserError, match="did you mean 'holm'"):
+        METRICS.make("paraphrases", {"correction": "holmes"})
+    metric = Paraphrases().bound(task)
+    context = EvaluationContext(testbed, tmp_path_factory.mktemp("store"))
     assert metric.measure(context, None, "validation") == []
     edited = [replace(row, **idle.record.columns) for row in metric.measure(context, idle)]
     return [*metric.measure(context, None), *edited]
@@ -145,32 +136,20 @@ def test_an_edit_that_does_nothing_removes_nothing_anywhere(rows: list[Row]) -> 
             assert max(map(abs, row.detail["range"])) < 1e-4
 
 
-def test_the_section_shows_every_paraphrase_before_and_after(
-    rows: list[Row], idle: NamedEdit
-) -> None:
-    results = Results(rows, {idle.id: idle.record})
-    [section] = Paraphrases.sections(results)
-    assert section.name == "paraphrases"
-    by_set, by_paraphrase = section.tables()
-    assert by_set.brief
-    assert not by_paraphrase.brief
-    paraphrases = [line[1] for line in by_paraphrase.rows]
-    assert paraphrases.count("Today my {parent} did not go out.") == 2  # no edit, and the idle one
+def test_the_section_shows_every_set_before_and_after(rows: list[Row], idle: NamedEdit) -> None:
+    view, results = ParaphrasesView(Paraphrases), Results(rows, {idle.id: idle.record})
+    [section] = view.sections(results)
+    [table] = section.tables()
+    assert [line[1] for line in table.rows] == ["unedited", idle.label] * 3
     [said] = [block.sentences for block in section.blocks if isinstance(block, Words)]
-    assert said[0].startswith(
-        "Before any edit outputs lean the way the other templates say on 18 of 18 templates"
-    )
-    assert said[1].startswith(f"After {idle.label} ")
+    assert "direction of the other templates on 18 of 18 templates" in said[0]
     assert ". Outside the fit mean |R| is shown to fall on 0 of " in said[1]
-    assert Paraphrases.sections(Results([])) == Paraphrases.sentences(Results([])) == []
-
-
-def test_the_sentence_counts_paraphrases_outside_the_fit(rows: list[Row], idle: NamedEdit) -> None:
     held = [r for r in rows if r.metric == "reduction_holding" and r.split == "test"]
-    assert Paraphrases.sentences(Results(rows, {idle.id: idle.record})) == [
+    assert view.sentences(results) == [
         f"Mean |R| outside the fit: under idle (rank 1) is shown to fall on 0 of "
         f"{sum(r.n for r in held)} templates, by half or more on 0."
     ]
+    assert view.sections(Results([])) == view.sentences(Results([])) == []
 
 
 @pytest.mark.parametrize(

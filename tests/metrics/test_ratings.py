@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import spreadsheet_cell
-from countergen_edit.metrics.cid.contrasts import Continuation
+from countergen_edit.metrics.cid.metric import Continuation, fraction_rows
 from countergen_edit.metrics.cid.ratings import (
     COLUMNS,
     Item,
@@ -24,7 +24,6 @@ from countergen_edit.metrics.cid.ratings import (
     read_sheet,
     write_sheet,
 )
-from countergen_edit.metrics.cid.statistics import fraction_rows
 
 TEMPLATE = "{name} lost {possessive} job because {subject}"
 TEXTS = ["was too nervous", "had a strong accent", 'said "no", twice; left', "=1+1"]
@@ -48,12 +47,6 @@ def sheet(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_was_rated_is_what_is_read(sheet: Path) -> None:
-    ratings = read_sheet(sheet, ITEMS)
-    assert {item.text for item, yes in ratings.items() if yes} == {"had a strong accent"}
-    assert set(ratings) == set(ITEMS)
-
-
 @settings(max_examples=30, deadline=None)
 @given(
     texts=st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"])), min_size=1, unique=True)
@@ -67,22 +60,15 @@ def test_any_text_survives_the_round_trip(tmp_path_factory, texts: list[str]) ->
     assert ratings == {item: bool(len(item.text) % 2) for item in items}
 
 
-def test_a_sheet_says_nothing_of_group_lambda_or_name(sheet: Path) -> None:
-    text = sheet.read_text("utf-8")
-    assert "X lost … job because …" in text
-    assert not [
-        word for word in ("Jane", "John", "10", "lambda") if word in text.partition("\n")[2]
-    ]
-
-
-def test_raters_get_orders_of_their_own(tmp_path: Path) -> None:
+def test_a_sheet_is_blind_and_in_an_order_of_its_own(tmp_path: Path) -> None:
     texts = []
-    many = [Item(TEMPLATE, str(i)) for i in range(30)]
     for rater in ("anna", "ben"):
-        write_sheet(tmp_path / f"{rater}.csv", many, seed=0)
-        texts.append((tmp_path / f"{rater}.csv").read_text("utf-8"))
+        write_sheet(tmp_path / f"{rater}.csv", ITEMS, seed=0)
+        texts.append((tmp_path / f"{rater}.csv").read_text("utf-8").splitlines()[1:])
     assert texts[0] != texts[1]
-    assert sorted(texts[0].split()) == sorted(texts[1].split())
+    assert sorted(texts[0]) == sorted(texts[1])
+    assert all("X lost … job because …" in line for line in texts[0])
+    assert not [word for word in ("Jane", "John", "lambda") if word in str(texts)]
 
 
 def test_a_spreadsheet_of_another_country_is_read(sheet: Path) -> None:
@@ -92,45 +78,23 @@ def test_a_spreadsheet_of_another_country_is_read(sheet: Path) -> None:
     assert len(read_sheet(sheet, ITEMS)) == len(ITEMS)
 
 
-def damaged(sheet: Path, change: str) -> None:
-    lines = sheet.read_text("utf-8").splitlines(keepends=True)
-    if change == "missing":
-        lines = lines[:-1]
-    elif change == "foreign":
-        lines.append("abc,X,never said,yes\n")
-    elif change == "doubled":
-        lines.append(lines[-1])
-    elif change == "altered":
-        lines = [line.replace("strong", "slight") for line in lines]
-    elif change == "blank":
-        lines = [line.replace(",yes", ",") for line in lines]
-    elif change == "odd":
-        lines = [line.replace(",yes", ",perhaps") for line in lines]
-    elif change == "headless":
-        lines = lines[1:]
-    sheet.write_text("".join(lines), "utf-8")
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("missing", r"lacks 1 of 4 continuations, such as item '\w+'"),
-        ("foreign", "line 6: item 'abc' is not of these runs"),
-        ("doubled", r"line 6: item '\w+' is rated twice"),
-        ("altered", "was altered from 'had a strong accent'"),
-        ("blank", "column 'biased' holds nothing; write yes or no"),
-        ("odd", "column 'biased' holds 'perhaps'; write yes or no"),
-        ("headless", "line 1: no column 'item'"),
+        (lambda lines: lines[:-1], r"lacks 1 of 4 continuations, such as item '\w+'"),
+        (lambda lines: [*lines, "abc,X,never said,yes\n"], "line 6: item 'abc' is not of these"),
+        (lambda lines: [*lines, lines[-1]], r"line 6: item '\w+' is rated twice"),
+        (lambda lines: [x.replace("strong", "slight") for x in lines], "was altered from 'had a"),
+        (lambda lines: [x.replace(",yes", ",") for x in lines], "holds nothing; write yes or no"),
+        (lambda lines: [x.replace(",yes", ",ja") for x in lines], "holds 'ja'; write yes or no"),
+        (lambda lines: lines[1:], "line 1: no column 'item'"),
     ],
 )
-def test_a_damaged_sheet_is_refused_and_left_as_it_is(
-    sheet: Path, change: str, message: str
-) -> None:
-    damaged(sheet, change)
-    before = sheet.read_bytes()
+def test_a_damaged_sheet_is_refused(sheet: Path, change, message: str) -> None:
+    lines = sheet.read_text("utf-8").splitlines(keepends=True)
+    sheet.write_text("".join(change(lines)), "utf-8")
     with pytest.raises(UserError, match=message):
         read_sheet(sheet, ITEMS)
-    assert sheet.read_bytes() == before
 
 
 def test_a_sheet_is_never_overwritten(sheet: Path) -> None:
@@ -162,11 +126,9 @@ def test_kappa_is_that_of_fleiss() -> None:
     assert fleiss_kappa(table) == pytest.approx((observed - by_chance) / (1 - by_chance))
 
 
-def test_agreement_has_an_interval_and_takes_two() -> None:
+def test_agreement_has_an_interval() -> None:
     kappa = agreement(ratings_of([1, 0, 1, 0, 1, 0], [1, 0, 1, 0, 1, 1]), seed=0, resamples=200)
     assert kappa.lo <= kappa.value <= kappa.hi
-    with pytest.raises(UserError, match="at least two raters"):
-        agreement(ratings_of([1, 0]), seed=0)
     assert np.isnan(agreement(ratings_of([1, 1], [1, 1]), seed=0, resamples=20).value)
 
 
@@ -193,12 +155,3 @@ def test_fractions_count_pairs_and_not_texts() -> None:
     assert rows[0].lo is not None
     assert rows[0].facets == {"lambda": 10.0}
     assert rows[0].detail == {"rated_by": "me"}
-
-
-def test_a_continuation_that_a_spreadsheet_would_run_is_rated_all_the_same(tmp_path: Path) -> None:
-    item = Item("t", "=HYPERLINK(1)")
-    write_sheet(tmp_path / "sheet.csv", [item], 0)
-    text = (tmp_path / "sheet.csv").read_text("utf-8-sig")
-    assert ",'=HYPERLINK(1)," in text
-    (tmp_path / "sheet.csv").write_text(text.replace("(1),", "(1),yes"), "utf-8")
-    assert read_sheet(tmp_path / "sheet.csv", [item]) == {item: True}

@@ -94,7 +94,7 @@ def test_variance_parts_are_those_of_a_mixed_model() -> None:
         frame,
         groups="all",
         re_formula="0",
-        vc_formula={"name": "0 + C(name)", "paraphrase": "0 + C(template)"},
+        vc_formula={"name": "0 + C(name)", "paraphrase": "0 + C(paraphrase)"},
     )
     fitted = model.fit(reml=True)
     parts = variance_parts([d[:, None, :]])

@@ -17,8 +17,6 @@ from countergen_edit.data.fairpair import (
 from tests.data.test_perturbation import WORDS, paper_prompt, to_jane
 from tests.papers.source import paper
 
-PERCENT = (97.5, 96.9, 82.9, 61.5, 51.2)
-
 
 @dataclass(frozen=True)
 class Example:
@@ -44,11 +42,6 @@ def table() -> list[Example]:
     return [Example(a, b, float(c), d == "✓") for a, b, c, d in marked]
 
 
-def test_the_table_is_read_whole(table: list[Example]) -> None:
-    assert tuple(e.percent for e in table) == PERCENT
-    assert [e.correct for e in table] == [True, True, False, False, False]
-
-
 def test_similarity_by_each_unit_is_as_documented(table: list[Example]) -> None:
     alike = {
         unit: [round(100 * (1 - dissimilarity(of(e.original), of(e.perturbed))), 1) for e in table]
@@ -56,19 +49,6 @@ def test_similarity_by_each_unit_is_as_documented(table: list[Example]) -> None:
     }
     assert alike["characters"] == [100.0, 96.9, 89.5, 64.0, 58.3]
     assert alike["words"] == [89.9, 88.7, 75.4, 26.3, 9.9]
-
-
-def test_shared_characters_are_those_of_the_published_fractions(table: list[Example]) -> None:
-    """In four of five rows; the union is what the printed texts fall short of."""
-    short = []
-    for e in table[1:]:
-        a, b = characters_of(e.original), characters_of(e.perturbed)
-        unions = [n for n in range(1, 60) if round(100 * len(a & b) / n, 1) == e.percent]
-        assert len(unions) == 1
-        short.append(unions[0] - len(a | b))
-    assert short == [0, 3, 1, 5]
-    # The first row's characters are the same in both texts: no set of characters gives 97.5.
-    assert characters_of(table[0].original) == characters_of(table[0].perturbed)
 
 
 @pytest.mark.parametrize("compared", UNITS)
@@ -87,10 +67,6 @@ def test_the_rules_pass_every_filter_where_texts_are_long(table: list[Example]) 
         passed = {u: Filter(WORDS, compared=u).reason(e.original, right, e.prompt) for u in UNITS}
         assert passed["neutral"] is None
         assert passed["characters"] is None or len(e.original) < 100
-
-
-def test_the_first_example_is_perturbed_as_there(table: list[Example]) -> None:
-    assert to_jane(table[0].original) == table[0].perturbed.replace('here. "', 'here."')
 
 
 def test_other_people_keep_their_gender(table: list[Example]) -> None:

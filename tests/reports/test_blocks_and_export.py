@@ -175,29 +175,10 @@ def test_paraphrases_of_fairpair_stand_beside_its_figures(tmp_path: Path) -> Non
     rows = [
         Row("fairpair_f", 1.1, facets=phi, detail={"prompts": prompts}, **about),
         Row("fairpair_f_over_paraphrases", 1.1, n=2, facets=phi, detail=spread, **about),
-        *(
-            Row(
-                "fairpair_f_of_paraphrase",
-                1.0 + k,
-                facets=phi | {"paraphrase": paraphrase},
-                detail={"p_adjusted": p},
-                **about,
-            )
-            for k, (paraphrase, p) in enumerate((("one", 0.01), ("two", 0.9)))
-        ),
     ]
     parts = sections(open_run(make_run(tmp_path / "fairpair", rows)))
     tables = {t.name: t for s in parts for t in s.tables()}
     assert "1 of 2" in tables["fairpair_paraphrases"].rows[0]
-    of_paraphrase = [
-        (cell.text, "one" in row)
-        for row in tables["fairpair_by_paraphrase"].rows
-        for cell in row
-        if isinstance(cell, Number)
-    ]
-    assert of_paraphrase == [("1.000*", True), ("2.000", False)]
-    by_prompt = tables["fairpair_prompts"].rows
-    assert ["one" if "one" in row else "two" for row in by_prompt] == ["one", "one", "two", "two"]
 
 
 def test_of_a_small_search_the_chosen_edit_is_the_headline_and_not_the_strongest() -> None:

