@@ -16,7 +16,7 @@ from jaxtyping import Float64
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.models.weights import without_progress_bar
+from countergen_edit.models.loading import without_progress_bar
 
 T = TypeVar("T")
 
