@@ -49,7 +49,7 @@ class Requests:
     batch_size: int
     seed: int
 
-    def asked(self) -> Asked:
+    def asked(self) -> Workload:
         """The requests without replies, for the price."""
         left = chain.from_iterable(batch for batch, file in self._batches if not file.is_file())
         return Workload(continued=self._repeated([*left]), **self.writing.drawing)  # type: ignore[arg-type]

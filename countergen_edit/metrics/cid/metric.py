@@ -396,12 +396,11 @@ class Cid(Metric):
         *contrasts, _ = map(list, zip(*contrasts_of(self.data, self.strengths), strict=True))
         check_contrasts(model, *contrasts, max_new_tokens=self.max_new_tokens, top_k=self.top_k)
 
-    def workload(self) -> Asked:
+    def workload(self) -> Workload:
         """Every prompt of every contrast, up to the end of its sentence."""
         return Workload(
             continued=tuple(c.prompt for c in contrasts_of(self.data, self.strengths)),
             max_new_tokens=self.max_new_tokens,
-            sentence=True,
         )
 
     def continuations(

@@ -138,7 +138,7 @@ def sample(
             texts = generate(
                 model,
                 [t for i in part for t in (prompts[i].source, prompts[i].target) * sampling.n],
-                asked=sampling.asked,
+                chat=sampling.asked,
                 max_new_tokens=sampling.max_new_tokens,
                 do_sample=True,
                 top_p=sampling.top_p,

@@ -257,7 +257,7 @@ class FairPair(Metric):
                 f"for {max(room, 0)} after a prompt of {longest} tokens"
             )
 
-    def workload(self) -> Asked:
+    def workload(self) -> Workload:
         """Every prompt of either side, `n` times."""
         sampling = self.sampling
         return Workload(
