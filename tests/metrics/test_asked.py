@@ -68,7 +68,7 @@ def test_a_question_is_the_users_and_the_rest_is_the_reply(
                 )
                 assert prompt == "" or is_question
                 assert next(values) == pytest.approx(log_p(model, *own), abs=1e-4)
-        source = metric._source(name, context)
+        source = metric._source_row(name, context)
         assert (source.detail["in_template"], source.detail["asked"]) == (True, is_question)
 
 

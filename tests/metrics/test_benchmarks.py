@@ -23,7 +23,7 @@ from countergen_edit.edits import Edit, EditRecord, NamedEdit, Place
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.benchmarks.base import BENCHMARKS
-from countergen_edit.metrics.benchmarks.figures import change, measured
+from countergen_edit.metrics.benchmarks.figures import change, figures_of_counts
 from countergen_edit.metrics.benchmarks.items import Item, limited
 from countergen_edit.metrics.benchmarks.metric import Benchmarks
 from countergen_edit.metrics.context import EvaluationContext
@@ -31,6 +31,7 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import DETECTABLE, adjusted
 from countergen_edit.models import LanguageModel, load
+from countergen_edit.reports.views.benchmarks import BenchmarksView
 from tests.made_benchmarks import MEN_S, WOMEN, WOMEN_S, make_benchmarks, settings, winogender
 from tests.tiny_models import tiny_model_dir
 
@@ -172,15 +173,15 @@ def test_what_ss_would_be_if_the_groups_were_alike(
             blind[target].append(sum(both) > 0)
         ss = np.mean([np.mean(values) for values in own.values()])
         expected = np.mean([np.mean(values) for values in blind.values()])
-        row = rows["stereoset", "ss_blind", part, "gender"]
+        row = rows["stereoset", "ss_averaged", part, "gender"]
         assert row.value == pytest.approx(expected)
         assert row.n == sum(map(len, own.values()))
-        rest = rows["stereoset", "ss_by_groups", part, "gender"]
+        rest = rows["stereoset", "ss_group_part", part, "gender"]
         assert rest.value == pytest.approx(ss - expected)
         assert rest.detail["fair"] == 0.0
     # What no word of the axis is about has no counterpart, and nothing is said of all together.
     about = {
-        bias_type for _, figure, _, bias_type in rows if figure in ("ss_blind", "ss_by_groups")
+        bias_type for _, figure, _, bias_type in rows if figure in ("ss_averaged", "ss_group_part")
     }
     assert about == {"gender"}
 
@@ -192,12 +193,12 @@ def test_a_blind_figure_of_few_of_the_items_is_left_out(
     benchmark, _ = bound(made, of="stereoset").read["stereoset"]
     items = [Item(str(i), "intrasentence", "gender", "ab"[i % 2], ()) for i in range(4)]
     every = [(1.0, 0.0, 0.5, 0.0, 2.0)] * doubled + [(1.0, 0.0, 0.5)] * (4 - doubled)
-    counted = [benchmark.counted(item, own) for item, own in zip(items, every, strict=True)]
+    counted = [benchmark.count(item, own) for item, own in zip(items, every, strict=True)]
     counts = {key: np.array([one[key] for one in counted]) for key in counted[0]}
-    found = {m.kind.name: m for m in measured(benchmark, items, counts, 0)}
-    assert {*found} == {"ss", "lms", "icat", *(["ss_blind", "ss_by_groups"] if shown else [])}
+    found = {m.kind.name: m for m in figures_of_counts(benchmark, items, counts, 0)}
+    assert {*found} == {"ss", "lms", "icat", *(["ss_averaged", "ss_group_part"] if shown else [])}
     if shown:
-        assert (found["ss_blind"].draws[0], found["ss_blind"].items) == (0.0, 2)
+        assert (found["ss_averaged"].draws[0], found["ss_averaged"].items) == (0.0, 2)
 
 
 scores_of_two = st.tuples(*[st.floats(-9, 9)] * 3)
@@ -212,12 +213,12 @@ def test_to_a_blind_model_nothing_of_ss_is_by_groups(
     benchmark, _ = bound(made, of="stereoset").read["stereoset"]
     items = [Item(str(i), "intrasentence", "gender", "ab"[i % 2], ()) for i in range(5)]
     counted = [
-        benchmark.counted(item, (*own, *own[:2])) for item, own in zip(items, scores, strict=True)
+        benchmark.count(item, (*own, *own[:2])) for item, own in zip(items, scores, strict=True)
     ]
     counts = {key: np.array([one[key] for one in counted]) for key in counted[0]}
-    found = {m.kind.name: m.draws for m in measured(benchmark, items, counts, 0)}
-    assert np.array_equal(found["ss_blind"], found["ss"])
-    assert not found["ss_by_groups"].any()
+    found = {m.kind.name: m.draws for m in figures_of_counts(benchmark, items, counts, 0)}
+    assert np.array_equal(found["ss_averaged"], found["ss"])
+    assert not found["ss_group_part"].any()
 
 
 def test_crows_pairs_is_the_share_of_stereotypes_that_are_likelier(
@@ -347,9 +348,9 @@ def test_bias_scores_end_where_the_paper_says(
         place = {"biased": one.biased, "unknown": one.unknown, "unbiased": other}[answers]
         return [float(k == place) for k in range(3)]
 
-    own = [benchmark.counted(item, says(item)) for item in items]
+    own = [benchmark.count(item, says(item)) for item in items]
     counts = {key: np.array([one[key] for one in own]) for key in own[0]}
-    figures = {m.kind.name: m.draws[0] for m in measured(benchmark, items, counts, 0)}
+    figures = {m.kind.name: m.draws[0] for m in figures_of_counts(benchmark, items, counts, 0)}
     assert figures["s_amb"] == amb
     assert figures["s_dis"] == pytest.approx(dis, nan_ok=True)
 
@@ -363,9 +364,9 @@ def test_who_follows_statistics_alone_has_the_largest_gap(made: Path) -> None:
         at_work = (one.gender == "female") == (one.women > 50)
         return (1.0, 0.0) if at_work == one.means_occupation else (0.0, 1.0)
 
-    own = [benchmark.counted(item, usual(item)) for item in items]
+    own = [benchmark.count(item, usual(item)) for item in items]
     counts = {key: np.array([one[key] for one in own]) for key in own[0]}
-    figures = {m.kind.name: float(m.draws[0]) for m in measured(benchmark, items, counts, 0)}
+    figures = {m.kind.name: float(m.draws[0]) for m in figures_of_counts(benchmark, items, counts, 0)}
     assert figures["gap"] == 1.0
     assert figures["accuracy_male"] == figures["accuracy_female"] == 0.5
 
@@ -378,9 +379,9 @@ def test_an_ideal_a_fair_and_a_random_model_have_the_scores_that_stereoset_promi
     benchmark, items = metric.read["stereoset"]
 
     def figures(scores: Callable[[int], tuple[float, float, float]]) -> dict[str, float]:
-        own = [benchmark.counted(item, scores(i)) for i, item in enumerate(items)]
+        own = [benchmark.count(item, scores(i)) for i, item in enumerate(items)]
         counts = {key: np.array([one[key] for one in own]) for key in own[0]}
-        found = measured(benchmark, items, counts, 0)
+        found = figures_of_counts(benchmark, items, counts, 0)
         return {m.kind.name: float(m.draws[0]) for m in found if m.part == "intersentence"}
 
     ideal = figures(lambda i: (2.0, 1.0, 0.0) if i % 2 else (1.0, 2.0, 0.0))
@@ -429,7 +430,7 @@ def counted(kind: str, values: np.ndarray, clusters: np.ndarray) -> Any:
     benchmark = BENCHMARKS.get(kind)(Files(sources()[kind], Path()))
     items = [Item(str(i), "", "x", f"c{c}", ()) for i, c in enumerate(clusters)]
     counts = {"pro": values, "items": np.ones(len(values))}
-    [found] = measured(benchmark, items, counts, 0)
+    [found] = figures_of_counts(benchmark, items, counts, 0)
     return found
 
 
@@ -606,13 +607,13 @@ RECORDS = {"e": EditRecord("e", "leace", {}, (Place("resid_post", 3, 1),))}
 
 def test_verdicts_come_from_intervals() -> None:
     rows = [about(0.61, 0.05, "ss", 0.5), about(0.9, 0.02, "lms", None)]
-    kind = METRICS.get("benchmarks")
+    kind = BenchmarksView()
     assert kind.sentences(Results(rows)) == [
         "The unedited model is not fair by the intervals of 1 of 1 figures of benchmarks: "
         "stereoset SS (gender) 61.0 % [56.0 to 66.0]."
     ]
-    alike = replace(rows[0], detail=rows[0].detail | {"blind": "ss_blind"})
-    assert kind.sentences(Results([alike, about(0.6, 0.06, "ss_blind", None)]))[0].endswith(
+    alike = replace(rows[0], detail=rows[0].detail | {"counterfactual": "ss_averaged"})
+    assert kind.sentences(Results([alike, about(0.6, 0.06, "ss_averaged", None)]))[0].endswith(
         "(gender) 61.0 % [56.0 to 66.0]. A model to which the groups are alike would have "
         "stereoset SS (gender) 60.0 % [54.0 to 66.0]."
     )
@@ -627,7 +628,7 @@ def test_what_an_edit_made_better_and_worse_is_told_apart() -> None:
     rows = [about(0.61, 0.05, "ss", 0.5), about(0.9, 0.02, "lms", None)]
     after = [about(0.52, 0.05, "ss", 0.5, edit="e"), about(0.8, 0.02, "lms", None, edit="e")]
     told = [changed(-0.09, 0.01, "ss", 0.5), changed(-0.1, 0.001, "lms", None)]
-    kind = METRICS.get("benchmarks")
+    kind = BenchmarksView()
     said = kind.sentences(Results([*rows, *after, *told], RECORDS))
     assert said[1] == (
         "On benchmarks leace (rank 1) made better stereoset SS (gender) 61.0 % → 52.0 % [−11.0 to "
@@ -649,7 +650,7 @@ def test_the_report_says_who_made_it_and_what_is_wrong_with_it(
     made: Path, model: LanguageModel, tmp_path: Path
 ) -> None:
     rows = bound(made, of=TWO).measure(EvaluationContext(model, tmp_path), None)
-    [section] = METRICS.get("benchmarks").sections(Results(rows))
+    [section] = BenchmarksView().sections(Results(rows))
     legitimate_differences = {
         (title, fact): text for title, fact, text in section.tables()[-1].rows
     }
@@ -661,5 +662,5 @@ def test_the_report_says_who_made_it_and_what_is_wrong_with_it(
     assert legitimate_differences["Made stereoset", "items"] == "20; 4 targets are drawn"
     assert legitimate_differences["Made crows_pairs", "items"] == "8; 5 writers are drawn"
     assert "SS: stereotypes preferred" in str(legitimate_differences["Made stereoset", "figures"])
-    assert METRICS.get("benchmarks").sections(Results([])) == []
-    assert METRICS.get("benchmarks").sentences(Results([])) == []
+    assert BenchmarksView().sections(Results([])) == []
+    assert BenchmarksView().sentences(Results([])) == []

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import Place
-from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.guardedness import Guardedness
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.views.guardedness import GuardednessView
 from countergen_edit.reports.views.remains import MEANING, PLACE
 
 LEACE = EditRecord("e", "leace", {}, (Place("resid_post", 4, 1),))
@@ -48,7 +47,7 @@ FOUND = (0.93, 0.88, 0.97)
 
 
 def said(*rows: list[Row]) -> list[str]:
-    return Guardedness.sentences(Results([r for own in rows for r in own], RECORDS))
+    return GuardednessView().sentences(Results([r for own in rows for r in own], RECORDS))
 
 
 def test_a_probe_near_chance_is_not_said_to_find_the_group() -> None:
@@ -138,7 +137,3 @@ def test_without_figures_nothing_is_said() -> None:
     rows = [row for row in probed(FOUND, FOUND) if row.metric != "nonlinear_probe_accuracy"]
     unknown = [Row(row.metric, None, split="validation", edit="e") for row in rows[1:]]
     assert said([]) == said(rows) == said(rows[:1], unknown) == []
-
-
-def test_every_run_has_the_sentences() -> None:
-    assert METRICS.get("guardedness") is Guardedness

@@ -19,10 +19,10 @@ from countergen_edit.runs.classifiers import classifier_audit
 from countergen_edit.runs.run_folder import RunFolder
 from countergen_edit.reports.blocks import Number
 from countergen_edit.metrics.classifier_tasks import TASKS
-from countergen_edit.metrics.classifier_tasks.metric import ClassifierTasks
 from countergen_edit.metrics.rows import SCHEMA, UNEDITED, Row
 from countergen_edit.models.classifiers import Vader
 from countergen_edit.reports.run import open_run
+from countergen_edit.reports.views.classifiers import ClassifierTasksView
 from countergen_edit.testbed.classifiers import build, plant
 
 IDENTITY = {"fingerprint": "test", "schema": SCHEMA}
@@ -102,7 +102,7 @@ def test_the_report_has_before_and_after_with_intervals(
 ) -> None:
     path, rows = sentiment
     results = open_run(path).results
-    [section] = ClassifierTasks.sections(results)
+    [section] = ClassifierTasksView().sections(results)
     tables = {table.name: table for table in section.tables()}
     lines = tables["classifier_edits"].rows
     assert [line[1] for line in lines] == ["unedited", "leace-1@embed", "random-1@embed"]
@@ -113,7 +113,7 @@ def test_the_report_has_before_and_after_with_intervals(
     assert len(tables["classifier_templates_edited"].rows) == len(of(rows, "sentiment_difference"))
     # The paper's tables stay those of the unedited model.
     assert len(tables["classifier_categories"].rows) == 4
-    said = ClassifierTasks.sentences(results)[0]
+    said = ClassifierTasksView().sentences(results)[0]
     assert said.startswith("leace-1@embed on paraphrases, to which it was not fitted")
     assert open_run(path).report().is_file()
 

@@ -18,10 +18,11 @@ from countergen_edit.runs.gates import openings
 from countergen_edit.runs.run_folder import RunFolder, read_records
 from countergen_edit.runs.study import Study
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.gates import OPEN, Gates, gate_rows
+from countergen_edit.metrics.gates import OPEN, gate_rows
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, capture
+from countergen_edit.reports.views.gates import GatesView
 from tests.runs.runs import IDENTITY
 from tests.runs.test_audit import make_plan, run
 
@@ -195,8 +196,8 @@ def test_an_audit_says_where_its_gate_opened(testbed: LanguageModel, tmp_path: P
     rows = run(testbed, plan, tmp_path / "run")
     results = Results(rows, read_records(tmp_path / "run"))
     assert [row.eraser for row in rows if row.metric == OPEN] == 3 * ["gated"]
-    [section] = Gates.sections(results)
+    [section] = GatesView().sections(results)
     [table] = section.tables()
     assert len(table.rows) == 3
-    [sentence] = Gates.sentences(results)
+    [sentence] = GatesView().sentences(results)
     assert sentence.startswith("The gate of gated (rank 1) at layer 4 opened at ")
