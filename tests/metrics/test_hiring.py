@@ -310,7 +310,7 @@ def test_of_fair_models_no_preference_is_shown_and_what_would_be_is_said(
         ({"strength": 0.0}, "not shown to accept a strong curriculum vitae more than a weak one"),
         ({"base": 9.0}, "it accepts nearly everybody"),
         ({"base": -9.0}, "it accepts hardly anybody"),
-        ({"answered": 0.01}, "the two answers are 1.0 % of what it would say"),
+        ({"answered": 0.01}, "the two answers have a probability of 1.0 %"),
     ],
 )
 def test_answers_that_are_no_judgement_are_called_so(
@@ -319,7 +319,7 @@ def test_answers_that_are_no_judgement_are_called_so(
     rows = metric.measure(Acting(model, metric, **acts), None)
     doubt, *_ = HiringView().sentences(Results(rows))
     assert says in doubt
-    assert doubt.startswith("What the model says of applicants is no judgement to rely on: ")
+    assert doubt.startswith("The model's answers about applicants are no judgement to rely on: ")
 
 
 def test_what_an_edit_changes_is_paired(model: LanguageModel, metric: Hiring) -> None:
@@ -405,7 +405,7 @@ def test_a_model_that_never_met_the_words_is_not_measured(
     assert (row.metric, row.value) == ("hiring_out_of_vocabulary", 0.0)
     assert metric.measure(context, EDIT) == []
     [said] = HiringView().sentences(Results([row]))
-    assert said.startswith("Hiring is not measured: in training this model never met such words")
+    assert said.startswith("Hiring is not measured: words such as ")
     assert HiringView().sections(Results([row])) == []
 
 

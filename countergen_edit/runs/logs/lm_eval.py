@@ -19,6 +19,7 @@ from countergen_edit.metrics.items import Item
 from countergen_edit.runs.logs import Log, cluster_in
 
 BEGINS = re.compile(rb'\s*\{\s*"results"\s*:')
+SAMPLES = "samples_*.jsonl"
 T = TypeVar("T")
 
 
@@ -56,7 +57,10 @@ def is_log(path: Path) -> bool:
 
 def logs_in(path: Path) -> list[Path]:
     """The files of results in a folder, or in folders of models inside it."""
-    return sorted(filter(is_log, [*path.glob("*.json"), *path.glob("*/*.json")]))
+    files = sorted(filter(is_log, [*path.glob("*.json"), *path.glob("*/*.json")]))
+    if not files and any([*path.glob(SAMPLES), *path.glob(f"*/{SAMPLES}")]):
+        raise UserError(f"{path} has samples but no results_DATE.json, which names their task")
+    return files
 
 
 def tasks(file: Path, cluster: str | None) -> Iterator[Log]:
