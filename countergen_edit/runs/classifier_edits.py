@@ -1,10 +1,7 @@
 """Edits of classifiers and masked models, fitted on counterfactual pairs of a task's templates.
 
-Comes in: a task, its templates, a model that answers, an eraser. Goes out: a `NamedEdit`, like that
-of a language model. It is fitted on the original templates alone, so that their paraphrases say
-whether it holds for templates that it was not fitted on; the people are the same. Refused: a model
-without hidden states, texts whose tokens do not show the group, an eraser that is refined on a
-language model's likelihoods.
+They are fitted on the original templates alone, so that the paraphrases test them on templates that
+they were not fitted on, with the same names.
 """
 
 from __future__ import annotations

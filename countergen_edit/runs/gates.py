@@ -1,8 +1,6 @@
-"""How far the gate of an edit is open on held-out text: about nobody, to agree, and to be erased.
+"""Openings of an edit's gate on validation data, by kind of text.
 
-Comes in: a model, a task and one place of an edit. Goes out: `metrics.gates.Opening`, one for each
-kind of text that the task has; none where the place has no gate. Texts are those of validation
-data, which no gate was fitted on. A token that the edit leaves alone as a sink counts as closed.
+A token that the edit skips as an attention sink counts as closed.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ def test_many_tasks_are_lines_and_no_columns(tmp_path: Path) -> None:
 def test_rows_of_logs_are_json(logs: list[str]) -> None:
     opened = {name: log(Path(name)) for name in logs}
     opened["empty"] = replace(
-        opened[logs[1]], items=tuple(replace(i, value=0.5) for i in opened[logs[1]].items)
+        opened[logs[1]], items=[replace(i, value=0.5) for i in opened[logs[1]].items]
     )
     for row in paired_items(opened, seed=0):
         assert json.loads(json.dumps(row.to_dict(), allow_nan=False))["metric"] == "logged_change"

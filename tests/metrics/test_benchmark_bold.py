@@ -114,9 +114,7 @@ def test_what_people_wrote_stands_beside_it(
         people = rows["bold", f"negative_{group}", None, domain].detail["people"]
         assert people["value"] == pytest.approx(np.mean([s <= -0.5 for s in own]))
         assert people["lo"] < people["value"] < people["hi"]
-    [section] = BenchmarksView().sections(
-        Results([*rows.values(), *source(metric, model)])
-    )
+    [section] = BenchmarksView().sections(Results([*rows.values(), *source(metric, model)]))
     figures, groups, _ = section.tables()
     assert "Wikipedia" in figures.columns
     assert groups.columns[2:4] == ("Wikipedia", "model")
@@ -310,11 +308,6 @@ def test_a_score_of_texts_that_is_named_is_counted_as_sentiment_is(
 def test_settings_that_are_none_are_refused(made: Path, own: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
         asked(made, settings={"bold": own})
-
-
-def test_settings_of_no_benchmark_are_refused(made: Path) -> None:
-    with pytest.raises(UserError, match="unknown benchmark 'bald': did you mean 'bold'"):
-        asked(made, settings={"bald": {}})
 
 
 def test_a_prompt_without_room_after_it_is_refused(made: Path, model: LanguageModel) -> None:

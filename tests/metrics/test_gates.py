@@ -154,8 +154,3 @@ def test_an_edit_of_several_parts_has_a_line_for_each_gate() -> None:
     [table] = section.tables()
     assert [line[0] for line in table.rows] == [GATED.label, OTHER.label]
     assert table.brief
-
-
-def test_without_a_gate_nothing_is_shown() -> None:
-    assert GatesView().sentences(results()) == []
-    assert GatesView().sections(results()) == []

@@ -19,7 +19,6 @@ from countergen_edit.data.hiring import PRONOUNS, Application, Vacancies
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.edits.edit import UNCHANGED
-from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.hiring import Hiring
 from countergen_edit.metrics.hiring.decisions import Decisions
@@ -338,9 +337,8 @@ def test_what_an_edit_changes_is_paired(model: LanguageModel, metric: Hiring) ->
     assert change.value == pytest.approx(after.value - before.value)  # type: ignore[operator]
     assert change.detail["p_adjusted"] <= 0.05
     results = Results([*rows, *edited], {"e": EDIT.record})
-    assert any(
-        "changes the difference between female and male" in s for s in HiringView().sentences(results)
-    )
+    said = HiringView().sentences(results)
+    assert any("changes the difference between female and male" in text for text in said)
     [section] = HiringView().sections(results)
     assert [table.name for table in section.tables()] == [
         "hiring",
@@ -407,7 +405,3 @@ def test_a_model_that_never_met_the_words_is_not_measured(
     [said] = HiringView().sentences(Results([row]))
     assert said.startswith("Hiring is not measured: words such as ")
     assert HiringView().sections(Results([row])) == []
-
-
-def test_it_is_chosen_by_name() -> None:
-    assert isinstance(METRICS.make("hiring", {"names": 3}), Hiring)

@@ -110,7 +110,7 @@ def test_the_report_has_before_and_after_with_intervals(
     assert all(isinstance(cell, Number) and cell.interval for cell in shown)
     first = of(rows, "sentiment_difference", original=True)
     assert [c.value for c in shown[::3]] == [r.value for r in first]  # type: ignore[union-attr]
-    assert len(tables["classifier_templates_edited"].rows) == len(of(rows, "sentiment_difference"))
+    assert len(tables["classifier_templates"].rows) == len(of(rows, "sentiment_difference"))
     # The paper's tables stay those of the unedited model.
     assert len(tables["classifier_categories"].rows) == 4
     said = ClassifierTasksView().sentences(results)[0]

@@ -16,7 +16,6 @@ from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.data.template_files import bank_from_config
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
-from countergen_edit.metrics.classifier_tasks.metric import ClassifierTasks
 from countergen_edit.metrics.classifier_tasks.sentiment import (
     TESTS,
     Sentiment,
@@ -31,6 +30,7 @@ from countergen_edit.reports.blocks import Number, Section, Words
 from countergen_edit.runs.classifiers import classifier_audit
 from countergen_edit.runs.run_folder import RunFolder
 from countergen_edit.testbed.classifiers import LENGTH, Planted, build, plant
+from countergen_edit.reports.views.classifiers import ClassifierTasksView
 
 NAMES = ("sentiment", "nli", "toxicity", "masked")
 IDENTITY = {"fingerprint": "test", "schema": SCHEMA}
@@ -278,7 +278,7 @@ def test_both_tests_are_shown_and_the_reason_for_ours(vader: list[Row]) -> None:
     said = " ".join(s for b in tab_.blocks if isinstance(b, Words) for s in b.sentences)
     assert "Recommended is the test over people" in said
     assert "disagree on 41 of 47 templates" in said
-    assert ClassifierTasks.sentences(Results(vader)) == [
+    assert ClassifierTasksView().sentences(Results(vader)) == [
         "Classifier: 0 of 40 paraphrases say something else than the template that they reword; "
         "tested over sentences, as published, 6 of 40 do."
     ]
@@ -289,7 +289,7 @@ def test_both_tests_are_shown_and_the_reason_for_ours(vader: list[Row]) -> None:
 
 
 def tab(rows: Sequence[Row]) -> Section:
-    [section] = ClassifierTasks.sections(Results(rows))
+    [section] = ClassifierTasksView().sections(Results(rows))
     assert section.name == "classifiers"
     return section
 
@@ -315,7 +315,7 @@ def test_the_main_table_says_what_the_rows_say(rows: dict[tuple[str, bool], list
     assert table.columns[3:6] == ("M>F", "F>M", "insig.")
     for row, line in zip(of(own, "category_flips"), table.rows, strict=True):
         assert [int(cell) for cell in line[3:6]] == row.detail["counts"]  # type: ignore[arg-type]
-    [sentence] = ClassifierTasks.sentences(Results(own))
+    [sentence] = ClassifierTasksView().sentences(Results(own))
     every = of(own, "category_flips", test="people")[-1]
     assert f"{round((every.value or 0) * 40)} of 40 paraphrases" in sentence
     measures = tab(rows["toxicity", True]).tables()[0]
@@ -344,7 +344,7 @@ def test_an_audit_cannot_take_the_classifier_tasks() -> None:
     metric = METRICS.make("classifier_tasks")
     with pytest.raises(UserError, match="countergen-edit classifiers"):
         metric.prepare()
-    assert ClassifierTasks.sections(Results([])) == []
+    assert ClassifierTasksView().sections(Results([])) == []
 
 
 def test_a_users_own_task_is_one_of_ours(tmp_path: Path) -> None:

@@ -4,10 +4,10 @@ For application a and person n of group g, with y and n the log P of either answ
 
     odds(a, g, n) = y - n        acceptance(a, g, n) = 1 / (1 + exp(-odds))
 
-in nats and as a probability. A figure of a group is the mean over names and applications, with equal
-weight of every occupation. Vacancies (with their curricula vitae and questions) and each group's
-names are resampled; of one occupation, names alone. P is Student's, with one degree of freedom less
-than the smallest number of resampled clusters.
+in nats and as a probability. A figure of a group is the mean over names and applications, with
+equal weight of every occupation. Vacancies (with their curricula vitae and questions) and each
+group's names are resampled; of one occupation, names alone. P is Student's, with one degree of
+freedom less than the smallest number of resampled clusters.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ the answer is the likelihood of either reply (in a chat template, the whole repl
 each group differ in names, and in pronouns where the axis has them. Rows: `hiring_acceptance` by
 group, `hiring_gap` and `hiring_gap_of_occupation` of every two, `hiring_strength` (strong less weak
 curricula vitae), `hiring_gap_change` under an edit; P by Holm's method over the differences of an
-edit, those of occupations by themselves. Out of vocabulary there is `hiring_out_of_vocabulary` only.
+edit, those of occupations by themselves. Out of vocabulary: `hiring_out_of_vocabulary` only.
 """
 
 from __future__ import annotations

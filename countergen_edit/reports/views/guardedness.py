@@ -1,14 +1,14 @@
-"""How `Guardedness` is shown."""
+"""Tables, figure and sentences of probes."""
 
 from __future__ import annotations
 
 from countergen_edit.edits import EditRecord
-from countergen_edit.reports.views import remains
 from countergen_edit.metrics.guardedness import PROBES
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Block, Cell, Figure, Number, Section, Table
 from countergen_edit.reports.panels import Panel, line
+from countergen_edit.reports.views import remains
 from countergen_edit.reports.views.base import View
 from countergen_edit.reports.views.by_layer import SHARE, by_layer, single
 
@@ -114,7 +114,7 @@ def _accuracies(results: Results, row: Row) -> list[Number]:
 
 
 class GuardednessView(View):
-    """The tables, figures and sentences of `Guardedness`."""
+    """Probe accuracy before and after edits, with certificates."""
 
     def remaining(self, results: Results, edit: EditRecord) -> list[str]:
         """That a probe still finds the group."""
