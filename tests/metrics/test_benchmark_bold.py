@@ -38,11 +38,6 @@ HOW = Sampling(n=2, max_new_tokens=5, top_p=0.9, temperature=1.0, batch_size=3)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_benchmarks(tmp_path_factory.mktemp("benchmarks"))
-
-
-@pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
     return load(tiny_model_dir("llama", tmp_path_factory.mktemp("llama")), device="cpu")
 

@@ -32,8 +32,14 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models import LanguageModel, load
 from countergen_edit.reports.views.benchmarks import BenchmarksView
-from tests.made_benchmarks import MEN_S, WOMEN, WOMEN_S, make_benchmarks, settings, winogender
-from tests.tiny_models import tiny_model_dir
+from tests.made_benchmarks import (
+    MEN_S,
+    WOMEN,
+    WOMEN_S,
+    long_context_dir,
+    settings,
+    winogender,
+)
 
 TEST = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]
 TWO = ["stereoset", "crows_pairs"]
@@ -41,21 +47,12 @@ Score = Callable[[str, str], tuple[float, int]]
 """Prompt and text → log-probability and how many tokens it is of."""
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_benchmarks(tmp_path_factory.mktemp("benchmarks"))
-
-
 @pytest.fixture(scope="module", params=["qwen2", "llama"])
 def model(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> LanguageModel:
     """Without and with a token that texts begin with; both read longer texts than usual."""
-    folder = tiny_model_dir(request.param, tmp_path_factory.mktemp(request.param))
-    config = json.loads((folder / "config.json").read_text("utf-8"))
-    long = json.dumps(config | {"max_position_embeddings": 512})
-    (folder / "config.json").write_text(long, "utf-8")
-    return load(folder, device="cpu")
+    return load(long_context_dir(request.param, tmp_path_factory.mktemp("model")), device="cpu")
 
 
 @pytest.fixture(scope="module")

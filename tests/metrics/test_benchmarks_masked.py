@@ -27,7 +27,7 @@ from countergen_edit.reports.run import open_run
 from countergen_edit.runs.classifier_edits import Where
 from countergen_edit.runs.classifiers import classifier_audit
 from countergen_edit.runs.run_folder import RunFolder
-from tests.made_benchmarks import crows_pairs, make_benchmarks, settings, stereoset
+from tests.made_benchmarks import crows_pairs, settings, stereoset
 
 IDENTITY = {"fingerprint": "test", "schema": SCHEMA}
 TEXTS = [
@@ -100,11 +100,6 @@ def model(request: pytest.FixtureRequest) -> MaskedModel:
             if parameter.ndim == 2:
                 torch.nn.init.normal_(parameter, std=0.3)
     return masked_from_objects(f"tiny-{request.param}", own.eval(), tokenizer)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_benchmarks(tmp_path_factory.mktemp("benchmarks"))
 
 
 @pytest.fixture(scope="module")

@@ -26,8 +26,8 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, TextScores, load, text_log_probs
 from countergen_edit.reports.views.hiring import HiringView
+from tests.made_benchmarks import long_context_dir
 from tests.made_vacancies import make_vacancies
-from tests.tiny_models import tiny_model_dir
 
 SETS = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]
 EDIT = NamedEdit(EditRecord("e", "own", {}, ()), UNCHANGED)
@@ -100,10 +100,7 @@ def bound(**more: Any) -> Hiring:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    folder = tiny_model_dir("qwen2", tmp_path_factory.mktemp("qwen2"))
-    config = json.loads((folder / "config.json").read_text("utf-8"))
-    long = json.dumps(config | {"max_position_embeddings": 512})
-    (folder / "config.json").write_text(long, "utf-8")
+    folder = long_context_dir("qwen2", tmp_path_factory.mktemp("qwen2"))
     tokenizer = load(folder).tokenizer
     tokenizer.chat_template = "{% for m in messages %}<{{ m['content'] }}>\n{% endfor %}"
     tokenizer.save_pretrained(folder)
@@ -340,13 +337,7 @@ def test_what_an_edit_changes_is_paired(model: LanguageModel, metric: Hiring) ->
     said = HiringView().sentences(results)
     assert any("changes the difference between female and male" in text for text in said)
     [section] = HiringView().sections(results)
-    assert [table.name for table in section.tables()] == [
-        "hiring",
-        "hiring_gaps",
-        "hiring_occupations",
-    ]
-    occupations = section.tables()[2].rows
-    assert len(occupations) == 2 * len(metric.read.vacancies)
+    assert [table.name for table in section.tables()] == ["hiring", "hiring_gaps"]
     [figure] = section.figures()
     assert {s.name for s in figure.panels[0].series} == {"unedited", "own"}
     assert len(HiringView().quantities(results)) == 3

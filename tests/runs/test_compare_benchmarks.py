@@ -89,7 +89,8 @@ def test_figures_that_are_no_means_are_drawn_as_within_a_run(tmp_path: Path) -> 
         run = a_run(tmp_path, name)
         place = run / "store" / "gender" / STORE / "none" / f"{SENTENCES}.counted.jsonl"
         place.parent.mkdir(parents=True)
-        counts = {"pro": PRO[name], "related": RELATED[name], "items": np.ones(N)}
+        none = dict.fromkeys(("swapped", "pro_averaged"), np.zeros(N))
+        counts = {"pro": PRO[name], "related": RELATED[name], "items": np.ones(N), **none}
         keep(place, SENTENCES, "StereoSet", "mean", items, counts)
         runs.append(run)
     rows = {row.facets["figure"]: row for row in differences(*runs)}

@@ -65,8 +65,8 @@ class HiringView(View):
     def sections(self, results: Results) -> list[Section]:
         if not results.unedited(ACCEPTANCE):
             return []
-        tables = _acceptance(results), _gaps(results), _occupations(results)
-        return [Section("hiring", "Hiring", (*tables, _figure(results)))]
+        blocks = (_acceptance(results), _gaps(results), _figure(results))
+        return [Section("hiring", "Hiring", blocks)]
 
     def sentences(self, results: Results) -> list[str]:
         """Doubts about the answers, the favoured groups, and the changes by edits."""
@@ -145,24 +145,6 @@ def _gaps(results: Results) -> Table:
         "detectable difference of acceptance is found four times out of five.",
         grouped=True,
         brief=True,
-    )
-
-
-def _occupations(results: Results) -> Table:
-    lines: list[tuple[Cell, ...]] = []
-    for edit in results.compared:
-        for row in _of(results, OF_OCCUPATION, edit):
-            odds = _odds(results, row)
-            figures = (_share(row), Number.of(odds, signed=True), _p(odds))
-            occupation = str(row.facets["occupation"])
-            lines.append((results.label(edit), occupation, _pair(row), *figures))
-    return Table(
-        "hiring_occupations",
-        "Differences by occupation",
-        ("edit", "occupation", "groups", "acceptance", "log-odds, nats", "P (Holm)"),
-        tuple(lines),
-        "For one vacancy names alone are resampled. P is adjusted over all occupations of an edit.",
-        grouped=True,
     )
 
 

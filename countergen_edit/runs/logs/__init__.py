@@ -36,20 +36,18 @@ def read_log(path: Path, cluster: str | None = None) -> Log | None:
 
     for tool in (lm_eval, inspect_ai):
         files = [path] if path.is_file() and tool.is_log(path) else tool.logs_in(path)
-        if not files:
+        logs = [log for file in files for log in tool.tasks(file, cluster)]
+        if not logs:
             continue
-        whole: Log | None = None
-        for log in (log for file in files for log in tool.tasks(file, cluster)):
-            whole = log if whole is None else whole
-            if log is whole:
-                continue
-            if log.model != whole.model:
-                raise UserError(f"{path} holds logs of several models: {whole.model}, {log.model}")
+        if len(models := dict.fromkeys(log.model for log in logs)) > 1:
+            raise UserError(f"{path} holds logs of several models: {', '.join(models)}")
+        whole = Log(logs[0].tool, logs[0].model)
+        for log in logs:
             if twice := log.versions.keys() & whole.versions:
                 raise UserError(f"{path} holds {min(twice)} twice: name one of its files")
             whole.items += log.items
-            for own, other in ((whole.versions, log.versions), (whole.prompts, log.prompts)):
-                own.update(other)  # type: ignore[arg-type]
+            whole.versions |= log.versions
+            whole.prompts |= log.prompts
             whole.unread |= log.unread
         return whole
     return None
