@@ -13,9 +13,7 @@ import pytest
 import torch
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.task import Task
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.benchmarks.metric import Benchmarks
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.models import LanguageModel, load
 from countergen_edit.models.served import connect
@@ -23,11 +21,11 @@ from countergen_edit.runs.audit import Audit
 from countergen_edit.runs.run_folder import MANIFEST, RunFolder
 from countergen_edit.runs.unedited import check_unedited
 from tests.made_benchmarks import long_context_dir, settings
+from tests.metrics.test_benchmarks import bound, task
 from tests.models.completions_server import Completions, serving
 from tests.runs.runs import IDENTITY, KilledError
 from tests.tiny_models import tiny_model_dir
 
-TEST = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]
 ALL_FIVE = ["stereoset", "crows_pairs", "bbq", "winobias", "winogender"]
 
 
@@ -40,15 +38,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
 def server(model: LanguageModel) -> Iterator[Completions]:
     with serving(model) as running:
         yield running
-
-
-def task() -> Task:
-    return Task.from_config("gender", {"test": TEST, "other_axes": None})
-
-
-def bound(made: Path, **more: Any) -> Benchmarks:
-    metric: Benchmarks = METRICS.make("benchmarks", settings(made) | more)
-    return metric.bound(task(), "benchmarks")
 
 
 def files_of(path: Path) -> dict[str, bytes]:

@@ -47,12 +47,13 @@ def tasks(file: Path, cluster: str | None) -> Iterator[Log]:
     scores = [_scores(sample) for sample in samples]
     for name in dict.fromkeys(name for own in scores for name in own):
         values = [own.get(name, float("nan")) for own in scores]
-        if None in values:
+        numbers = [value for value in values if value is not None]
+        if len(numbers) < len(values):
             log.unread[f"{task}, {name}"] = None
             continue
-        for n, (sample, value) in enumerate(zip(samples, values, strict=True), start=1):
-            own = cluster_in(sample.metadata, cluster, f"{file}, sample {n}: ")
-            log.items.append(Item(task, name, _key(sample), value, own))
+        for n, (sample, value) in enumerate(zip(samples, numbers, strict=True), start=1):
+            group = cluster_in(sample.metadata, cluster, f"{file}, sample {n}: ")
+            log.items.append(Item(task, name, _key(sample), value, group))
     yield log
 
 
@@ -90,7 +91,7 @@ def _key(sample: Any) -> str:
 
 def _scores(sample: Any) -> dict[str, float | None]:
     """By metric; None for what is no number."""
-    found = {}
+    found: dict[str, float | None] = {}
     for scorer, score in (sample.scores or {}).items():
         if isinstance(score.value, Mapping):
             found |= {f"{scorer}, {key}": _number(value) for key, value in score.value.items()}
