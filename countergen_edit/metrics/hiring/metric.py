@@ -167,7 +167,7 @@ class Hiring(Metric):
         return rows
 
     def _gaps(self, now: Decisions, before: Decisions | None = None) -> list[Row]:
-        rows = []
+        rows: list[Row] = []
         for scale in SCALES:
             figures = {pair: now.gap(*pair, scale) for pair in combinations(now.groups, 2)}
             if before is not None:
@@ -178,7 +178,7 @@ class Hiring(Metric):
         return rows
 
     def _of_occupations(self, now: Decisions) -> list[Row]:
-        rows = []
+        rows: list[Row] = []
         for scale in SCALES:
             about = [(o, *pair) for pair in combinations(now.groups, 2) for o in now.occupations]
             figures = [now.gap_of(*one, scale) for one in about]

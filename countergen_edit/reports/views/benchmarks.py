@@ -289,8 +289,8 @@ def _human_sources(results: Results) -> list[str]:
 
 def _human(row: Row) -> Number:
     of = row.detail.get("people", {})
-    ends = (of.get(end) for end in ("value", "lo", "hi"))
-    return Number(*ends, DIGITS, percent=True, signed=bool(row.detail["signed"]))
+    value, lo, hi = (of.get(end) for end in ("value", "lo", "hi"))
+    return Number(value, lo, hi, DIGITS, percent=True, signed=bool(row.detail["signed"]))
 
 
 def _tests(row: Row) -> tuple[Number, Number]:
