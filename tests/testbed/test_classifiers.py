@@ -27,10 +27,10 @@ from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.models.classifiers import Classifier, Vader, positivity
 from countergen_edit.models.masked import MaskedModel
 from countergen_edit.reports.blocks import Number, Section, Words
+from countergen_edit.reports.views.classifiers import ClassifierTasksView
 from countergen_edit.runs.classifiers import classifier_audit
 from countergen_edit.runs.run_folder import RunFolder
 from countergen_edit.testbed.classifiers import LENGTH, Planted, build, plant
-from countergen_edit.reports.views.classifiers import ClassifierTasksView
 
 NAMES = ("sentiment", "nli", "toxicity", "masked")
 IDENTITY = {"fingerprint": "test", "schema": SCHEMA}
