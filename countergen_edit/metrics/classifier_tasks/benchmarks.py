@@ -57,7 +57,7 @@ class MaskedBenchmarks(Association):
         for name, (_, every) in self.benchmarks.read.items():
             masking = self.maskings[name]
             items = masking.select(self.benchmarks.items(name, seed))
-            about = {"scoring": masking.scoring, "normalise": "masked"}
+            about: dict[str, Any] = {"scoring": masking.scoring, "normalise": "masked"}
             about["all_items"] = len(masking.select(every))
             rows.append(self.benchmarks.source_row(name, seed, items, **about))
         return [*rows, *self.benchmarks.rows_of(self._before(model, seed), seed)]
