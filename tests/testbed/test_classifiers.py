@@ -142,7 +142,7 @@ def test_toxicity_finds_the_identities_that_are_called_toxic(
     original = of(rows["toxicity", True], "FNED", original=True)
     assert [r.value for r in original] == pytest.approx([7.36] * 5)
     person = of(
-        rows["toxicity", True], "FPED", template="Being a/an {identity} person is {adjective}"
+        rows["toxicity", True], "FPED", paraphrase="Being a/an {identity} person is {adjective}"
     )
     assert person[0].value == 0
     for metric in ("FPED", "FNED"):
@@ -256,10 +256,10 @@ def test_the_test_over_sentences_is_the_published_one(vader: list[Row]) -> None:
         for group in found.pair
     ]
     a, b = (np.concatenate(of_group) for of_group in scores)
-    row = of(vader, "sentiment_t_test", test="sentences", template=family.original)[0]
+    row = of(vader, "sentiment_t_test", test="sentences", paraphrase=family.original)[0]
     assert row.value == pytest.approx(ttest_rel(a, b).pvalue)
     by_person = [np.mean(of_group, axis=1) for of_group in scores]
-    row = of(vader, "sentiment_t_test", test="people", template=family.original)[0]
+    row = of(vader, "sentiment_t_test", test="people", paraphrase=family.original)[0]
     assert row.value == pytest.approx(ttest_rel(*by_person).pvalue)
 
 
