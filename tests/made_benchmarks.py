@@ -19,6 +19,7 @@ import yaml
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.benchmarks import Files
+from tests.tiny_models import tiny_model_dir
 
 GENDER = ("schoolboy", "mother", "grandfather", "herself")
 RACE = ("Peru", "Norway")
@@ -77,6 +78,15 @@ def make_benchmarks(folder: Path) -> Path:
 
 def hashed(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def long_context_dir(kind: str, folder: Path) -> Path:
+    """A tiny model with a context of 512 tokens."""
+    folder = tiny_model_dir(kind, folder)
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    long = json.dumps(config | {"max_position_embeddings": 512})
+    (folder / "config.json").write_text(long, "utf-8")
+    return folder
 
 
 def settings(folder: Path) -> dict[str, Any]:

@@ -1,9 +1,7 @@
-"""Gates: where a gated edit acted on held-out text, and where it left all as it was.
+"""Gates: the opening of a gated edit on held-out text, as rows `gate_open` by kind of text.
 
-Comes in: how far a gate is open at tokens of validation texts, which an experiment reads when it
-fits. Goes out: a row `gate_open` for each kind of text, a table and sentences. Running text about
-nobody is read at every token; prompts whose next word must agree, and those to be erased, at their
-last, after which it comes. Intervals draw texts about nobody; of prompts, templates and people.
+Neutral text is read at every token; prompts whose next word must agree, and those to be erased, at
+their last. Neutral texts are resampled; of prompts, templates and names.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ CLOSED = "where it stays closed, a token is left as it was, to the last bit."
 
 @dataclass(frozen=True)
 class Text:
-    """A text, what it was made from, and whom it is about."""
+    """A text with its template, group and name."""
 
     text: str
     paraphrase: str
@@ -52,12 +50,12 @@ class Texts:
 
     @property
     def dataset(self) -> str:
-        """What rows call them."""
+        """Their name in rows."""
         return "+".join(data.name for data in self.sets) or DATASETS["validation"]
 
 
 def texts_of(task: Task) -> list[Texts]:
-    """What gates are read in: validation data of each kind that the task has, each text once."""
+    """Validation data of each kind that the task has, each text once."""
     running = tuple(Text(text, text) for text in dict.fromkeys(task.neutral.get("validation", ())))
     agreement = task.agreement.get("validation")
     every = [

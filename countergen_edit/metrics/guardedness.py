@@ -1,8 +1,4 @@
-"""Guardedness: what probes still find of the groups after an erasure, as certificates say.
-
-Comes in: the certificate of an eraser's fit, which an experiment makes when it fits. Goes out: its
-rows, and how they are shown.
-"""
+"""Guardedness: held-out accuracy of probes before and after an erasure, from its certificate."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
-"""Taught: which sets a model cannot be asked, as it never met their words.
+"""Sets left out because their words are not in the model's training corpus.
 
-A model whose directory says what was planted in it (the testbed) says with that of which words its
-corpus was. Of others the model knows pieces of spelling alone: a difference between them would be
-one of letters, and is not measured as one of people.
-
-Comes in: the sets `untaught` of a task. Goes out: the row `taught` of each, the share of its texts
-that are in words of the corpus. Of a model that says nothing of its corpus there are no rows.
+A model with planted bias (the testbed) declares the words of its corpus. It knows others by their
+spelling only, and differences between them are not measured as group differences. Rows:
+`in_vocabulary` of each set left out, the share of its texts within the vocabulary.
 """
 
 from __future__ import annotations
@@ -17,22 +14,22 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.models import Workload
 
 EXAMPLES = 6
-"""Words that a sentence names."""
+"""Unknown words kept in a row."""
 
 
 class InVocabulary(Metric):
-    """The share of a set's texts that are in words which the model was taught."""
+    """The share of a set's texts within the model's vocabulary."""
 
     is_selectable = False
 
     def workload(self) -> Workload:
-        """Nothing: the corpus is known, and the model is not asked."""
+        """Nothing: the corpus is known."""
         return Workload.scoring([])
 
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """A row `taught` for each set that was left out, of the unedited model."""
+        """A row for each set that was left out, of the unedited model."""
         if edit is not None or split != "test":
             return []
         rows = []

@@ -1,15 +1,13 @@
-"""Intersections: what people are treated to who stand in two groups at once, beyond either alone.
+"""Intersections: effects of crossed axes, of each alone and of every cell beyond both.
 
-Of crossed axes every group is a cell of a table. Let m be a cell's mean log-probability of an item
-(one output after one template) over its people. A marginal effect is the difference between the
-cells of one group of an axis and those of another, as if the other axis were not there. What a cell
-is beyond its marginals is m less what these predict, the sum of its marginal means less the mean of
-all as often as there are further axes: the interaction of analysis of variance. Both are contrasts
-of cells, measured like the group effect, in nats.
+Every group of crossed axes is a cell of a table. Let m be a cell's mean log-probability of an item
+(one output after one template) over its names. A marginal effect is the difference between the
+cells of two groups of one axis, averaged over the others. An intersection is the interaction of
+analysis of variance: m minus the sum of its marginal means, plus the overall mean once for each
+further axis. Both are contrasts of cells, measured like the group effect, in nats.
 
-Comes in: sets of crossed axes whose table is whole. Goes out: rows `marginal_effect` of every two
-groups of each axis, and `intersection` of every cell; P is Holm's over those of all sets, each kind
-by itself. Of other sets there are no rows.
+Rows: `marginal_effect` of every two groups of each axis, and `intersection` of every cell, for sets
+with a complete table; P is Holm's over all sets, by kind.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ Cells = tuple[SetScores, About, Weights]
 
 
 def parts_of(axis: Axis, groups: Sequence[str]) -> list[Mapping[str, str]] | None:
-    """Where each group stands on each axis; None where the groups are no whole table.
+    """The group of each cell on each axis; None where the table is incomplete.
 
     >>> from countergen_edit.data.axis import Group
     >>> cells = {g: Group(g, {}, {}, {"x": g[0], "y": g[1]}) for g in ("ac", "ad", "bc", "bd")}
@@ -68,7 +66,7 @@ def marginals(parts: Sequence[Mapping[str, str]]) -> dict[tuple[str, str, str], 
 
 
 def interactions(parts: Sequence[Mapping[str, str]]) -> list[Weights]:
-    """Of each cell, the weights of all: itself less what its marginals predict."""
+    """Weights of the interaction of each cell."""
     count, axes = len(parts), [*parts[0]]
     found = []
     for cell, own in enumerate(parts):
@@ -89,11 +87,8 @@ class Intersections(Metric):
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """Rows `marginal_effect` and `intersection` of every test set of a whole table."""
-        by_kind: dict[str, list[Cells]] = {
-            MARGINAL: [],
-            INTERSECTION: [],
-        }
+        """Rows `marginal_effect` and `intersection` of every test set with a complete table."""
+        by_kind: dict[str, list[Cells]] = {MARGINAL: [], INTERSECTION: []}
         for data in self.task.test if split == "test" else ():
             parts = parts_of(self.task.axis, data.groups)
             if parts is None:

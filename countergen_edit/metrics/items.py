@@ -1,8 +1,7 @@
-"""Scores of single items, whoever measured them, and what changed between two measurements.
+"""Scores of single items in logs, and the change between two logs.
 
-An item is a question with its answer, known by a text that is the same wherever the same is asked.
-What one log has of an item several times (epochs, a question that a data set holds twice) counts
-once, by its mean: such values are no independent observations.
+Repeated scores of an item (epochs, duplicates in a data set) are no independent observations and
+count once, by their mean.
 
 The difference of two means over the same items is that of the items' own differences d. Without
 clusters its interval and P are those of Student's paired t. Where every score is 0 or 1 they are
@@ -12,10 +11,8 @@ Statistics 37, 2012), which does not shrink to a point where few items changed. 
 cluster, such as a template, are not independent of each other: clusters are then drawn with
 replacement, and P is Student's with the clusters' degrees of freedom.
 
-Comes in: items of two logs. Goes out: what changed on those that both have, of each task and
-metric. Where nothing can be said (one item, one cluster, items that all differ by the same) an
-interval is NaN and P is None. The smallest detectable difference is the one that would be found in
-four of five repetitions at 5 %, two-sided.
+For one item, one cluster, or items that all differ by the same, the interval is NaN and P is None.
+The smallest detectable difference has a power of 80 % at 5 %, two-sided.
 
 In 2,000 simulations each of 30, 100 and 400 items (scores of 0 and 1, of which 2, 10 or 30 %
 change, half or nine tenths of them upwards) Bonett and Price's intervals covered 94.5 to 100 %;
@@ -46,7 +43,7 @@ METHODS = {
     PAIRED_T: "of other scores Student's paired t",
     CLUSTERS: "drawn over clusters",
 }
-"""What an interval and a P are from, and how that is said."""
+"""Methods of an interval and a P, with their descriptions."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,4 @@
-"""What other tools measured: means over items as their logs have them, and what changed.
-
-Comes in: scores of items. Goes out: rows `logged_score` of a log, `logged_change` of two, and of
-rows a table. There is nothing here that is measured of a model.
-"""
+"""Scores in logs of other tools: rows `logged_score` of one log, `logged_change` of two."""
 
 from __future__ import annotations
 

@@ -1,15 +1,11 @@
-"""Spill-over: what an edit does to the group effect on axes that it was not fitted on.
+"""Off-target effects: the change of the group effect on axes that an edit was not fitted on.
 
-A direction that tells women from men may carry part of what tells other people apart, so that
-erasing it moves them too. Each set of another axis is measured with the ruler of `r`; its draws are
-paired between edits, so that those of the difference give the change its interval and its P (two
-sided, the share of draws at or beyond 0). Holm's correction is over the sets that an edit is
-measured on. An axis got worse where P is at most 0.05 and the group effect grew by 2 % and by
-0.01 nats or more.
+Each set of `other_axes` is measured like those of `r`; resamples are paired between edits, and give
+the change its interval and its P (two-sided, the share of resamples at or beyond 0), with Holm's
+correction over the sets of an edit. A set with neither names nor templates to resample has no
+interval and no P.
 
-Comes in: the sets `other_axes` of a task. Goes out: rows `off_target` under every edit, and
-`off_target_change` against the unedited model. A set with neither people nor templates to draw has
-no interval: its change is shown and not judged. Without sets there are no rows.
+Rows: `off_target` under every edit, and `off_target_change` against the unedited model.
 
 In 300 simulations each (48 items, 8 people a group; group effects 0 to 1 nat; people who spread by
 0.3 or 0.5 nats in all directions or in three, and whom the edit moves by 0.1 or 0.5) an edit that
@@ -54,7 +50,7 @@ def change_rows(before: Sequence[GroupEffect], after: Sequence[GroupEffect]) -> 
 
 
 class OffTarget(Metric):
-    """The group effect on axes that nothing was fitted on, and what an edit changes of it."""
+    """The group effect on other axes than the audited one, and its change under an edit."""
 
     title = "Bias on other axes"
     has_baseline = True

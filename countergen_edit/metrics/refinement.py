@@ -1,8 +1,4 @@
-"""Refinement: how a refined map's losses went, step by step.
-
-Comes in: the curve of a refined eraser, which an experiment records when it fits. Goes out: its
-rows, a figure, and a table of where each began and ended.
-"""
+"""Refinement: losses of a refined eraser, step by step."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ TITLES = {
     "keep": "kept, nats",
     "neutral": "text, nats",
 }
-"""What the terms of a loss are called."""
+"""Titles of the terms of a loss."""
 
 
 def refinement_rows(curve: Sequence[Mapping[str, float]], task: Task, seed: int) -> list[Row]:

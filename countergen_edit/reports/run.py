@@ -27,7 +27,7 @@ from countergen_edit.reports.verdict import Verdict, verdict
 from countergen_edit.reports.views.base import VIEWS, Quantity, View, view_of
 from countergen_edit.runs.compare import rows_of_log
 from countergen_edit.runs.files import CONFIG, EDITS, MANIFEST, ORIGINAL, RESULTS
-from countergen_edit.runs.logs import LOGS, Log, read_log
+from countergen_edit.runs.logs import Log, read_log
 from countergen_edit.runs.run_folder import finished_rows, read_manifest, read_records
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ def open_run_or_log(path: Path | str, cluster: str | None = None, seed: int = 0)
         results = Results(rows_of_log(log, seed))
         return Run(path, results, {"model": log.model, "command": log.tool}, log=log)
     if path.is_file():
-        raise UserError(f"{path} is no run folder, and no log of {' or '.join(LOGS)}")
+        raise UserError(f"{path} is no run folder, and no log of lm_eval or inspect")
     if cluster is not None:
         raise UserError(
             f"cluster={cluster!r} is a column of the items of a log; {path} is none, and runs are "

@@ -1,10 +1,7 @@
 """Edits of classifiers and masked models, fitted on counterfactual pairs of a task's templates.
 
-Comes in: a task, its templates, a model that answers, an eraser. Goes out: a `NamedEdit`, like that
-of a language model. It is fitted on the original templates alone, so that their paraphrases say
-whether it holds for templates that it was not fitted on; the people are the same. Refused: a model
-without hidden states, texts whose tokens do not show the group, an eraser that is refined on a
-language model's likelihoods.
+They are fitted on the original templates alone, so that the paraphrases test them on templates that
+they were not fitted on, with the same names.
 """
 
 from __future__ import annotations
@@ -16,16 +13,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.edits import UNCHANGED, Edit, NamedEdit, Placement, applied
 from countergen_edit.erasers import ERASERS, BaseEraser, fit_eraser
 from countergen_edit.erasers.base import fit_metadata
-from countergen_edit.core.errors import UserError
-from countergen_edit.runs.cells import changed_params
 from countergen_edit.metrics.classifier_tasks import ClassifierTask
 from countergen_edit.metrics.classifier_tasks.base import TaskText
 from countergen_edit.models.capture import has_layers
 from countergen_edit.models.encoders import Encoder, Tokens
+from countergen_edit.runs.cells import changed_params
 
 ALIKE = 1e-6
 """Share of the activations' size below which means of groups differ by rounding alone."""

@@ -1,8 +1,4 @@
-"""A classifier task in a run folder: the unedited model, then under each edit.
-
-Comes in: a template bank, a model that fits the task, and erasers. Goes out: rows and edits; what
-the folder already holds is not fitted or measured again.
-"""
+"""A classifier task in a run folder: the unedited model, then the model under each edit."""
 
 from __future__ import annotations
 
@@ -14,10 +10,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from countergen_edit.core.seeds import generator
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.edits import NamedEdit, applied
 from countergen_edit.edits.record import edit_id
 from countergen_edit.erasers import BaseEraser
+from countergen_edit.metrics.classifier_tasks import ClassifierTask
+from countergen_edit.metrics.classifier_tasks.base import TaskText, kept_rows
+from countergen_edit.metrics.rows import Row
+from countergen_edit.models.capture import hook_name
 from countergen_edit.runs.classifier_edits import (
     Where,
     basis,
@@ -26,12 +27,6 @@ from countergen_edit.runs.classifier_edits import (
     fit_edit,
 )
 from countergen_edit.runs.run_folder import RunFolder
-from countergen_edit.metrics.classifier_tasks import ClassifierTask
-from countergen_edit.metrics.classifier_tasks.base import TaskText
-from countergen_edit.metrics.classifier_tasks.kept import kept_rows
-from countergen_edit.metrics.rows import Row
-from countergen_edit.models.capture import hook_name
-from countergen_edit.core.seeds import generator
 
 TEXTS = 1000
 """Most texts on which answers before and after are held against each other."""

@@ -1,8 +1,6 @@
-"""How far the gate of an edit is open on held-out text: about nobody, to agree, and to be erased.
+"""Openings of an edit's gate on validation data, by kind of text.
 
-Comes in: a model, a task and one place of an edit. Goes out: `metrics.gates.Opening`, one for each
-kind of text that the task has; none where the place has no gate. Texts are those of validation
-data, which no gate was fitted on. A token that the edit leaves alone as a sink counts as closed.
+A token that the edit skips as an attention sink counts as closed.
 """
 
 from __future__ import annotations
@@ -13,9 +11,9 @@ import numpy as np
 
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Placement
-from countergen_edit.runs.fit_data import within
 from countergen_edit.metrics.gates import Opening, Texts, texts_of
 from countergen_edit.models import LanguageModel, Scratch, capture
+from countergen_edit.runs.fit_data import within
 
 
 def openings(

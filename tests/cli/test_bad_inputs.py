@@ -61,6 +61,7 @@ def outcome(name: str, request: pytest.FixtureRequest) -> Iterator[Outcome]:
     if name in AT_ONCE:
         yield request.getfixturevalue("at_once")[name]
     else:
+        pytest.importorskip(CASES[name]["needs"])
         yield attempt(CASES[name]["words"], CASES[name].get("files", {}))
 
 

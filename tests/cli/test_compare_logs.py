@@ -103,6 +103,7 @@ def test_what_does_not_pair_is_counted_and_said(tmp_path: Path) -> None:
 
 
 def test_epochs_of_an_item_count_once(tmp_path: Path) -> None:
+    pytest.importorskip("inspect_ai", reason="needs countergen-edit[inspect]")
     again = [each | {"epoch": 2} for each in answered([0] * 12)]
     one = inspect_log(tmp_path / "one.eval", [*answered([1] * 12), *again])
     two = inspect_log(tmp_path / "two.json", answered([1] * 12))
@@ -123,6 +124,7 @@ def test_other_versions_of_a_task_and_logs_of_nothing_alike_are_refused(tmp_path
     apart = lm_eval(tmp_path / "apart", {"else": scored(BEFORE)})
     with pytest.raises(UserError, match="no item in common: the tasks are else and jobs"):
         api.compare(one, apart)
+    pytest.importorskip("inspect_ai", reason="needs countergen-edit[inspect]")
     log_a = inspect_log(tmp_path / "a.json", answered([1] * 12))
     log_b = inspect_log(tmp_path / "b.json", answered([1] * 12), scorer={"location": "any"})
     with pytest.raises(UserError, match=r"scorer match \{\} in a.json, \{'loc"):
@@ -173,7 +175,7 @@ def test_many_tasks_are_lines_and_no_columns(tmp_path: Path) -> None:
 def test_rows_of_logs_are_json(logs: list[str]) -> None:
     opened = {name: log(Path(name)) for name in logs}
     opened["empty"] = replace(
-        opened[logs[1]], items=tuple(replace(i, value=0.5) for i in opened[logs[1]].items)
+        opened[logs[1]], items=[replace(i, value=0.5) for i in opened[logs[1]].items]
     )
     for row in paired_items(opened, seed=0):
         assert json.loads(json.dumps(row.to_dict(), allow_nan=False))["metric"] == "logged_change"

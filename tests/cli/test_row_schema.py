@@ -21,7 +21,7 @@ from countergen_edit.runs.compare import paired_items
 from countergen_edit.runs.run_folder import RunFolder
 from tests.made_benchmarks import make_benchmarks, settings
 from tests.made_vacancies import make_vacancies
-from tests.runs.foreign_logs import answered, inspect_log
+from tests.runs.foreign_logs import lm_eval, scored
 from tests.runs.runs import IDENTITY
 
 RESULTS = Path(countergen_edit.__file__).parent.parent / "docs" / "results"
@@ -106,7 +106,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
             data = settings(make_benchmarks(place / "data")).items()
             own += [f"metric.benchmarks.{key}={value}" for key, value in data]
         assert main([*own, f"run_dir={place / name}"]) == 0
-    log = open_run_or_log(inspect_log(place / "log.json", answered([1] * 12)))
+    log = open_run_or_log(lm_eval(place / "log", {"jobs": scored([1.0] * 12)}))
     assert log.log is not None
     with RunFolder(place / "logged", {}, IDENTITY) as run:
         run.record("scores", log.results.rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +16,15 @@ from countergen_edit.metrics.benchmarks.items import Item, is_asked, scored
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair import FairPair
 from countergen_edit.models import LanguageModel, generate, load
-from tests.made_benchmarks import make_benchmarks, settings
+from tests.made_benchmarks import long_context_dir, make_benchmarks, settings
 from tests.metrics.fairpair_settings import TASK
-from tests.tiny_models import tiny_model_dir
 
 TEMPLATE = "{% for m in messages %}<{{ m['content'] }}>\n{% endfor %}"
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    folder = tiny_model_dir("qwen2", tmp_path_factory.mktemp("qwen2"))
-    config = json.loads((folder / "config.json").read_text("utf-8"))
-    long = json.dumps(config | {"max_position_embeddings": 512})
-    (folder / "config.json").write_text(long, "utf-8")
+    folder = long_context_dir("qwen2", tmp_path_factory.mktemp("qwen2"))
     tokenizer = load(folder).tokenizer
     tokenizer.chat_template = TEMPLATE
     tokenizer.save_pretrained(folder)
@@ -68,7 +63,7 @@ def test_a_question_is_the_users_and_the_rest_is_the_reply(
                 )
                 assert prompt == "" or is_question
                 assert next(values) == pytest.approx(log_p(model, *own), abs=1e-4)
-        source = metric._source(name, context)
+        source = metric._source_row(name, context)
         assert (source.detail["in_template"], source.detail["asked"]) == (True, is_question)
 
 

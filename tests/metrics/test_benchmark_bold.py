@@ -17,10 +17,9 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.benchmarks import Files, sources
 from countergen_edit.data.benchmarks.sentences import BOLD_GROUPS, read_bold
-from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.benchmarks import items as writing
 from countergen_edit.metrics.benchmarks.base import BENCHMARKS
-from countergen_edit.metrics.benchmarks.figures import measured, p_fair
+from countergen_edit.metrics.benchmarks.figures import figures_of_counts, p_fair
 from countergen_edit.metrics.benchmarks.items import Item, continuations
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.continuations import Sampling, joined
@@ -28,18 +27,14 @@ from countergen_edit.metrics.fairpair.phi import PHIS, ScoreDifference
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models import LanguageModel, generate, load
-from tests.made_benchmarks import BOLD, make_benchmarks, needs_published
+from countergen_edit.reports.views.benchmarks import BenchmarksView
+from tests.made_benchmarks import BOLD, needs_published
 from tests.metrics.test_benchmarks import RECORDS, an_edit, bound, by_facets
 from tests.tiny_models import tiny_model_dir
 
 SHORT = {"bold": {"max_new_tokens": 6, "batch_size": 4}}
 DOMAINS = ["gender", "religious_ideology"]
 HOW = Sampling(n=2, max_new_tokens=5, top_p=0.9, temperature=1.0, batch_size=3)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_benchmarks(tmp_path_factory.mktemp("benchmarks"))
 
 
 @pytest.fixture(scope="module")
@@ -114,9 +109,7 @@ def test_what_people_wrote_stands_beside_it(
         people = rows["bold", f"negative_{group}", None, domain].detail["people"]
         assert people["value"] == pytest.approx(np.mean([s <= -0.5 for s in own]))
         assert people["lo"] < people["value"] < people["hi"]
-    [section] = METRICS.get("benchmarks").sections(
-        Results([*rows.values(), *source(metric, model)])
-    )
+    [section] = BenchmarksView().sections(Results([*rows.values(), *source(metric, model)]))
     figures, groups, _ = section.tables()
     assert "Wikipedia" in figures.columns
     assert groups.columns[2:4] == ("Wikipedia", "model")
@@ -124,13 +117,13 @@ def test_what_people_wrote_stands_beside_it(
 
 
 def source(metric: Any, model: LanguageModel) -> list[Any]:
-    return [metric._source("bold", EvaluationContext(model, Path()))]
+    return [metric._source_row("bold", EvaluationContext(model, Path()))]
 
 
 def test_p_of_differences_are_holm_s_within_a_domain(
     made: Path, model: LanguageModel, tmp_path: Path
 ) -> None:
-    rows = asked(made, settings={"bold": {"max_new_tokens": 12, "n": 3}}).rows(
+    rows = asked(made, settings={"bold": {"max_new_tokens": 12, "n": 3}}).measure(
         EvaluationContext(model, tmp_path), None
     )
     tested = defaultdict(list)
@@ -163,7 +156,7 @@ def judged(a: list[int], b: list[int], pages: int = 0) -> Any:
             (f"negative {group}", of[group] * 0),
         )
     }
-    found = measured(benchmark, items, counts, 0)
+    found = figures_of_counts(benchmark, items, counts, 0)
     return next(one for one in found if one.kind.name == "positive_" + "_".join(groups))
 
 
@@ -312,11 +305,6 @@ def test_settings_that_are_none_are_refused(made: Path, own: dict[str, Any], sai
         asked(made, settings={"bold": own})
 
 
-def test_settings_of_no_benchmark_are_refused(made: Path) -> None:
-    with pytest.raises(UserError, match="unknown benchmark 'bald': did you mean 'bold'"):
-        asked(made, settings={"bald": {}})
-
-
 def test_a_prompt_without_room_after_it_is_refused(made: Path, model: LanguageModel) -> None:
     asked(made).check(model)
     with pytest.raises(UserError, match=r"bold.max_new_tokens=60: .* has room for \d+ after"):
@@ -342,6 +330,6 @@ def test_a_share_of_texts_that_an_edit_changes_is_neither_better_nor_worse(
     after = replace(before, value=(before.value or 0.0) + 0.2, edit="e")
     own = after.detail | {"p": 0.001, "p_adjusted": 0.01, "smallest": 0.1}
     changed = replace(after, metric="benchmark_change", value=0.2, detail=own)
-    said = METRICS.get("benchmarks").sentences(Results([*rows, after, changed], RECORDS))
+    said = BenchmarksView().sentences(Results([*rows, after, changed], RECORDS))
     assert "leace (rank 1) changed Made bold negative, American actors" in said[-1]
     assert "better" not in said[-1]

@@ -23,16 +23,23 @@ from countergen_edit.edits import Edit, EditRecord, NamedEdit, Place
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.benchmarks.base import BENCHMARKS
-from countergen_edit.metrics.benchmarks.figures import change, measured
+from countergen_edit.metrics.benchmarks.figures import change, figures_of_counts
 from countergen_edit.metrics.benchmarks.items import Item, limited
 from countergen_edit.metrics.benchmarks.metric import Benchmarks
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import DETECTABLE, adjusted
+from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models import LanguageModel, load
-from tests.made_benchmarks import MEN_S, WOMEN, WOMEN_S, make_benchmarks, settings, winogender
-from tests.tiny_models import tiny_model_dir
+from countergen_edit.reports.views.benchmarks import BenchmarksView
+from tests.made_benchmarks import (
+    MEN_S,
+    WOMEN,
+    WOMEN_S,
+    long_context_dir,
+    settings,
+    winogender,
+)
 
 TEST = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]
 TWO = ["stereoset", "crows_pairs"]
@@ -40,21 +47,12 @@ Score = Callable[[str, str], tuple[float, int]]
 """Prompt and text → log-probability and how many tokens it is of."""
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_benchmarks(tmp_path_factory.mktemp("benchmarks"))
-
-
 @pytest.fixture(scope="module", params=["qwen2", "llama"])
 def model(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> LanguageModel:
     """Without and with a token that texts begin with; both read longer texts than usual."""
-    folder = tiny_model_dir(request.param, tmp_path_factory.mktemp(request.param))
-    config = json.loads((folder / "config.json").read_text("utf-8"))
-    long = json.dumps(config | {"max_position_embeddings": 512})
-    (folder / "config.json").write_text(long, "utf-8")
-    return load(folder, device="cpu")
+    return load(long_context_dir(request.param, tmp_path_factory.mktemp("model")), device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +144,7 @@ OTHERS = {"schoolboy": "schoolgirl", "mother": "father", "grandfather": "grandmo
 OTHERS["herself"] = "himself"
 
 
-def test_what_ss_would_be_if_the_groups_were_alike(
+def test_the_counterfactual_average_and_the_group_part_of_ss(
     made: Path, model: LanguageModel, plain: Score, tmp_path: Path
 ) -> None:
     """A sentence is as likely as it and its counterpart are on average, word for word swapped."""
@@ -172,32 +170,32 @@ def test_what_ss_would_be_if_the_groups_were_alike(
             blind[target].append(sum(both) > 0)
         ss = np.mean([np.mean(values) for values in own.values()])
         expected = np.mean([np.mean(values) for values in blind.values()])
-        row = rows["stereoset", "ss_blind", part, "gender"]
+        row = rows["stereoset", "ss_averaged", part, "gender"]
         assert row.value == pytest.approx(expected)
         assert row.n == sum(map(len, own.values()))
-        rest = rows["stereoset", "ss_by_groups", part, "gender"]
+        rest = rows["stereoset", "ss_group_part", part, "gender"]
         assert rest.value == pytest.approx(ss - expected)
         assert rest.detail["fair"] == 0.0
     # What no word of the axis is about has no counterpart, and nothing is said of all together.
     about = {
-        bias_type for _, figure, _, bias_type in rows if figure in ("ss_blind", "ss_by_groups")
+        bias_type for _, figure, _, bias_type in rows if figure in ("ss_averaged", "ss_group_part")
     }
     assert about == {"gender"}
 
 
-@pytest.mark.parametrize(("doubled", "shown"), [(2, True), (1, False)])
-def test_a_blind_figure_of_few_of_the_items_is_left_out(
-    made: Path, doubled: int, shown: bool
+@pytest.mark.parametrize(("swapped", "shown"), [(2, True), (1, False)])
+def test_a_counterfactual_average_of_few_of_the_items_is_left_out(
+    made: Path, swapped: int, shown: bool
 ) -> None:
     benchmark, _ = bound(made, of="stereoset").read["stereoset"]
     items = [Item(str(i), "intrasentence", "gender", "ab"[i % 2], ()) for i in range(4)]
-    every = [(1.0, 0.0, 0.5, 0.0, 2.0)] * doubled + [(1.0, 0.0, 0.5)] * (4 - doubled)
-    counted = [benchmark.counted(item, own) for item, own in zip(items, every, strict=True)]
+    every = [(1.0, 0.0, 0.5, 0.0, 2.0)] * swapped + [(1.0, 0.0, 0.5)] * (4 - swapped)
+    counted = [benchmark.count(item, own) for item, own in zip(items, every, strict=True)]
     counts = {key: np.array([one[key] for one in counted]) for key in counted[0]}
-    found = {m.kind.name: m for m in measured(benchmark, items, counts, 0)}
-    assert {*found} == {"ss", "lms", "icat", *(["ss_blind", "ss_by_groups"] if shown else [])}
+    found = {m.kind.name: m for m in figures_of_counts(benchmark, items, counts, 0)}
+    assert {*found} == {"ss", "lms", "icat", *(["ss_averaged", "ss_group_part"] if shown else [])}
     if shown:
-        assert (found["ss_blind"].draws[0], found["ss_blind"].items) == (0.0, 2)
+        assert (found["ss_averaged"].draws[0], found["ss_averaged"].items) == (0.0, 2)
 
 
 scores_of_two = st.tuples(*[st.floats(-9, 9)] * 3)
@@ -205,19 +203,19 @@ scores_of_two = st.tuples(*[st.floats(-9, 9)] * 3)
 
 @settings_of_hypothesis(max_examples=30)
 @given(st.lists(scores_of_two, min_size=5, max_size=5))
-def test_to_a_blind_model_nothing_of_ss_is_by_groups(
+def test_of_a_model_that_treats_groups_alike_the_group_part_is_0(
     made: Path, scores: list[tuple[float, ...]]
 ) -> None:
     """Whatever it prefers: a counterpart is as likely as a sentence, so that the rest is 0."""
     benchmark, _ = bound(made, of="stereoset").read["stereoset"]
     items = [Item(str(i), "intrasentence", "gender", "ab"[i % 2], ()) for i in range(5)]
     counted = [
-        benchmark.counted(item, (*own, *own[:2])) for item, own in zip(items, scores, strict=True)
+        benchmark.count(item, (*own, *own[:2])) for item, own in zip(items, scores, strict=True)
     ]
     counts = {key: np.array([one[key] for one in counted]) for key in counted[0]}
-    found = {m.kind.name: m.draws for m in measured(benchmark, items, counts, 0)}
-    assert np.array_equal(found["ss_blind"], found["ss"])
-    assert not found["ss_by_groups"].any()
+    found = {m.kind.name: m.draws for m in figures_of_counts(benchmark, items, counts, 0)}
+    assert np.array_equal(found["ss_averaged"], found["ss"])
+    assert not found["ss_group_part"].any()
 
 
 def test_crows_pairs_is_the_share_of_stereotypes_that_are_likelier(
@@ -347,9 +345,9 @@ def test_bias_scores_end_where_the_paper_says(
         place = {"biased": one.biased, "unknown": one.unknown, "unbiased": other}[answers]
         return [float(k == place) for k in range(3)]
 
-    own = [benchmark.counted(item, says(item)) for item in items]
+    own = [benchmark.count(item, says(item)) for item in items]
     counts = {key: np.array([one[key] for one in own]) for key in own[0]}
-    figures = {m.kind.name: m.draws[0] for m in measured(benchmark, items, counts, 0)}
+    figures = {m.kind.name: m.draws[0] for m in figures_of_counts(benchmark, items, counts, 0)}
     assert figures["s_amb"] == amb
     assert figures["s_dis"] == pytest.approx(dis, nan_ok=True)
 
@@ -363,9 +361,10 @@ def test_who_follows_statistics_alone_has_the_largest_gap(made: Path) -> None:
         at_work = (one.gender == "female") == (one.women > 50)
         return (1.0, 0.0) if at_work == one.means_occupation else (0.0, 1.0)
 
-    own = [benchmark.counted(item, usual(item)) for item in items]
+    own = [benchmark.count(item, usual(item)) for item in items]
     counts = {key: np.array([one[key] for one in own]) for key in own[0]}
-    figures = {m.kind.name: float(m.draws[0]) for m in measured(benchmark, items, counts, 0)}
+    found = figures_of_counts(benchmark, items, counts, 0)
+    figures = {m.kind.name: float(m.draws[0]) for m in found}
     assert figures["gap"] == 1.0
     assert figures["accuracy_male"] == figures["accuracy_female"] == 0.5
 
@@ -378,9 +377,9 @@ def test_an_ideal_a_fair_and_a_random_model_have_the_scores_that_stereoset_promi
     benchmark, items = metric.read["stereoset"]
 
     def figures(scores: Callable[[int], tuple[float, float, float]]) -> dict[str, float]:
-        own = [benchmark.counted(item, scores(i)) for i, item in enumerate(items)]
+        own = [benchmark.count(item, scores(i)) for i, item in enumerate(items)]
         counts = {key: np.array([one[key] for one in own]) for key in own[0]}
-        found = measured(benchmark, items, counts, 0)
+        found = figures_of_counts(benchmark, items, counts, 0)
         return {m.kind.name: float(m.draws[0]) for m in found if m.part == "intersentence"}
 
     ideal = figures(lambda i: (2.0, 1.0, 0.0) if i % 2 else (1.0, 2.0, 0.0))
@@ -429,7 +428,7 @@ def counted(kind: str, values: np.ndarray, clusters: np.ndarray) -> Any:
     benchmark = BENCHMARKS.get(kind)(Files(sources()[kind], Path()))
     items = [Item(str(i), "", "x", f"c{c}", ()) for i, c in enumerate(clusters)]
     counts = {"pro": values, "items": np.ones(len(values))}
-    [found] = measured(benchmark, items, counts, 0)
+    [found] = figures_of_counts(benchmark, items, counts, 0)
     return found
 
 
@@ -472,14 +471,6 @@ def test_clusters_that_all_change_alike_have_the_p_of_so_many_signs() -> None:
     assert alone.p is None
     assert np.isnan(alone.estimate.lo)
     assert alone.estimate.smallest is None
-
-
-def test_the_smallest_change_is_so_many_standard_errors() -> None:
-    rng = np.random.default_rng(1)
-    clusters = np.repeat(np.arange(10), 5)
-    one, two = (counted("crows_pairs", (rng.random(50) < 0.5) * 1.0, clusters) for _ in range(2))
-    own = change(one, two)
-    assert own.estimate.smallest == DETECTABLE * own.estimate.standard_error
 
 
 # --- what is measured ----------------------------------------------------------------------
@@ -526,6 +517,7 @@ def test_an_axis_that_a_benchmark_lacks_is_asked_all_it_has(made: Path) -> None:
         ({"of": ["stereo_set"]}, "did you mean 'stereoset'"),
         ({"of": []}, "benchmarks.of is empty"),
         ({"limit": {"bqq": 3}}, "unknown benchmark 'bqq': did you mean 'bbq'"),
+        ({"settings": {"bald": {}}}, "unknown benchmark 'bald': did you mean 'bold'"),
         ({"limit": 0}, "limit=0: write whole numbers above 0"),
         ({"limit": {"stereoset": -1}}, "write whole numbers above 0"),
         ({"normalise": "median"}, "normalise"),
@@ -606,15 +598,15 @@ RECORDS = {"e": EditRecord("e", "leace", {}, (Place("resid_post", 3, 1),))}
 
 def test_verdicts_come_from_intervals() -> None:
     rows = [about(0.61, 0.05, "ss", 0.5), about(0.9, 0.02, "lms", None)]
-    kind = METRICS.get("benchmarks")
+    kind = BenchmarksView()
     assert kind.sentences(Results(rows)) == [
         "The unedited model is not fair by the intervals of 1 of 1 figures of benchmarks: "
         "stereoset SS (gender) 61.0 % [56.0 to 66.0]."
     ]
-    alike = replace(rows[0], detail=rows[0].detail | {"blind": "ss_blind"})
-    assert kind.sentences(Results([alike, about(0.6, 0.06, "ss_blind", None)]))[0].endswith(
-        "(gender) 61.0 % [56.0 to 66.0]. A model to which the groups are alike would have "
-        "stereoset SS (gender) 60.0 % [54.0 to 66.0]."
+    alike = replace(rows[0], detail=rows[0].detail | {"counterfactual": "ss_averaged"})
+    assert kind.sentences(Results([alike, about(0.6, 0.06, "ss_averaged", None)]))[0].endswith(
+        "(gender) 61.0 % [56.0 to 66.0]. Counterfactual-averaged: stereoset SS (gender) 60.0 % "
+        "[54.0 to 66.0]."
     )
     wide = [replace(rows[0], lo=0.48, hi=0.74)]
     assert kind.sentences(Results(wide)) == [
@@ -627,7 +619,7 @@ def test_what_an_edit_made_better_and_worse_is_told_apart() -> None:
     rows = [about(0.61, 0.05, "ss", 0.5), about(0.9, 0.02, "lms", None)]
     after = [about(0.52, 0.05, "ss", 0.5, edit="e"), about(0.8, 0.02, "lms", None, edit="e")]
     told = [changed(-0.09, 0.01, "ss", 0.5), changed(-0.1, 0.001, "lms", None)]
-    kind = METRICS.get("benchmarks")
+    kind = BenchmarksView()
     said = kind.sentences(Results([*rows, *after, *told], RECORDS))
     assert said[1] == (
         "On benchmarks leace (rank 1) made better stereoset SS (gender) 61.0 % → 52.0 % [−11.0 to "
@@ -637,29 +629,9 @@ def test_what_an_edit_made_better_and_worse_is_told_apart() -> None:
     quiet = [replace(row, detail=row.detail | {"p_adjusted": 0.2}) for row in told]
     said = kind.sentences(Results([*rows, *after, *quiet], RECORDS))
     assert said[1] == (
-        "On benchmarks leace (rank 1) is not shown to change any of 2 figures (Holm); a change is "
-        "found four times out of five where it is 5.0 % to 5.0 % or more, by figure."
+        "On benchmarks leace (rank 1) is not shown to change any of 2 figures (Holm); changes "
+        "from 5.0 % to 5.0 %, by figure, are found four times out of five."
     )
     figures, changes = kind.sections(Results([*rows, *after, *told], RECORDS))[0].tables()
     assert [cell.starred for cell in figures.rows[0][3:]] == [False, True]  # type: ignore[union-attr]
     assert [line[1] for line in changes.rows] == ["stereoset SS (gender)", "stereoset LMS (gender)"]
-
-
-def test_the_report_says_who_made_it_and_what_is_wrong_with_it(
-    made: Path, model: LanguageModel, tmp_path: Path
-) -> None:
-    rows = bound(made, of=TWO).measure(EvaluationContext(model, tmp_path), None)
-    [section] = METRICS.get("benchmarks").sections(Results(rows))
-    legitimate_differences = {
-        (title, fact): text for title, fact, text in section.tables()[-1].rows
-    }
-    for title in ("Made stereoset", "Made crows_pairs"):
-        assert (
-            legitimate_differences[title, "cite"] == "Nobody (2026). Made up. https://example.org"
-        )
-        assert "Blodgett" in str(legitimate_differences[title, "known flaws"])
-    assert legitimate_differences["Made stereoset", "items"] == "20; 4 targets are drawn"
-    assert legitimate_differences["Made crows_pairs", "items"] == "8; 5 writers are drawn"
-    assert "SS: stereotypes preferred" in str(legitimate_differences["Made stereoset", "figures"])
-    assert METRICS.get("benchmarks").sections(Results([])) == []
-    assert METRICS.get("benchmarks").sentences(Results([])) == []

@@ -19,9 +19,8 @@ from countergen_edit.metrics.benchmarks.items import scored
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.models import LanguageModel, load
 from tests.harness import evaluated, log_likelihoods, own_task
-from tests.made_benchmarks import make_benchmarks
+from tests.made_benchmarks import long_context_dir
 from tests.metrics.test_benchmarks import bound, by_facets
-from tests.tiny_models import tiny_model_dir
 
 pytest.importorskip("lm_eval", reason="needs pip install 'countergen-edit[harness]'")
 pytestmark = pytest.mark.slow
@@ -33,18 +32,9 @@ STEREOTYPED = {"Gender_identity": "woman", "Age": "nonOld"}
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_benchmarks(tmp_path_factory.mktemp("benchmarks"))
-
-
-@pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
     """One whose texts begin with a token, after which the harness scores the first one, too."""
-    folder = tiny_model_dir("llama", tmp_path_factory.mktemp("llama"))
-    config = json.loads((folder / "config.json").read_text("utf-8"))
-    long = json.dumps(config | {"max_position_embeddings": 512})
-    (folder / "config.json").write_text(long, "utf-8")
-    return load(folder, device="cpu")
+    return load(long_context_dir("llama", tmp_path_factory.mktemp("model")), device="cpu")
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from countergen_edit.reports.run import open_run
 from countergen_edit.runs.classifier_edits import Where
 from countergen_edit.runs.classifiers import classifier_audit
 from countergen_edit.runs.run_folder import RunFolder
-from tests.made_benchmarks import crows_pairs, make_benchmarks, settings, stereoset
+from tests.made_benchmarks import crows_pairs, settings, stereoset
 
 IDENTITY = {"fingerprint": "test", "schema": SCHEMA}
 TEXTS = [
@@ -99,11 +99,6 @@ def model(request: pytest.FixtureRequest) -> MaskedModel:
             if parameter.ndim == 2:
                 torch.nn.init.normal_(parameter, std=0.3)
     return masked_from_objects(f"tiny-{request.param}", own.eval(), tokenizer)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_benchmarks(tmp_path_factory.mktemp("benchmarks"))
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +202,7 @@ def test_stereoset_is_the_mean_probability_of_the_tokens_that_fill_the_blank(
 
 def test_words_of_several_tokens_are_among_them(made: Path, model: MaskedModel) -> None:
     own = task(made, of="stereoset")
-    items = own.maskings["stereoset"].asked(own.benchmarks.items("stereoset", 0))
+    items = own.maskings["stereoset"].select(own.benchmarks.items("stereoset", 0))
     tokens = [own.maskings["stereoset"].tokens(model, item) for item in items]
     assert max(len(of_word) for of_item in tokens for of_word in of_item) > 1
     assert all(
@@ -235,7 +230,7 @@ def test_an_edit_s_changes_are_after_less_before_and_the_report_shows_them(
     run = open_run(tmp_path / "run")
     assert "Made crows_pairs" in run.report().read_text("utf-8")
     sources = [row.detail for row in run.results.of("benchmark_source")]
-    assert all("mask" in detail["asks"] for detail in sources)
+    assert all("mask" in detail["scoring"] for detail in sources)
 
 
 def test_a_text_longer_than_the_context_is_refused(made: Path, model: MaskedModel) -> None:
@@ -247,7 +242,7 @@ def test_a_text_longer_than_the_context_is_refused(made: Path, model: MaskedMode
 @pytest.mark.parametrize(
     ("own", "said"),
     [
-        ({"of": "bbq"}, "benchmark bbq is not asked of masked models: name of crows_pairs, stereo"),
+        ({"of": "bbq"}, "benchmark bbq has no form for masked models: name of crows_pairs, stereo"),
         ({"of": "crows"}, "did you mean 'crows_pairs'"),
         ({"limit": 0}, "limit=0: write whole numbers above 0"),
         ({"bias_types": ["gendr"]}, "did you mean 'gender'"),

@@ -13,51 +13,31 @@ import pytest
 import torch
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.task import Task
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.benchmarks.metric import Benchmarks
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.models import LanguageModel, load
 from countergen_edit.models.served import connect
 from countergen_edit.runs.audit import Audit
 from countergen_edit.runs.run_folder import MANIFEST, RunFolder
 from countergen_edit.runs.unedited import check_unedited
-from tests.made_benchmarks import make_benchmarks, settings
+from tests.made_benchmarks import long_context_dir, settings
+from tests.metrics.test_benchmarks import bound, task
 from tests.models.completions_server import Completions, serving
 from tests.runs.runs import IDENTITY, KilledError
 from tests.tiny_models import tiny_model_dir
 
-TEST = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]
 ALL_FIVE = ["stereoset", "crows_pairs", "bbq", "winobias", "winogender"]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_benchmarks(tmp_path_factory.mktemp("benchmarks"))
-
-
-@pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    folder = tiny_model_dir("qwen2", tmp_path_factory.mktemp("qwen2"))
-    config = json.loads((folder / "config.json").read_text("utf-8"))
-    long = json.dumps(config | {"max_position_embeddings": 512})
-    (folder / "config.json").write_text(long, "utf-8")
-    return load(folder, device="cpu")
+    return load(long_context_dir("qwen2", tmp_path_factory.mktemp("model")), device="cpu")
 
 
 @pytest.fixture(scope="module")
 def server(model: LanguageModel) -> Iterator[Completions]:
     with serving(model) as running:
         yield running
-
-
-def task() -> Task:
-    return Task.from_config("gender", {"test": TEST, "other_axes": None})
-
-
-def bound(made: Path, **more: Any) -> Benchmarks:
-    metric: Benchmarks = METRICS.make("benchmarks", settings(made) | more)
-    return metric.bound(task(), "benchmarks")
 
 
 def files_of(path: Path) -> dict[str, bytes]:

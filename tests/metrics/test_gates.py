@@ -8,11 +8,11 @@ import pytest
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import COMBINED, Place
-from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.gates import CLOSED, OPEN, Gates, Opening, Text, Texts, gate_rows
+from countergen_edit.metrics.gates import CLOSED, OPEN, Opening, Text, Texts, gate_rows
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import bootstrap_mean
+from countergen_edit.reports.views.gates import GatesView
 
 GATED = EditRecord("g", "gated", {}, (Place("resid_post", 5, 8),))
 OTHER = EditRecord("o", "gated", {}, (Place("mlp_out", 2, 1),))
@@ -113,7 +113,7 @@ def results(*rows: Row, edits: str = "g") -> Results:
 
 def test_a_sentence_says_where_a_gate_opened() -> None:
     rows = gate("nobody", 0.002, 5000), gate("agreement", 0.04, 80), gate("erase", 0.97, 90)
-    assert Gates.sentences(results(*rows)) == [
+    assert GatesView().sentences(results(*rows)) == [
         "The gate of gated (rank 8) at layer 5 opened at 0.2 % [0.0 to 2.2] of the 5000 tokens of "
         "neutral text, at the last token of 4 % [2 to 6] of the 80 prompts whose next word "
         "must agree and at the last token of 97 % [95 to 99] of the 90 prompts to be erased: "
@@ -122,41 +122,35 @@ def test_a_sentence_says_where_a_gate_opened() -> None:
 
 
 def test_none_and_all_are_said_as_such_and_nearly_none_is_not() -> None:
-    [sentence] = Gates.sentences(results(gate("nobody", 0.0, 5000), gate("erase", 1.0, 90)))
+    [sentence] = GatesView().sentences(results(gate("nobody", 0.0, 5000), gate("erase", 1.0, 90)))
     assert sentence == (
         "The gate of gated (rank 8) at layer 5 opened at none of the 5000 tokens of neutral "
         "text and at the last token of all 90 prompts to be erased: " + CLOSED
     )
-    [sentence] = Gates.sentences(results(gate("nobody", 0.0002, 5000)))
+    [sentence] = GatesView().sentences(results(gate("nobody", 0.0002, 5000)))
     assert " opened at 0.02 % [" in sentence
-    [sentence] = Gates.sentences(results(gate("nobody", 0.9998, 5000)))
+    [sentence] = GatesView().sentences(results(gate("nobody", 0.9998, 5000)))
     assert " opened at 99.98 % [" in sentence
 
 
 @pytest.mark.parametrize(("share", "is_told"), [(0.1, False), (0.11, True)])
 def test_it_says_where_grammar_is_within_reach(share: float, is_told: bool) -> None:
-    [sentence] = Gates.sentences(results(gate("agreement", share)))
+    [sentence] = GatesView().sentences(results(gate("agreement", share)))
     assert ("it is not closed: grammar is not out of its reach there." in sentence) == is_told
 
 
 @pytest.mark.parametrize(("share", "is_told"), [(0.9, False), (0.89, True)])
 def test_it_says_where_the_edit_cannot_act(share: float, is_told: bool) -> None:
-    [sentence] = Gates.sentences(results(gate("erase", share)))
+    [sentence] = GatesView().sentences(results(gate("erase", share)))
     assert ("it stays closed: there the edit cannot act." in sentence) == is_told
 
 
 def test_an_edit_of_several_parts_has_a_line_for_each_gate() -> None:
     about = results(gate("nobody", 0.1), gate("nobody", 0.2, edit="o"), edits="b")
-    first, second = Gates.sentences(about)
+    first, second = GatesView().sentences(about)
     assert "at layer 5 opened at 10 %" in first
     assert "at mlp_out.2 opened at 20 %" in second
-    [section] = Gates.sections(about)
+    [section] = GatesView().sections(about)
     [table] = section.tables()
     assert [line[0] for line in table.rows] == [GATED.label, OTHER.label]
     assert table.brief
-
-
-def test_without_a_gate_nothing_is_shown() -> None:
-    assert Gates.sentences(results()) == []
-    assert Gates.sections(results()) == []
-    assert METRICS.get("gates") is Gates

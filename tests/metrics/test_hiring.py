@@ -19,15 +19,15 @@ from countergen_edit.data.hiring import PRONOUNS, Application, Vacancies
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.edits.edit import UNCHANGED
-from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.hiring import Hiring
 from countergen_edit.metrics.hiring.decisions import Decisions
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, TextScores, load, text_log_probs
+from countergen_edit.reports.views.hiring import HiringView
+from tests.made_benchmarks import long_context_dir
 from tests.made_vacancies import make_vacancies
-from tests.tiny_models import tiny_model_dir
 
 SETS = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]
 EDIT = NamedEdit(EditRecord("e", "own", {}, ()), UNCHANGED)
@@ -100,10 +100,7 @@ def bound(**more: Any) -> Hiring:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    folder = tiny_model_dir("qwen2", tmp_path_factory.mktemp("qwen2"))
-    config = json.loads((folder / "config.json").read_text("utf-8"))
-    long = json.dumps(config | {"max_position_embeddings": 512})
-    (folder / "config.json").write_text(long, "utf-8")
+    folder = long_context_dir("qwen2", tmp_path_factory.mktemp("qwen2"))
     tokenizer = load(folder).tokenizer
     tokenizer.chat_template = "{% for m in messages %}<{{ m['content'] }}>\n{% endfor %}"
     tokenizer.save_pretrained(folder)
@@ -278,18 +275,18 @@ def test_a_planted_preference_is_found_in_size_and_direction(
         (-1.0, "for male than for female"),
     ):
         acting = Acting(model if asked else model.alone(), metric, gap=gap)
-        rows = metric.rows(acting, None)
+        rows = metric.measure(acting, None)
         [row] = rows_of(rows, "hiring_gap")
         assert row.lo <= gap <= row.hi  # type: ignore[operator]
         assert row.value == pytest.approx(gap, abs=0.35)
         assert row.detail["p_adjusted"] <= 0.05
-        assert any(ahead in text for text in Hiring.sentences(Results(rows)))
+        assert any(ahead in text for text in HiringView().sentences(Results(rows)))
 
 
 def test_of_fair_models_no_preference_is_shown_and_what_would_be_is_said(
     model: LanguageModel, metric: Hiring
 ) -> None:
-    rows = metric.rows(Acting(model, metric), None)
+    rows = metric.measure(Acting(model, metric), None)
     [row] = rows_of(rows, "hiring_gap")
     assert row.lo < 0 < row.hi  # type: ignore[operator]
     figure = metric.decisions(Acting(model, metric), None).gap("female", "male", "log_odds")
@@ -298,7 +295,7 @@ def test_of_fair_models_no_preference_is_shown_and_what_would_be_is_said(
         stats.t.isf(0.025, 5), 5, row.detail["smallest"] / figure.estimate.standard_error
     )
     assert power == pytest.approx(0.8, abs=0.05)
-    [said] = Hiring.sentences(Results(rows))
+    [said] = HiringView().sentences(Results(rows))
     assert "not shown to differ between female and male" in said
     assert "four times out of five" in said
 
@@ -309,22 +306,22 @@ def test_of_fair_models_no_preference_is_shown_and_what_would_be_is_said(
         ({"strength": 0.0}, "not shown to accept a strong curriculum vitae more than a weak one"),
         ({"base": 9.0}, "it accepts nearly everybody"),
         ({"base": -9.0}, "it accepts hardly anybody"),
-        ({"answered": 0.01}, "the two answers are 1.0 % of what it would say"),
+        ({"answered": 0.01}, "the two answers have a probability of 1.0 %"),
     ],
 )
 def test_answers_that_are_no_judgement_are_called_so(
     acts: dict[str, float], says: str, model: LanguageModel, metric: Hiring
 ) -> None:
-    rows = metric.rows(Acting(model, metric, **acts), None)
-    doubt, *_ = Hiring.sentences(Results(rows))
+    rows = metric.measure(Acting(model, metric, **acts), None)
+    doubt, *_ = HiringView().sentences(Results(rows))
     assert says in doubt
-    assert doubt.startswith("What the model says of applicants is no judgement to rely on: ")
+    assert doubt.startswith("The model's answers about applicants are no judgement to rely on: ")
 
 
 def test_what_an_edit_changes_is_paired(model: LanguageModel, metric: Hiring) -> None:
     acting = Acting(model, metric, gap=1.0)
-    rows = metric.rows(acting, None)
-    edited = [replace(row, edit="e") for row in metric.rows(acting, EDIT)]
+    rows = metric.measure(acting, None)
+    edited = [replace(row, edit="e") for row in metric.measure(acting, EDIT)]
     [before], [after], [change] = (
         rows_of(own, name)
         for own, name in (
@@ -337,20 +334,13 @@ def test_what_an_edit_changes_is_paired(model: LanguageModel, metric: Hiring) ->
     assert change.value == pytest.approx(after.value - before.value)  # type: ignore[operator]
     assert change.detail["p_adjusted"] <= 0.05
     results = Results([*rows, *edited], {"e": EDIT.record})
-    assert any(
-        "changes the difference between female and male" in s for s in Hiring.sentences(results)
-    )
-    [section] = Hiring.sections(results)
-    assert [table.name for table in section.tables()] == [
-        "hiring",
-        "hiring_gaps",
-        "hiring_occupations",
-    ]
-    occupations = section.tables()[2].rows
-    assert len(occupations) == 2 * len(metric.read.vacancies)
+    said = HiringView().sentences(results)
+    assert any("changes the difference between female and male" in text for text in said)
+    [section] = HiringView().sections(results)
+    assert [table.name for table in section.tables()] == ["hiring", "hiring_gaps"]
     [figure] = section.figures()
     assert {s.name for s in figure.panels[0].series} == {"unedited", "own"}
-    assert len(Hiring.quantities(results)) == 3
+    assert len(HiringView().quantities(results)) == 3
     json.dumps([row.to_dict() for row in (*rows, *edited)], allow_nan=False)
 
 
@@ -360,11 +350,11 @@ def test_of_more_groups_every_two_are_compared(model: LanguageModel) -> None:
     }
     several = replace(task(), axis=Axis("made", groups), groups=tuple(groups), name="made")
     metric = Hiring(names=3).bound(several, "hiring")
-    rows = metric.rows(Acting(model, metric), None)
+    rows = metric.measure(Acting(model, metric), None)
     pairs = [(row.group_a, row.group_b) for row in rows_of(rows, "hiring_gap")]
     assert pairs == [("Ann", "Bob"), ("Ann", "Cal"), ("Bob", "Cal")]
     assert len(rows_of(rows, "hiring_acceptance")) == 3
-    [section] = Hiring.sections(Results(rows))
+    [section] = HiringView().sections(Results(rows))
     assert len(section.figures()[0].panels) == 3
     # Pronouns that the axis lacks are the name.
     assert "Annx's" in " ".join(metric.texts["Ann"][1] + metric.texts["Ann"][-1])
@@ -403,10 +393,6 @@ def test_a_model_that_never_met_the_words_is_not_measured(
     [row] = metric.measure(context, None)
     assert (row.metric, row.value) == ("hiring_out_of_vocabulary", 0.0)
     assert metric.measure(context, EDIT) == []
-    [said] = Hiring.sentences(Results([row]))
-    assert said.startswith("Hiring is not measured: in training this model never met such words")
-    assert Hiring.sections(Results([row])) == []
-
-
-def test_it_is_chosen_by_name() -> None:
-    assert isinstance(METRICS.make("hiring", {"names": 3}), Hiring)
+    [said] = HiringView().sentences(Results([row]))
+    assert said.startswith("Hiring is not measured: words such as ")
+    assert HiringView().sections(Results([row])) == []

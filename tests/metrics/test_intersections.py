@@ -7,16 +7,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from countergen_edit.metrics.intersections import (
-    Intersections,
-    interactions,
-    marginals,
-    parts_of,
-)
+from countergen_edit.metrics.intersections import interactions, marginals, parts_of
 from countergen_edit.metrics.r.contrast import Contrast
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.views.intersections import IntersectionsView
 from tests.metrics.many_groups import planted, scores_of, table
 
 ITEMS = 40
@@ -131,6 +127,6 @@ def row_of(metric: str, group: str, p: float | None) -> Row:
 def test_a_cell_without_a_test_is_not_called_without_effect(p: float | None, said: str) -> None:
     cells = [row_of("intersection", group, p) for group in "ab"]
     alone = row_of("marginal_effect", "c", 0.001)
-    sentences = Intersections.sentences(Results([alone, *cells]))
+    sentences = IntersectionsView().sentences(Results([alone, *cells]))
     assert sentences[0].startswith("1 of 1 differences of x alone are significant")
     assert sentences[1].startswith(said)

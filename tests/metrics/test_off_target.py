@@ -25,6 +25,7 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.models import LanguageModel
+from countergen_edit.reports.views.off_target import OffTargetView
 from countergen_edit.runs.audit import Audit
 from countergen_edit.runs.run_folder import RunFolder
 from countergen_edit.testbed import load_axis, load_truth
@@ -92,11 +93,11 @@ def test_a_planted_change_is_found_and_said() -> None:
     assert change.lo is not None
     assert change.hi is not None
     assert change.lo > 0
-    assert OffTarget.sentences(results) == [
+    assert OffTargetView().sentences(results) == [
         f"Another axis got worse under leace (rank 1): race {row.value:.2f} → {now.value:.2f} nats "
         f"[+{change.lo:.2f}, +{change.hi:.2f}]; under random directions none did."
     ]
-    [table] = OffTarget.sections(results)[0].tables()
+    [table] = OffTargetView().sections(results)[0].tables()
     cells = {str(line[0]): line[3:] for line in table.rows}
     starred = {axis: [c.starred for c in own] for axis, own in cells.items()}  # type: ignore[union-attr]
     assert starred == {"race": [False, True, False], "religion": [False, False, False]}
@@ -105,7 +106,7 @@ def test_a_planted_change_is_found_and_said() -> None:
 def test_edits_under_which_no_axis_grew_are_said_together() -> None:
     before = [scores("race", 0.3), scores("age", 0.5, people=1, noise=0.1)]
     less = [scores("race", 0.1), before[1]]
-    assert OffTarget.sentences(results_of(("e", less), ("o", before), before=before)) == [
+    assert OffTargetView().sentences(results_of(("e", less), ("o", before), before=before)) == [
         "No other axis got worse under leace (rank 1) and rlace (rank 1): the group effect did not "
         "grow beyond its interval on race (8 people a group) and age (group words only)."
     ]
@@ -114,7 +115,7 @@ def test_edits_under_which_no_axis_grew_are_said_together() -> None:
 def test_where_several_axes_grow_and_random_directions_do_it_too() -> None:
     before, after = ([scores("race", g), scores("faith", g)] for g in (0.3, 0.6))
     results = results_of(("e", after), ("c", [after[0], before[1]]), before=before)
-    [sentence] = OffTarget.sentences(results)
+    [sentence] = OffTargetView().sentences(results)
     assert sentence.startswith("Other axes got worse under leace (rank 1): race 0.")
     assert ", faith 0." in sentence
     assert sentence.endswith("; under random directions race did.")
@@ -138,8 +139,8 @@ def test_without_people_paraphrases_alone_are_drawn_and_one_paraphrase_is_not_ju
     assert np.isnan(change.lo)
     assert p is None
     results = results_of(("e", single[1:]), before=single[:1])
-    assert OffTarget.sentences(results) == []
-    assert len(OffTarget.sections(results)) == 1
+    assert OffTargetView().sentences(results) == []
+    assert len(OffTargetView().sections(results)) == 1
 
 
 def test_p_values_are_holm_s_over_axes() -> None:
@@ -185,8 +186,8 @@ def test_without_other_axes_there_is_nothing_to_say(testbed: LanguageModel, tmp_
     task = Task.from_config("gender", {"test": TEST, "other_axes": None})
     metric = OffTarget().bound(task)
     assert metric.measure(EvaluationContext(testbed, tmp_path), None) == []
-    assert not OffTarget.sentences(Results([]))
-    assert not OffTarget.sections(Results([]))
+    assert not OffTargetView().sentences(Results([]))
+    assert not OffTargetView().sections(Results([]))
 
 
 @pytest.fixture(scope="module")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import Place
-from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.guardedness import Guardedness
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.views.remains import MEANING, PLACE
+from countergen_edit.reports.views.guardedness import GuardednessView
+from countergen_edit.reports.views.remains import MEANING, PLACE, Case
 
 LEACE = EditRecord("e", "leace", {}, (Place("resid_post", 4, 1),))
 RLACE = EditRecord("o", "rlace", {}, (Place("mlp_out", 2, 1),))
@@ -48,7 +48,7 @@ FOUND = (0.93, 0.88, 0.97)
 
 
 def said(*rows: list[Row]) -> list[str]:
-    return Guardedness.sentences(Results([r for own in rows for r in own], RECORDS))
+    return GuardednessView().sentences(Results([r for own in rows for r in own], RECORDS))
 
 
 def test_a_probe_near_chance_is_not_said_to_find_the_group() -> None:
@@ -62,17 +62,30 @@ def test_a_probe_near_chance_is_not_said_to_find_the_group() -> None:
     )
 
 
-def test_a_non_linear_probe_alone_finds_them() -> None:
-    [sentence] = said(probed((0.52, 0.48, 0.56), (0.74, 0.66, 0.80)))
-    assert "a linear probe does not find the group significantly (52 % [48, 56]" in sentence
-    assert ", but a non-linear probe finds the group significantly (74 % [66, 80]" in sentence
-    assert sentence.endswith(MEANING["nonlinear"] + PLACE)
-
-
-def test_neither_finds_them() -> None:
-    [sentence] = said(probed((0.51, 0.42, 0.6), (0.49, 0.40, 0.58)))
-    assert sentence.count("does not find the group significantly") == 2
-    assert sentence.endswith(MEANING["neither"] + PLACE)
+@pytest.mark.parametrize(
+    ("linear", "nonlinear", "case", "says"),
+    [
+        (
+            (0.52, 0.48, 0.56),
+            (0.74, 0.66, 0.8),
+            "nonlinear",
+            "finds the group significantly (74 % [",
+        ),
+        (
+            (0.51, 0.42, 0.6),
+            (0.49, 0.4, 0.58),
+            "neither",
+            "does not find the group significantly (49 ",
+        ),
+        ((0.52, 0.502, 0.538), (0.9, 0.8, 0.95), "linear", "(52.0 % [50.2, 53.8], chance 50 %"),
+    ],
+)
+def test_the_stronger_finding_gives_the_meaning(
+    linear: Share, nonlinear: Share, case: Case, says: str
+) -> None:
+    [sentence] = said(probed(linear, nonlinear))
+    assert says in sentence
+    assert sentence.endswith(MEANING[case] + PLACE)
 
 
 def test_probes_that_found_nothing_before_prove_nothing() -> None:
@@ -94,11 +107,6 @@ def test_a_probe_is_said_to_find_the_group_only_where_its_interval_lies_above_ch
     for name, (_, lo, _) in ((" a linear", linear), (" a non-linear", nonlinear)):
         assert (f"{name} probe finds the group significantly" in sentence) == (lo > 0.5)
         assert (f"{name} probe does not find the group" in sentence) == (lo <= 0.5)
-
-
-def test_an_interval_that_ends_just_above_chance_shows_it() -> None:
-    [sentence] = said(probed((0.52, 0.502, 0.538), (0.9, 0.8, 0.95)))
-    assert "significantly (52.0 % [50.2, 53.8], chance 50 %" in sentence
 
 
 def test_edits_of_one_case_share_a_sentence_and_controls_have_none() -> None:
@@ -138,7 +146,3 @@ def test_without_figures_nothing_is_said() -> None:
     rows = [row for row in probed(FOUND, FOUND) if row.metric != "nonlinear_probe_accuracy"]
     unknown = [Row(row.metric, None, split="validation", edit="e") for row in rows[1:]]
     assert said([]) == said(rows) == said(rows[:1], unknown) == []
-
-
-def test_every_run_has_the_sentences() -> None:
-    assert METRICS.get("guardedness") is Guardedness

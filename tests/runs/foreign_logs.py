@@ -91,6 +91,7 @@ def inspect_log(
         "status": status,
         "eval": {
             "eval_id": "x",
+            "created": "2026-01-31T12:00:00+00:00",
             "task": task,
             "task_version": version,
             "dataset": {"name": task, "samples": len(samples), "shuffled": False},
@@ -105,7 +106,7 @@ def inspect_log(
         "stats": {},
     }
     if status == "error":
-        header["error"] = {"message": "ValueError('no')", "traceback": "…"}
+        header["error"] = {"message": "ValueError('no')", "traceback": "…", "traceback_ansi": "…"}
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".json":
         path.write_text(json.dumps(header | {"samples": [*samples]}, indent=2))

@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 from countergen_edit.core.conf_path import read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.data.template_bank import bank_from_config
 from countergen_edit.erasers import make_eraser
-from countergen_edit.core.errors import UserError
+from countergen_edit.metrics.classifier_tasks import TASKS
+from countergen_edit.metrics.rows import SCHEMA, UNEDITED, Row
+from countergen_edit.models.classifiers import Vader
+from countergen_edit.reports.blocks import Number
+from countergen_edit.reports.run import open_run
+from countergen_edit.reports.views.classifiers import ClassifierTasksView
 from countergen_edit.runs.classifier_edits import Where
 from countergen_edit.runs.classifiers import classifier_audit
 from countergen_edit.runs.run_folder import RunFolder
-from countergen_edit.reports.blocks import Number
-from countergen_edit.metrics.classifier_tasks import TASKS
-from countergen_edit.metrics.classifier_tasks.metric import ClassifierTasks
-from countergen_edit.metrics.rows import SCHEMA, UNEDITED, Row
-from countergen_edit.models.classifiers import Vader
-from countergen_edit.reports.run import open_run
 from countergen_edit.testbed.classifiers import build, plant
 
 IDENTITY = {"fingerprint": "test", "schema": SCHEMA}
@@ -102,7 +102,7 @@ def test_the_report_has_before_and_after_with_intervals(
 ) -> None:
     path, rows = sentiment
     results = open_run(path).results
-    [section] = ClassifierTasks.sections(results)
+    [section] = ClassifierTasksView().sections(results)
     tables = {table.name: table for table in section.tables()}
     lines = tables["classifier_edits"].rows
     assert [line[1] for line in lines] == ["unedited", "leace-1@embed", "random-1@embed"]
@@ -110,10 +110,10 @@ def test_the_report_has_before_and_after_with_intervals(
     assert all(isinstance(cell, Number) and cell.interval for cell in shown)
     first = of(rows, "sentiment_difference", original=True)
     assert [c.value for c in shown[::3]] == [r.value for r in first]  # type: ignore[union-attr]
-    assert len(tables["classifier_templates_edited"].rows) == len(of(rows, "sentiment_difference"))
+    assert len(tables["classifier_templates"].rows) == len(of(rows, "sentiment_difference"))
     # The paper's tables stay those of the unedited model.
     assert len(tables["classifier_categories"].rows) == 4
-    said = ClassifierTasks.sentences(results)[0]
+    said = ClassifierTasksView().sentences(results)[0]
     assert said.startswith("leace-1@embed on paraphrases, to which it was not fitted")
     assert open_run(path).report().is_file()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,14 +12,14 @@ from scipy.stats import ttest_rel
 from countergen_edit import api
 from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
-from countergen_edit.runs.compare import paired_figures
 from countergen_edit.metrics.benchmarks.figures import keep
 from countergen_edit.metrics.benchmarks.items import STORE, Item
-from countergen_edit.reports.blocks import Number
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import DETECTABLE, adjusted
-from tests.runs.foreign_logs import lm_eval, scored
+from countergen_edit.reports.blocks import Number
+from countergen_edit.runs.compare import paired_figures
 from tests.reports.runs import LEACE, columns, make_run
+from tests.runs.foreign_logs import lm_eval, scored
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -90,7 +89,8 @@ def test_figures_that_are_no_means_are_drawn_as_within_a_run(tmp_path: Path) -> 
         run = a_run(tmp_path, name)
         place = run / "store" / "gender" / STORE / "none" / f"{SENTENCES}.counted.jsonl"
         place.parent.mkdir(parents=True)
-        counts = {"pro": PRO[name], "related": RELATED[name], "items": np.ones(N)}
+        none = dict.fromkeys(("swapped", "pro_averaged"), np.zeros(N))
+        counts = {"pro": PRO[name], "related": RELATED[name], "items": np.ones(N), **none}
         keep(place, SENTENCES, "StereoSet", "mean", items, counts)
         runs.append(run)
     rows = {row.facets["figure"]: row for row in differences(*runs)}
@@ -147,17 +147,6 @@ def test_edits_of_one_eraser_are_paired_and_a_checkpoint_with_its_model(tmp_path
     assert rows[0].detail["p"] == 1.0
     alone = kept(a_run(tmp_path, "c"), PRO["b"])
     assert [row.edit for row in differences(one, alone)] == ["none"]
-
-
-def test_the_page_the_rows_and_the_tables_have_them(tmp_path: Path) -> None:
-    one, two = (kept(a_run(tmp_path, name), PRO[name]) for name in "ab")
-    comparison = api.compare(one, two)
-    frame = comparison.to_frame()
-    assert [*frame["metric"]].count("benchmark_difference") == 1
-    place = comparison.report(tmp_path / "both").parent
-    assert (place / "tables" / "paired_figures.csv").is_file()
-    for row in differences(one, two):
-        assert json.loads(json.dumps(row.to_dict(), allow_nan=False))["value"] == row.value
 
 
 def test_that_a_log_has_no_partner_is_said(tmp_path: Path) -> None:

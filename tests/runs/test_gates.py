@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,17 +12,15 @@ from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.edits import Edit, Placement, applied
 from countergen_edit.erasers import AffineErasure, Gate, make_eraser
-from countergen_edit.runs.cells import Cell, sequential
-from countergen_edit.runs.gates import openings
-from countergen_edit.runs.run_folder import RunFolder, read_records
-from countergen_edit.runs.study import Study
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.gates import OPEN, Gates, gate_rows
-from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.gates import OPEN, gate_rows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, capture
+from countergen_edit.runs.cells import Cell, sequential
+from countergen_edit.runs.gates import openings
+from countergen_edit.runs.run_folder import RunFolder
+from countergen_edit.runs.study import Study
 from tests.runs.runs import IDENTITY
-from tests.runs.test_audit import make_plan, run
 
 AXIS = Axis.from_config(
     {
@@ -186,17 +183,3 @@ def test_a_gate_fitted_in_turn_is_read_under_what_stands_before_it(
     assert [row.value for row in told] == [row.value for row in under]
     assert [row.detail for row in told] == [row.detail for row in under]
     assert [row.value for row in told] != [row.value for row in alone]
-
-
-@pytest.mark.slow
-def test_an_audit_says_where_its_gate_opened(testbed: LanguageModel, tmp_path: Path) -> None:
-    plan = make_plan(erasers={"gated": make_eraser("gated", start="leace")}, layers=(4,))
-    plan = replace(plan, task=planted_task())
-    rows = run(testbed, plan, tmp_path / "run")
-    results = Results(rows, read_records(tmp_path / "run"))
-    assert [row.eraser for row in rows if row.metric == OPEN] == 3 * ["gated"]
-    [section] = Gates.sections(results)
-    [table] = section.tables()
-    assert len(table.rows) == 3
-    [sentence] = Gates.sentences(results)
-    assert sentence.startswith("The gate of gated (rank 1) at layer 4 opened at ")

@@ -62,9 +62,7 @@ def test_what_lm_eval_writes_is_read_as_it_says(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["eval", "json"])
 def test_what_inspect_writes_is_read_as_it_says(form: str, tmp_path: Path) -> None:
-    inspect_ai = pytest.importorskip("inspect_ai", reason="needs pip install inspect_ai")
-    if form == "eval":
-        pytest.importorskip("zstandard", reason="needs countergen-edit[inspect]")
+    inspect_ai = pytest.importorskip("inspect_ai", reason="needs countergen-edit[inspect]")
     from inspect_ai.dataset import MemoryDataset, Sample
     from inspect_ai.model import ModelOutput, ModelUsage, get_model
     from inspect_ai.scorer import match

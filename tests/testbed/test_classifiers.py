@@ -13,9 +13,7 @@ from scipy.stats import norm, ttest_rel
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import TemplateBank, bank_from_config
-from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
-from countergen_edit.metrics.classifier_tasks.metric import ClassifierTasks
 from countergen_edit.metrics.classifier_tasks.sentiment import (
     TESTS,
     Sentiment,
@@ -26,7 +24,8 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.models.classifiers import Classifier, Vader
 from countergen_edit.models.masked import MaskedModel
-from countergen_edit.reports.blocks import Section
+from countergen_edit.reports.blocks import Number, Section, Words
+from countergen_edit.reports.views.classifiers import ClassifierTasksView
 from countergen_edit.runs.classifiers import classifier_audit
 from countergen_edit.runs.run_folder import RunFolder
 from countergen_edit.testbed.classifiers import LENGTH, Planted, build, plant
@@ -260,8 +259,33 @@ def test_the_test_over_sentences_is_the_published_one(vader: list[Row]) -> None:
     assert row.value == pytest.approx(ttest_rel(*by_person).pvalue)
 
 
+def test_published_categories_stand_beside_the_published_test_alone() -> None:
+    rows = sentiment_rows(short("sentiment"), lambda texts: np.zeros(len(texts)), 0)
+    flips = [r for r in of(rows, "category_flips") if r.dataset != "all"]
+    assert {bool(r.detail["published"]) for r in flips if r.facets["test"] == "sentences"} == {True}
+    assert {bool(r.detail["published"]) for r in flips if r.facets["test"] == "people"} == {False}
+
+
+def test_both_tests_are_shown_and_the_reason_for_ours(vader: list[Row]) -> None:
+    tab_ = tab(vader)
+    table = tab_.tables()[0]
+    tests = [line[0] for line in table.rows]
+    assert tests == ["over people, recommended"] * 8 + ["over sentences, as published"] * 8
+    said = " ".join(s for b in tab_.blocks if isinstance(b, Words) for s in b.sentences)
+    assert "Recommended is the test over people" in said
+    assert "disagree on 41 of 47 templates" in said
+    assert ClassifierTasksView().sentences(Results(vader)) == [
+        "Classifier: 0 of 40 paraphrases say something else than the template that they reword; "
+        "tested over sentences, as published, 6 of 40 do."
+    ]
+    line = tab_.tables()[-1].rows[0]
+    assert [c.text if isinstance(c, Number) else c for c in line[5:]] == [
+        *("insig.", "0.3256", "F>M", "< 0.0001")
+    ]
+
+
 def tab(rows: Sequence[Row]) -> Section:
-    [section] = ClassifierTasks.sections(Results(rows))
+    [section] = ClassifierTasksView().sections(Results(rows))
     assert section.name == "classifiers"
     return section
 
@@ -272,7 +296,7 @@ def test_the_main_table_says_what_the_rows_say(rows: dict[tuple[str, bool], list
     assert table.columns[3:6] == ("M>F", "F>M", "insig.")
     for row, line in zip(of(own, "category_flips"), table.rows, strict=True):
         assert [int(cell) for cell in line[3:6]] == row.detail["counts"]  # type: ignore[arg-type]
-    [sentence] = ClassifierTasks.sentences(Results(own))
+    [sentence] = ClassifierTasksView().sentences(Results(own))
     every = of(own, "category_flips", test="people")[-1]
     assert f"{round((every.value or 0) * 40)} of 40 paraphrases" in sentence
     measures = tab(rows["toxicity", True]).tables()[0]
@@ -299,7 +323,8 @@ def test_the_papers_figures_stand_beside_those_of_its_own_model(task: str, tmp_p
 
 def test_an_audit_cannot_take_the_classifier_tasks() -> None:
     with pytest.raises(UserError, match="countergen-edit classifiers"):
-        METRICS.make("classifier_tasks").prepare()
+        metric.prepare()
+    assert ClassifierTasksView().sections(Results([])) == []
 
 
 def test_a_users_own_task_is_one_of_ours(tmp_path: Path) -> None:

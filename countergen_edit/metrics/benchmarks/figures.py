@@ -3,12 +3,11 @@
 P is Student's, of a change over its standard error, with one degree of freedom less than there are
 clusters (of several groups, those of the smallest). The smallest detectable change has a power of
 80 % at 5 %, two-sided: 2.8 standard errors (Card et al. 2020). Two runs are compared on the items
-that both have, same number and same texts.
+that both have, with the same number and the same texts.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -19,7 +18,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from countergen_edit.core.reading import json_lines
-from countergen_edit.core.writing import digest, whole
+from countergen_edit.core.writing import digest
 from countergen_edit.data.benchmarks import Files, Source
 from countergen_edit.metrics.benchmarks.base import (
     ALL,
@@ -29,20 +28,25 @@ from countergen_edit.metrics.benchmarks.base import (
     Drawn,
     FigureKind,
 )
-from countergen_edit.metrics.benchmarks.items import Item
+from countergen_edit.metrics.benchmarks.items import Item, write_lines
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, Weights, estimate, resample
 
 LEAST = 0.5
-"""Share of items that need to have what a figure needs, which is of other items otherwise."""
+"""Share of items that need to have the count which a figure requires."""
+DIFFERENCE = "benchmark_difference"
+COUNTED = ".counted.jsonl"
+"""Suffix of a file of counts."""
+METHOD = "drawn over clusters, the same in both"
+_ABOUT = [field.name for field in fields(Item) if field.name not in ("texts", "entry")]
 
 
 @dataclass(frozen=True)
-class Measured:
+class Figure:
     """A figure of some items, in resamples of their clusters.
 
     `draws` begins with the figure itself; `weights` are per group where groups are drawn apart;
-    `pooled` counts every item alike where clusters do.
+    `pooled` weighs every item alike where clusters have equal weight.
     """
 
     kind: FigureKind
@@ -58,76 +62,74 @@ class Measured:
         return sum(int(weights.shape[1]) for weights in self.weights)
 
     @property
-    def fewest(self) -> int:
-        """Clusters of the smallest group."""
-        return min(int(weights.shape[1]) for weights in self.weights)
-
-    @property
     def estimate(self) -> Estimate:
         return estimate(self.draws, *self.weights, within=self.kind.within)
+
+    @property
+    def facets(self) -> dict[str, str | float]:
+        part = {"part": self.part} if self.part else {}
+        return {"figure": self.kind.name, **part, "bias_type": self.bias_type}
+
+    def p_of_none(self, of: Estimate) -> float | None:
+        """Two-sided P of no difference; of clusters that all differ alike, that of equal signs."""
+        fewest = min(int(weights.shape[1]) for weights in self.weights)
+        error = of.standard_error
+        if not (math.isfinite(error) and math.isfinite(of.value)):
+            return None
+        if error == 0:
+            return 1.0 if of.value == 0 else 2.0 ** (1 - fewest)
+        return of.p_of_none(fewest)
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a figure changed by; P is two-sided, None where undefined."""
+    """The change of a figure; P is two-sided, None where undefined."""
 
     estimate: Estimate
     p: float | None
 
 
-def change(before: Measured, after: Measured) -> Change:
-    """After less before, on the same resamples.
-
-    Where every cluster changed by the same, P is that of as many equal signs.
-    """
-    of = estimate(after.draws - before.draws, *after.weights)
-    return Change(of, _p_of_none(of, after.fewest))
+def change(before: Figure, after: Figure) -> Change:
+    """After less before, on the same resamples."""
+    difference = estimate(after.draws - before.draws, *after.weights)
+    return Change(difference, after.p_of_none(difference))
 
 
-def p_fair(one: Measured) -> float | None:
+def p_fair(figure: Figure) -> float | None:
     """Two-sided P of a fair model; None as of a change."""
-    assert one.kind.fair is not None, one.kind.name
-    return _p_of_none(estimate(one.draws - one.kind.fair, *one.weights), one.fewest)
+    assert figure.kind.fair is not None, figure.kind.name
+    return figure.p_of_none(estimate(figure.draws - figure.kind.fair, *figure.weights))
 
 
-def _p_of_none(of: Estimate, clusters: int) -> float | None:
-    error = of.standard_error
-    if not (math.isfinite(error) and math.isfinite(of.value)):
-        return None
-    if error == 0:
-        return 1.0 if of.value == 0 else 2.0 ** (1 - clusters)
-    return of.p_of_none(clusters)
-
-
-def measured(
+def figures_of_counts(
     benchmark: Benchmark, items: Sequence[Item], counts: Counts, seed: int
-) -> list[Measured]:
+) -> list[Figure]:
     """Every figure of every part and bias type, and of all bias types together."""
     found = []
     types = list(dict.fromkeys(item.bias_type for item in items))
     for part in dict.fromkeys(item.part for item in items):
-        of_part = np.array([item.part == part for item in items])
+        in_part = np.array([item.part == part for item in items])
         for bias_type in [*types, *([ALL] if len(types) > 1 else [])]:
-            own = np.array([bias_type in (ALL, item.bias_type) for item in items]) & of_part
-            of = {item.group for item, counted in zip(items, own, strict=True) if counted}
+            own = np.array([bias_type in (ALL, item.bias_type) for item in items]) & in_part
+            present = {item.group for item, counted in zip(items, own, strict=True) if counted}
             kinds: dict[tuple[tuple[str, ...], str], list[FigureKind]] = {}
             for kind in benchmark.figures_of(part):
-                # Over all bias types there is nothing more to say of what is about one of them.
-                is_of_one = bool(kind.groups or kind.needs)
-                if of and of.issuperset(kind.groups) and not (is_of_one and bias_type == ALL):
-                    kinds.setdefault((kind.groups, kind.needs), []).append(kind)
-            for (groups, needs), own_kinds in kinds.items():
-                about = whole = own & np.array([not groups or i.group in groups for i in items])
-                if needs:
-                    # What an older run kept lacks counts that are new.
-                    about = whole & (counts.get(needs, np.zeros(len(items))) > 0)
-                if about.sum() >= LEAST * whole.sum():
+                # Figures of some groups or items are about one bias type alone.
+                is_of_one = bool(kind.groups or kind.requires)
+                if present and present >= {*kind.groups} and not (is_of_one and bias_type == ALL):
+                    kinds.setdefault((kind.groups, kind.requires), []).append(kind)
+            for (groups, requires), own_kinds in kinds.items():
+                about = own & np.array([not groups or i.group in groups for i in items])
+                needed = LEAST * about.sum()
+                if requires:
+                    about = about & (counts[requires] > 0)
+                if about.sum() >= needed:
                     unit = (part, bias_type, *groups)
-                    found += _measured(benchmark, own_kinds, items, counts, about, unit, seed)
+                    found += _figures(benchmark, own_kinds, items, counts, about, unit, seed)
     return found
 
 
-def _measured(
+def _figures(
     benchmark: Benchmark,
     kinds: Sequence[FigureKind],
     items: Sequence[Item],
@@ -135,7 +137,7 @@ def _measured(
     own: Bool[np.ndarray, " item"],
     unit: tuple[str, ...],
     seed: int,
-) -> list[Measured]:
+) -> list[Figure]:
     """Figures of some items; the unit (part, bias type, groups) names their draws."""
     part, bias_type, *groups = unit
     sums: dict[str, Drawn] = dict.fromkeys(counts, np.zeros(1))
@@ -151,23 +153,17 @@ def _measured(
         weights.append(resample(len(index), seed, "benchmark", benchmark.name, *about))
         for key, values in counts.items():
             total = np.bincount(cluster, weights=values[of_group])
-            each = total / sizes if benchmark.alike else total
+            each = total / sizes if benchmark.equal_clusters else total
             sums[key] = sums[key] + weights[-1] @ each
-    alone = any(len(drawn) == 1 for drawn in weights)  # one cluster says nothing of its spread
+    alone = any(len(drawn) == 1 for drawn in weights)  # one cluster has no spread
     found = []
     for kind in kinds:
         with np.errstate(invalid="ignore", divide="ignore"):  # undefined in some resamples
-            draws, one = kind.of(sums)[: 1 if alone else None], float(kind.of(pooled)[0])
-        alike = one if benchmark.alike and math.isfinite(one) else None
-        found.append(Measured(kind, part, bias_type, draws, tuple(weights), int(own.sum()), alike))
+            draws = kind.compute(sums)[: 1 if alone else None]
+            one = float(kind.compute(pooled)[0])
+        alike = one if benchmark.equal_clusters and math.isfinite(one) else None
+        found.append(Figure(kind, part, bias_type, draws, tuple(weights), int(own.sum()), alike))
     return found
-
-
-DIFFERENCE = "benchmark_difference"
-COUNTED = ".counted.jsonl"
-"""How a file of counts ends."""
-METHOD = "drawn over clusters, the same in both"
-_ABOUT = [field.name for field in fields(Item) if field.name not in ("texts", "entry")]
 
 
 @dataclass(frozen=True)
@@ -184,21 +180,14 @@ class Counted:
 def keep(
     path: Path, benchmark: str, title: str, normalise: str, items: Sequence[Item], counts: Counts
 ) -> None:
-    """Write the counts of each item, unless they are there."""
+    """Write the counts of each item."""
     lines: list[dict[str, Any]] = [
-        {"benchmark": benchmark, "title": title, "normalise": normalise},
-        *(
-            {name: getattr(item, name) for name in _ABOUT}
-            | {"texts": digest(item.texts)}
-            | {"counts": {key: float(values[i]) for key, values in counts.items()}}
-            for i, item in enumerate(items)
-        ),
+        {name: getattr(item, name) for name in _ABOUT}
+        | {"texts": digest(item.texts)}
+        | {"counts": {key: float(values[i]) for key, values in counts.items()}}
+        for i, item in enumerate(items)
     ]
-    text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
-    if path.is_file() and path.read_text("utf-8") == text:
-        return
-    with whole(path) as temporary:
-        temporary.write_text(text, "utf-8")
+    write_lines(path, [{"benchmark": benchmark, "title": title, "normalise": normalise}, *lines])
 
 
 def read(path: Path) -> Counted:
@@ -206,7 +195,7 @@ def read(path: Path) -> Counted:
     (_, header), *lines = json_lines(path)
     items, counts = {}, {}
     for _, line in lines:
-        item = Item(texts=(), **{name: line[name] for name in _ABOUT if name in line})
+        item = Item(texts=(), **{name: line[name] for name in _ABOUT})
         key = f"{item.part} {item.id} {line['texts']}"
         items[key], counts[key] = item, line["counts"]
     return Counted(header["benchmark"], header["title"], header["normalise"], items, counts)
@@ -220,49 +209,24 @@ def difference_rows(
     if not shared:
         return []
     items = [before.items[key] for key in shared]
-    kind = BENCHMARKS.get(before.benchmark)
     # Figures are functions of counts: no file is read for them.
-    benchmark = kind(Files(Source(before.title, "", "", "", {}), Path()))
-    sides = [measured(benchmark, items, _arrays(side, shared), seed) for side in (before, after)]
+    files = Files(Source(before.title, "", "", "", {}), Path())
+    benchmark = BENCHMARKS.get(before.benchmark)(files)
+    sides = [
+        figures_of_counts(benchmark, items, _arrays(side, shared), seed) for side in (before, after)
+    ]
     either = [*{**before.items, **after.items}.values()]
-    return [
-        _row(before, one, two, either, seed, detail, columns)
-        for one, two in zip(*sides, strict=True)
-    ]
-
-
-def _row(
-    of: Counted,
-    one: Measured,
-    two: Measured,
-    either: Sequence[Item],
-    seed: int,
-    detail: Mapping[str, Any],
-    columns: Mapping[str, Any],
-) -> Row:
-    found = change(one, two)
-    about = ", ".join(filter(None, (one.part, one.bias_type))).replace("_", " ")
-    own = [
-        item for item in either if item.part == one.part and one.bias_type in (item.bias_type, ALL)
-    ]
-    facets: dict[str, str | float] = {"figure": one.kind.name}
-    facets |= {"part": one.part} if one.part else {}
-    facets["bias_type"] = one.bias_type
-    return Row(
-        DIFFERENCE,
-        **found.estimate.columns,
-        dataset=of.benchmark,
-        facets=facets,
-        split="test",
-        n=one.items,
-        seed=seed,
-        detail={
-            **detail,
-            "about": f"{of.title} ({about})",
+    rows = []
+    for one, two in zip(*sides, strict=True):
+        found = change(one, two)
+        about = ", ".join(filter(None, (one.part, one.bias_type))).replace("_", " ")
+        own = [i for i in either if i.part == one.part and one.bias_type in (i.bias_type, ALL)]
+        about_both = {
+            "about": f"{before.title} ({about})",
             "of": one.kind.title,
             "percent": True,
-            "before": _known(one),
-            "after": _known(two),
+            "before": _finite(one),
+            "after": _finite(two),
             "p": found.p,
             "method": METHOD,
             "smallest": found.estimate.smallest,
@@ -270,12 +234,23 @@ def _row(
             "samples": one.items,
             "samples_of_either": len(own),
             "samples_of_one": len(own) - one.items,
-        },
-        **columns,
-    )
+        }
+        row = Row(
+            DIFFERENCE,
+            **found.estimate.columns,
+            dataset=before.benchmark,
+            facets=one.facets,
+            split="test",
+            n=one.items,
+            seed=seed,
+            detail={**detail, **about_both},
+            **columns,
+        )
+        rows.append(row)
+    return rows
 
 
-def _known(one: Measured) -> float | None:
+def _finite(one: Figure) -> float | None:
     value = float(one.draws[0])
     return value if math.isfinite(value) else None
 

@@ -1,7 +1,7 @@
-"""Items of a benchmark, a balanced sample of them, and what was scored and written of them.
+"""Items of a benchmark, a balanced sample of them, and the run's store of their scores and texts.
 
-Scores and texts are kept in the run, a file per edit and benchmark, so that a killed run repeats
-nothing; those of other items or settings are made anew.
+The store has a file per edit and benchmark, so that a killed run repeats nothing; a file of other
+items or settings is overwritten.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from countergen_edit.metrics.fairpair.continuations import Sampling
 from countergen_edit.models import LanguageModel, TextScores, generate
 from countergen_edit.models.progress import track
 
+STORE = "benchmarks"
+
 
 @dataclass(frozen=True)
 class Item:
@@ -37,11 +39,11 @@ class Item:
     texts
         A prompt, which may be empty, and the text that is scored after it.
     entry
-        What the benchmark itself needs of the item.
+        The data of the item that its benchmark reads.
     question
-        Asked where the model writes replies, each text being one; empty where there is none.
+        The user's message to models that reply, each text being a reply; empty without one.
     group
-        The group it is about; a limit takes as many items of each.
+        The group it is about; a limit holds for each.
     """
 
     id: str
@@ -84,58 +86,46 @@ def limited(items: Sequence[Item], limit: int | None, seed: int, *unit: object) 
     return [items[place] for place in sorted(place for _, _, place in turns[:limit])]
 
 
-STORE = "benchmarks"
+def stored(context: EvaluationContext, edit: NamedEdit | None, benchmark: str, end: str) -> Path:
+    """The file of a benchmark under an edit; of a custom benchmark the class names it."""
+    name = benchmark.rpartition(":")[2]
+    return context.place(STORE, edit).with_suffix("") / f"{name}{end}"
+
+
+def write_lines(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Write JSON lines in one go."""
+    with whole(path) as temporary:
+        temporary.write_text("".join(map(_line, lines)), "utf-8")
+
+
+def _line(content: Mapping[str, Any]) -> str:
+    return f"{json.dumps(content, ensure_ascii=False)}\n"
 
 
 def scored(
     context: EvaluationContext, edit: NamedEdit | None, benchmark: str, items: Sequence[Item]
 ) -> TextScores:
     """Likelihoods of every text of the items, from the store if they are there."""
-    path = context.place(STORE, edit).with_suffix("") / f"{benchmark.rpartition(':')[2]}.jsonl"
+    path = stored(context, edit, benchmark, ".jsonl")
     asked = is_asked(context.model, items)
     texts = [item.replies if asked else item.texts for item in items]
     key = digest([[item.id, own] for item, own in zip(items, texts, strict=True)])
-    if (found := _read(path, key)) is not None:
-        return found
+    lines = [line for _, line in json_lines(path)] if path.is_file() else []
+    if lines and lines[0].get("items") == key:
+        log_p, tokens = ([x for line in lines[1:] for x in line[of]] for of in ("log_p", "tokens"))
+        return TextScores(np.array(log_p, dtype=np.float64), np.array(tokens, dtype=np.int64))
     pairs = [pair for own in texts for pair in own]
     scores = context.texts(pairs, edit, f"Scoring {benchmark}", asked)
-    _write(path, key, items, scores)
+    ends = np.cumsum([len(own) for own in texts])[:-1]
+    columns = zip(items, np.split(scores.log_p, ends), np.split(scores.tokens, ends), strict=True)
+    own_lines = [{"id": i.id, "log_p": p.tolist(), "tokens": n.tolist()} for i, p, n in columns]
+    write_lines(path, [{"items": key}, *own_lines])
     return scores
 
 
 def is_asked(model: LanguageModel, items: Sequence[Item]) -> bool:
-    """Whether items are questions to be replied to by the model."""
+    """Whether the model replies to the items as questions."""
     return model.is_answering and all(item.question for item in items)
-
-
-def _read(path: Path, key: str) -> TextScores | None:
-    if not path.is_file():
-        return None
-    lines = [line for _, line in json_lines(path)]
-    if not lines or lines[0].get("items") != key:
-        return None
-    log_p, tokens = ([value for line in lines[1:] for value in line[of]] for of in _VALUES)
-    return TextScores(np.array(log_p, dtype=np.float64), np.array(tokens, dtype=np.int64))
-
-
-_VALUES = ("log_p", "tokens")
-
-
-def _write(path: Path, key: str, items: Sequence[Item], scores: TextScores) -> None:
-    ends = np.cumsum([len(item.texts) for item in items])[:-1]
-    columns = (np.split(values, ends) for values in (scores.log_p, scores.tokens))
-    lines: list[dict[str, Any]] = [{"items": key}]
-    for item, log_p, tokens in zip(items, *columns, strict=True):
-        about = {"id": item.id, "part": item.part, "bias_type": item.bias_type}
-        values = {"log_p": log_p.tolist(), "tokens": tokens.tolist()}
-        lines.append(about | {"cluster": item.cluster} | values)
-    with whole(path) as temporary:
-        text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
-        temporary.write_text(text, "utf-8")
-
-
-TEXTS = ".texts.jsonl"
-"""Ends the names of such files, beside those of what was scored."""
 
 
 def continuations(
@@ -143,68 +133,60 @@ def continuations(
     edit: NamedEdit | None,
     benchmark: str,
     prompts: Sequence[str],
-    how: Sampling,
+    sampling: Sampling,
 ) -> list[list[str]]:
     """Continuations of each prompt, from the store if they are there.
 
-    A text depends on the seed, its prompt and how often that came before only.
+    A text depends only on the seed, its prompt and the number of earlier copies of that prompt.
     """
-    name = benchmark.rpartition(":")[2]
-    path = context.place(STORE, edit).with_suffix("") / f"{name}{TEXTS}"
-    drawn = asdict(how)
+    path = stored(context, edit, benchmark, ".texts.jsonl")
+    drawn = asdict(sampling)
     del drawn["n"], drawn["batch_size"]  # which change no text
     found = _opened(path, digest([drawn, context.seed]))
     wanted = Counter(prompts)
-    missing = [p for p, times in wanted.items() if len(found.get(p, ())) < times * how.n]
-    for part in track(_parts(missing, wanted, how), f"Writing {name}"):
-        copies = [p for p in part for _ in range(wanted[p] * how.n)]
+    missing = [p for p, times in wanted.items() if len(found.get(p, ())) < times * sampling.n]
+    for batch in track(_batches(missing, wanted, sampling), f"Writing {benchmark}"):
+        copies = [p for p in batch for _ in range(wanted[p] * sampling.n)]
         with context.under(edit) as model:
             texts = generate(
                 model,
                 copies,
-                max_new_tokens=how.max_new_tokens,
+                max_new_tokens=sampling.max_new_tokens,
                 do_sample=True,
-                top_p=how.top_p,
-                temperature=how.temperature,
+                top_p=sampling.top_p,
+                temperature=sampling.temperature,
                 seed=context.seed,
-                batch_size=how.batch_size,
+                batch_size=sampling.batch_size,
             )
         own = defaultdict(list)
         for prompt, text in zip(copies, texts, strict=True):
             own[prompt].append(text)
-        lines = ({"prompt": p, "texts": own[p]} for p in part)
-        append(path, "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines))
+        append(path, "".join(_line({"prompt": p, "texts": own[p]}) for p in batch))
         found |= own
-    taken: Counter[str] = Counter()
-    of_each = []
-    for prompt in prompts:
-        start = taken[prompt] * how.n
-        of_each.append(found[prompt][start : start + how.n])
-        taken[prompt] += 1
-    return of_each
+    left = {prompt: iter(texts) for prompt, texts in found.items()}
+    return [[next(left[prompt]) for _ in range(sampling.n)] for prompt in prompts]
 
 
-def _parts(prompts: Sequence[str], wanted: Counter[str], how: Sampling) -> list[list[str]]:
-    """Prompts of similar length, about a batch at a time."""
-    parts: list[list[str]] = []
+def _batches(prompts: Sequence[str], wanted: Counter[str], sampling: Sampling) -> list[list[str]]:
+    """Prompts of similar length, with about `batch_size` texts each."""
+    batches: list[list[str]] = []
     room = 0
     for prompt in sorted(prompts, key=lambda p: (len(p), p)):
         if room <= 0:
-            parts.append([])
-            room = how.batch_size
-        parts[-1].append(prompt)
-        room -= wanted[prompt] * how.n
-    return parts
+            batches.append([])
+            room = sampling.batch_size
+        batches[-1].append(prompt)
+        room -= wanted[prompt] * sampling.n
+    return batches
 
 
 def _opened(path: Path, key: str) -> dict[str, list[str]]:
-    """Prompt → its texts; a file with another key is begun anew, an incomplete last line cut."""
+    """Prompt → its texts; a file with another key is overwritten, an incomplete last line cut."""
     content = path.read_bytes() if path.is_file() else b""
     end = content.rfind(b"\n") + 1
     lines = [line for _, line in json_records(content[:end], path)]
     if not lines or lines[0].get("drawn") != key:
-        with whole(path) as temporary:
-            temporary.write_text(json.dumps({"drawn": key}) + "\n", "utf-8")
+        write_lines(path, [{"drawn": key}])
         return {}
     if end < len(content):
         os.truncate(path, end)

@@ -14,63 +14,55 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float64
 
-from countergen_edit.core.registry import Registry
 from countergen_edit.data.benchmarks.sentences import PARTS, StereoSetItem
-from countergen_edit.metrics.benchmarks.base import Benchmark, Counts, by_count
-from countergen_edit.metrics.benchmarks.crows_pairs import CrowsPairs
+from countergen_edit.metrics.benchmarks.base import Benchmark, Counts, stack_counts
 from countergen_edit.metrics.benchmarks.items import Item
-from countergen_edit.metrics.benchmarks.stereoset import StereoSet
 from countergen_edit.models.masked import MaskedModel, MaskedToken
 
 BLANK = "BLANK"
 
 
 class Masking(ABC):
-    """How a benchmark, `of`, is asked of masked models: what is scored, and of which `parts`."""
+    """Scoring of a benchmark's texts by a masked model, in some `parts` or in all."""
 
-    of: ClassVar[type[Benchmark]]
-    asks: ClassVar[str]
+    scoring: ClassVar[str]
     parts: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def tokens(self, model: MaskedModel, item: Item) -> list[list[MaskedToken]]:
-        """The tokens that each text of an item is scored by."""
+        """The masked tokens of each text of an item."""
 
     @abstractmethod
     def score(self, log_p: Float64[np.ndarray, " token"]) -> float:
-        """Of a text, from the log-probabilities of its tokens."""
+        """The score of a text, from the log-probabilities of its tokens."""
 
-    def asked(self, items: Sequence[Item]) -> list[Item]:
-        """The items of the parts that are asked."""
+    def select(self, items: Sequence[Item]) -> list[Item]:
+        """The items of the scored parts."""
         return [item for item in items if not self.parts or item.part in self.parts]
 
     def counts(self, model: MaskedModel, benchmark: Benchmark, items: Sequence[Item]) -> Counts:
-        """What is counted of every item; `UserError` beyond the model's context."""
-        of_items = [self.tokens(model, item) for item in items]
-        flat = [token for texts in of_items for tokens in texts for token in tokens]
+        """The counts of every item; raises `UserError` beyond the model's context."""
+        by_item = [self.tokens(model, item) for item in items]
+        flat = [token for texts in by_item for tokens in texts for token in tokens]
         log_p = iter(model.log_probs(flat, progress=f"Scoring {benchmark.name}").tolist())
-        own = [
-            benchmark.counted(
-                item,
-                [self.score(np.array([next(log_p) for _ in tokens])) for tokens in texts],
-            )
-            for item, texts in zip(items, of_items, strict=True)
-        ]
-        return by_count(own)
+        counts = []
+        for item, texts in zip(items, by_item, strict=True):
+            scores = [self.score(np.array([next(log_p) for _ in tokens])) for tokens in texts]
+            counts.append(benchmark.count(item, scores))
+        return stack_counts(counts)
 
 
 class MaskedCrowsPairs(Masking):
     """The authors' pseudo-log-likelihood of the tokens that both sentences share."""
 
-    of = CrowsPairs
-    asks = (
+    scoring = (
         "log-probabilities of the tokens that both sentences share, each masked in turn, summed "
         "and, as by its authors, rounded to three decimals"
     )
 
     def tokens(self, model: MaskedModel, item: Item) -> list[list[MaskedToken]]:
         more, less = (model.ids(text) for _, text in item.texts)
-        # Texts stand there as by the authors: tokens as words of a list, compared as such.
+        # As by the authors, tokens are compared as texts.
         blocks = SequenceMatcher(None, list(map(str, more)), list(map(str, less))).get_opcodes()
         shared = [
             pair
@@ -90,8 +82,7 @@ class MaskedCrowsPairs(Masking):
 class MaskedStereoSet(Masking):
     """The authors' mean probability of the tokens of the word that fills the blank."""
 
-    of = StereoSet
-    asks = (
+    scoring = (
         "mean probability of the tokens of the word that fills the blank, each at a mask after "
         "those before it; between sentences nothing is measured, as that takes a next-sentence head"
     )
@@ -116,14 +107,7 @@ class MaskedStereoSet(Masking):
 
 
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
-
-MASKINGS: Registry[type[Masking]] = Registry(
-    "benchmark of masked models",
-    "countergen_edit.maskings",
-    {
-        "crows_pairs": "countergen_edit.metrics.benchmarks.masked:MaskedCrowsPairs",
-        "stereoset": "countergen_edit.metrics.benchmarks.masked:MaskedStereoSet",
-    },
-    Masking,
-)
-"""How benchmarks are asked of masked models, by their names."""
+MASKINGS: dict[str, Masking] = {
+    "crows_pairs": MaskedCrowsPairs(),
+    "stereoset": MaskedStereoSet(),
+}

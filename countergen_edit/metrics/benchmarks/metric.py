@@ -2,8 +2,7 @@
 
 Rows: `benchmark` for each figure of each part and bias type, with intervals over its clusters;
 `benchmark_change`, edited minus unedited on the same resamples, with P over all changes of an edit
-by Holm's method. Nothing is fitted or chosen on these data; a `limit` draws by the run's seed, the
-same items for every edit.
+by Holm's method; `benchmark_source`. Nothing is fitted or selected on these data.
 """
 
 from __future__ import annotations
@@ -24,27 +23,29 @@ from countergen_edit.metrics.benchmarks.base import (
     CHANGE,
     ROW,
     SOURCE,
-    UNDEFINED,
     Benchmark,
     Normalise,
 )
 from countergen_edit.metrics.benchmarks.figures import (
     COUNTED,
-    Measured,
+    Figure,
     change,
+    figures_of_counts,
     keep,
-    measured,
     p_fair,
 )
-from countergen_edit.metrics.benchmarks.items import STORE, Item, is_asked, limited
+from countergen_edit.metrics.benchmarks.items import Item, is_asked, limited, stored
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, adjusted
 from countergen_edit.models import LanguageModel, Workload, opens_texts
 
+Named = tuple[str, Figure]
+"""A figure after the name of its benchmark."""
+
 
 class Benchmarks(Metric):
-    """Figures of published benchmarks, and what an edit changes of them.
+    """Figures of published benchmarks, and their changes under an edit.
 
     Parameters
     ----------
@@ -53,7 +54,7 @@ class Benchmarks(Metric):
     directory : str, optional
         Of their data; None takes the installed package's.
     sources : str, optional
-        A file of the versions to be found there, in the form of ours.
+        A file of the expected versions, in the form of ours.
     bias_types : str or sequence of str, optional
         The benchmarks' own, axes, or `all`; None takes those of the audited axis, or all.
     limit : int or mapping, optional
@@ -61,7 +62,7 @@ class Benchmarks(Metric):
     normalise : {"sum", "mean"}, optional
         Log-probability of all tokens or per token; None takes each benchmark's own.
     settings : mapping, optional
-        Name → what the benchmark itself takes.
+        Name → settings of the benchmark itself.
     """
 
     title = "Published benchmarks"
@@ -87,16 +88,13 @@ class Benchmarks(Metric):
         self.settings = settings or {}
         if not self.of:
             raise UserError("benchmarks.of is empty: name at least one benchmark")
-        kinds = [BENCHMARKS.get(name) for name in self.of]
+        limits = limit if isinstance(limit, Mapping) else {self.of[0]: limit}
+        kinds = [BENCHMARKS.get(name) for name in (*self.of, *self.settings, *limits)]
+        kinds = kinds[: len(self.of)]
         self.is_generating = all(kind.is_generating for kind in kinds)
         self.is_answered = all(kind.is_generating or kind.is_answered for kind in kinds)
-        for name in self.settings:
-            BENCHMARKS.get(name)
-        for name, most in limit.items() if isinstance(limit, Mapping) else [("", limit)]:
-            if name:
-                BENCHMARKS.get(name)
-            if most is not None and most < 1:
-                raise UserError(f"benchmarks.limit={limit!r}: write whole numbers above 0")
+        if any(most is not None and most < 1 for most in limits.values()):
+            raise UserError(f"benchmarks.limit={limit!r}: write whole numbers above 0")
 
     def prepare(self) -> None:
         expected = sources() if self.sources is None else sources(Path(self.sources).expanduser())
@@ -106,19 +104,24 @@ class Benchmarks(Metric):
             if types := self._types(kind):
                 files = Files.of(kind.name, self.directory, expected)
                 benchmark = BENCHMARKS.make(name, self.settings.get(name), files=files)
-                self.read[name] = benchmark, self._doubled(benchmark, benchmark.items(types))
+                items = self._with_counterfactuals(benchmark, benchmark.items(types))
+                self.read[name] = benchmark, items
         if not self.read:
             every = {t for name in self.of for t in BENCHMARKS.get(name).bias_types}
             raise unknown("bias type", (self.bias_types or [""])[0], sorted(every))
 
-    def _doubled(self, benchmark: Benchmark, items: Sequence[Item]) -> list[Item]:
-        task = self._bound_to
-        if task is None or (substitution := task.substitution) is None:
-            return [*items]
-        about = benchmark.axes.get(task.axis.name, ())
+    @property
+    def _task(self) -> Task | None:
+        """The task; None for masked models, which have none."""
+        return getattr(self, "task", None)
+
+    def _with_counterfactuals(self, benchmark: Benchmark, items: list[Item]) -> list[Item]:
+        if self._task is None or (substitution := self._task.substitution) is None:
+            return items
+        about = benchmark.axes.get(self._task.axis.name, ())
+        swap = substitution.swap
         return [
-            benchmark.doubled(item, substitution.swap) if item.bias_type in about else item
-            for item in items
+            benchmark.with_counterfactuals(i, swap) if i.bias_type in about else i for i in items
         ]
 
     def _types(self, kind: type[Benchmark]) -> list[str]:
@@ -128,31 +131,26 @@ class Benchmarks(Metric):
         if ALL in self.bias_types:
             return [*kind.bias_types]
         every = [BENCHMARKS.get(name) for name in self.of]
+        known = {name for one in every for name in (*one.bias_types, *one.axes)}
         for wanted in self.bias_types:
-            known = {name for one in every for name in (*one.bias_types, *one.axes)}
             if wanted not in known:
                 raise unknown("bias type", wanted, sorted({*known, ALL}))
         named = [t for wanted in self.bias_types for t in kind.axes.get(wanted, (wanted,))]
         return [t for t in kind.bias_types if t in named]
 
-    def _limit(self, name: str) -> int | None:
-        own = self.limit.get(name) if isinstance(self.limit, Mapping) else self.limit
-        quick = None if self._bound_to is None else self._bound_to.limit
-        return min((most for most in (own, quick) if most is not None), default=None)
-
-    @property
-    def _bound_to(self) -> Task | None:
-        return vars(self).get("task")
-
     def items(self, name: str, seed: int) -> list[Item]:
+        """The items of a benchmark within the limits of the metric and of the task."""
+        own = self.limit.get(name) if isinstance(self.limit, Mapping) else self.limit
+        limits = (own, self._task.limit if self._task else None)
+        limit = min((most for most in limits if most is not None), default=None)
         groups: dict[tuple[str, ...], list[Item]] = {}
         for item in self.read[name][1]:
             about = (item.part, item.bias_type, *([item.group] if item.group else []))
             groups.setdefault(about, []).append(item)
         return [
             item
-            for about, own in groups.items()
-            for item in limited(own, self._limit(name), seed, name, *about)
+            for about, items in groups.items()
+            for item in limited(items, limit, seed, name, *about)
         ]
 
     def check(self, model: LanguageModel) -> None:
@@ -172,88 +170,102 @@ class Benchmarks(Metric):
         longest = max(every, key=lambda asked: asked.max_new_tokens)
         return replace(longest, scored=scored, continued=continued)
 
-    def measured(
-        self, context: EvaluationContext, edit: NamedEdit | None
-    ) -> list[tuple[str, Measured]]:
-        found = []
-        for name, (benchmark, _) in self.read.items():
-            items = self.items(name, context.seed)
-            how = self.normalise or benchmark.normalise
-            counts = benchmark.counts(context, edit, items, how)
-            place = (
-                context.place(STORE, edit).with_suffix("") / f"{name.rpartition(':')[2]}{COUNTED}"
-            )
-            keep(place, name, benchmark.files.source.title, how, items, counts)
-            found += [(name, one) for one in measured(benchmark, items, counts, context.seed)]
-        return found
-
-    def by_people(self, seed: int) -> dict[tuple[str, str], Measured]:
-        found: dict[tuple[str, str], Measured] = {}
-        for name, (benchmark, _) in self.read.items():
-            items = self.items(name, seed)
-            if counts := benchmark.by_people(items):
-                own = measured(benchmark, items, counts, seed)
-                found |= {(name, one.kind.name): one for one in own}
-        return found
-
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         if split != "test":
             return []
-        now = self.measured(context, edit)
+        now = self._figures(context, edit)
         rows = self.rows_of(now, context.seed)
         if edit is None:
-            return [*(self._source(name, context) for name in self.read), *rows]
-        return [*rows, *self.changes_of(self.measured(context, None), now, context.seed)]
+            return [*(self._source_row(name, context) for name in self.read), *rows]
+        return [*rows, *self.changes_of(self._figures(context, None), now, context.seed)]
 
-    def rows_of(self, now: Sequence[tuple[str, Measured]], seed: int) -> list[Row]:
-        by_people = self.by_people(seed)
+    def _figures(self, context: EvaluationContext, edit: NamedEdit | None) -> list[Named]:
+        found = []
+        for name, (benchmark, _) in self.read.items():
+            items = self.items(name, context.seed)
+            normalise = self.normalise or benchmark.normalise
+            counts = benchmark.counts(context, edit, items, normalise)
+            path = stored(context, edit, name, COUNTED)
+            keep(path, name, benchmark.files.source.title, normalise, items, counts)
+            own = figures_of_counts(benchmark, items, counts, context.seed)
+            found += [(name, one) for one in own]
+        return found
+
+    def rows_of(self, now: Sequence[Named], seed: int) -> list[Row]:
+        """A row of each figure; P and Holm's P where figures are tested together."""
+        human: dict[tuple[str, str], Figure] = {}
+        for name, (benchmark, _) in self.read.items():
+            items = self.items(name, seed)
+            if counts := benchmark.human_counts(items):
+                own = figures_of_counts(benchmark, items, counts, seed)
+                human |= {(name, one.kind.name): one for one in own}
         rows = []
+        families: dict[tuple[str, str], list[tuple[Row, float]]] = {}
         for name, one in now:
             row = _row(ROW, name, one, seed, one.estimate)
-            row.detail.update({} if one.pooled is None else {"pooled": one.pooled})
-            row.detail.update({} if row.value is not None else {"reason": UNDEFINED})
-            if people := by_people.get((name, one.kind.name)):
+            if one.pooled is not None:
+                row.detail["pooled"] = one.pooled
+            if row.value is None:
+                row.detail["reason"] = "no item by which it is defined"
+            if people := human.get((name, one.kind.name)):
                 row.detail["people"] = people.estimate.columns
+            if one.kind.family and (p := p_fair(one)) is not None:
+                families.setdefault((name, one.kind.family), []).append((row, p))
             rows.append(row)
-        _tested(rows, now)
+        for tested in families.values():
+            corrected = adjusted([p for _, p in tested]).tolist()
+            for (row, p), holm in zip(tested, corrected, strict=True):
+                row.detail.update({"p": p, "p_adjusted": holm})
         return rows
 
-    def changes_of(
-        self,
-        before: Sequence[tuple[str, Measured]],
-        now: Sequence[tuple[str, Measured]],
-        seed: int,
-    ) -> list[Row]:
+    def changes_of(self, before: Sequence[Named], now: Sequence[Named], seed: int) -> list[Row]:
+        """A row of the change of each figure, with Holm's P over them all."""
         changes = [change(old, one) for (_, old), (_, one) in zip(before, now, strict=True)]
         corrected = iter(adjusted([own.p for own in changes if own.p is not None]).tolist())
         rows = []
         for (name, one), own in zip(now, changes, strict=True):
             row = _row(CHANGE, name, one, seed, own.estimate)
             row.detail["smallest"] = own.estimate.smallest
-            row.detail.update({} if own.p is None else {"p": own.p, "p_adjusted": next(corrected)})
+            if own.p is not None:
+                row.detail.update({"p": own.p, "p_adjusted": next(corrected)})
             rows.append(row)
         return rows
 
-    def _source(self, name: str, context: EvaluationContext) -> Row:
+    def _source_row(self, name: str, context: EvaluationContext) -> Row:
         benchmark, every = self.read[name]
-        own = self.items(name, context.seed)
+        items = self.items(name, context.seed)
         return self.source_row(
             name,
             context.seed,
-            own,
-            asks=benchmark.asks,
+            items,
+            scoring=benchmark.scoring,
             normalise=self.normalise or benchmark.normalise,
             first_token=opens_texts(context.model),
             in_template=context.model.chat.is_on,
-            asked=is_asked(context.model, own),
+            asked=is_asked(context.model, items),
             all_items=len(every),
         )
 
     def source_row(self, name: str, seed: int, items: Sequence[Item], **detail: object) -> Row:
+        """The row of a benchmark's version, licence, flaws and items."""
         benchmark, _ = self.read[name]
         source = benchmark.files.source
+        about = {
+            "title": source.title,
+            "citation": source.citation,
+            "licence": source.licence,
+            "url": source.url,
+            "figures": {
+                kind.title: kind.description
+                for part in dict.fromkeys(item.part for item in items)
+                for kind in benchmark.figures_of(part)
+            },
+            "flaws": benchmark.flaws,
+            "clusters": benchmark.clusters,
+            "people": benchmark.human_source,
+        }
         return Row(
             SOURCE,
             float(len(items)),
@@ -262,55 +274,25 @@ class Benchmarks(Metric):
             split="test",
             n=len(items),
             seed=seed,
-            detail={
-                "title": source.title,
-                "citation": source.citation,
-                "licence": source.licence,
-                "url": source.url,
-                "figures": {
-                    kind.title: kind.says
-                    for part in dict.fromkeys(item.part for item in items)
-                    for kind in benchmark.figures_of(part)
-                },
-                "flaws": benchmark.flaws,
-                "clusters": benchmark.clusters,
-                "people": benchmark.people,
-                **detail,
-            },
+            detail=about | detail,
         )
 
 
-def _tested(rows: Sequence[Row], now: Sequence[tuple[str, Measured]]) -> None:
-    """Add P of a fair model to figures that are tested together, and Holm's over these."""
-    families: dict[tuple[str, str], list[tuple[Row, float]]] = {}
-    for row, (name, one) in zip(rows, now, strict=True):
-        p = p_fair(one) if one.kind.tested else None
-        if p is not None:
-            families.setdefault((name, one.kind.tested), []).append((row, p))
-    for tested in families.values():
-        corrected = adjusted([p for _, p in tested]).tolist()
-        for (row, p), holm in zip(tested, corrected, strict=True):
-            row.detail.update({"p": p, "p_adjusted": holm})
-
-
-def _row(metric: str, name: str, one: Measured, seed: int, estimated: Estimate) -> Row:
-    facets: dict[str, str | float] = {"benchmark": name, "figure": one.kind.name}
-    facets |= {"part": one.part} if one.part else {}
-    facets["bias_type"] = one.bias_type
+def _row(metric: str, name: str, one: Figure, seed: int, estimated: Estimate) -> Row:
+    kind = one.kind
+    detail: dict[str, Any] = {"title": kind.title, "fair": kind.fair, "signed": kind.signed}
+    detail["clusters"] = one.clusters
+    if kind.undirected:
+        detail["undirected"] = True
+    if kind.counterfactual:
+        detail["counterfactual"] = kind.counterfactual
     return Row(
         metric,
         **estimated.columns,
         dataset=name,
-        facets=facets,
+        facets={"benchmark": name, **one.facets},
         split="test",
         n=one.items,
         seed=seed,
-        detail={
-            "title": one.kind.title,
-            "fair": one.kind.fair,
-            "signed": one.kind.signed,
-            "clusters": one.clusters,
-            **({"plain": True} if one.kind.plain else {}),
-            **({"blind": one.kind.blind} if one.kind.blind else {}),
-        },
+        detail=detail,
     )

@@ -1,4 +1,4 @@
-"""Classifier tasks: templates asked of a fitting model; rows over templates and their paraphrases.
+"""Classifier tasks: rows over templates and their paraphrases.
 
 A user's own task is a subclass, named as `path/to/file.py:Class` or entered with
 `@TASKS.register("mine")`, with templates in a file of the user's.
@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Float64, Int
+from jaxtyping import Bool, Float64, Int
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.registry import Registry
 from countergen_edit.data.template_bank import PERSON, Family, Filled, TemplateBank
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import Estimate
+from countergen_edit.metrics.statistics import Estimate, bootstrap_mean
 from countergen_edit.models.classifiers import VADER, classifier_from_objects, load_classifier
 
 
 @dataclass(frozen=True)
 class TaskText:
-    """One text of a task and its group: what an eraser is fitted on.
+    """A text of a task with its group, as an eraser is fitted on.
 
     `pair` is the person's place in the group, shared with those of other groups; `context` is the
     template and the other words; `hypothesis` follows the text in inference.
@@ -131,7 +131,11 @@ TASKS: Registry[type[ClassifierTask]] = Registry(
 
 Scores = Float64[np.ndarray, " text"]
 OVER_TEMPLATES = " over templates"
-"""Ends the names of row metrics that say how a measure spreads over templates."""
+"""Suffix of the names of rows over templates."""
+KEPT = "answers_kept"
+"""The share of texts whose answer an edit leaves unchanged."""
+EVEN = {"b_associations": 50.0}
+"""Values of measures under equal treatment of groups, where they are not 0."""
 
 
 def template_row(
@@ -189,3 +193,20 @@ def over_templates(
         n=len(modified),
         detail=detail,
     )
+
+
+def kept_rows(texts: Sequence[TaskText], kept: Bool[np.ndarray, " text"], seed: int) -> list[Row]:
+    """`answers_kept` of each template's paraphrases, and of all, with intervals over texts."""
+    of = np.array([one.family for one in texts])
+    rows = []
+    for name in (*dict.fromkeys(of.tolist()), "all"):
+        own = kept if name == "all" else kept[of == name]
+        e = bootstrap_mean(own.astype(np.float64), seed, KEPT, name)
+        rows.append(Row(KEPT, **e.columns, dataset=name, n=len(own), seed=seed))
+    return rows
+
+
+def mean_size(rows: Sequence[Row]) -> float | None:
+    """Mean distance of measures from equal treatment of groups."""
+    sizes = [abs(r.value - EVEN.get(r.metric, 0.0)) for r in rows if r.value is not None]
+    return float(np.mean(sizes)) if sizes else None

@@ -1,6 +1,6 @@
 """Published benchmarks of masked models, with the rows of `metric=benchmarks`.
 
-Edits are fitted on the templates of `masked`, of which no text is a benchmark's.
+Edits are fitted on the templates of `masked`, which share no text with the benchmarks.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Any
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.metrics.benchmarks.base import BENCHMARKS
-from countergen_edit.metrics.benchmarks.figures import Measured, measured
+from countergen_edit.metrics.benchmarks.figures import figures_of_counts
 from countergen_edit.metrics.benchmarks.masked import MASKINGS
-from countergen_edit.metrics.benchmarks.metric import Benchmarks
+from countergen_edit.metrics.benchmarks.metric import Benchmarks, Named
 from countergen_edit.metrics.classifier_tasks.association import Association
 from countergen_edit.metrics.rows import Row
 
 
 class MaskedBenchmarks(Association):
-    """Figures of published benchmarks of a masked model, and what an edit changes of them.
+    """Figures of published benchmarks of a masked model, and their changes under an edit.
 
     Parameters
     ----------
     of : str or sequence of str
-        Benchmarks that are asked of masked models.
+        Benchmarks with a form for masked models.
     directory, sources, bias_types, limit
         As of `metric=benchmarks`; None of bias types takes all.
     """
@@ -46,15 +46,21 @@ class MaskedBenchmarks(Association):
             kind = BENCHMARKS.get(name).name
             if kind not in MASKINGS:
                 raise UserError(
-                    f"benchmark {name} is not asked of masked models: name of {', '.join(MASKINGS)}"
+                    f"benchmark {name} has no form for masked models: name of {', '.join(MASKINGS)}"
                 )
-            self.maskings[name] = MASKINGS.make(kind)
+            self.maskings[name] = MASKINGS[kind]
         self.benchmarks.prepare()
-        self._unedited: dict[tuple[str, int], list[tuple[str, Measured]]] = {}
+        self._unedited: dict[tuple[str, int], list[Named]] = {}
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
-        now = self._before(model, seed)
-        return [*self._sources(seed), *self.benchmarks.rows_of(now, seed)]
+        rows = []
+        for name, (_, every) in self.benchmarks.read.items():
+            masking = self.maskings[name]
+            items = masking.select(self.benchmarks.items(name, seed))
+            about: dict[str, Any] = {"scoring": masking.scoring, "normalise": "masked"}
+            about["all_items"] = len(masking.select(every))
+            rows.append(self.benchmarks.source_row(name, seed, items, **about))
+        return [*rows, *self.benchmarks.rows_of(self._before(model, seed), seed)]
 
     def rows_under(
         self,
@@ -65,40 +71,21 @@ class MaskedBenchmarks(Association):
     ) -> list[Row]:
         before = self._before(model, seed)
         with edited():
-            now = self._measured(model, seed)
-        return [
-            *self.benchmarks.rows_of(now, seed),
-            *self.benchmarks.changes_of(before, now, seed),
-        ]
+            now = self._figures(model, seed)
+        changes = self.benchmarks.changes_of(before, now, seed)
+        return [*self.benchmarks.rows_of(now, seed), *changes]
 
-    def _before(self, model: Any, seed: int) -> list[tuple[str, Measured]]:
+    def _before(self, model: Any, seed: int) -> list[Named]:
         key = model.fingerprint, seed
         if key not in self._unedited:
-            self._unedited[key] = self._measured(model, seed)
+            self._unedited[key] = self._figures(model, seed)
         return self._unedited[key]
 
-    def _measured(self, model: Any, seed: int) -> list[tuple[str, Measured]]:
+    def _figures(self, model: Any, seed: int) -> list[Named]:
         found = []
         for name, (benchmark, _) in self.benchmarks.read.items():
             masking = self.maskings[name]
-            items = masking.asked(self.benchmarks.items(name, seed))
+            items = masking.select(self.benchmarks.items(name, seed))
             counts = masking.counts(model, benchmark, items)
-            found += [(name, one) for one in measured(benchmark, items, counts, seed)]
+            found += [(name, one) for one in figures_of_counts(benchmark, items, counts, seed)]
         return found
-
-    def _sources(self, seed: int) -> list[Row]:
-        rows = []
-        for name in self.benchmarks.read:
-            masking, (_, every) = self.maskings[name], self.benchmarks.read[name]
-            items = masking.asked(self.benchmarks.items(name, seed))
-            rows.append(
-                self.benchmarks.source_row(
-                    name,
-                    seed,
-                    items,
-                    asks=masking.asks,
-                    normalise="masked",
-                    all_items=len(masking.asked(every)),
-                )
-            )
-        return rows

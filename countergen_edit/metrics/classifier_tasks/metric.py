@@ -1,4 +1,4 @@
-"""How classifier tasks are shown: the tab `classifiers` of templates and paraphrases."""
+"""The metric that rows of `countergen-edit classifiers` belong to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from countergen_edit.metrics.rows import Row
 
 
 class ClassifierTasks(Metric):
-    """What `countergen-edit classifiers` measured; shown as any metric, never audited."""
+    """Measures of `countergen-edit classifiers`, never of an audit."""
 
     is_selectable = False
 

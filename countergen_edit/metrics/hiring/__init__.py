@@ -1,4 +1,4 @@
-"""Hiring: whether a model invites people alike who differ in their names alone."""
+"""Hiring: acceptance of applications that differ in the applicant's name alone."""
 
 from countergen_edit.metrics.hiring.metric import Hiring
 

@@ -4,10 +4,10 @@ For application a and person n of group g, with y and n the log P of either answ
 
     odds(a, g, n) = y - n        acceptance(a, g, n) = 1 / (1 + exp(-odds))
 
-in nats and as a probability. A figure of a group is the mean over people and applications, every
-occupation counting alike. Vacancies (with their curricula vitae and questions) and each group's
-people are resampled; of one occupation, people alone. P is Student's, with one degree of freedom
-less than there are of the fewest resampled.
+in nats and as a probability. A figure of a group is the mean over names and applications, with
+equal weight of every occupation. Vacancies (with their curricula vitae and questions) and each
+group's names are resampled; of one occupation, names alone. P is Student's, with one degree of
+freedom less than the smallest number of resampled clusters.
 """
 
 from __future__ import annotations
@@ -29,14 +29,11 @@ SCALES: tuple[Scale, ...] = ("probability", "log_odds")
 Drawn = Float64[np.ndarray, " resample"]
 Scores = Float64[np.ndarray, "application name"]
 
-ACCEPTANCE, GAP, OF_OCCUPATION = "hiring_acceptance", "hiring_gap", "hiring_gap_of_occupation"
-STRENGTH, CHANGE, OUT_OF_VOCABULARY = (
-    "hiring_strength",
-    "hiring_gap_change",
-    "hiring_out_of_vocabulary",
-)
+ACCEPTANCE, STRENGTH, GAP = "hiring_acceptance", "hiring_strength", "hiring_gap"
+CHANGE, OF_OCCUPATION = "hiring_gap_change", "hiring_gap_of_occupation"
+OUT_OF_VOCABULARY = "hiring_out_of_vocabulary"
 EXAMPLES = 6
-"""Words that a sentence names."""
+"""Unknown words kept in a row."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +51,14 @@ class Figure:
 
     @property
     def p(self) -> float | None:
-        """Two-sided P of no difference; None where nothing varies or is resampled."""
+        """Two-sided P of no difference; None without variation or resamples."""
         error, fewest = self.estimate.standard_error, self.fewest
         known = math.isfinite(error) and error > 0 and fewest > 1
         return self.estimate.p_of_none(fewest) if known else None
 
     @property
     def fewest(self) -> int:
-        """How many there are of what is resampled fewest."""
+        """The smallest number of resampled clusters."""
         return min((w.shape[1] for w in self.weights if len(w) > 1), default=1)
 
     def less(self, before: Figure) -> Figure:
@@ -88,7 +85,7 @@ class Decisions:
         return tuple(dict.fromkeys(one.occupation for one in self.applications))
 
     def values(self, group: str, scale: Scale) -> Scores:
-        """Acceptance of every application and person of a group."""
+        """Acceptance of every application and name of a group."""
         odds = self.accept[group] - self.reject[group]
         values: Scores = odds if scale == "log_odds" else expit(odds)
         return values
@@ -111,7 +108,7 @@ class Decisions:
         return Figure(draws, (self._drawn, *map(self._people, (a, b))), _limits(scale))
 
     def gap_of(self, occupation: str, a: str, b: str, scale: Scale) -> Figure:
-        """The same of one occupation, resampling people alone."""
+        """The same of one occupation, with names resampled alone."""
         place = self.occupations.index(occupation)
         sides = []
         for group in (a, b):
@@ -121,11 +118,8 @@ class Decisions:
 
     def strength(self, scale: Scale) -> Figure:
         """Acceptance of strong less weak curricula vitae, over all groups."""
-        sides = [
-            self._mean(group, scale, strong) - self._mean(group, scale, weak)
-            for group in self.groups
-            for strong, weak in [STRENGTHS]
-        ]
+        strong, weak = STRENGTHS
+        sides = [self._mean(g, scale, strong) - self._mean(g, scale, weak) for g in self.groups]
         draws: Drawn = np.mean(sides, axis=0)
         people = map(self._people, self.groups)
         return Figure(draws, (self._drawn, *people), _limits(scale))

@@ -1,11 +1,11 @@
-"""Hiring: does a model invite people alike whose applications differ in the name alone?
+"""Hiring: acceptance of applications that differ in the applicant's name alone.
 
 The model reads an advertisement and a curriculum vitae and is asked whether to invite the person;
 the answer is the likelihood of either reply (in a chat template, the whole reply). Applicants of
 each group differ in names, and in pronouns where the axis has them. Rows: `hiring_acceptance` by
-group, `hiring_gap` and `hiring_gap_of_occupation` of every two, `hiring_strength` (does the model
-read applications at all), `hiring_gap_change` under an edit; P by Holm's method over the
-differences of an edit, occupations apart. Out of vocabulary there is `hiring_untaught` alone.
+group, `hiring_gap` and `hiring_gap_of_occupation` of every two, `hiring_strength` (strong less weak
+curricula vitae), `hiring_gap_change` under an edit; P by Holm's method over the differences of an
+edit, those of occupations by themselves. Out of vocabulary: `hiring_out_of_vocabulary` only.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-
-import numpy as np
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.hiring import Vacancies
@@ -42,7 +40,7 @@ from countergen_edit.models import LanguageModel, Workload, encode, encode_repli
 
 NAMES = 8
 LEAST_IN_VOCABULARY = 0.5
-"""Share of applications that must be in words which the model was taught."""
+"""Share of applications whose every word must be in the training corpus."""
 
 
 class Hiring(Metric):
@@ -53,7 +51,7 @@ class Hiring(Metric):
     vacancies : str, optional
         A file in the form of ours; None takes ours.
     names : int or mapping
-        How many test names of each group, two or more, or group → names.
+        Number of test names of each group, two or more, or group → names.
     """
 
     title = "Hiring"
@@ -71,7 +69,11 @@ class Hiring(Metric):
         self.read = Vacancies.read(vacancies)
 
     def prepare(self) -> None:
-        self.applications = tuple(self._few(self.read).applications())
+        every = self.read.vacancies
+        most = len(every) if self.task.limit is None else max(2, self.task.limit)
+        kept = first_drawn(len(every), most, 0, "hiring")
+        few = replace(self.read, vacancies=tuple(every[i] for i in kept))
+        self.applications = tuple(few.applications())
         self.people = {group: self._names(group) for group in self.task.groups}
         self.texts = {
             group: [
@@ -80,17 +82,11 @@ class Hiring(Metric):
             ]
             for group, names in self.people.items()
         }
-        every = [text for lists in self.texts.values() for own in lists for text in own]
+        texts = [text for lists in self.texts.values() for own in lists for text in own]
         words = self.task.vocabulary
-        lacking = [[] if words is None else unknown_words(words, text) for text in every]
-        self.in_vocabulary = sum(not own for own in lacking) / len(every)
+        lacking = [[] if words is None else unknown_words(words, text) for text in texts]
+        self.in_vocabulary = sum(not own for own in lacking) / len(texts)
         self.unknown = tuple(dict.fromkeys(word for own in lacking for word in own))
-
-    def _few(self, read: Vacancies) -> Vacancies:
-        every = read.vacancies
-        most = len(every) if self.task.limit is None else max(2, self.task.limit)
-        kept = first_drawn(len(every), most, 0, "hiring")
-        return replace(read, vacancies=tuple(every[i] for i in kept))
 
     def _names(self, group: str) -> tuple[str, ...]:
         if isinstance(self.names, int):
@@ -107,16 +103,14 @@ class Hiring(Metric):
     def check(self, model: LanguageModel) -> None:
         if not self._is_in_vocabulary:
             return
-        longest = sorted(self._pairs(model), key=lambda pair: len(pair[0]))[-4:]
+        longest = sorted(self._pairs(model.chat.is_on), key=lambda pair: len(pair[0]))[-4:]
         if model.chat.is_on:
             encode_replies(model, *zip(*longest, strict=True))
         else:
             encode(model, [question + answer for question, answer in longest])
 
     def workload(self) -> Workload:
-        if not self._is_in_vocabulary:
-            return Workload()
-        return Workload(scored=tuple(self._continued()))
+        return Workload(scored=tuple(self._pairs(False))) if self._is_in_vocabulary else Workload()
 
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
@@ -133,42 +127,28 @@ class Hiring(Metric):
         return rows
 
     def decisions(self, context: EvaluationContext, edit: NamedEdit | None) -> Decisions:
-        pairs = self._pairs(context.model)
-        scores = context.texts(pairs, edit, "Scoring applications", context.model.chat.is_on)
-        count, ends = len(self.applications), [0]
-        sides: tuple[dict[str, np.ndarray], dict[str, np.ndarray]] = ({}, {})
+        """Log P of either answer to every application of every group."""
+        in_chat = context.model.chat.is_on
+        scores = context.texts(self._pairs(in_chat), edit, "Scoring applications", in_chat)
+        count, start = len(self.applications), 0
+        accept, reject = {}, {}
         for group, names in self.people.items():
-            ends.append(ends[-1] + 2 * count * len(names))
-            own = scores.log_p[ends[-2] : ends[-1]].reshape(count, len(names), 2)
-            for side, values in enumerate(sides):
-                values[group] = own[:, :, side]
-        return Decisions(self.applications, *sides, context.seed)
+            end = start + 2 * count * len(names)
+            own = scores.log_p[start:end].reshape(count, len(names), 2)
+            accept[group], reject[group] = own[:, :, 0], own[:, :, 1]
+            start = end
+        return Decisions(self.applications, accept, reject, context.seed)
 
     @property
     def _is_in_vocabulary(self) -> bool:
         return self.in_vocabulary >= LEAST_IN_VOCABULARY
 
-    def _pairs(self, model: LanguageModel) -> list[tuple[str, str]]:
-        if not model.chat.is_on:
-            return self._continued()
-        answers = self.read.answers
-        return [
-            (text, answer)
-            for lists in self.texts.values()
-            for own in lists
-            for text in own
-            for answer in (answers.accept, answers.reject)
-        ]
-
-    def _continued(self) -> list[tuple[str, str]]:
-        answers = self.read.answers
-        return [
-            (f"{text}{self.read.cue}", f" {answer}")
-            for lists in self.texts.values()
-            for own in lists
-            for text in own
-            for answer in (answers.accept, answers.reject)
-        ]
+    def _pairs(self, in_chat: bool) -> list[tuple[str, str]]:
+        """Every application with either answer: a reply in a chat template, else a continuation."""
+        cue, space = ("", "") if in_chat else (self.read.cue, " ")
+        answers = (self.read.answers.accept, self.read.answers.reject)
+        texts = (text for lists in self.texts.values() for own in lists for text in own)
+        return [(f"{text}{cue}", f"{space}{answer}") for text in texts for answer in answers]
 
     def _acceptances(self, now: Decisions, context: EvaluationContext) -> list[Row]:
         rows = []
@@ -187,21 +167,18 @@ class Hiring(Metric):
         return rows
 
     def _gaps(self, now: Decisions, before: Decisions | None = None) -> list[Row]:
-        pairs, rows = [*combinations(now.groups, 2)], []
-        metric = GAP if before is None else CHANGE
+        rows: list[Row] = []
         for scale in SCALES:
-            figures = [now.gap(a, b, scale) for a, b in pairs]
+            figures = {pair: now.gap(*pair, scale) for pair in combinations(now.groups, 2)}
             if before is not None:
-                old = (before.gap(a, b, scale) for a, b in pairs)
-                figures = [one.less(other) for one, other in zip(figures, old, strict=True)]
-            own = zip(pairs, figures, strict=True)
-            rows += _tested(
-                [self._row(metric, x, now.seed, *p, scale=scale) for p, x in own], figures
-            )
+                figures = {p: one.less(before.gap(*p, scale)) for p, one in figures.items()}
+            metric = GAP if before is None else CHANGE
+            own = [self._row(metric, x, now.seed, *p, scale=scale) for p, x in figures.items()]
+            rows += _tested(own, [*figures.values()])
         return rows
 
     def _of_occupations(self, now: Decisions) -> list[Row]:
-        rows = []
+        rows: list[Row] = []
         for scale in SCALES:
             about = [(o, *pair) for pair in combinations(now.groups, 2) for o in now.occupations]
             figures = [now.gap_of(*one, scale) for one in about]
@@ -215,10 +192,9 @@ class Hiring(Metric):
     def _row(
         self, metric: str, figure: Figure, seed: int, a: str = "", b: str = "", **facets: str
     ) -> Row:
-        own = {one.occupation for one in self.applications}
-        parts = len(own) if "occupation" in facets else 1
-        asked = len(self.applications) // parts
-        people = sum(len(self.people[g]) for g in ((a, b) if b else (a,) if a else self.people))
+        occupations = len({one.occupation for one in self.applications})
+        parts = occupations if "occupation" in facets else 1
+        people = sum(len(self.people[g]) for g in ([g for g in (a, b) if g] or self.people))
         return Row(
             metric,
             **figure.estimate.columns,
@@ -228,7 +204,7 @@ class Hiring(Metric):
             group_b=b,
             facets=dict(facets),
             split="test",
-            n=asked * people,
+            n=len(self.applications) // parts * people,
             seed=seed,
             detail={"smallest": figure.estimate.smallest_of(figure.fewest)},
         )
@@ -246,14 +222,11 @@ class Hiring(Metric):
         )
 
 
-def _tested(rows: Sequence[Row], figures: Sequence[Figure]) -> list[Row]:
+def _tested(rows: Sequence[Row], figures: Sequence[Figure]) -> Sequence[Row]:
     """Rows with P, adjusted over them."""
-    tested = [
-        (row, figure.p)
-        for row, figure in zip(rows, figures, strict=True)
-        if figure.p is not None and math.isfinite(figure.p)
-    ]
+    pairs = zip(rows, [figure.p for figure in figures], strict=True)
+    tested = [(row, p) for row, p in pairs if p is not None and math.isfinite(p)]
     corrected = adjusted([p for _, p in tested]).tolist()
     for (row, p), own in zip(tested, corrected, strict=True):
         row.detail.update(p=p, p_adjusted=own)
-    return [*rows]
+    return rows

@@ -1,4 +1,4 @@
-"""How `Gates` is shown."""
+"""Table and sentences of gates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAID: Mapping[str, tuple[str, str]] = {
     "agreement": ("at the last token of", "prompts whose next word must agree"),
     "erase": ("at the last token of", "prompts to be erased"),
 }
-"""What stands before and after a share in a sentence."""
+"""Words before and after a share in a sentence."""
 
 
 MOST = 0.1
@@ -75,7 +75,7 @@ def _not_closed(row: Row, digits: int) -> Number:
 
 
 class GatesView(View):
-    """The tables, figures and sentences of `Gates`."""
+    """Openings of the gates of the edits shown."""
 
     def sections(self, results: Results) -> list[Section]:
         """A line for each kind of text and each gate of the edits shown."""

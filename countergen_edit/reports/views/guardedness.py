@@ -1,4 +1,4 @@
-"""How `Guardedness` is shown."""
+"""Tables, figure and sentences of probes."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _accuracies(results: Results, row: Row) -> list[Number]:
 
 
 class GuardednessView(View):
-    """The tables, figures and sentences of `Guardedness`."""
+    """Probe accuracy before and after edits, with certificates."""
 
     def remaining(self, results: Results, edit: EditRecord) -> list[str]:
         """That a probe still finds the group."""

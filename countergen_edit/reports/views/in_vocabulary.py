@@ -1,4 +1,4 @@
-"""How `InVocabulary` is shown."""
+"""Table and sentences of sets out of the model's vocabulary."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from countergen_edit.reports.views.base import View
 
 
 class InVocabularyView(View):
-    """The tables, figures and sentences of `InVocabulary`."""
+    """Sets that are left out, with the words that the model lacks."""
 
     def sections(self, results: Results) -> list[Section]:
         """A line for each set that was left out."""

@@ -1,4 +1,4 @@
-"""How `Intersections` is shown."""
+"""Tables and sentences of intersections."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ MOST = 4
 """Cells that a sentence names."""
 
 
-def _said(rows: Sequence[Row], noun: str, what: str) -> list[str]:
-    """Which rows of one kind are significant, or that none is, or that there is no test."""
+def _said(rows: Sequence[Row], noun: str, about: str) -> list[str]:
+    """The significant rows of one kind, or that there is none, or no test."""
     found = by_class(rows)
     if len(found["not tested"]) == len(rows):
         return [
-            f"No {noun} {what} is tested, as a within-group null needs two names per group, the "
+            f"No {noun} {about} is tested, as a within-group null needs two names per group, the "
             "same on every prompt."
         ]
     if significant := sorted(found["biased"], key=lambda row: -(row.value or 0.0)):
         each = ", ".join(map(_sized, significant[:MOST]))
         more = f", and {len(significant) - MOST} more" if len(significant) > MOST else ""
         return [
-            f"{len(significant)} of {len(rows)} {noun}s {what} are significant (P ≤ {SIGNIFICANT}, "
-            f"Holm): {each}{more}."
+            f"{len(significant)} of {len(rows)} {noun}s {about} are significant "
+            f"(P ≤ {SIGNIFICANT}, Holm): {each}{more}."
         ]
     p = [row.detail["p_adjusted"] for row in rows if "p_adjusted" in row.detail]
     return [
-        f"No {noun} {what} is significant (smallest P "
+        f"No {noun} {about} is significant (smallest P "
         f"{Number(min(p), digits=2, bounded=True).text}, Holm over {len(p)} {noun}s)."
     ]
 
@@ -73,7 +73,7 @@ def _table(results: Results, kind: str) -> Table:
 
 
 class IntersectionsView(View):
-    """The tables, figures and sentences of `Intersections`."""
+    """Marginal effects, and the effect of every cell beyond them."""
 
     def sections(self, results: Results) -> list[Section]:
         """A line for each marginal effect and each cell, a column for each edit."""
@@ -82,7 +82,7 @@ class IntersectionsView(View):
         return [Section("intersections", "Intersections", known)] if known else []
 
     def sentences(self, results: Results) -> list[str]:
-        """What each axis shows alone, and which cells are beyond that."""
+        """Significant effects of each axis alone, and of cells beyond both."""
         rows = results.unedited(INTERSECTION)
         if not rows:
             return []
@@ -92,4 +92,4 @@ class IntersectionsView(View):
             (marginal, "difference", f"of {axes} alone"),
             (rows, "cell", f"beyond what {axes} add up to"),
         )
-        return [said for some, noun, what in about for said in _said(some, noun, what)]
+        return [said for some, noun, which in about for said in _said(some, noun, which)]

@@ -1,4 +1,4 @@
-"""How `Logged` is shown."""
+"""Table of the scores in logs of other tools."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from countergen_edit.reports.blocks import Cell, Number, Section, Table
 from countergen_edit.reports.views.base import Quantity, View, alike
 
 MOST = 6
-"""Figures that stand side by side as columns; more are lines of a table of their own."""
+"""Figures shown as columns; more get a table of their own."""
 
 
 class LoggedView(View):
-    """The tables, figures and sentences of `Logged`."""
+    """Mean scores by task and metric."""
 
     def quantities(self, results: Results, split: str = "test") -> list[Quantity]:
         """The mean of every task and metric, where they are few."""

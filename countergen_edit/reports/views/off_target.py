@@ -1,4 +1,4 @@
-"""How `OffTarget` is shown."""
+"""Table and sentences of the group effect on other axes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _listed(parts: Iterable[str]) -> str:
 
 
 class OffTargetView(View):
-    """The tables, figures and sentences of `OffTarget`."""
+    """The group effect on axes that no edit was fitted on."""
 
     def quantities(self, results: Results, split: str = "test") -> list[Quantity]:
         """The group effect on every other axis."""

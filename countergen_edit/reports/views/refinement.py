@@ -1,4 +1,4 @@
-"""How `Refinement` is shown."""
+"""Curves and table of refinement losses."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _value(row: Row) -> float:
 
 
 class RefinementView(View):
-    """The tables, figures and sentences of `Refinement`."""
+    """Losses of refined edits, by step."""
 
     def sections(self, results: Results) -> list[Section]:
         """The curve of every refined edit that is shown, and where each began and ended."""

@@ -1,10 +1,8 @@
-"""What probes find of the groups after an edit, in words, and what that means for whoever trains.
+"""Sentences on the group that probes find after an edit, and the consequences for training.
 
-Comes in: the rows of certificates. Goes out: a sentence for each of the cases that occur among the
-edits shown: a linear probe finds the group; a non-linear one alone; neither; or neither did before.
-A probe finds the group significantly where the interval of its held-out accuracy, over names, lies
-above the share of the larger group. Certificates probe the rows to erase: what is to be kept is
-kept on purpose.
+There is a sentence for each case among the edits shown: a linear probe finds the group; a
+non-linear one alone; neither; or neither did before. A probe finds the group significantly where
+the interval of its held-out accuracy, over names, lies above the share of the largest group.
 """
 
 from __future__ import annotations

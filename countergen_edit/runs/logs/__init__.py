@@ -1,37 +1,63 @@
-"""Logs of other tools, one reader each: what they scored, item by item, and of which model."""
+"""Logs of other tools, lm-evaluation-harness and Inspect: scores of single items of one model."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from countergen_edit.runs.logs.log import Log, Reader
-from countergen_edit.core.registry import Registry
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.metrics.items import Item
 
-LOGS: Registry[type[Reader]] = Registry(
-    "log",
-    "countergen_edit.logs",
-    {
-        "lm_eval": "countergen_edit.runs.logs.lm_eval:LmEval",
-        "inspect": "countergen_edit.runs.logs.inspect_ai:InspectAi",
-    },
-    Reader,
-)
-"""Readers by the name of their tool; an installed package may enter its own."""
+
+@dataclass
+class Log:
+    """Scores that a tool measured on one model.
+
+    `versions` are settings of each task that make its scores comparable, `prompts` hashes by task
+    and item, `unread` tasks and metrics whose items have no numeric score.
+    """
+
+    tool: str
+    model: str
+    items: list[Item] = field(default_factory=list)
+    versions: dict[str, dict[str, str]] = field(default_factory=dict)
+    prompts: dict[tuple[str, str], str] = field(default_factory=dict)
+    unread: dict[str, None] = field(default_factory=dict)
 
 
 def read_log(path: Path, cluster: str | None = None) -> Log | None:
-    """What a log says; None of what is no log of a tool that is known.
+    """The log in a file or folder; None where there is no log of a known tool.
 
-    Args:
-        path: a file or folder.
-        cluster: the column of an item's own data that names its cluster.
-
-    Raises:
-        UserError: it is damaged, unfinished, or without the scores of single items.
+    `cluster` is the column of an item's own data that names its cluster. Raises `UserError` for a
+    log that is damaged, unfinished, or without the scores of single items.
     """
-    readers = (LOGS.get(name)() for name in LOGS)
-    reader = next((reader for reader in readers if reader.knows(path)), None)
-    return None if reader is None else reader.read(path, cluster)
+    from countergen_edit.runs.logs import inspect_ai, lm_eval
+
+    for tool in (lm_eval, inspect_ai):
+        files = [path] if path.is_file() and tool.is_log(path) else tool.logs_in(path)
+        logs = [log for file in files for log in tool.tasks(file, cluster)]
+        if not logs:
+            continue
+        if len(models := dict.fromkeys(log.model for log in logs)) > 1:
+            raise UserError(f"{path} holds logs of several models: {', '.join(models)}")
+        whole = Log(logs[0].tool, logs[0].model)
+        for log in logs:
+            if twice := log.versions.keys() & whole.versions:
+                raise UserError(f"{path} holds {min(twice)} twice: name one of its files")
+            whole.items += log.items
+            whole.versions |= log.versions
+            whole.prompts |= log.prompts
+            whole.unread |= log.unread
+        return whole
+    return None
 
 
-__all__ = ["LOGS", "Log", "Reader", "read_log"]
+def cluster_in(columns: object, cluster: str | None, where: str) -> str | None:
+    """The cluster of an item, from its own data; raises `UserError` where the column is missing."""
+    if cluster is None:
+        return None
+    own = columns if isinstance(columns, Mapping) else {}
+    if cluster not in own:
+        raise UserError(f"{where}{unknown('cluster', cluster, own)}")
+    return str(own[cluster])
