@@ -12,7 +12,7 @@ from countergen_edit.cli.printing import say, show
 from countergen_edit.cli.settings import command_line, effort, study_settings
 from countergen_edit.metrics.base import METRICS, Cost, Metric
 from countergen_edit.models import LanguageModel
-from countergen_edit.reports.closing import after_audit
+from countergen_edit.reports.findings import after_audit
 from countergen_edit.runs.audit import Audit
 from countergen_edit.runs.halving import plan_of
 from countergen_edit.runs.prepared import Prepared

@@ -11,7 +11,7 @@ from countergen_edit import api
 from countergen_edit.cli.printing import console, say
 from countergen_edit.cli.settings import integer
 from countergen_edit.core.writing import whole
-from countergen_edit.reports.comparison import Comparison
+from countergen_edit.reports.compare import Comparison
 from countergen_edit.reports.render.csv import as_csv
 from countergen_edit.reports.render.terminal import print_sections
 

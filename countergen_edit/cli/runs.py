@@ -13,7 +13,7 @@ from countergen_edit.reports.index import (
     in_brief,
     list_runs,
     section,
-    told_of,
+    counted,
 )
 from countergen_edit.reports.render.html import write_page
 from countergen_edit.reports.render.terminal import print_table
@@ -29,6 +29,6 @@ def run(config: Mapping[str, Any]) -> None:
         print_table(table, console)
         say([""])
     index = section(found, folder, page.parent)
-    about = (told_of(found),)
+    about = (counted(found),)
     write_page([index], page, title=f"Runs in {folder.resolve().name}", kind="Index", about=about)
-    say([f"{told_of(found)}.", f"Index: {page}"])
+    say([f"{counted(found)}.", f"Index: {page}"])

@@ -15,7 +15,7 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.core.errors import UserError
 from countergen_edit.runs.cells import Cell
 from countergen_edit.decisions.selection import Point, choose, points
-from countergen_edit.decisions.judgement import JUDGEMENT
+from countergen_edit.decisions import JUDGEMENT
 from countergen_edit.runs.files import FAILED
 from countergen_edit.decisions.significance import significant_bias
 from countergen_edit.runs.run_folder import RunFolder

@@ -19,7 +19,7 @@ from countergen_edit.erasers import BaseEraser
 from countergen_edit.runs.cells import Cell
 from countergen_edit.decisions.significance import has_significant_bias, significant_bias
 from countergen_edit.decisions.selection import Point, choose, front, ordered, points
-from countergen_edit.decisions.judgement import JUDGEMENT
+from countergen_edit.decisions import JUDGEMENT
 from countergen_edit.runs.files import FAILED
 from countergen_edit.runs.run_folder import RunFolder
 from countergen_edit.runs.screening import Screening

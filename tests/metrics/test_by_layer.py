@@ -18,11 +18,11 @@ from countergen_edit.metrics.guardedness import Guardedness, certificate_rows
 from countergen_edit.metrics.r import R
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.axes import on_shared_axes
+from countergen_edit.reports.sections import on_shared_axes
 from countergen_edit.reports.blocks import Figure
 from countergen_edit.reports.render.drawing import UP, draw_panel
-from countergen_edit.reports.render.html.page import legend
-from countergen_edit.reports.render.styles import Styles
+from countergen_edit.reports.render.html import legend
+from countergen_edit.reports.render.figures import Styles
 from countergen_edit.reports.views.by_layer import widest_split
 from countergen_edit.testbed import load_axis
 

@@ -8,11 +8,11 @@ import pytest
 from matplotlib.figure import Figure as Drawing
 
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.axes import on_shared_axes
+from countergen_edit.reports.sections import on_shared_axes
 from countergen_edit.reports.blocks import Figure, Fold, Section
 from countergen_edit.reports.panels import Panel, Series
-from countergen_edit.reports.render.drawing import draw_panel
-from countergen_edit.reports.render.styles import Styles
+from countergen_edit.reports.render.figures import draw_panel
+from countergen_edit.reports.render.figures import Styles
 from countergen_edit.reports.sections import sections
 from tests.reports.runs import audit_rows, columns, in_memory, text_rows
 

@@ -13,12 +13,12 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Figure, Number, Section, Table, Tokens, Words
 from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.render.csv import as_csv
-from countergen_edit.reports.render.export import export
+from countergen_edit.reports.render import export
 from countergen_edit.reports.render.html import render
-from countergen_edit.reports.render.html.page import in_numbers, legend
+from countergen_edit.reports.render.html import in_numbers, legend
 from countergen_edit.reports.render.latex import as_latex
-from countergen_edit.reports.render.styles import Styles
-from countergen_edit.reports.render.svg import inline_svg
+from countergen_edit.reports.render.figures import Styles
+from countergen_edit.reports.render.figures import inline_svg
 from countergen_edit.reports.run import open_run
 from countergen_edit.reports.sections import CHANGED, ORDER, OTHERS, sections
 from tests.reports.runs import (
@@ -140,9 +140,7 @@ def test_a_sweep_of_many_edits_is_not_listed_edit_by_edit(tmp_path: Path) -> Non
 def test_a_legend_names_an_edit_once(run: Path) -> None:
     for section in sections(open_run(run)):
         for figure in section.figures():
-            names = [
-                entry.name.partition("@")[0] for entry in legend(figure, Styles([figure.panels]))
-            ]
+            names = [n.partition("@")[0] for n in legend(figure, Styles([figure.panels]))]
             assert len(set(names)) == len(names), figure.name
 
 

@@ -13,7 +13,7 @@ import pytest
 from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import hold
-from countergen_edit.decisions.judgement import JUDGEMENT, TOO_DEAR
+from countergen_edit.decisions import JUDGEMENT, TOO_DEAR
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Link
 from countergen_edit.reports.index import list_runs, section
@@ -69,7 +69,7 @@ def test_each_run_is_told_with_its_verdict(runs: Path) -> None:
     assert verdicts["good"] == ("recommended", "leace-1")
     assert verdicts["dear"] == ("costs too much", "")
     assert verdicts["plain"] == ("biased", "")
-    assert {run.made_by for run in found.values()} == {"audit"}
+    assert {run.command for run in found.values()} == {"audit"}
     assert all(run.says for run in found.values())
     assert found["good"].says == open_run(found["good"].path).verdict.lines[0]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit.decisions.judgement import JUDGEMENT, RECOMMENDED
+from countergen_edit.decisions import JUDGEMENT, RECOMMENDED
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Figure, Table, Words
-from countergen_edit.reports.overview import as_tested, overview
+from countergen_edit.reports.sections import as_tested, overview
 from countergen_edit.reports.panels import Panel
 from countergen_edit.reports.run import Run, open_run
 from countergen_edit.reports.sections import sections

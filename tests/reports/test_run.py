@@ -10,7 +10,7 @@ import pytest
 from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.kept import best_record
+from countergen_edit.reports.run import best_record
 from countergen_edit.reports.run import open_run
 from tests.reports.runs import (
     GROUPS,

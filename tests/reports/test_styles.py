@@ -8,16 +8,16 @@ from importlib.resources import files
 from itertools import combinations
 
 import pytest
-from countergen_edit.runs.baseline.random_map import RANDOM_MAP
-from countergen_edit.runs.baseline.steering import STEERING
+from countergen_edit.runs.baselines.random_map import RANDOM_MAP
+from countergen_edit.runs.baselines.steering import STEERING
 
 from countergen_edit.edits.record import COMBINED, PROMPTING, TEMPLATE
 from countergen_edit.erasers.base import ERASERS
 from countergen_edit.reports.blocks import Figure, Section, Table
 from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.render.html import render
-from countergen_edit.reports.render.html.page import drawings, legend
-from countergen_edit.reports.render.styles import FIXED, Styles
+from countergen_edit.reports.render.html import drawings, legend
+from countergen_edit.reports.render.figures import FIXED, Styles
 from countergen_edit.runs.files import ORIGINAL
 
 OWN = ("mine", "her.py:Own", "third")
@@ -114,7 +114,7 @@ def test_the_page_has_every_colour_in_light_and_in_dark() -> None:
     css = (files("countergen_edit.reports.render.html") / "report.css").read_text("utf-8")
     _, light, dark = css.split(":root {", 2)
     names = ("unedited", "random-1", *ERASERS, *OWN, "asking", "a", "b", "c", "d")
-    used = {entry.colour for entry in legend(figure(*names), Styles(own=OWN))}
+    used = {colour for colour, _ in legend(figure(*names), Styles(custom=OWN)).values()}
     for colour in used:
         variable = colour.removeprefix("var(").removesuffix(")")
         assert f"{variable}:" in light, variable

@@ -17,10 +17,10 @@ import torch
 import yaml
 
 from countergen_edit.cli.main import main
-from countergen_edit.decisions.judgement import JUDGEMENT
+from countergen_edit.decisions import JUDGEMENT
 from countergen_edit.reports.findings import findings
 from countergen_edit.reports.run import open_run
-from countergen_edit.reports.verdict import MOST_LINES
+from countergen_edit.reports.findings import MOST_LINES
 from tests.tiny_models import tiny_hf_model, tiny_tokenizer
 
 LIST = yaml.safe_load(Path(__file__).with_name("verdicts.yaml").read_text("utf-8"))
