@@ -17,9 +17,9 @@ from countergen_edit.reports.findings import (
     nothing_fits,
     saved_as,
 )
+from countergen_edit.reports.render.card import model_card
 from countergen_edit.reports.sections import about as about_run
 from countergen_edit.reports.sections import title
-from countergen_edit.reports.render.card import model_card
 from tests.reports.runs import (
     EDITS,
     LABELS,

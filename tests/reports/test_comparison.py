@@ -107,12 +107,6 @@ def test_what_differs_is_said_set_by_set_of_test_data() -> None:
     assert in_words([], by_name) == []
 
 
-def test_an_edit_without_figures_stands_in_no_line() -> None:
-    silent = in_memory([r for r in audit_rows() if r.metric == "nothing"])
-    table = side_by_side(named(RUNS[0], silent))
-    assert {row[0] for row in table.rows} == {"a"}
-
-
 def test_the_file_holds_every_row_with_every_digit() -> None:
     table = every_row(named(*RUNS), [DIFFERENCE])
     lines = [*csv.DictReader(as_csv(table).splitlines())]

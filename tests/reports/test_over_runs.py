@@ -14,9 +14,8 @@ from countergen_edit.metrics.fairpair.published import AVERAGE, PUBLISHED
 from countergen_edit.metrics.r.published import SETS, TABLE_1, published_r
 from countergen_edit.metrics.results import Results, Side
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.blocks import Number, Table
+from countergen_edit.reports.blocks import Number, Table, plain
 from countergen_edit.reports.compare import Comparison, comparison
-from countergen_edit.reports.blocks import plain
 from countergen_edit.reports.run import Run
 from countergen_edit.reports.views.base import View
 from countergen_edit.reports.views.stacked import means, stacked

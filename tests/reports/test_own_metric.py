@@ -11,8 +11,8 @@ from rich.console import Console
 from countergen_edit.edits.checkpoints import Parity
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Number
-from countergen_edit.reports.render.card import model_card
 from countergen_edit.reports.render import export
+from countergen_edit.reports.render.card import model_card
 from countergen_edit.reports.render.terminal import print_run
 from countergen_edit.reports.run import Run, open_run
 from countergen_edit.reports.sections import sections
