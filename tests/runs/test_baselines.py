@@ -263,15 +263,15 @@ def test_the_verdict_tells_what_asking_leaves_with_its_interval(run: Run) -> Non
         for record in run.results.baselines
         if record.eraser == "prompting"
     }
-    [sentence] = [s for s in run.findings if s.startswith("Asked to treat ")]
-    assert "women and men alike in 2 templates, through its chat template" in sentence
+    [sentence] = [s for s in run.findings if s.startswith("Prompting to treat ")]
+    assert "women and men alike, 2 requests" in sentence
     for row in by_label.values():
         assert row is not None
         assert f"{row.value:.2f} [{row.lo:.2f}, {row.hi:.2f}]" in sentence
-    assert f"{by_label['template alone'].value:.2f}" in sentence.partition("unasked, and ")[2]  # type: ignore[union-attr]
+    assert f"{by_label['template alone'].value:.2f}" in sentence.partition("the unedited model has ")[2]  # type: ignore[union-attr]
     assert " Cost: prompting (" in sentence
     assert "neutral perplexity ×" in sentence
-    [others] = [s for s in run.findings if s.startswith("Beside the edits: ")]
+    [others] = [s for s in run.findings if s.startswith("Baselines on ")]
     for record in of_kind(run, "steering") + of_kind(run, "random_map"):
         assert record.label in others
 
