@@ -10,10 +10,10 @@ from countergen_edit.cli.printing import console, say
 from countergen_edit.reports.index import (
     INDEX,
     check_ours,
+    counted,
     in_brief,
     list_runs,
     section,
-    counted,
 )
 from countergen_edit.reports.render.html import write_page
 from countergen_edit.reports.render.terminal import print_table

@@ -19,7 +19,6 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 
 
-
 def judgements(
     rows: Sequence[Row],
     records: Mapping[str, EditRecord],

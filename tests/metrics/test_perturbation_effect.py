@@ -166,8 +166,7 @@ def test_what_is_drawn_is_sentences_where_there_are_several() -> None:
 def test_the_median_of_the_table_is_the_one_drawn(found: tuple[float, ...]) -> None:
     from matplotlib.figure import Figure
 
-    from countergen_edit.reports.render.figures import draw_panel
-    from countergen_edit.reports.render.figures import Styles
+    from countergen_edit.reports.render.figures import Styles, draw_panel
 
     section = shown([effect("kind", s) for s in found])
     [table] = [table for table in section.tables() if table.name == "cid_effects"]
