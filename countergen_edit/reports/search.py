@@ -17,9 +17,6 @@ from countergen_edit.runs.files import FAILED
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
 
-MOST_FRONT = 12
-"""Candidates of the front that are listed."""
-
 
 def search(run: Run) -> Section | None:
     """The tab; None where the run is no search."""
@@ -35,11 +32,8 @@ def search(run: Run) -> Section | None:
     if errors:
         blocks.append(Words(tuple(failures(results, errors)), brief=True))
     if rows:
-        front = sorted((r for r in rows if r.detail["front"]), key=lambda r: -r.detail["removed"])
         every = sorted(rows, key=lambda r: (r.baseline, -r.detail["removed"]))
-        title = "Pareto front on validation data"
-        blocks.append(_candidates(results, "front", title, front[:MOST_FRONT]))
-        blocks.append(_candidates(results, "tried", "Every candidate", every))
+        blocks.append(_candidates(results, every))
     return Section("search", "Search", tuple(blocks))
 
 
@@ -77,7 +71,7 @@ def _panel(results: Results, rows: Sequence[Row], split: str, end: str) -> Panel
     return Panel(f"{split} data", label, removed, shown, covers=(0.0, 1.0), wide=True)
 
 
-def _candidates(results: Results, name: str, title: str, rows: Sequence[Row]) -> Table:
+def _candidates(results: Results, rows: Sequence[Row]) -> Table:
     tested = any(row.detail.get("cost_test") is not None for row in rows)
     splits = ("validation", "test") if tested else ("validation",)
     costs = list(dict.fromkeys(key for row in rows for key in row.detail["degradations"]))
@@ -104,7 +98,7 @@ def _candidates(results: Results, name: str, title: str, rows: Sequence[Row]) ->
         *(f"{key}, worse by" for key in costs),
     )
     note = f"Degradations are of {splits[-1]} data, in the unit of each metric."
-    return Table(name, title, columns, tuple(lines), note, searchable=True)
+    return Table("tried", "Every candidate", columns, tuple(lines), note, searchable=True)
 
 
 def layer_tables(results: Results) -> list[Table]:

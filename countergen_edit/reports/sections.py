@@ -25,7 +25,6 @@ from countergen_edit.reports.findings import edit_of, of_chosen, recommended
 from countergen_edit.reports.panels import Panel, Series, edit_dots
 from countergen_edit.reports.search import search
 from countergen_edit.reports.views.base import Quantity
-from countergen_edit.reports.views.by_layer import eraser_labels, recipe, single
 from countergen_edit.runs.files import ORIGINAL
 from countergen_edit.runs.ran import in_words
 
@@ -162,7 +161,7 @@ def overview(run: Run) -> Section | None:
     if columns:
         about = of_chosen(run.results)
         blocks.append(before_and_after(about, columns, listed(about), split))
-    blocks += [] if run.results.is_unedited else _bias_against_costs(run, quantities)
+    blocks += [] if run.results.is_unedited else _bias_against_costs(run.results, quantities)
     if sentences and sentences != lines:
         blocks.append(Fold("All findings", (Words(sentences),)))
     return Section(OVERVIEW, "Overview", tuple(blocks)) if blocks else None
@@ -244,82 +243,34 @@ def before_and_after(
     return Table("before_and_after", title, columns, tuple(rows), note, grouped=True)
 
 
-def _bias_against_costs(run: Run, quantities: Collection[Quantity]) -> list[Block]:
-    """Bias against cost of the tested edits; folded, of every candidate on validation data."""
-    results, blocks = run.results, list[Block]()
-    groups = {results.label(edit): [edit] for edit in listed(results)}
-    controls = {results.label(e) for e in listed(results) if results.is_reference(e)}
-    if panels := _against_costs(results, quantities, groups, controls):
-        note = "Low and left is best: no bias at the costs of the unedited model."
-        blocks.append(Figure("pareto", "Bias against cost, on test data", panels, note))
-    tried = as_tested(results)
-    labels = eraser_labels(tried)
-    groups = {}
-    for record in tried:
-        groups.setdefault(labels[recipe(record)], []).append(record.id)
-    controls = {labels[recipe(record)] for record in tried if record.baseline}
-    if panels := _against_costs(results, run.quantities("validation"), groups, controls):
-        title = "Bias against cost, on validation data"
-        figure = Figure("pareto_validation", title, panels, "One point for every candidate.")
-        blocks.append(Fold("Every candidate, on validation data", (figure,)))
-    return blocks
-
-
-def as_tested(results: Results) -> list[Any]:
-    """The records of edits at one layer, in the order of erasers on test data."""
-    tested = [results.records[edit].eraser for edit in results.compared if edit in results.records]
-    rows = [Row("", None, edit=edit) for edit in results.records]
-    records = [e for _, e in single(results, rows) if not e.parts]
-    order = list(dict.fromkeys(tested))
-    return sorted(records, key=lambda e: order.index(e.eraser) if e.eraser in order else len(order))
-
-
-def _against_costs(
-    results: Results,
-    quantities: Collection[Quantity],
-    groups: Mapping[str, Sequence[str]],
-    controls: Collection[str],
-) -> tuple[Panel, ...]:
-    """The first bias quantity against each cost, with a series for each group of edits."""
+def _bias_against_costs(results: Results, quantities: Collection[Quantity]) -> list[Block]:
+    """The first bias quantity against each cost, with a point for each tested edit."""
     drawn = [quantity for quantity in quantities if quantity.drawn]
     bias = next((quantity for quantity in drawn if quantity.kind == "bias"), None)
+    if bias is None:
+        return []
     panels = []
-    for cost in (quantity for quantity in drawn if quantity.kind == "cost" and bias):
-        assert bias is not None
-        series = tuple(
-            points
-            for name, edits in groups.items()
-            if (points := _points(results, name, bias, cost, edits, name in controls)).x
-        )
-        if series:
+    for cost in (quantity for quantity in drawn if quantity.kind == "cost"):
+        every = (_point(results, bias, cost, edit) for edit in listed(results))
+        if series := tuple(point for point in every if point is not None):
             limits, covers = bias.limits, cost.covers
             panels.append(
                 Panel(cost.title, cost.label, bias.label, series, limits=limits, covers=covers)
             )
-    return tuple(panels)
+    note = "Low and left is best: no bias at the costs of the unedited model."
+    title = "Bias against cost, on test data"
+    return [Figure("pareto", title, tuple(panels), note)] if panels else []
 
 
-def _points(
-    results: Results, name: str, bias: Quantity, cost: Quantity, edits: Sequence[str], control: bool
-) -> Series:
-    known = [
-        (cost.rows[e].value or 0.0, bias.rows[e], e)
-        for e in edits
-        if e in cost.rows.keys() & bias.rows.keys()
-        and None not in (cost.rows[e].value, bias.rows[e].value)
-    ]
-    y = [row.value or 0.0 for _, row, _ in known]
-    ends: list[tuple[float, ...]] = [(), ()]
-    if len(edits) == 1:  # several edits would hide each other's intervals
-        rows = [row for _, row, _ in known]
-        ends[0] = tuple(v if r.lo is None else r.lo for r, v in zip(rows, y, strict=True))
-        ends[1] = tuple(v if r.hi is None else r.hi for r, v in zip(rows, y, strict=True))
-    tips = tuple(
-        f"{results.label(e)}: {bias.label} {bias.number(e).text}, "
-        f"{cost.label} {cost.number(e).text}"
-        for _, _, e in known
-    )
-    return Series(name, tuple(x for x, *_ in known), tuple(y), *ends, "dots", control, tips)
+def _point(results: Results, bias: Quantity, cost: Quantity, edit: str) -> Series | None:
+    left, paid = bias.rows.get(edit), cost.rows.get(edit)
+    if left is None or paid is None or left.value is None or paid.value is None:
+        return None
+    label, y = results.label(edit), left.value
+    ends = (y if left.lo is None else left.lo,), (y if left.hi is None else left.hi,)
+    tip = f"{label}: {bias.label} {bias.number(edit).text}, {cost.label} {cost.number(edit).text}"
+    control = results.is_reference(edit)
+    return Series(label, (paid.value,), (y,), *ends, "dots", control, (tip,))
 
 
 def costs(run: Run) -> Section | None:

@@ -10,12 +10,11 @@ import pytest
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Figure, Table, Words
 from countergen_edit.reports.run import Run, open_run
-from countergen_edit.reports.sections import as_tested, overview, sections
+from countergen_edit.reports.sections import overview, sections
 from countergen_edit.runs.files import ORIGINAL
 from tests.reports.runs import (
     LABELS,
     audit_rows,
-    columns,
     in_memory,
     make_run,
     text_rows,
@@ -101,14 +100,3 @@ def test_a_checkpoint_stands_beside_the_model_that_it_was_made_of(tmp_path: Path
     assert bias.series[0].y == pytest.approx((0.3, 0.31, 0.32))
     assert bias.series[1].y == pytest.approx((0.6, 0.61, 0.62))
     assert [s.title for s in sections(run)][:2] == ["Overview", "Against its original"]
-
-
-def test_an_eraser_has_one_place_in_the_figures_of_both_splits() -> None:
-    """On validation data leace was tried first; of test data rlace is the first."""
-    tried = [("leace", 2), ("rlace", 2), ("leace", 3), ("rlace", 3)]
-    rows = [Row("kl", 0.1, split="validation", **columns(*cell)) for cell in tried]
-    rows += [Row("kl", 0.1, split="test", **columns(*cell)) for cell in [tried[3], tried[0]]]
-    ids = dict.fromkeys(row.edit for row in rows)
-    results = in_memory(rows).results
-    listed = [record.eraser for record in as_tested(results) if record.id in ids]
-    assert listed == ["rlace", "rlace", "leace", "leace"]

@@ -6,7 +6,6 @@ import io
 import math
 import re
 import xml.etree.ElementTree as ET  # reads only what matplotlib wrote
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, product
@@ -135,13 +134,8 @@ def style_of(name: str, custom: Sequence[str] = ()) -> Style | None:
 
 
 def _custom(name: str, custom: Sequence[str]) -> Style:
-    """From a hash of the name; of two names with one style the later takes the next."""
-    taken: dict[str, Style] = {}
-    for each in sorted({*custom} - {*FIXED}):
-        first = zlib.crc32(each.encode()) % len(CUSTOM)
-        free = [s for s in CUSTOM[first:] + CUSTOM[:first] if s not in taken.values()]
-        taken[each] = (free or CUSTOM)[0]
-    return taken[name]
+    """The styles for custom erasers in turn, by name."""
+    return CUSTOM[sorted({*custom} - {*FIXED}).index(name) % len(CUSTOM)]
 
 
 class Styles:
