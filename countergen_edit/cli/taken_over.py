@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit.core.reading import json_mapping
+from countergen_edit.models.locating import RECORD
 
 TEXTS = "texts"
 NAMING = (TEXTS, "experiment")
@@ -27,8 +28,6 @@ def taken_over(config: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
     keys = (word.lstrip("+~").partition("=")[0].partition(".")[0] for word in words)
     if TEXTS not in config or not isinstance(model, Mapping) or {*keys} & {*NAMING}:
         return config
-    from countergen_edit.models.locating import RECORD  # late: it imports torch
-
     path = Path(str(model.get("name"))).expanduser() / RECORD
     made_with = json_mapping(path).get("config") if path.is_file() else None
     texts = made_with.get(TEXTS) if isinstance(made_with, Mapping) else None

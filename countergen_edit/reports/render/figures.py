@@ -353,9 +353,13 @@ def write(
             ax.set_visible(False)
         figure.suptitle(title)
         if shown:
-            handles, labels = list(shown.values()), [*map(fitting, shown)]
-            place = {"loc": "outside lower center", "ncols": 4, "frameon": False}
-            figure.legend(handles=handles, labels=labels, **place)
+            figure.legend(
+                handles=list(shown.values()),
+                labels=[*map(fitting, shown)],
+                loc="outside lower center",
+                ncols=4,
+                frameon=False,
+            )
         for ending in endings:
             written.append(path.with_name(path.name + ending))
             form, dated = ending.removeprefix("."), DATELESS.get(ending, {})

@@ -13,7 +13,7 @@ from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.base import Cost, Kind, Metric
 from countergen_edit.metrics.results import Results, Side, State
 from countergen_edit.metrics.rows import UNEDITED, Row, set_label
-from countergen_edit.reports.blocks import Figure, Number, Section, Table
+from countergen_edit.reports.blocks import Cell, Figure, Number, Section, Table
 from countergen_edit.reports.panels import Panel, edit_dots
 
 
@@ -120,14 +120,16 @@ class View:
         quantities = self.quantities(results)
         if not quantities:
             return []
-        lines = tuple((q.title, *(q.number(edit) for edit in results.compared)) for q in quantities)
+        lines: list[tuple[Cell, ...]] = [
+            (q.title, *map(q.number, results.compared)) for q in quantities
+        ]
         panels = [
             Panel(q.title, q.axis, "", tuple(edit_dots(results, q.rows[UNEDITED])), True)
             for q in quantities
         ]
         columns = (quantities[0].axis, *map(results.label, results.compared))
         note = "Intervals are 95 %."
-        table = Table(self.name, self.title, columns, lines, note)
+        table = Table(self.name, self.title, columns, tuple(lines), note)
         figure = Figure(self.name, self.title, tuple(panels), note)
         return [Section(self.name, self.title, (table, figure))]
 
