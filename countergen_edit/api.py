@@ -35,7 +35,7 @@ from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import Bos, LanguageModel, Scratch
-from countergen_edit.reports.comparison import Comparison, comparison
+from countergen_edit.reports.compare import Comparison, comparison
 from countergen_edit.reports.run import Run, open_run, open_run_or_log
 from countergen_edit.runs.audit import Audit
 from countergen_edit.runs.axes import Axes

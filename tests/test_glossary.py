@@ -9,7 +9,7 @@ import pytest
 
 from countergen_edit.cli.main import main
 from countergen_edit.core.conf_path import conf_dir
-from countergen_edit.decisions.judgement import HARMFUL, NOTHING, RECOMMENDED, TOO_DEAR
+from countergen_edit.decisions import HARMFUL, NOTHING, RECOMMENDED, TOO_DEAR
 from countergen_edit.erasers import ERASERS
 from countergen_edit.metrics.base import Change
 from countergen_edit.metrics.benchmarks.base import BENCHMARKS

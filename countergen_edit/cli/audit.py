@@ -17,7 +17,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.edits.checkpoints import Checkpoint, is_checkpoint, open_checkpoint
 from countergen_edit.metrics.base import METRICS, Cost, Metric
 from countergen_edit.models import LanguageModel
-from countergen_edit.reports.closing import after_audit
+from countergen_edit.reports.findings import after_audit
 from countergen_edit.runs.audit import Audit
 from countergen_edit.runs.files import ORIGINAL
 from countergen_edit.runs.halving import Halving

@@ -10,7 +10,7 @@ from countergen_edit import api
 from countergen_edit.cli.printing import console, say, show
 from countergen_edit.cli.saving import SAVING, save_settings
 from countergen_edit.cli.study import command_line, fitting, searched_layers, study_settings
-from countergen_edit.reports.closing import about, nothing_fits, why_nothing
+from countergen_edit.reports.findings import nothing_fits, saved_as, why_nothing
 from countergen_edit.reports.render.terminal import print_run
 
 
@@ -51,5 +51,5 @@ def run(config: Mapping[str, Any]) -> None:
         print(f"countergen-edit: {why_nothing(searched)}", file=sys.stderr)
         raise SystemExit(1)
     saved = saving.save_best(searched)
-    show(searched, *about(saved))
+    show(searched, *saved_as(saved))
     saving.upload(saved)

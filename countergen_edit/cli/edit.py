@@ -18,7 +18,7 @@ from countergen_edit.cli.study import StudySettings, command_line, study_setting
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.task import Task
 from countergen_edit.edits.checkpoints import Base, is_checkpoint, load_base
-from countergen_edit.reports.closing import about
+from countergen_edit.reports.findings import saved_as
 from countergen_edit.reports.run import Run
 
 OF_TASK = ("axis", "data", "texts", "names", "groups", "seed")
@@ -77,7 +77,7 @@ def run(config: Mapping[str, Any]) -> None:
         command=command_line("edit", SAVING),
     )
     saved = saving.save_best(edited)
-    show(edited, *(f"Edit: {e.label}" for e in [edited.best] if e), *about(saved))
+    show(edited, *(f"Edit: {e.label}" for e in [edited.best] if e), *saved_as(saved))
     saving.upload(saved)
 
 
@@ -146,7 +146,7 @@ def save_of_run(config: Mapping[str, Any], saving: SaveSettings) -> None:
     if model.fingerprint != run.manifest["model_hash"]:
         raise UserError(f"{name} is not the model that {run.path} edited: its weights differ")
     saved = saving.save_best(replace(part, model=model))
-    say([f"Edit: {part.best.label}", *about(saved)])
+    say([f"Edit: {part.best.label}", *saved_as(saved)])
     saving.upload(saved)
 
 

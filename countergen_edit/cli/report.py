@@ -11,7 +11,7 @@ from countergen_edit import api
 from countergen_edit.cli.printing import console, say
 from countergen_edit.cli.study import texts_in
 from countergen_edit.core.errors import UserError
-from countergen_edit.reports.render.export import export
+from countergen_edit.reports.render import export
 from countergen_edit.reports.render.terminal import print_all
 from countergen_edit.reports.sections import sections
 

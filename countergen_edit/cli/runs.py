@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit.cli.printing import console, say
-from countergen_edit.reports.index import INDEX, check_ours, in_brief, list_runs, section, told_of
+from countergen_edit.reports.index import INDEX, check_ours, counted, in_brief, list_runs, section
 from countergen_edit.reports.render.html import write_page
 from countergen_edit.reports.render.terminal import print_table
 
@@ -22,6 +22,6 @@ def run(config: Mapping[str, Any]) -> None:
         print_table(table, console)
         say([""])
     index = section(found, folder, page.parent)
-    about = (told_of(found),)
+    about = (counted(found),)
     write_page([index], page, title=f"Runs in {folder.resolve().name}", kind="Index", about=about)
-    say([f"{told_of(found)}.", f"Index: {page}"])
+    say([f"{counted(found)}.", f"Index: {page}"])

@@ -21,8 +21,8 @@ from countergen_edit.core.writing import only_writer
 from countergen_edit.decisions.selection import choose, points
 from countergen_edit.metrics.base import Cost
 from countergen_edit.models import Scratch
-from countergen_edit.reports.closing import how_to_save
-from countergen_edit.reports.render.export import search_figures
+from countergen_edit.reports.findings import after_search
+from countergen_edit.reports.render import search_figures
 from countergen_edit.reports.run import Run
 from countergen_edit.reports.sections import sections
 from countergen_edit.runs.files import FAILED
@@ -72,7 +72,7 @@ def run(config: Mapping[str, Any]) -> tuple[float, float] | None:
         return best_of(swept, settings)
     with only_writer(swept.path):
         files = search_figures(sections(swept), swept.path / "figures", swept.erasers)
-    show(swept, f"Figures: {', '.join(path.name for path in files)}", *how_to_save(swept))
+    show(swept, f"Figures: {', '.join(path.name for path in files)}", *after_search(swept))
     failed = [row for row in swept.results.rows if row.metric == FAILED]
     if failed:
         print(f"countergen-edit: {len(failed)} cell(s) failed, see above", file=sys.stderr)

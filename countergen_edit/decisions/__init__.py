@@ -1,1 +1,10 @@
 """Decisions as functions of rows: significance, changes, selection, verdict."""
+
+JUDGEMENT = "judgement"
+"""The row of a judgement."""
+RECOMMENDED, TOO_DEAR, HARMFUL, NOTHING = (
+    "recommended",
+    "costs too much",
+    "does harm",
+    "shows nothing",
+)

@@ -10,21 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from countergen_edit.decisions import HARMFUL, JUDGEMENT, NOTHING, RECOMMENDED, TOO_DEAR
 from countergen_edit.decisions.changes import by_set
 from countergen_edit.decisions.selection import WRECK, choose, points, worse_by
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.base import Change, Cost
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
-
-JUDGEMENT = "judgement"
-"""The row of a judgement."""
-RECOMMENDED, TOO_DEAR, HARMFUL, NOTHING = (
-    "recommended",
-    "costs too much",
-    "does harm",
-    "shows nothing",
-)
 
 
 def judgements(

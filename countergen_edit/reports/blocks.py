@@ -1,9 +1,4 @@
-"""What a report is made of, before it is a page, a CSV file or a LaTeX table.
-
-Comes in: figures and texts as rows hold them. Goes out: words, tables, figures and facts that know
-nothing of how they will be shown. Texts are plain: escaping them is the business of whoever shows
-them.
-"""
+"""Words, tables and figures: a report before it becomes a page, a CSV file or a LaTeX table."""
 
 from __future__ import annotations
 
@@ -14,12 +9,14 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.panels import Panel
 
 HUGE = 1e6
-"""What is as large is shown by its first digits and its power of ten."""
+"""Larger values are shown in scientific notation."""
+FULL_SHADE = 0.25
+"""Value of a token at which its colour is strongest."""
 
 
 @dataclass(frozen=True)
 class Number:
-    """A figure with its 95 % interval."""
+    """A value with its 95 % interval."""
 
     value: float | None
     lo: float | None = None
@@ -30,7 +27,7 @@ class Number:
     signed: bool = False
     starred: bool = False
     bounded: bool = False
-    """Whether what is smaller than the last digit is shown as that; for p-values."""
+    """Whether a value below the last digit is shown as `< 0.001`; for P values."""
 
     @classmethod
     def of(
@@ -42,14 +39,14 @@ class Number:
         signed: bool = False,
         starred: bool = False,
     ) -> Number:
-        """A row's figure; a missing row is a missing figure."""
+        """The value of a row; missing where the row is."""
         if row is None:
             return cls(None)
         return cls(row.value, row.lo, row.hi, digits, percent, signed, starred)
 
     def _shown(self, value: float) -> str:
-        scaled, digits = (100 * value, max(0, self.digits - 3)) if self.percent else (value, 0)
-        digits = digits if self.percent else self.digits
+        scaled = 100 * value if self.percent else value
+        digits = max(0, self.digits - 3) if self.percent else self.digits
         if abs(scaled) >= HUGE:
             return f"{scaled:.3g}".replace("-", "−")
         rounded = round(scaled, digits) or 0.0  # never a negative zero
@@ -74,7 +71,7 @@ class Number:
 
     @property
     def interval(self) -> str:
-        """Its interval, empty where there is none.
+        """The interval as tables show it; empty without one.
 
         >>> Number(0.25, 0.1, 0.4).interval
         '0.100 to 0.400'
@@ -83,10 +80,20 @@ class Number:
             return ""
         return f"{self._shown(self.lo)} to {self._shown(self.hi)}"
 
+    @property
+    def in_text(self) -> str:
+        """The value and its interval as sentences give them.
+
+        >>> Number(0.25, 0.1, 0.4, digits=2).in_text
+        '0.25 [0.10, 0.40]'
+        """
+        ends = self.interval.replace(" to ", ", ")
+        return f"{self.text} [{ends}]" if ends else self.text
+
 
 @dataclass(frozen=True)
 class Quote:
-    """One generated text, and what is known of it."""
+    """A generated text with a note."""
 
     text: str
     note: str = ""
@@ -94,14 +101,14 @@ class Quote:
 
 @dataclass(frozen=True)
 class Quotes:
-    """Texts that share a cell."""
+    """Several texts in one cell."""
 
     quotes: tuple[Quote, ...]
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """A text token by token, each shaded by a value in [-1, 1]."""
+    """A text whose tokens are shaded by values in [-1, 1]."""
 
     pieces: tuple[str, ...]
     values: tuple[float, ...]
@@ -110,14 +117,26 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Link:
-    """A text that leads to another page."""
+    """A link to another page."""
 
     text: str
     address: str
-    """From the page that holds it, written as a web address is."""
 
 
 Cell = str | Number | Quotes | Tokens | Link
+
+
+def plain(cell: Cell) -> str:
+    """A cell as text, a number without its interval.
+
+    >>> plain(Number(0.25, 0.1, 0.4)), plain(Tokens(("a", " b"), (0.0, 0.2), "0.1"))
+    ('0.250', 'a b 0.1')
+    """
+    if isinstance(cell, Quotes):
+        return "; ".join(" ".join(filter(None, (q.text, q.note))) for q in cell.quotes)
+    if isinstance(cell, Tokens):
+        return " ".join(filter(None, ("".join(cell.pieces), cell.note)))
+    return cell if isinstance(cell, str) else cell.text
 
 
 @dataclass(frozen=True)
@@ -125,21 +144,21 @@ class Table:
     """Rows of cells under named columns."""
 
     name: str
-    """Names the file it is exported to."""
+    """Stem of the file that it is exported to."""
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
     searchable: bool = False
     grouped: bool = False
-    """Whether the first column names groups, each a heading over its rows."""
+    """Whether the first column is a heading over the rows that share it."""
     brief: bool = False
-    """Whether it is shown where there is little room, as in a terminal, too."""
+    """Whether terminals print it too."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels drawn side by side, with what they show in words."""
+    """Panels side by side."""
 
     name: str
     title: str
@@ -149,7 +168,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Words:
-    """Sentences, each with the verdict it begins with where it has one."""
+    """Sentences."""
 
     sentences: tuple[str, ...]
     brief: bool = False
@@ -157,7 +176,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Fold:
-    """Blocks that a page shows when it is asked for them, and a terminal does not."""
+    """Blocks that a page folds away and a terminal leaves out."""
 
     title: str
     blocks: tuple[Words | Table | Figure, ...]
@@ -167,7 +186,7 @@ Block = Words | Table | Figure | Fold
 
 
 def unfolded(blocks: Iterable[Block]) -> Iterator[Words | Table | Figure]:
-    """Blocks in order, those that are folded away among them.
+    """Blocks in order, with those within folds.
 
     >>> [*unfolded([Words(("a",)), Fold("more", (Words(("b",)),))])]
     [Words(sentences=('a',), brief=False), Words(sentences=('b',), brief=False)]
@@ -181,16 +200,14 @@ def unfolded(blocks: Iterable[Block]) -> Iterator[Words | Table | Figure]:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report: one tab of the page. Sections of one name are shown as one."""
+    """A tab of the page."""
 
     name: str
     title: str
     blocks: tuple[Block, ...] = field(default=())
 
     def tables(self) -> list[Table]:
-        """Its tables, in order."""
         return [block for block in unfolded(self.blocks) if isinstance(block, Table)]
 
     def figures(self) -> list[Figure]:
-        """Its figures, in order."""
         return [block for block in unfolded(self.blocks) if isinstance(block, Figure)]

@@ -1,162 +1,142 @@
-"""All findings of a run in sentences: bias, what each edit removed, what it cost, how sure.
-
-Of a search, the sentences are about the chosen edit and its control; of a run of several tasks they
-follow task by task. `verdict` has the few that a terminal prints.
-"""
+"""The sentences of a run: its findings, its verdict, and the next command."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import re
+import shlex
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from countergen_edit.decisions.judgement import JUDGEMENT, RECOMMENDED
+from countergen_edit.decisions import JUDGEMENT, RECOMMENDED
+from countergen_edit.decisions.significance import BIAS_SIGNIFICANT
 from countergen_edit.edits import EditRecord
+from countergen_edit.edits.checkpoints import Saved
 from countergen_edit.metrics.results import MOST_EDITS, Results
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.reports.search import breaches, choice, no_bias
+from countergen_edit.reports.blocks import Number
 from countergen_edit.reports.views.base import View
 from countergen_edit.runs.files import FAILED, quick_try
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
 
-
 MOST_SETS = 4
-"""Sets that a sentence lists; the tables have them all."""
+"""Sets that a sentence lists; tables list all."""
+MOST_LINES = 6
+"""Lines of a verdict; two more say how to save the edit and where the page is."""
+SAME_QUESTION = ("model", "axis", "data", "texts", "names", "groups", "seed")
+"""Settings that an audit and a search share."""
+DIGITS = re.compile(r"\d[\d.]*(?:e-?\d+)?")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """At most six lines; printed, one below the other."""
+
+    lines: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+
+def verdict(run: Run) -> Verdict:
+    """Bias, recommended edit, removal, cost and remaining differences; of several tasks, each."""
+    parts = [_verdict_of_task(part) for part in run.by_task().values()]
+    first = cautions(run)
+    each = max(1, (MOST_LINES - len(first)) // len(parts))
+    lines = dict.fromkeys(line for part in parts for line in part[:each])
+    return Verdict((*first, *lines)[:MOST_LINES])
 
 
 def findings(run: Run) -> tuple[str, ...]:
-    """Every sentence of the metrics of a run; one that holds for several tasks stands once."""
-    sentences = [s for part in run.by_task().values() for s in _of_task(part)]
-    sentences[:0] = of_quick_try(run)
-    sentences += warnings(run)
-    sentences += [
-        f"Not shown: {name}, as its class is not at hand: {why}"
+    """Every sentence, task by task; of a search, about the chosen edit and its control."""
+    sentences = [s for part in run.by_task().values() for s in _findings_of_task(part)]
+    first, rest = _quick(run), _warnings(run)
+    unshown = [
+        f"Not shown: {name}, whose class cannot be loaded: {why}"
         for name, why in run.unshown.items()
     ]
-    return tuple(dict.fromkeys(sentences))
+    return tuple(dict.fromkeys([*first, *sentences, *rest, *unshown]))
 
 
-def of_quick_try(run: Run) -> list[str]:
-    """That the run asked too little to be signed by anyone; nothing of a run that asked all."""
+def cautions(run: Run) -> list[str]:
+    """That the run was a quick try, and the warnings of its manifest."""
+    return [*_quick(run), *_warnings(run)]
+
+
+def _quick(run: Run) -> list[str]:
     limit = run.config.get("limit")
     return [quick_try(limit)] if limit else []
 
 
-def warnings(run: Run) -> list[str]:
-    """What makes the figures of a run doubtful, as it was said when the run began."""
+def _warnings(run: Run) -> list[str]:
     return [str(warning) for warning in run.manifest.get("warnings", ())]
 
 
-def _of_task(run: Run) -> list[str]:
-    about = replace(run, results=in_words(run.results))
-    results = about.results
-    biases = [metric for metric in run.views if metric.kind == "bias"]
-    others = [metric for metric in run.views if metric.kind != "bias"]
-    sentences = [*advice(results), *unfitted(run.results), *not_tried(run.results)]
-    paid: set[str] = set()
-    for bias in biases:
-        sentences += bias.sentences(results)
+def _verdict_of_task(run: Run) -> list[str]:
+    edit = edit_of(run.results)
+    control = None if edit is None else run.results.baseline_of(edit)
+    kept = [UNEDITED, *(e.id for e in (edit, control) if e is not None)]
+    about = run.results if edit is None else run.results.only(edits=kept)
+    biases = [view for view in run.views if view.kind == "bias" and view.headline(about)]
+    others = [view for view in run.views if view.kind != "bias"]
+    lines = [line for view in biases for line in view.headline(about)]
+    lines += [*advice(run.results), *not_fitted(run.results)]
+    if edit is None or not biases:
+        return lines + [line for view in others for line in view.headline(about)]
+    chosen = choice(run)[:1] if run.results.of("cost", "validation") else []
+    lines += [*chosen, *(line for view in biases if (line := view.outcome(about, edit)))]
+    if not chosen and (cost := costs_of(others, about, edit)):
+        lines.append(f"Cost of {edit.name_in_text}: {cost}.")
+    if left := [part for view in others for part in view.remaining(about, edit)]:
+        lines.append(f"Remaining under {edit.name_in_text}: {'; '.join(left)}.")
+    return lines
+
+
+def edit_of(results: Results) -> EditRecord | None:
+    """The edit of the verdict: the recommended, else the chosen, else the first."""
+    if (named := recommended(results)) is not None:
+        return named
+    real = [edit for edit in results.shown if not edit.baseline]
+    return results.chosen if results.chosen in results.edits else next(iter(real), None)
+
+
+def recommended(results: Results) -> EditRecord | None:
+    """The edit that the judgement of a task names."""
+    named = [row.edit for row in results.of(JUDGEMENT) if row.detail["named"]]
+    return results.records.get(named[0]) if named else None
+
+
+def _findings_of_task(run: Run) -> list[str]:
+    results = of_chosen(run.results)
+    biases = [view for view in run.views if view.kind == "bias"]
+    others = [view for view in run.views if view.kind != "bias"]
+    sentences = [*advice(results), *not_fitted(run.results)]
+    priced: set[str] = set()
+    for view in biases:
+        sentences += view.sentences(results)
         for edit in results.shown:
-            outcome = bias.outcome(results, edit)
-            if outcome and edit.id not in paid and (cost := costs_of(others, results, edit)):
+            outcome = view.outcome(results, edit)
+            if outcome and edit.id not in priced and (cost := costs_of(others, results, edit)):
                 outcome = f"{outcome} Cost: {cost}."
-                paid.add(edit.id)
+                priced.add(edit.id)
             sentences += [outcome] if outcome else []
-        for sentence, named in bias.baselines(results):
+        for sentence, named in view.baselines(results):
             costs = [(edit.label, costs_of(others, results, edit)) for edit in named]
             each = "; ".join(f"{label}: {cost}" for label, cost in costs if cost)
             sentences.append(f"{sentence} Cost: {each}." if each else sentence)
-    said = [sentence for metric in others for sentence in metric.sentences(results)]
-    # What was found comes before how it was chosen, whatever it was measured by.
-    sentences += [*choice(run), *said] if sentences else [*said, *choice(run)]
-    for metric in (*biases, *others):
-        sentences += metric.caveats(results)
-    return sentences
+    rest = [sentence for view in others for sentence in view.sentences(results)]
+    # Results come before the selection, whatever measured them.
+    sentences += [*choice(run), *rest] if sentences else [*rest, *choice(run)]
+    return sentences + [s for view in (*biases, *others) for s in view.caveats(results)]
 
 
-def advice(results: Results) -> list[str]:
-    """Which edit to keep, or why none is; nothing where none was judged."""
-    rows = results.of(JUDGEMENT)
-    good = [row for row in rows if row.detail["word"] == RECOMMENDED]
-    named = [row for row in good if row.detail["named"]]
-    rest = [row for row in good if row not in named]
-    bad = "; ".join(
-        f"{_about(results, r)} {r.detail['word']}{_why(r)}" for r in rows if r not in good
-    )
-    if not rows:
-        return []
-    if not good:
-        return [f"No edit is recommended: {bad}."]
-    others = ", ".join(_about(results, row) for row in rest)
-    if named:
-        also = f" Within the budgets too: {others}." if rest else ""
-        sentences = [f"Recommended: {_about(results, row)}. {_does(row)}{also}" for row in named]
-    else:
-        sentences = [f"Recommended, and none chosen among them: {others}."]
-    return [*sentences, f"Not recommended: {bad}."] if bad else sentences
-
-
-def unfitted(results: Results) -> list[str]:
-    """Which erasers gave no edit at all, with the first reason of each."""
-    failed: dict[str, str] = {}
-    for row in results.rows:
-        if row.metric == FAILED:
-            failed.setdefault(row.eraser, row.detail["error"])
-    fitted = {row.eraser for row in results.rows if row.metric != FAILED}
-    return [
-        f"Not fitted: {eraser}: {error}."
-        for eraser, error in failed.items()
-        if eraser not in fitted
-    ]
-
-
-def not_tried(results: Results) -> list[str]:
-    """Why a search fitted no edit at all; nothing where it fitted one."""
-    reason = no_bias(results) if results.is_unedited else ""
-    return [f"No edit was fitted: {reason}."] if reason else []
-
-
-def _about(results: Results, row: Row) -> str:
-    return results.records[row.edit].name_in_text if row.edit in results.records else row.edit
-
-
-def _does(row: Row) -> str:
-    """That a recommended edit keeps within the budgets, or that no cost was measured."""
-    return (
-        "Every cost is within its budget."
-        if row.detail["degradations"]
-        else "No cost was measured."
-    )
-
-
-def _why(row: Row) -> str:
-    """What is wrong with an edit that is not recommended."""
-    detail = row.detail
-    grown = [name for name, change in detail["sets"].items() if change == "increased"]
-    reasons = [f"bias increased on {few(grown)}"] if grown else []
-    reasons += breaches(detail, detail["budgets"])
-    return f" ({'; '.join(reasons)})" if reasons else ""
-
-
-def few(names: Sequence[str], between: str = ", ") -> str:
-    """The first names of many, and how many more there are."""
-    more = [f"{len(names) - MOST_SETS} more"] if len(names) > MOST_SETS else []
-    return between.join([*names[:MOST_SETS], *more])
-
-
-def costs_of(metrics: Iterable[View], results: Results, edit: EditRecord) -> str:
-    """What an edit cost by each metric that is a cost, as one part of a sentence."""
-    costs = (m.outcome(results, edit) for m in metrics if m.kind == "cost")
-    return ", ".join(filter(None, costs))
-
-
-def in_words(results: Results) -> Results:
-    """The results that words are made of: of a search, or of very many edits, those of one."""
+def of_chosen(results: Results) -> Results:
+    """The results that sentences are about: of a search, or of many edits, those of one edit."""
     parts = results.by_task()
     if len(parts) > 1:
-        about = {task: in_words(part) for task, part in parts.items()}
+        about = {task: of_chosen(part) for task, part in parts.items()}
         if all(about[task] is part for task, part in parts.items()):
             return results
         rows = [row for part in about.values() for row in part.rows]
@@ -167,5 +147,238 @@ def in_words(results: Results) -> Results:
         return results
     edit = chosen or results.shown[0]
     control = results.baseline_of(edit)
-    others = [*([control.id] if control else []), *(e.id for e in results.baselines)]
-    return results.only(edits=[UNEDITED, edit.id, *others])
+    beside = [*([control] if control else []), *results.baselines]
+    return results.only(edits=[UNEDITED, edit.id, *(e.id for e in beside)])
+
+
+def advice(results: Results) -> list[str]:
+    """The recommended edits, and why others are not; empty where none was judged."""
+
+    def name(row: Row) -> str:
+        record = results.records.get(row.edit)
+        return row.edit if record is None else record.name_in_text
+
+    rows = results.of(JUDGEMENT)
+    good = [row for row in rows if row.detail["word"] == RECOMMENDED]
+    named = [row for row in good if row.detail["named"]]
+    rest = ", ".join(name(row) for row in good if row not in named)
+    bad = "; ".join(f"{name(r)} {r.detail['word']}{_reasons(r)}" for r in rows if r not in good)
+    if not good:
+        return [f"No edit is recommended: {bad}."] if rows else []
+    if named:
+        cost = "Every cost is within its budget." if named[0].detail["degradations"] else ""
+        also = f" Also within the budgets: {rest}." if rest else ""
+        said = f"Recommended: {name(named[0])}. {cost or 'No cost was measured.'}{also}"
+    else:
+        said = f"Recommended: {rest}. Validation data do not rank them."
+    return [said, f"Not recommended: {bad}."] if bad else [said]
+
+
+def _reasons(row: Row) -> str:
+    detail = row.detail
+    grown = [name for name, change in detail["sets"].items() if change == "increased"]
+    reasons = [f"bias increased on {few(grown)}"] if grown else []
+    reasons += breaches(detail, detail["budgets"])
+    return f" ({'; '.join(reasons)})" if reasons else ""
+
+
+def not_fitted(results: Results) -> list[str]:
+    """The erasers that gave no edit, with the first reason of each; why a search fitted none."""
+    failed: dict[str, str] = {}
+    for row in results.rows:
+        if row.metric == FAILED:
+            failed.setdefault(row.eraser, row.detail["error"])
+    fitted = {row.eraser for row in results.rows if row.metric != FAILED}
+    lines = [f"Not fitted: {e}: {error}." for e, error in failed.items() if e not in fitted]
+    reason = no_bias(results) if results.is_unedited else ""
+    return [*lines, f"No edit was fitted: {reason}."] if reason else lines
+
+
+def failures(results: Results, errors: Collection[Row]) -> list[str]:
+    """The candidates that failed, those together whose errors differ in digits alone."""
+    by_error: dict[str, tuple[str, dict[str, None]]] = {}
+    for row in errors:
+        label = results.label(row.edit)
+        if row.edit not in results.records and row.eraser:
+            place = ".".join(filter(None, (row.site, "+".join(map(str, row.layers)))))
+            label = f"{row.eraser}{f'-{row.rank}' if row.rank else ''}@{place}"
+        error = str(row.detail.get("error", ""))
+        by_error.setdefault(DIGITS.sub("#", error), (error, {}))[1][label] = None
+    return [f"Failed: {', '.join(labels)}: {error}" for error, labels in by_error.values()]
+
+
+def choice(run: Run) -> list[str]:
+    """The candidate that a search chose, and the rule; of an audit, the candidates that fail."""
+    results, budgets = run.results, run.budgets
+    sentences = []
+    for row in results.of("cost", "validation"):
+        if row.detail["chosen"]:
+            task = f", {results.task}" if results.task else ""
+            first = f"Best{task}: " if worthwhile(row) else f"{_none_fits(row, budgets, task)} "
+            sentences.append(f"{first}{_does(results, row)}")
+    if sentences:
+        return [
+            *sentences,
+            "The choice uses validation data alone: of the candidates that remove bias at a cost "
+            "of at most 1, the one that removes most; without one, the cheapest that removes half "
+            "as much as any. A cost of 1 is the full budget of the worst of "
+            f"{listed(budgets) or 'all costs'}.",
+        ]
+    failed = [row for row in results.of("choice", "validation") if not worthwhile(row)]
+    each = [
+        f"{results.label(row.edit)} ({'; '.join(breaches(row.detail, budgets)) or 'nothing shown'})"
+        for row in failed
+    ]
+    return [f"No candidate removes bias within the budgets: {'; '.join(each)}."] if each else []
+
+
+def _none_fits(row: Row, budgets: Mapping[str, float], task: str) -> str:
+    broken = "; ".join(breaches(row.detail, budgets))
+    reason = f" ({broken})" if broken else ""
+    return f"No candidate removes bias within the budgets{task}{reason}. Cheapest:"
+
+
+def _does(results: Results, row: Row) -> str:
+    """What a chosen candidate removes and costs, on test data where it was tested."""
+    tested = next(iter(results.of("bias_removed", "test", row.edit)), None)
+    removed = tested or next(iter(results.of("bias_removed", "validation", row.edit)), None)
+    share = Number(row.detail["removed"]) if removed is None else Number.of(removed)
+    share = replace(share, digits=4, percent=True)
+    sets = f" ({removed.dataset.replace('+', ', ')})" if removed else ""
+    end = "_test" if tested and row.detail.get("degradations_test") else ""
+    costs = listed(row.detail[f"degradations{end}"], row.detail.get(f"groups{end}"))
+    return (
+        f"{results.label(row.edit)} removes {share.in_text} of the bias on "
+        f"{'test' if tested else 'validation'} data{sets}. Degradation: {costs}."
+    )
+
+
+def no_bias(results: Results) -> str:
+    """Why validation data show no bias to remove; empty where they show one."""
+    row = next((r for r in results.unedited(BIAS_SIGNIFICANT, "validation") if r.value == 0), None)
+    if row is None:
+        return ""
+    if needed := row.detail.get("names_to_test"):
+        return f"bias on validation data cannot be tested: needs {needed} names per group"
+    return "no significant bias on validation data"
+
+
+def worthwhile(row: Row) -> bool:
+    """Whether a candidate keeps within the budgets and is shown to remove bias."""
+    return bool(row.detail["affordable"] and row.detail.get("shown", True))
+
+
+def breaches(detail: Mapping[str, Any], budgets: Mapping[str, float]) -> list[str]:
+    """The costs beyond their budgets, with the group on which each is largest.
+
+    >>> breaches({"over": ["loss"], "degradations": {"loss": 0.06}, "groups": {}}, {"loss": 0.03})
+    ['loss worse by 0.06, budget 0.03']
+    """
+    return [
+        f"{_of_group(name, detail.get('groups'))} worse by {detail['degradations'][name]:.2g}"
+        + (f", budget {budgets[name]:.2g}" if name in budgets else "")
+        + (", which its interval includes" if name in detail.get("maybe", ()) else "")
+        for name in detail.get("over", ())
+    ]
+
+
+def _of_group(name: str, groups: Mapping[str, str] | None) -> str:
+    return f"{name} of {groups[name]}" if groups and groups.get(name) else name
+
+
+def listed(degradations: Any, groups: Mapping[str, str] | None = None) -> str:
+    """Degradations or budgets by the name of the metric, and the group if it has one.
+
+    >>> listed({"grammar": 0.0012, "loss": -0.5}, {"grammar": "female"})
+    'grammar of female 0.0012, loss −0.5'
+    """
+    return ", ".join(
+        f"{_of_group(name, groups)} {f'{value:.3g}'.replace('-', '−')}"
+        for name, value in (degradations or {}).items()
+    )
+
+
+def few(names: Sequence[str], between: str = ", ") -> str:
+    """The first names of many, and the number of the others."""
+    more = [f"{len(names) - MOST_SETS} more"] if len(names) > MOST_SETS else []
+    return between.join([*names[:MOST_SETS], *more])
+
+
+def costs_of(views: Iterable[View], results: Results, edit: EditRecord) -> str:
+    """The costs of an edit, as one part of a sentence."""
+    costs = (view.outcome(results, edit) for view in views if view.kind == "cost")
+    return ", ".join(filter(None, costs))
+
+
+def saved_as(saved: Saved) -> list[str]:
+    """Where an edit was saved, how its logits compare after loading, and how to load it."""
+    trust = ", trust_remote_code=True" if saved.form == "carried" else ""
+    return [
+        f"Saved ({saved.form}): {saved.folder}. In a fresh process its logits differ by at most "
+        f"{saved.parity.max_difference:.2g}; the edit changes them by {saved.parity.effect:.2g}.",
+        f'Load it: AutoModelForCausalLM.from_pretrained("{saved.folder}"{trust}). '
+        f"Compare: countergen-edit chat {saved.folder}",
+    ]
+
+
+def after_search(run: Run) -> list[str]:
+    """The command that saves the best edit of each task."""
+    from countergen_edit.reports.run import best_record
+
+    return _on_all_prompts(run) or _saving(run, best_record)
+
+
+def after_audit(run: Run) -> list[str]:
+    """The command that saves the recommended edit, or else the one that searches for an edit."""
+    if lines := _on_all_prompts(run) or _saving(run, lambda part: recommended(part.results)):
+        return lines
+    changes = {c for row in run.results.of(JUDGEMENT) for c in row.detail["sets"].values()}
+    if not run.results.is_unedited and not changes - {"increased"}:  # no bias to remove
+        return ["Next, prompts of your own: countergen-edit check FILE"]
+    command = run.manifest.get("command", ())
+    same = (w for w in command if w.partition("=")[0].partition(".")[0] in SAME_QUESTION)
+    return [f"Next: countergen-edit debias {' '.join(map(shlex.quote, same))}".rstrip()]
+
+
+def _saving(run: Run, which: Callable[[Run], EditRecord | None]) -> list[str]:
+    parts = run.by_task()
+    task = {name: f" run_task={name}" if len(parts) > 1 else "" for name in parts}
+    return [
+        f"Save it, {edit.label}: countergen-edit edit run={run.path}{task[name]} save=DIR"
+        for name, part in parts.items()
+        if (edit := which(part)) is not None
+    ]
+
+
+def _on_all_prompts(run: Run) -> list[str]:
+    """The command of a quick try without its limit."""
+    if not run.config.get("limit"):
+        return []
+    first, *words = run.manifest.get("command", ("countergen-edit",))
+    kept = (word for word in words if word.partition("=")[0] not in ("limit", "run_dir", "save"))
+    return [f"Next, on every prompt: {first} {' '.join(map(shlex.quote, kept))}"]
+
+
+def why_nothing(run: Run) -> str:
+    """Why a search saves no edit."""
+    chosen = [r for r in run.results.of("cost", "validation") if r.detail["chosen"]]
+    reason = no_bias(run.results) or (
+        "no candidate removes bias within the budgets" if chosen else "no edit could be fitted"
+    )
+    return f"{reason}; nothing was saved"
+
+
+def nothing_fits(run: Run) -> list[str]:
+    """The budgets, the candidate that removes most, and the next command."""
+    if no_bias(run.results):
+        return ["Nothing was saved. Give the groups more names, or use other prompts (data=)."]
+    rows = [row for row in run.results.of("cost", "validation") if row.detail["front"]]
+    lines = [f"Nothing was saved. Budgets: {listed(run.budgets)}."]
+    if rows:
+        most = max(rows, key=lambda row: row.detail["removed"])
+        share = Number(most.detail["removed"], percent=True).text
+        lines.append(
+            f"On validation data {run.results.label(most.edit)} removes most: {share} of the bias, "
+            f"worse by {listed(most.detail['degradations'], most.detail.get('groups'))}."
+        )
+    return [*lines, "Next: wider budgets (cost.NAME.budget=…) or other erasers (eraser=gated)."]

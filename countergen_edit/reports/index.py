@@ -1,8 +1,4 @@
-"""The runs below a folder: what made each, what it found, and which are broken or not finished.
-
-Comes in: a folder. Goes out: a line for each run, of what its files say as they are, so that many
-runs are listed within a second. Refused: a folder that is not there or holds no run.
-"""
+"""The runs below a folder, read from their files without loading any model library."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import html
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -20,50 +16,46 @@ from urllib.parse import quote
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.writing import LOCK, hold
-from countergen_edit.decisions.judgement import JUDGEMENT, RECOMMENDED
+from countergen_edit.decisions import JUDGEMENT, RECOMMENDED
 from countergen_edit.metrics.rows import SCHEMA
 from countergen_edit.reports.blocks import Cell, Link, Section, Table
 from countergen_edit.runs.files import MANIFEST, PROGRESS, QUICK, RESULTS
 
 PAGE, INDEX = "report.html", "index.html"
-FINISHED = "Runs, the newest first"
 DEEPEST = 4
 """Levels of folders below which no run is looked for."""
-LONGEST = 3
-"""Words of a verdict."""
 HEAD = 8192
-"""Bytes at the beginning of a page that hold its head."""
-SAID = re.compile(r'<meta name="description" content="([^"]*)">')
-OURS = '<meta name="generator" content="countergen-edit">'
-"""What tells a page of ours from another that has its name."""
+"""Bytes of a page that contain its head."""
+FIRST_SENTENCE = re.compile(r'<meta name="description" content="([^"]*)">')
+GENERATOR = '<meta name="generator" content="countergen-edit">'
 
 
-@dataclass(frozen=True)
+@dataclass
 class Listed:
-    """A run, as it is told among others."""
+    """A run in the list."""
 
     path: Path
-    made_by: str = ""
-    """The command."""
+    when: str
+    command: str = ""
     model: str = ""
     tasks: str = ""
     verdict: str = ""
-    """What the edits that it tested come to; of an unedited model, what that is."""
+    """The judgement of its edits; of an unedited model, whether it is biased."""
     edit: str = ""
-    """The one that is named."""
+    """The recommended edit."""
     says: str = ""
     """The first sentence of its page."""
-    when: str = ""
-    has_page: bool = False
     wrong: str = ""
-    """Why there is nothing to show; empty of a whole run."""
+    """Why it cannot be shown; empty for a whole run."""
 
 
 def list_runs(folder: Path) -> list[Listed]:
     """Every run below a folder, the newest first, then what is broken or not finished.
 
-    Raises:
-        UserError: the folder is not there, or holds no run.
+    Raises
+    ------
+    UserError
+        The folder does not exist, or holds no run.
     """
     if not folder.is_dir():
         what = "is a file, no folder" if folder.exists() else "is not there"
@@ -83,7 +75,7 @@ def _run_folders(folder: Path) -> Iterator[Path]:
         path = Path(place)
         if RESULTS in files or {MANIFEST, PROGRESS} <= {*files}:
             yield path
-            folders.clear()  # what lies within, such as the run of its original, is a part of it
+            folders.clear()  # the run of an original is part of its run
         elif len(path.relative_to(folder).parts) >= DEEPEST:
             folders.clear()
         else:
@@ -91,52 +83,44 @@ def _run_folders(folder: Path) -> Iterator[Path]:
 
 
 def listed(path: Path) -> Listed:
-    """What a run folder tells of itself; what is wrong with it is told and not raised."""
-    results, page = path / RESULTS, path / PAGE
+    """A run folder in the list; errors go into `wrong`."""
+    results = path / RESULTS
     newest = results if results.is_file() else path
-    when = datetime.fromtimestamp(newest.stat().st_mtime).isoformat(" ", "minutes")
-    bare = Listed(path, when=when, has_page=page.is_file())
+    run = Listed(path, datetime.fromtimestamp(newest.stat().st_mtime).isoformat(" ", "minutes"))
     try:
-        manifest = json_mapping(path / MANIFEST) if (path / MANIFEST).is_file() else {}
-        about = _about(bare, manifest)
-        end = _recorded(path)
-        if manifest.get("schema", SCHEMA) != SCHEMA:
-            own = manifest.get("versions", {}).get("countergen-edit", "another version")
-            return _wrong(about, f"made by countergen-edit {own}, whose rows have another form")
-        if not results.is_file() or results.stat().st_size < end:
-            return _wrong(about, f"broken: {RESULTS} is shorter than its progress record")
-        if _is_open(path):
-            return _wrong(about, "running: another process has it open")
-        if not end:
-            return _wrong(about, "unfinished: no step of it was finished")
-        if not about.has_page:
-            return _wrong(
-                about,
-                "unfinished: the same command continues it; or it has no page yet, which "
-                f"countergen-edit report {path} makes",
-            )
-        return _with_verdict(about, _judged(results, end))
+        run.wrong = _read(run)
     except (UserError, OSError, ValueError, AttributeError) as error:
-        return _wrong(bare, f"broken: {error}")
+        run.wrong = " ".join(f"broken: {error}".split())
+    return run
 
 
-def _wrong(run: Listed, why: str) -> Listed:
-    return Listed(**vars(run) | {"wrong": " ".join(why.split())})
-
-
-def _about(bare: Listed, manifest: Mapping[str, Any]) -> Listed:
-    command = [str(word) for word in manifest.get("command", [])]
-    told = {
-        "made_by": next(iter(command[1:2]), ""),
-        "model": Path(str(manifest.get("model", ""))).name,
-        "tasks": ", ".join(manifest.get("tasks", {})),
-        "says": _said(bare.path / PAGE) if bare.has_page else "",
-    }
-    return Listed(**vars(bare) | told)
+def _read(run: Listed) -> str:
+    """Fill in what the files of a run say; why the run cannot be shown."""
+    path, results, page = run.path, run.path / RESULTS, run.path / PAGE
+    manifest = json_mapping(path / MANIFEST) if (path / MANIFEST).is_file() else {}
+    run.command = next((str(word) for word in manifest.get("command", [])[1:2]), "")
+    run.model = Path(str(manifest.get("model", ""))).name
+    run.tasks = ", ".join(manifest.get("tasks", {}))
+    if manifest.get("schema", SCHEMA) != SCHEMA:
+        version = manifest.get("versions", {}).get("countergen-edit", "another version")
+        return f"made by countergen-edit {version}, whose rows have another form"
+    end = _recorded(path)
+    if not results.is_file() or results.stat().st_size < end:
+        return f"broken: {RESULTS} is shorter than its progress record"
+    if _is_open(path):
+        return "running: another process has it open"
+    if not end:
+        return "unfinished: no step of it was finished"
+    if not page.is_file():
+        return f"unfinished, or without a page: countergen-edit report {path} makes one"
+    if match := FIRST_SENTENCE.search(_head(page)):
+        run.says = html.unescape(match[1])
+    _judge(run, [*_judgements(results, end)])
+    return ""
 
 
 def _recorded(path: Path) -> int:
-    """Where the last finished step ends in the results; their size where no record is kept."""
+    """The end of the last finished step in the results; their size without a record."""
     progress = path / PROGRESS
     if not progress.is_file():
         return (path / RESULTS).stat().st_size
@@ -155,46 +139,50 @@ def _is_open(path: Path) -> bool:
     return False
 
 
-def _judged(results: Path, end: int) -> list[dict[str, Any]]:
-    """The rows that say whether an edit is one to keep."""
-    wanted = f'"{JUDGEMENT}"'.encode()
-    lines = results.read_bytes()[:end].splitlines()
-    rows = [json.loads(line) for line in lines if wanted in line]
-    return [row for row in rows if row.get("metric") == JUDGEMENT]
+def _judgements(results: Path, end: int) -> Iterator[dict[str, Any]]:
+    for line in results.read_bytes()[:end].splitlines():
+        if f'"{JUDGEMENT}"'.encode() in line:
+            row = json.loads(line)
+            if row.get("metric") == JUDGEMENT:
+                yield row
 
 
-def _with_verdict(run: Listed, rows: Sequence[Mapping[str, Any]]) -> Listed:
+def _judge(run: Listed, rows: Sequence[dict[str, Any]]) -> None:
     words = dict.fromkeys(str(row["detail"]["word"]) for row in rows)
     named = [f"{row['eraser']}-{row['rank']}" for row in rows if row["detail"]["named"]]
-    verdict = RECOMMENDED if RECOMMENDED in words else ", ".join(words)
-    if not rows:  # what is said of an unedited model begins with its verdict, as far as it has one
+    run.verdict = RECOMMENDED if RECOMMENDED in words else ", ".join(words)
+    run.edit = ", ".join(dict.fromkeys(named))
+    if not rows:  # the first words of an unedited model's page, such as "Biased:"
         first, colon, _ = run.says.partition(": ")
-        verdict = first.lower() if colon and len(first.split()) <= LONGEST else ""
-    if rows and run.says.startswith(QUICK):
-        verdict = f"{QUICK.lower()}: {verdict}"
-    return Listed(**vars(run) | {"verdict": verdict, "edit": ", ".join(dict.fromkeys(named))})
+        run.verdict = first.lower() if colon and len(first.split()) <= 3 else ""
+    elif run.says.startswith(QUICK):
+        run.verdict = f"{QUICK.lower()}: {run.verdict}"
 
 
-def _said(page: Path) -> str:
-    """What a page says first, which its head repeats for whoever lists pages."""
+def _head(page: Path) -> str:
     with page.open("rb") as file:
-        found = SAID.search(file.read(HEAD).decode("utf-8", "replace"))
-    return html.unescape(found[1]) if found else ""
+        return file.read(HEAD).decode("utf-8", "replace")
 
 
 def section(runs: Sequence[Listed], folder: Path, beside: Path) -> Section:
-    """The index as a section of a page.
+    """The list as a section of a page.
 
-    Args:
-        runs: as `list_runs` gives them.
-        folder: where they lie.
-        beside: the folder of the page, from which it leads to theirs.
+    Parameters
+    ----------
+    runs : as `list_runs` gives them
+    folder : that contains them
+    beside : the folder of the page, for its links
     """
-    good, bad = _parted(runs)
+
+    def link(run: Listed) -> Link:
+        address = Path(os.path.relpath(run.path / PAGE, beside)).as_posix()
+        return Link(_name(run, folder), quote(address))
+
+    good = [run for run in runs if not run.wrong]
     lines: list[tuple[Cell, ...]] = [
         (
-            Link(_name(run, folder), _address(run, beside)),
-            run.made_by,
+            link(run),
+            run.command,
             run.model,
             run.tasks,
             run.verdict or "–",
@@ -204,44 +192,41 @@ def section(runs: Sequence[Listed], folder: Path, beside: Path) -> Section:
         )
         for run in good
     ]
-    columns = ("run", "made by", "model", "axis", "verdict", "edit", "what was found", "when")
-    note = "A run without a verdict tested no edit on a bias, and shows no single one."
-    tables = [Table("runs", FINISHED, columns, tuple(lines), note, searchable=True)] if good else []
-    return Section("runs", "Runs", (*tables, *_wrongs(bad, folder)))
+    columns = ("run", "command", "model", "axis", "verdict", "edit", "finding", "when")
+    table = Table("runs", "Runs, the newest first", columns, tuple(lines), searchable=True)
+    return Section("runs", "Runs", (*([table] if good else []), *_broken(runs, folder)))
 
 
 def in_brief(runs: Sequence[Listed], folder: Path) -> list[Table]:
-    """The index as a terminal has room for it."""
-    good, bad = _parted(runs)
-    lines: list[tuple[Cell, ...]] = [
+    """The list for a terminal."""
+    lines = tuple(
         (
             _name(run, folder),
-            run.made_by,
+            run.command,
             run.model,
             f"{run.verdict or '–'}{f': {run.edit}' if run.edit else ''}",
             run.when,
         )
-        for run in good
-    ]
-    columns = ("run", "made by", "model", "verdict", "when")
-    tables = [Table("runs", FINISHED, columns, tuple(lines))] if good else []
-    return [*tables, *_wrongs(bad, folder)]
+        for run in runs
+        if not run.wrong
+    )
+    columns = ("run", "command", "model", "verdict", "when")
+    tables = [Table("runs", "Runs, the newest first", columns, lines)] if lines else []
+    return [*tables, *_broken(runs, folder)]
 
 
-def told_of(runs: Sequence[Listed]) -> str:
-    """How many there are."""
-    good, bad = _parted(runs)
-    more = f", and {len(bad)} not finished or broken" if bad else ""
-    return f"{len(good)} run{'' if len(good) == 1 else 's'}{more}"
+def counted(runs: Sequence[Listed]) -> str:
+    """The number of runs."""
+    bad = sum(bool(run.wrong) for run in runs)
+    good = len(runs) - bad
+    more = f", and {bad} not finished or broken" if bad else ""
+    return f"{good} run{'' if good == 1 else 's'}{more}"
 
 
-def _parted(runs: Sequence[Listed]) -> tuple[list[Listed], list[Listed]]:
-    return [run for run in runs if not run.wrong], [run for run in runs if run.wrong]
-
-
-def _wrongs(bad: Sequence[Listed], folder: Path) -> list[Table]:
-    lines = tuple((_name(run, folder), run.made_by, run.model, run.wrong) for run in bad)
-    columns = ("run", "made by", "model", "what is wrong")
+def _broken(runs: Sequence[Listed], folder: Path) -> list[Table]:
+    bad = [run for run in runs if run.wrong]
+    lines = tuple((_name(run, folder), run.command, run.model, run.wrong) for run in bad)
+    columns = ("run", "command", "model", "reason")
     return [Table("not_finished", "Not finished, or broken", columns, lines)] if bad else []
 
 
@@ -250,17 +235,13 @@ def _name(run: Listed, folder: Path) -> str:
     return inner if inner != "." else run.path.resolve().name
 
 
-def _address(run: Listed, beside: Path) -> str:
-    return quote(Path(os.path.relpath(run.path / PAGE, beside)).as_posix())
-
-
 def check_ours(path: Path) -> None:
-    """Refuse to replace a page that somebody else wrote.
+    """Refuse to replace a page of another program.
 
-    Raises:
-        UserError: one lies there.
+    Raises
+    ------
+    UserError
+        There is one.
     """
-    if path.is_file():
-        with path.open("rb") as file:
-            if OURS.encode() not in file.read(HEAD):
-                raise UserError(f"{path} is not of countergen-edit, and stays: rename it")
+    if path.is_file() and GENERATOR not in _head(path):
+        raise UserError(f"{path} is not of countergen-edit, and stays: rename it")

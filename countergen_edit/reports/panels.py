@@ -1,7 +1,4 @@
-"""What a figure shows, before it is drawn: panels of series, made from rows.
-
-Comes in: rows. Goes out: series of points with their intervals, and the panels that hold them.
-"""
+"""The panels of a figure before they are drawn: series of points, made from rows."""
 
 from __future__ import annotations
 
@@ -13,39 +10,30 @@ from typing import Literal
 from countergen_edit.metrics.results import NO_EDIT, Results, State
 from countergen_edit.metrics.rows import Row
 
-HEIGHT = 2.9
-"""Inches of one panel."""
-SCREENED = "screening (few names)"
-"""What a legend calls tentative series."""
-PER_CATEGORY = 0.3
-"""Inches of one line of a panel whose categories are listed downwards."""
-
+HEIGHT, PER_CATEGORY = 2.9, 0.3
+"""Inches of a panel, and of one category that is listed downwards."""
 PER_LINE = 2
-"""Series that share the line of a category; of more, each has room of its own."""
-
-Kind = Literal["line", "level", "dots", "ticks", "steps", "bars", "spread"]
+"""Series of one category that share a line; more have a line each."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one name, in order; `lo` and `hi` are the ends of 95 % intervals."""
+    """Points of one name; `lo` and `hi` are the ends of 95 % intervals."""
 
     name: str
     x: tuple[float | str, ...]
     y: tuple[float, ...]
     lo: tuple[float, ...] = ()
     hi: tuple[float, ...] = ()
-    kind: Kind = "line"
+    kind: Literal["line", "level", "dots", "ticks", "steps", "bars", "spread"] = "line"
     """`level` is a line across the panel, `ticks` are one across each category; `spread` is every
-    value with its quartiles; `bars` stand at categories listed downwards, or at numbers."""
+    value with a box of quartiles."""
     baseline: bool = False
-    """Others are held against it: its dots are hollow."""
+    """Whether others are compared with it: its dots are hollow."""
     tips: tuple[str, ...] = ()
-    """What a point says of itself, where its position does not."""
-    tentative: bool = False
-    """Measured on few names only: its dots are small, hollow and not joined, and widen no axis."""
+    """The text that a point shows."""
     box: tuple[float, ...] = ()
-    """Quartiles of a `spread`, where a table gives them; otherwise they are those of its values."""
+    """The quartiles of a `spread`; those of its values if empty."""
 
 
 @dataclass(frozen=True)
@@ -59,20 +47,16 @@ class Panel:
     downwards: bool = False
     """Whether `x` holds categories that are listed from top to bottom."""
     limits: tuple[float, float] | None = None
-    """Ends of the axis of the values. A report gives all that are called alike the same: from 0 to
-    just above all values, unless these ends, or what is to be covered, say more."""
+    """Least ends of the axis of the values, which panels with one label share."""
     covers: tuple[float, float] | None = None
-    """What the horizontal axis covers at least, so that noise is not drawn as if it were much; of a
-    ratio it may begin at 1, where its label says what 1 is."""
+    """Least range of the horizontal axis."""
     wide: bool = False
-    """Whether the horizontal axis is logarithmic above 1, for what spans orders of magnitude."""
-
+    """Whether the horizontal axis is logarithmic above 1."""
     joined: bool = False
-    """Whether each dot of a category is joined to that of the series which it is held against."""
+    """Whether each dot of a category is joined to that of the baseline."""
 
     @property
     def categories(self) -> list[str]:
-        """What is listed downwards, from the top."""
         return list(dict.fromkeys(str(x) for s in self.series for x in s.x))
 
     @property
@@ -91,26 +75,30 @@ class Panel:
 
     @property
     def dots(self) -> list[Series]:
-        """Its series of dots that are held against others."""
+        """Its series of dots, without the baseline's."""
         return [s for s in self.series if s.kind == "dots" and not s.baseline]
 
     @property
     def is_spread(self) -> bool:
-        """Whether its values lie along lines of their own, one below the other."""
+        """Whether its values lie on horizontal lines."""
         return not self.downwards and any(s.kind == "spread" for s in self.series)
 
     @property
     def heading(self) -> list[str]:
         """The lines of its title, two at most."""
         most = 34 if self.downwards else 46
-        title = fitting(self.title, 3 * most)
-        return textwrap.wrap(
-            title, most, max_lines=2, placeholder=" …", break_on_hyphens=False
-        ) or [""]
+        lines = textwrap.wrap(
+            fitting(self.title, 3 * most),
+            most,
+            max_lines=2,
+            placeholder=" …",
+            break_on_hyphens=False,
+        )
+        return lines or [""]
 
 
 def fitting(text: str, most: int = 34) -> str:
-    """A text as a label: on one line, printable, and no longer than what fits.
+    """A text as a printable label of one line.
 
     >>> fitting("a very\\n long continuation of a prompt", 12)
     'a very long…'
@@ -121,13 +109,11 @@ def fitting(text: str, most: int = 34) -> str:
 
 def edit_dots(results: Results, row: Row, metric: str | None = None) -> list[Series]:
     """One dot for each compared edit, about the data of a row."""
-    series = []
-    for edit in results.compared:
-        other = results.under(row, edit, metric)
-        if other is not None and other.value is not None:
-            of_baseline = results.is_reference(edit)
-            series.append(dots(results.label(edit), [results.label(edit)], [other], of_baseline))
-    return series
+    return [
+        dots(label, [label], [other], results.is_reference(edit))
+        for edit, label in ((edit, results.label(edit)) for edit in results.compared)
+        if (other := results.under(row, edit, metric)) is not None and other.value is not None
+    ]
 
 
 def dots(
@@ -145,7 +131,11 @@ def line(
 
 
 def _series(
-    kind: str, name: str, x: Sequence[float | str], rows: Sequence[Row], baseline: bool
+    kind: Literal["dots", "line"],
+    name: str,
+    x: Sequence[float | str],
+    rows: Sequence[Row],
+    baseline: bool,
 ) -> Series:
     pairs = [(at, row) for at, row in zip(x, rows, strict=True) if row.value is not None]
     known = all(row.lo is not None and row.hi is not None for _, row in pairs)
@@ -153,34 +143,12 @@ def _series(
     lo = tuple(row.lo or 0.0 for _, row in pairs) if known else ()
     hi = tuple(row.hi or 0.0 for _, row in pairs) if known else ()
     tips = tuple(
-        f"{name}, {at}: {value:.3f}" + (f" [{lo[i]:.3f}, {hi[i]:.3f}]" if known else "")
-        if str(at) != name
-        else f"{name}: {value:.3f}" + (f" [{lo[i]:.3f}, {hi[i]:.3f}]" if known else "")
+        (name if str(at) == name else f"{name}, {at}")
+        + f": {value:.3f}"
+        + (f" [{lo[i]:.3f}, {hi[i]:.3f}]" if known else "")
         for i, ((at, _), value) in enumerate(zip(pairs, y, strict=True))
     )
-    drawn = "line" if kind == "line" else "dots"
-    return Series(name, tuple(at for at, _ in pairs), y, lo, hi, drawn, baseline, tips)  # type: ignore[arg-type]
-
-
-def state_dots(
-    states: Sequence[State],
-    labels: Mapping[Hashable, str],
-    of: Callable[[State], Mapping[Hashable, Row]],
-) -> list[Series]:
-    """A series for each state, with a dot at each category that it has a figure of.
-
-    Args:
-        states: of a model.
-        labels: what each category is called.
-        of: the rows of a state, by the same keys.
-    """
-    series = []
-    for state in states:
-        rows = of(state)
-        known = [(label, rows[key]) for key, label in labels.items() if key in rows]
-        own = dots(state.name, [x for x, _ in known], [row for _, row in known], state.baseline)
-        series += [own] if own.x else []
-    return series
+    return Series(name, tuple(at for at, _ in pairs), y, lo, hi, kind, baseline, tips)
 
 
 def state_panels(
@@ -190,25 +158,33 @@ def state_panels(
     labels: Mapping[Hashable, str],
     of: Callable[[State], Mapping[Hashable, Row]],
     beside: Sequence[Series] = (),
+    limits: tuple[float, float] | None = None,
+    covers: tuple[float, float] | None = None,
 ) -> list[Panel]:
-    """A panel with the dots of every state; none where no state has a figure.
+    """A panel with a dot of every state at each category; none without a row.
 
-    Args:
-        title: of the panel.
-        unit: of its values.
-        states: of a model; the first is what the others are held against.
-        labels: what each category is called.
-        of: the rows of a state, by the same keys.
-        beside: what the dots are held against besides, such as `ticks`.
+    Parameters
+    ----------
+    title, unit : of the panel and of its values
+    states : of a model; the first is the baseline
+    labels : by the key of each category
+    of : the rows of a state, by the same keys
+    beside : further series, such as `ticks`
+    limits, covers : as those of `Panel`
     """
-    series = state_dots(states, labels, of)
+    series = []
+    for state in states:
+        rows = of(state)
+        known = [(label, rows[key]) for key, label in labels.items() if key in rows]
+        own = dots(state.name, [x for x, _ in known], [row for _, row in known], state.baseline)
+        series += [own] if own.x else []
     if not series:
         return []
-    return [Panel(title, unit, "", (*series, *beside), downwards=True, joined=True)]
+    return [Panel(title, unit, "", (*series, *beside), True, limits, covers, joined=True)]
 
 
 def ticks(name: str, values: Mapping[str, float]) -> Series:
-    """A line across each category: what its dots are held against."""
+    """A reference line across each category."""
     return Series(name, (*values,), (*values.values(),), kind="ticks", baseline=True)
 
 

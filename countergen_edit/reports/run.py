@@ -1,13 +1,9 @@
-"""A run as people and programs read it: its rows, its edits, what it found, and its best edit.
-
-Comes in: a run folder. Goes out: a `Run`. Refused: a folder that holds no run, one whose results
-were cut off, one that another version of this package wrote in another form.
-"""
+"""A run as people and programs read it: rows, edits, findings and the best edit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,14 +12,23 @@ from typing import TYPE_CHECKING, Any
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import yaml_mapping
 from countergen_edit.core.writing import only_writer
-from countergen_edit.edits import EditRecord, NamedEdit
+from countergen_edit.decisions import JUDGEMENT, RECOMMENDED
+from countergen_edit.decisions.significance import BIAS_SIGNIFICANT, has_significant_bias
+from countergen_edit.edits import EditRecord, NamedEdit, applied
+from countergen_edit.edits.checkpoints import (
+    Form,
+    Parity,
+    Saved,
+    edits_in_record,
+    folded_into,
+    save_checkpoint,
+)
 from countergen_edit.metrics.base import METRICS, Cost
 from countergen_edit.metrics.results import NO_EDIT, Results
 from countergen_edit.metrics.rows import COLUMNS, UNEDITED
 from countergen_edit.models import LanguageModel
-from countergen_edit.reports.findings import findings
-from countergen_edit.reports.kept import Kept, best_record, record_of_all
-from countergen_edit.reports.verdict import Verdict, verdict
+from countergen_edit.reports.findings import Verdict, findings, recommended, verdict, worthwhile
+from countergen_edit.reports.render.card import model_card, parameters
 from countergen_edit.reports.views.base import VIEWS, Quantity, View, view_of
 from countergen_edit.runs.compare import rows_of_log
 from countergen_edit.runs.files import CONFIG, EDITS, MANIFEST, ORIGINAL, RESULTS
@@ -34,21 +39,21 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 KINDS = ("bias", "cost", "other")
-"""In this order quantities stand side by side."""
+"""The order of quantities."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What an experiment found."""
+    """The results of an experiment."""
 
     path: Path
     results: Results
     manifest: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
     model: LanguageModel | None = field(default=None, repr=False)
-    """The unedited model, where it is at hand."""
+    """The unedited model, where it is loaded."""
     log: Log | None = field(default=None, repr=False)
-    """What another tool measured, where it is no run of ours."""
+    """The log of another tool, where the run is one."""
 
     def __repr__(self) -> str:
         rows, edits = len(self.results.rows), len(self.results.edits)
@@ -57,15 +62,12 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The folder's own name."""
+        """The name of its folder."""
         return self.path.resolve().name
 
     @cached_property
     def views(self) -> list[View]:
-        """The views of every metric that may have rows in the run.
-
-        Custom metrics that cannot be loaded are left out, and `unshown` names them.
-        """
+        """The views of every metric that may have rows here; `unshown` names the others."""
         recorded = {name: VIEWS.get(name)(None, name) for name in VIEWS if name not in METRICS}
         names = {name: name for name in METRICS if ".py:" not in name}  # not of another run's file
         names |= {str(kind): str(name) for name, kind in self._measured.items()}
@@ -83,7 +85,7 @@ class Run:
 
     @cached_property
     def unshown(self) -> dict[str, str]:
-        """The metrics of the manifest that cannot be loaded, and why."""
+        """The metrics of the manifest that cannot be loaded, with the errors."""
         reasons = {}
         for name in map(str, self._measured.values()):
             try:
@@ -94,41 +96,37 @@ class Run:
 
     @property
     def budgets(self) -> dict[str, float]:
-        """What is tolerated of each cost that was measured, by the metric's name in the run."""
+        """The budget of each cost that was measured."""
         measured = {row.metric for row in self.results.rows}
-        costs = {str(name): self.cost(str(name)) for name in self._tolerated}
+        costs = {name: self.cost(name) for name in self.manifest.get("budgets", {})}
         return {
-            name: float(self._tolerated[name])
+            name: float(self.manifest["budgets"][name])
             for name, cost in costs.items()
             if cost is None or cost.counts in measured
         }
 
-    @property
-    def _tolerated(self) -> Mapping[str, float]:
-        budgets: Mapping[str, float] = self.manifest.get("budgets", {})
-        return budgets
-
     def cost(self, name: str) -> Cost | None:
-        """The cost of a name in the run, with its budget; None where it is not at hand."""
+        """The cost of a name in the run, with its budget; None where it cannot be loaded."""
         try:
             metric = METRICS.get(str(self._measured.get(name, name)))
         except UserError:
             return None
-        return metric(self._tolerated.get(name)) if issubclass(metric, Cost) else None
+        budget = self.manifest.get("budgets", {}).get(name)
+        return metric(budget) if issubclass(metric, Cost) else None
 
     def quantities(self, split: str = "test") -> list[Quantity]:
-        """The figures of all metrics that can stand side by side: bias, then costs, then others."""
+        """The figures of all metrics: bias, then costs, then others."""
         every = [q for view in self.views for q in view.quantities(self.results, split)]
         return sorted(every, key=lambda quantity: KINDS.index(quantity.kind))
 
     def compared(self) -> list[Quantity]:
-        """The figures by which it is told from other runs: bias, then costs, then others."""
+        """The figures by which runs are compared: bias, then costs, then others."""
         every = [q for view in self.views for q in view.side_by_side(self.results)]
         return sorted(every, key=lambda quantity: KINDS.index(quantity.kind))
 
     @cached_property
     def erasers(self) -> tuple[str, ...]:
-        """Every eraser of the run but controls, a user's own among them; those shown come first."""
+        """Every eraser of the run without controls, those shown first."""
         shown = [edit for edit in self.results.shown if not edit.baseline]
         rest = [edit for edit in self.results.records.values() if not edit.baseline]
         simple = [part for edit in (*shown, *rest) for part in (edit.parts or (edit,))]
@@ -136,36 +134,38 @@ class Run:
 
     @cached_property
     def original(self) -> Run | None:
-        """The run of the model that an audited checkpoint was made of, where it was measured."""
+        """The run of the model that an audited checkpoint was made of."""
         path = self.path / ORIGINAL
         return open_run(path) if (path / RESULTS).is_file() else None
 
     def by_task(self) -> dict[str, Run]:
-        """The run task by task; of a run of one, all of it."""
+        """The run task by task."""
         parts = self.results.by_task()
         return {task: replace(self, results=part) for task, part in parts.items()}
 
     @cached_property
     def edits(self) -> Mapping[str, NamedEdit]:
-        """The run's edits by their id, each read from the folder when it is asked for."""
+        """The run's edits by their id, read from the folder at first access."""
         return _Edits(self.path / EDITS, self.results.records)
 
     @cached_property
     def best(self) -> Kept | None:
-        """The edit to keep.
+        """The edit to keep; None without one, or where each of several tasks has its own.
 
-        Of a search the chosen one, if it keeps within the budgets; of an audit the only edit, or of
-        several that keep within the budgets the one that leaves least of the first bias quantity.
-        Of edits over several axes the one of all. None where there is none, and where each task of
-        several has its own: ask `by_task()` then.
+        Of a search the chosen edit, if it keeps within the budgets; of an audit its only edit, or
+        of those within the budgets the one that leaves least of the first bias quantity.
         """
-        alone = len(self.results.by_task()) == 1
-        record = best_record(self) if alone else record_of_all(self)
+        if len(parts := self.results.by_task()) == 1:
+            record = best_record(self)
+        else:  # the last edit that every task was measured under
+            ids = set.intersection(*({e.id for e in part.edits} for part in parts.values()))
+            every = [e for e in self.results.edits if not e.baseline and e.id in ids]
+            record = every[-1] if every else None
         return None if record is None else Kept(self.edits[record.id], self)
 
     @property
     def verdict(self) -> Verdict:
-        """What was biased, removed and paid, in at most six lines."""
+        """Bias, removal and costs in at most six lines."""
         return verdict(self)
 
     @property
@@ -174,31 +174,30 @@ class Run:
         return findings(self)
 
     def to_frame(self) -> DataFrame:
-        """Every row as a line of a pandas DataFrame.
+        """Every row as a line of a DataFrame, with a column for each facet and the edit's label.
 
-        Columns are those of rows, each facet as one of its own (`facet_…` where a column has the
-        name already), and `label`, what the edit is called.
+        A facet with the name of another column becomes `facet_NAME`.
         """
         from pandas import DataFrame
 
-        lines, columns_of_rows = [], (*COLUMNS, "label")
+        lines, taken = [], (*COLUMNS, "label")
         for row in self.results.rows:
-            facets = {f"facet_{k}" if k in columns_of_rows else k: v for k, v in row.facets.items()}
+            facets = {f"facet_{k}" if k in taken else k: v for k, v in row.facets.items()}
             columns = {k: v for k, v in row.to_dict().items() if k != "facets"}
-            # No edit is called the same in every run: frames of several are put together.
             label = NO_EDIT if row.edit == UNEDITED else self.results.label(row.edit)
             lines.append(columns | facets | {"label": label})
         return DataFrame(lines)
 
     def report(self, path: Path | str | None = None) -> Path:
-        """Write the run's page, as `report.html` in its folder unless told otherwise; its path.
+        """Write the run's page, by default `report.html` in its folder; its path.
 
-        Raises:
-            UserError: it cannot be written.
+        Raises
+        ------
+        UserError
+            It cannot be written.
         """
-        from countergen_edit.reports.provenance import about, kind, title
         from countergen_edit.reports.render.html import REPORT, write_page
-        from countergen_edit.reports.sections import sections
+        from countergen_edit.reports.sections import about, kind, sections, title
 
         place = self.path / REPORT if path is None else Path(path)
         with only_writer(self.path) if path is None else nullcontext():
@@ -213,9 +212,9 @@ class Run:
 
     def _repr_html_(self) -> str:
         from countergen_edit.reports.render.html import fragment
-        from countergen_edit.reports.sections import overview_of
+        from countergen_edit.reports.sections import overviews
 
-        return fragment(overview_of(self))
+        return fragment(overviews(self))
 
 
 class _Edits(Mapping[str, NamedEdit]):
@@ -237,15 +236,135 @@ class _Edits(Mapping[str, NamedEdit]):
         return len(self._ids)
 
 
+@dataclass(frozen=True)
+class Kept:
+    """The best edit of a run."""
+
+    named: NamedEdit
+    run: Run = field(repr=False)
+
+    @property
+    def label(self) -> str:
+        return self.named.label
+
+    @contextmanager
+    def on(self, model: LanguageModel | None = None) -> Iterator[LanguageModel]:
+        """Attach the edit to the model within a `with` block.
+
+        Raises
+        ------
+        UserError
+            There is no model, or the edit has another width.
+        """
+        with applied(self._model(model), self.named.edit) as edited:
+            yield edited
+
+    def save(
+        self,
+        directory: Path | str,
+        form: str = "auto",
+        overwrite: bool = False,
+        model: LanguageModel | None = None,
+    ) -> Saved:
+        """Save the edited model with its card, and prove it equal in a fresh process.
+
+        Parameters
+        ----------
+        directory : the folder to make
+        form : `folded`, `carried`, or `auto`
+        overwrite : whether a checkpoint that is there is replaced
+        model : the unedited model, where the run was read without it
+
+        Raises
+        ------
+        UserError
+            There is no model, the folder cannot be written, or the saved model differs.
+        """
+        own = self._model(model)
+
+        def card(chosen: Form, parity: Parity) -> str:
+            return model_card(self.run, self.named.record, chosen, parity, folded_into(own))
+
+        return save_checkpoint(
+            own,
+            self.named.edit,
+            Path(directory).expanduser(),
+            form=form,
+            texts=self.run.manifest.get("texts", ()),
+            record=self.about(),
+            card=card,
+            overwrite=overwrite,
+        )
+
+    def about(self) -> dict[str, Any]:
+        """The record that a checkpoint keeps, with which the run can be repeated."""
+        record = self.named.record
+        return {
+            "edits": edits_in_record(record),
+            "record": record.to_dict(),
+            "edit": record.label,
+            "id": record.id,
+            "eraser": record.eraser,
+            "parameters": parameters(record),
+            "site": "+".join(record.sites),
+            **{key: value for key, value in self.run.manifest.items() if key != "texts"},
+            "config": dict(self.run.config),
+        }
+
+    def _model(self, model: LanguageModel | None) -> LanguageModel:
+        own = model or self.run.model
+        if own is None:
+            raise UserError(
+                "the run was read without its model: give the unedited model, "
+                f"{self.run.manifest.get('model', '')!r}, as model="
+            )
+        return own
+
+
+def best_record(run: Run) -> EditRecord | None:
+    """The best edit of a run of one task; see `Run.best`."""
+    results = run.results
+    if choices := results.of("cost", "validation"):
+        if not has_significant_bias(results.unedited(BIAS_SIGNIFICANT, "validation")):
+            return None
+        fit = {row.edit for row in choices if worthwhile(row)}
+        return results.chosen if results.chosen and results.chosen.id in fit else None
+    edits = [edit for edit in results.edits if not edit.baseline]
+    if len(edits) < 2:
+        return next(iter(edits), None)
+    if words := {row.edit: row.detail["word"] for row in results.of(JUDGEMENT)}:
+        if (named := recommended(results)) is not None:
+            return named
+        edits = [edit for edit in edits if words.get(edit.id) == RECOMMENDED]
+    bias = next((q for q in run.quantities() if q.kind == "bias" and q.drawn), None)
+    left = {} if bias is None else {edit: row.value for edit, row in bias.rows.items()}
+    known = [(v, e) for e in edits if (v := left.get(e.id)) is not None and _is_within(run, e)]
+    return min(known, key=lambda pair: pair[0])[1] if known else None
+
+
+def _is_within(run: Run, edit: EditRecord) -> bool:
+    """Whether no cost exceeds its budget on test data."""
+    before, after = (
+        [row for row in run.results.rows if (row.edit, row.split) == (e, "test")]
+        for e in (UNEDITED, edit.id)
+    )
+    costs = [cost for name in run.budgets if (cost := run.cost(name)) is not None]
+    worst = [cost.worst(before, after) for cost in costs]
+    return all(degradation is None or degradation.share <= 1 for degradation in worst)
+
+
 def open_run(path: Path | str, model: LanguageModel | None = None) -> Run:
     """Read a run folder.
 
-    Args:
-        path: the folder.
-        model: the unedited model, for whoever wants to use or save an edit of the run.
+    Parameters
+    ----------
+    path : the folder
+    model : the unedited model, with which edits of the run can be used and saved
 
-    Raises:
-        UserError: it holds no run, a file of it is damaged, or another version wrote it.
+    Raises
+    ------
+    UserError
+        It holds no run, a file is damaged, or another version wrote it.
     """
     path = Path(path)
     if not path.is_dir():
@@ -257,16 +376,18 @@ def open_run(path: Path | str, model: LanguageModel | None = None) -> Run:
 
 
 def open_run_or_log(path: Path | str, cluster: str | None = None, seed: int = 0) -> Run:
-    """Read a run folder, or the log of another tool as if it were one.
+    """Read a run folder, or the log of another tool as a run.
 
-    Args:
-        path: a folder, or a file of a log.
-        cluster: the column of a log's items by which intervals are drawn.
-        seed: of those draws.
+    Parameters
+    ----------
+    path : a folder, or a file of a log
+    cluster : the column of a log's items over which intervals are drawn
+    seed : of the draws
 
-    Raises:
-        UserError: it is neither, is damaged, or another version wrote it; or a cluster is named of
-            a run folder.
+    Raises
+    ------
+    UserError
+        It is neither, is damaged, another version wrote it, or a run folder is given a cluster.
     """
     path = Path(path).expanduser()
     log = None if (path / RESULTS).is_file() else read_log(path, cluster)

@@ -1,9 +1,4 @@
-"""Does a model carry the planted truth? Measured against planted, family by family.
-
-Comes in: a model and the truth. Goes out: rows, and the tables that show them. What the model
-learned of its people is held against the truth about those very people (R, and what names lean to);
-the group effect, which is inferred from people to groups, against that of all names there could be.
-"""
+"""Checks that a model has learned what was planted: rows for each family, and their tables."""
 
 from __future__ import annotations
 
@@ -27,7 +22,6 @@ from countergen_edit.reports.blocks import Cell, Number, Table
 from countergen_edit.testbed import Truth, load_axis
 
 SPLIT: Split = "test"
-"""Names and templates that no edit is ever fitted on."""
 RECOVERY = {
     "planted_mean_abs_r": "mean |R| planted",
     "mean_abs_r": "mean |R| measured",
@@ -41,10 +35,9 @@ EFFECTS = {
     "leaning_across_correlation": "correlation of a",
     "leaning_within_correlation": "correlation of b",
 }
-"""Row metrics of a family, as the tables call them; a and b are what names lean to in all families
-and in this one (`testbed/leanings.py`)."""
+"""Metrics of a family and their columns; a and b are the leanings of names over all families and in
+this one (`testbed/leanings.py`)."""
 EVERY_FAMILY = "families of gender"
-"""What the rows over all families of an axis are about."""
 NATIONALITY_PAIRS = (
     ("egypt_male", "usa_male"),
     ("mexico_male", "usa_male"),
@@ -63,13 +56,13 @@ class _Comparison:
     """log P in nats."""
     effect: GroupEffect
     planted: Scores
-    """What was planted for the same people."""
+    """The same, as planted for these names."""
     planted_difference: Items
-    """The groups' difference in mean log P over all names there could be."""
+    """The groups' difference in mean log P over all possible names."""
 
     @property
     def r(self) -> tuple[Items, Items]:
-        """Planted and measured R; probabilities of one side's people are averaged first."""
+        """Planted and measured R, from probabilities averaged over the names of a group."""
         planted, measured = (
             relative_difference(*logsumexp(log_p, axis=2).T)
             for log_p in (self.planted, self.measured)
@@ -78,24 +71,23 @@ class _Comparison:
 
     @property
     def difference(self) -> Items:
-        """The groups' difference in mean log P over the people asked."""
+        """The groups' difference in mean log P over the names that were scored."""
         mean = self.measured.mean(axis=2)
         return np.asarray(mean[:, 0] - mean[:, 1])
 
 
 def planted_sets(truth: Truth, family: str, split: Split) -> list[CounterfactualSet]:
-    """The sets of a family in a split: one for gender, three pairs of groups for nationality."""
+    """The sets of a family: one for gender, one for each of three pairs of nationalities."""
     axis = load_axis(truth.of(family, split)[0].axis)
     pairs = [None] if axis.name == "gender" else list(NATIONALITY_PAIRS)
     return [truth.counterfactual_set(family, split, axis, pair) for pair in pairs]
 
 
 def verify_testbed(model: LanguageModel, truth: Truth) -> list[Row]:
-    """Rows of every family (`RECOVERY` and `EFFECTS`), over those of gender, and agreement.
+    """The rows of each family (`RECOVERY` and `EFFECTS`), of all of gender, and of agreement.
 
-    Args:
-        model: the testbed, or any other model to hold against the truth.
-        truth: what was planted.
+    Names that the model was trained on are compared with the truth about these names (R and what
+    names lean to); the group effect, an estimate over names, with that of all possible names.
     """
     rows, gender = [], dict[str, dict[str, float | None]]()
     items: list[_Comparison] = []
@@ -128,7 +120,6 @@ def _compare(model: LanguageModel, truth: Truth, data: CounterfactualSet) -> _Co
 
 
 def _values(comparisons: Sequence[_Comparison]) -> dict[str, float | None]:
-    """The figures of a family."""
     planted, measured = _pooled([c.r for c in comparisons])
     truth, difference = _pooled([(c.planted_difference, c.difference) for c in comparisons])
     squared = np.average([c.effect.squared for c in comparisons])  # all sets have the same items
@@ -149,7 +140,7 @@ def _leaning_correlations(
     sets: Sequence[CounterfactualSet],
     comparisons: Sequence[_Comparison],
 ) -> dict[str, float | None]:
-    """Of what names were planted to lean to with what they are measured to, within their groups."""
+    """Correlations of the planted with the measured leanings of names within their groups."""
     planted, measured = [], []
     for data, comparison in zip(sets, comparisons, strict=True):
         names = [[v.name for v in data.samples[0].of(group)] for group in data.groups]
@@ -172,7 +163,6 @@ def _leaning_correlations(
 def _pooled(
     pairs: Sequence[tuple[Float64[np.ndarray, "*_"], Float64[np.ndarray, "*_"]]],
 ) -> tuple[Float64[np.ndarray, " value"], Float64[np.ndarray, " value"]]:
-    """Planted and measured values of several sets, in one row each."""
     a, b = (np.concatenate([array.ravel() for array in side]) for side in zip(*pairs, strict=True))
     return a, b
 
@@ -180,7 +170,7 @@ def _pooled(
 def _correlation(
     planted: Float64[np.ndarray, " value"], measured: Float64[np.ndarray, " value"]
 ) -> float | None:
-    """Pearson's; None where nothing was planted that could vary."""
+    """Pearson's; None where the planted values are constant."""
     return float(pearsonr(planted, measured).statistic) if np.ptp(planted) > 1e-9 else None
 
 
@@ -199,7 +189,7 @@ def _rows(dataset: str, values: dict[str, float | None], n: int) -> list[Row]:
 
 
 def recovery_table(rows: Sequence[Row]) -> Table:
-    """How well a model carries what was planted for held-out people and templates."""
+    """R and agreement, planted and measured, on held-out names and templates."""
     lines = _family_lines(rows, RECOVERY)
     for row in (row for row in rows if row.metric == "agreement"):
         who = "both groups" if row.group_b else row.group_a
@@ -209,7 +199,7 @@ def recovery_table(rows: Sequence[Row]) -> Table:
 
 
 def effect_table(rows: Sequence[Row]) -> Table:
-    """How well group effects are told from people's leanings."""
+    """Group effects and leanings of names, planted and measured."""
     lines = _family_lines(rows, EFFECTS)
     titles = ("family", *EFFECTS.values(), "n")
     for row in (row for row in rows if row.dataset == EVERY_FAMILY):

@@ -11,19 +11,19 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from countergen_edit.edits import NamedEdit
 from countergen_edit.core.errors import UserError
-from countergen_edit.runs.cells import Cell
+from countergen_edit.decisions import JUDGEMENT
 from countergen_edit.decisions.selection import Point, choose, points
-from countergen_edit.decisions.judgement import JUDGEMENT
-from countergen_edit.runs.files import FAILED
 from countergen_edit.decisions.significance import significant_bias
+from countergen_edit.edits import NamedEdit
+from countergen_edit.metrics.rows import Row
+from countergen_edit.models import LanguageModel
+from countergen_edit.runs.cells import Cell
+from countergen_edit.runs.files import FAILED
 from countergen_edit.runs.run_folder import RunFolder
 from countergen_edit.runs.screening import Screening
 from countergen_edit.runs.study import Study
 from countergen_edit.runs.units import Run, units
-from countergen_edit.metrics.rows import Row
-from countergen_edit.models import LanguageModel
 
 if TYPE_CHECKING:
     from countergen_edit.runs.audit import Audit

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Literal
 from sklearn.base import clone
 
 from countergen_edit.data.task import Task
+from countergen_edit.decisions import JUDGEMENT
+from countergen_edit.decisions.selection import Point, choose, front, ordered, points
+from countergen_edit.decisions.significance import has_significant_bias, significant_bias
 from countergen_edit.edits import NamedEdit
 from countergen_edit.erasers import BaseEraser
+from countergen_edit.metrics.base import MeasuredSplit
+from countergen_edit.metrics.rows import Row
+from countergen_edit.models import LanguageModel
 from countergen_edit.runs.cells import Cell
-from countergen_edit.decisions.significance import has_significant_bias, significant_bias
-from countergen_edit.decisions.selection import Point, choose, front, ordered, points
-from countergen_edit.decisions.judgement import JUDGEMENT
 from countergen_edit.runs.files import FAILED
 from countergen_edit.runs.run_folder import RunFolder
 from countergen_edit.runs.screening import Screening
 from countergen_edit.runs.study import Study
 from countergen_edit.runs.units import Run
-from countergen_edit.metrics.base import MeasuredSplit
-from countergen_edit.metrics.rows import Row
-from countergen_edit.models import LanguageModel
 
 if TYPE_CHECKING:
     from countergen_edit.runs.search import Search

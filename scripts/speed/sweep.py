@@ -276,7 +276,7 @@ def bench_scaling() -> None:
         times = ", ".join(f"{a}: {b:.1f} s" for a, b in zip(x, y, strict=True))
         print(f"time against {what}: {times}; exponent {slope:.2f}")
     from countergen_edit.reports.panels import Panel, Series
-    from countergen_edit.reports.render.drawing import write
+    from countergen_edit.reports.render.figures import write
 
     panels = [
         Panel("24 blocks", "layers swept", "seconds", (Series("sweep", counts, tuple(by_layer)),)),

@@ -95,7 +95,7 @@ def test_where_no_edit_fits_nothing_is_saved(
         main(["debias", *words, f"run_dir={tmp_path / 'run'}"])
     assert ended.value.code == 1
     said = capfd.readouterr()
-    assert "no edit fits the budgets; nothing was saved" in said.err
+    assert "no candidate removes bias within the budgets; nothing was saved" in said.err
     assert said.out.count("mean_difference-1@resid_post.") >= 1
     assert not (tmp_path / "run" / "checkpoint").exists()
     page = tmp_path / "run" / "report.html"

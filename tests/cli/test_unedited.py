@@ -9,8 +9,7 @@ import pytest
 
 from countergen_edit import api
 from countergen_edit.cli.main import main
-from countergen_edit.reports.blocks import Table, Words, unfolded
-from countergen_edit.reports.render.plain import plain
+from countergen_edit.reports.blocks import Table, Words, plain, unfolded
 from countergen_edit.reports.run import Run
 from countergen_edit.reports.sections import sections
 from tests.cli.test_mistakes import fails

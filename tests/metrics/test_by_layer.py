@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from matplotlib.figure import Figure as Drawing
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.task import Task
@@ -18,11 +17,7 @@ from countergen_edit.metrics.guardedness import certificate_rows
 from countergen_edit.metrics.r import R
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.axes import on_shared_axes
-from countergen_edit.reports.blocks import Figure
-from countergen_edit.reports.render.drawing import UP, draw_panel
-from countergen_edit.reports.render.html.page import legend
-from countergen_edit.reports.render.styles import Styles
+from countergen_edit.reports.views.base import view_of
 from countergen_edit.reports.views.by_layer import widest_split
 from countergen_edit.reports.views.guardedness import GuardednessView
 from countergen_edit.testbed import load_axis
@@ -63,20 +58,23 @@ def results_of(split: str, records: list[EditRecord] = RECORDS) -> Results:
 
 
 @pytest.mark.parametrize(
-    ("metric", "names", "panel"),
+    ("metric", "name", "names", "panel"),
     [
-        (R, ["layers_resid_post", "layers_mlp_out"], "work"),
+        (R, "r", ["layers_resid_post", "layers_mlp_out"], "work"),
         (
             Agreement,
+            "agreement",
             ["layers_agreement_resid_post", "layers_agreement_mlp_out"],
             "agreement, both groups",
         ),
     ],
 )
 def test_one_line_for_each_eraser_as_asked(
-    metric: type[Metric], names: list[str], panel: str
+    metric: type[Metric], name: str, names: list[str], panel: str
 ) -> None:
-    [section] = [s for s in metric.sections(results_of("test")) if s.name == "layers"]
+    [section] = [
+        s for s in view_of(metric, name).sections(results_of("test")) if s.name == "layers"
+    ]
     figures = section.figures()
     assert [figure.name for figure in figures] == names
     [only] = figures[0].panels
@@ -93,7 +91,7 @@ def test_one_line_for_each_eraser_as_asked(
 
 def test_a_single_layer_is_no_figure() -> None:
     results = results_of("test", [RECORDS[0], RECORDS[3], RECORDS[4]])
-    assert [s for s in R.sections(results) if s.name == "layers"] == []
+    assert [s for s in view_of(R, "r").sections(results) if s.name == "layers"] == []
 
 
 def test_the_split_is_that_on_which_every_layer_was_measured() -> None:
@@ -103,76 +101,7 @@ def test_the_split_is_that_on_which_every_layer_was_measured() -> None:
     assert widest_split(results_of("test"), "group_effect") == "test"
     everything = Results([*validated.rows, *results_of("test").rows], validated.records)
     assert widest_split(everything, "group_effect") == "test"
-    assert "(validation data)" in R.sections(both)[-1].figures()[0].title
-
-
-def screened(values: dict[str, float], high: float = 9.0) -> list[Row]:
-    """Rows of the first rung, with intervals up to `high`, of edits that fell away."""
-    groups = {"dataset": "work_validation", "group_a": "female", "group_b": "male"}
-    return [
-        Row(
-            "group_effect",
-            value,
-            lo=0.0,
-            hi=high,
-            split="screening",
-            facets={"rung": 1.0},
-            **groups,
-            **next(e for e in RECORDS if e.id == name).columns,
-        )
-        for name, value in values.items()
-    ]
-
-
-def layer_axes(results: Results) -> tuple[Any, Figure]:
-    """The panel of the layer figure as a report draws it, and the figure."""
-    parts = on_shared_axes(R.sections(results))
-    [figure] = [f for s in parts for f in s.figures() if f.name == "layers_resid_post"]
-    assert [panel.title for panel in figure.panels] == ["work"]
-    ax = Drawing().subplots()
-    draw_panel(ax, figure.panels[0], Styles([figure.panels], ["own"]).figure(figure.panels))
-    return ax, figure
-
-
-def test_what_few_names_said_is_not_joined_and_widens_no_axis() -> None:
-    everything = results_of("test", [e for e in RECORDS if e.id in ("a1", "b0", "b1")])
-    all_rows = [*everything.rows, *screened({"a0": 0.0})]
-    ax, figure = layer_axes(Results(all_rows, {e.id: e for e in RECORDS}))
-    dotted = [line for line in ax.lines if line.get_marker() != UP]
-    joined = [tuple(line.get_xdata()) for line in dotted if line.get_linestyle() == "-"]
-    joined = [x for x in joined if len(x) > 1]
-    assert joined == [(0.0, 1.0)], "only own-2 was measured in full at two layers"
-    low, high = ax.get_ylim()
-    assert (low, high) == (0.0, pytest.approx(0.3 * 1.05))
-    hollow = [line for line in dotted if line.get_markerfacecolor() == "none"]
-    assert [[*line.get_xdata()] for line in hollow] == [[0]]
-    full = [line for line in ax.lines if line.get_linestyle() == "-" and line not in hollow]
-    assert hollow[0].get_markersize() < min(line.get_markersize() for line in full)
-    beyond = [
-        line for line in ax.lines if line.get_marker() == UP and [*line.get_ydata()] == [high]
-    ]
-    assert [[*line.get_xdata()] for line in beyond] == [[0]]
-    ends = [y for path in ax.collections[0].get_paths() for _, y in path.vertices]
-    assert max(ends) <= high
-    last = legend(figure, Styles([figure.panels]))[-1]
-    assert (last.name, last.glyph) == ("screening (few names)", "○")
-    assert [entry.name for entry in legend(figure, Styles([figure.panels]))].count("own-3…6") == 1
-
-
-def test_a_screened_dot_beyond_the_axis_is_marked_at_its_end() -> None:
-    everything = results_of("test", [e for e in RECORDS if e.id in ("a1", "b0", "b1")])
-    all_rows = [*everything.rows, *screened({"a0": 5.0}, high=6.0)]
-    ax, _ = layer_axes(Results(all_rows, {e.id: e for e in RECORDS}))
-    high = ax.get_ylim()[1]
-    assert high < 0.4
-    assert [[*line.get_ydata()] for line in ax.lines if line.get_marker() == UP] == [[high]]
-
-
-def test_where_every_layer_was_screened_alone_the_axis_holds_them() -> None:
-    rows = screened({"a0": 0.4, "a1": 0.5}, high=0.8)
-    ax, _ = layer_axes(Results(rows, {e.id: e for e in RECORDS}))
-    assert ax.get_ylim() == (0.0, pytest.approx(0.84))
-    assert not any(line.get_linestyle() == "-" for line in ax.lines)
+    assert "(validation data)" in view_of(R, "r").sections(both)[-1].figures()[0].title
 
 
 CERTIFICATE = Certificate(

@@ -65,7 +65,7 @@ def test_the_named_edit_is_told_with_every_set_and_others_with_their_reasons() -
     ) == [
         "Recommended: b (rank 1). Every cost is within its budget.",
         "Not recommended: a (rank 1) costs too much (agreement of female worse by 0.26, budget "
-        "0.01; kl worse by 0.06, budget 0.05, within its interval); c (rank 1) does harm "
+        "0.01; kl worse by 0.06, budget 0.05, which its interval includes); c (rank 1) does harm "
         "(bias increased on jobs).",
     ]
 
@@ -81,10 +81,10 @@ def test_of_several_the_one_that_validation_data_choose_is_named(named: bool) ->
     sentences = said(judged("a", RECOMMENDED, named=named), judged("b", RECOMMENDED))
     if named:
         assert sentences[0].startswith("Recommended: a (rank 1). ")
-        assert sentences[0].endswith(" Within the budgets too: b (rank 1).")
+        assert sentences[0].endswith(" Also within the budgets: b (rank 1).")
     else:
         assert sentences == [
-            "Recommended, and none chosen among them: a (rank 1), b (rank 1).",
+            "Recommended: a (rank 1), b (rank 1). Validation data do not rank them."
         ]
 
 

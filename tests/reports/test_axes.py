@@ -8,12 +8,10 @@ import pytest
 from matplotlib.figure import Figure as Drawing
 
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.axes import on_shared_axes
 from countergen_edit.reports.blocks import Figure, Fold, Section
 from countergen_edit.reports.panels import Panel, Series
-from countergen_edit.reports.render.drawing import draw_panel
-from countergen_edit.reports.render.styles import Styles
-from countergen_edit.reports.sections import sections
+from countergen_edit.reports.render.figures import Styles, draw_panel
+from countergen_edit.reports.sections import on_shared_axes, sections
 from tests.reports.runs import audit_rows, columns, in_memory, text_rows
 
 Axis = tuple[str, tuple[float, float], list[float]]
@@ -56,16 +54,6 @@ def test_axes_of_one_measure_are_shared_on_a_page_and_hide_nothing(rows: list[Ro
         assert low == pytest.approx(least) or min(values) <= low + 0.06 * (high - low), label
         assert low <= least, label
     assert {label: len(ends) for label, ends in by_label.items()} == dict.fromkeys(by_label, 1)
-
-
-def test_agreement_begins_at_0_and_a_ratio_says_what_1_is() -> None:
-    axes = drawn(sections(in_memory(audit_rows())))
-    agreement = [ends for label, ends, _ in axes if "P(right form)" in label]
-    ratios = [label for label, *_ in axes if "perplexity" in label]
-    assert agreement
-    assert {low for low, _ in agreement} == {0.0}
-    assert ratios
-    assert all(RATIO in label for label in ratios)
 
 
 def panel(label: str, *values: float, **more: object) -> Panel:

@@ -10,19 +10,16 @@ import pytest
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.blocks import Figure, Number, Section, Table, Tokens, Words
+from countergen_edit.reports.blocks import Number, Section, Table, Tokens, Words
 from countergen_edit.reports.panels import Panel, Series
+from countergen_edit.reports.render import export
 from countergen_edit.reports.render.csv import as_csv
-from countergen_edit.reports.render.export import export
-from countergen_edit.reports.render.html import render
-from countergen_edit.reports.render.html.page import in_numbers, legend
+from countergen_edit.reports.render.figures import Styles, inline_svg
+from countergen_edit.reports.render.html import in_numbers, render
 from countergen_edit.reports.render.latex import as_latex
-from countergen_edit.reports.render.styles import Styles
-from countergen_edit.reports.render.svg import inline_svg
 from countergen_edit.reports.run import open_run
 from countergen_edit.reports.sections import CHANGED, ORDER, OTHERS, sections
 from tests.reports.runs import (
-    GROUPS,
     HARMFUL,
     LABELS,
     LEACE,
@@ -47,12 +44,6 @@ def test_every_digit_is_in_the_csv() -> None:
     assert lines[0] == ["set", "R", "R from", "R to"]
     assert float(lines[1][1]) == 1 / 3
     assert lines[2] == ["all", "", "", ""]
-
-
-def test_texts_with_commas_and_quotes_come_back_from_the_csv() -> None:
-    text = 'one, "two"\nthree'
-    [_, [back]] = [*csv.reader(as_csv(Table("t", "T", ("x",), ((text,),))).splitlines(True))]
-    assert back == text
 
 
 def test_latex_is_not_led_astray() -> None:
@@ -126,26 +117,6 @@ def test_the_page_is_small_and_asks_for_nothing(run: Path) -> None:
     assert not path.with_name("report.html.tmp").exists()
 
 
-def test_a_sweep_of_many_edits_is_not_listed_edit_by_edit(tmp_path: Path) -> None:
-    rows = audit_rows()
-    for i in range(40):
-        of_cell = columns("leace", i)
-        about = {"dataset": "jobs_test", "axis": "gender", "group_a": "female", "group_b": "male"}
-        rows.append(Row("mean_abs_r", 0.2, split="test", **about, **of_cell))
-        rows.append(Row("abs_r_reduction", 0.7, split="test", **about, **of_cell))
-    overview = sections(open_run(make_run(tmp_path / "sweep", rows)))[0]
-    assert len(overview.blocks[0].sentences) <= 4  # type: ignore[union-attr]
-
-
-def test_a_legend_names_an_edit_once(run: Path) -> None:
-    for section in sections(open_run(run)):
-        for figure in section.figures():
-            names = [
-                entry.name.partition("@")[0] for entry in legend(figure, Styles([figure.panels]))
-            ]
-            assert len(set(names)) == len(names), figure.name
-
-
 def test_where_the_chosen_edit_has_no_test_figures_those_that_have_are_shown() -> None:
     other = columns("leace", 2, 3)
     cost = Row("cost", 0.5, detail=choice_detail(), dataset="jobs", split="validation", **other)
@@ -153,47 +124,6 @@ def test_where_the_chosen_edit_has_no_test_figures_those_that_have_are_shown() -
     [table] = overview.tables()
     short = [LABELS[name].partition("@")[0] for name in ("leace", "random")]
     assert table.columns[2:] == ("planted", "unedited", *short)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.5])
-def test_what_is_nowhere_biased_is_said_and_not_drawn(share: float) -> None:
-    about = {"dataset": "cid", "group_a": "female", "split": "test", "n": 4}
-    facets = {"lambda": 10.0}
-    detail = {"rated_by": "nobody"}
-    row = Row("cid_biased_fraction", share, lo=0.0, hi=share, facets=facets, detail=detail, **about)
-    [section] = [s for s in sections(in_memory([*audit_rows(), row])) if s.name == "cid"]
-    drawn = [block for block in section.blocks if isinstance(block, Figure)]
-    said = [block for block in section.blocks if isinstance(block, Words)]
-    assert (len(drawn), len(said)) == ((1, 0) if share else (0, 1))
-
-
-def test_paraphrases_of_fairpair_stand_beside_its_figures(tmp_path: Path) -> None:
-    about = {"dataset": "paraphrased", "group_a": "a", "group_b": "b", "split": "test"}
-    phi = {"phi": "sentiment"}
-    prompts = [[f"prompt {i}", 0.3, 0.2, 0.2, 1.1, 0.5] for i in range(4)]
-    spread = {"sd": 0.1, "range": [1.0, 1.2], "differ": 1, "flip_rate": 1.0}
-    rows = [
-        Row("fairpair_f", 1.1, facets=phi, detail={"prompts": prompts}, **about),
-        Row("fairpair_f_over_paraphrases", 1.1, n=2, facets=phi, detail=spread, **about),
-    ]
-    parts = sections(open_run(make_run(tmp_path / "fairpair", rows)))
-    tables = {t.name: t for s in parts for t in s.tables()}
-    assert "1 of 2" in tables["fairpair_paraphrases"].rows[0]
-
-
-def test_of_a_small_search_the_chosen_edit_is_the_headline_and_not_the_strongest() -> None:
-    rows = audit_rows()
-    dear = columns("dear", 1)
-    about = {"dataset": "jobs_test", **GROUPS}
-    rows.append(Row("mean_abs_r", 0.01, split="test", **about, **dear))
-    rows.append(Row("abs_r_reduction", 0.98, split="test", **about, **dear))
-    for edit, chosen in ((LEACE, True), (dear, False)):
-        detail = choice_detail(chosen=chosen)
-        rows.append(Row("cost", 0.5, split="validation", detail=detail, **about, **edit))
-    run = in_memory(rows)
-    for said in (" ".join(run.findings), str(run.verdict)):
-        assert "leace (rank 1)" in said
-        assert "dear" not in said
 
 
 def test_nothing_to_show_is_still_a_page() -> None:

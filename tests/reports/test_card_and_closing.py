@@ -11,15 +11,15 @@ from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.edits.checkpoints import Parity, Saved
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.closing import (
-    about,
+from countergen_edit.reports.findings import (
     after_audit,
-    how_to_save,
+    after_search,
     nothing_fits,
+    saved_as,
 )
-from countergen_edit.reports.provenance import about as about_run
-from countergen_edit.reports.provenance import title
 from countergen_edit.reports.render.card import model_card
+from countergen_edit.reports.sections import about as about_run
+from countergen_edit.reports.sections import title
 from tests.reports.runs import (
     EDITS,
     LABELS,
@@ -142,7 +142,7 @@ def saved(form: str) -> Saved:
 
 def test_the_end_says_where_the_edit_is_how_equal_it_is_and_how_to_load_it() -> None:
     for form, ends in (("carried", '", trust_remote_code=True)'), ("folded", '")')):
-        said, load = about(saved(form))
+        said, load = saved_as(saved(form))
         assert said.startswith(f"Saved ({form}): debiased.")
         assert "at most 1e-06; the edit changes them by 3.2" in said
         assert f'from_pretrained("debiased{ends}.' in load
@@ -171,10 +171,10 @@ def test_a_search_ends_with_the_line_that_saves_its_choice() -> None:
         "cost", 0.5, split="validation", detail=choice_detail(affordable=True), **LEACE
     )
     run = in_memory([*search_rows()[:2], affordable])
-    [line] = how_to_save(run)
+    [line] = after_search(run)
     assert line == f"Save it, {LABELS['leace']}: countergen-edit edit run={run.path} save=DIR"
     dear = Row("cost", 50.0, split="validation", detail=choice_detail(affordable=False), **LEACE)
-    assert how_to_save(in_memory([*search_rows()[:2], dear])) == []
+    assert after_search(in_memory([*search_rows()[:2], dear])) == []
 
 
 def judged(word: str, named: bool = False, change: str = "removed") -> Row:

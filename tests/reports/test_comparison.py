@@ -32,8 +32,12 @@ DIFFERENCE = Row(
 )
 
 
+def named(*runs: Run) -> dict[str, Run]:
+    return dict(zip("ab", runs, strict=True))
+
+
 def cell(run: str, edit: str, title: str) -> str:
-    table = side_by_side(RUNS, ["a", "b"])
+    table = side_by_side(named(*RUNS))
     [row] = [row for row in table.rows if row[:2] == (run, edit)]
     value = row[table.columns.index(title)]
     return value.text if isinstance(value, Number) else str(value)
@@ -58,33 +62,32 @@ def test_a_run_shows_its_own_figure_of_a_name_or_none() -> None:
 
 def test_runs_on_different_data_are_not_shown_as_alike() -> None:
     hashed = [replace(RUNS[0], manifest=MANIFEST | {"data_hash": hash_}) for hash_ in "xxy"]
-    assert side_by_side(hashed[:2], ["a", "b"]).note == ""
-    assert "made on different data" in side_by_side(hashed[1:], ["a", "b"]).note
+    assert side_by_side(named(*hashed[:2])).note == ""
+    assert "made on different data" in side_by_side(named(*hashed[1:])).note
 
 
 def test_it_is_said_what_is_no_like_for_like() -> None:
-    names = ["a", "b"]
-    assert unlike(RUNS, names) == [
+    assert unlike(named(*RUNS)) == [
         "Measured in a alone: group effect, jobs; mean |R|, jobs; bias removed, jobs."
     ]
-    assert unlike([RUNS[1], replace(RUNS[1])], names) == []
+    assert unlike(named(RUNS[1], replace(RUNS[1]))) == []
     chat = {"template": {"sha256": "c" * 64, "instruction": "Be fair."}}
     asked = [RUNS[1], replace(RUNS[1], manifest=MANIFEST | chat)]
-    assert unlike(asked, names) == [
-        "Asked unlike, so that a difference may be of the asking and not of the edit: "
-        "a: plain texts; b: in the chat template cccccccc, told 'Be fair.'."
+    assert unlike(named(*asked)) == [
+        "The runs prompt differently, which may explain differences: a: plain texts; b: chat "
+        "template cccccccc with 'Be fair.'."
     ]
 
 
 def test_paired_differences_name_both_edits() -> None:
-    table = paired_table([DIFFERENCE], dict(zip("ab", RUNS, strict=True)))
+    table = paired_table([DIFFERENCE], named(*RUNS))
     [row] = table.rows
     assert row[0] == "b − a"
     assert row[1] == "leace-1@resid_post.2 − unedited"
     assert row[3] == Number(-0.2, -0.3, -0.1, signed=True)
     assert row[4] == "3 of 4"
     same = replace(DIFFERENCE, detail=DETAIL | {"against_edit": LEACE["edit"]})
-    [row] = paired_table([same], dict(zip("ab", RUNS, strict=True))).rows
+    [row] = paired_table([same], named(*RUNS)).rows
     assert row[1] == EDITS[LEACE["edit"]].label
 
 
@@ -96,22 +99,16 @@ def test_what_differs_is_said_set_by_set_of_test_data() -> None:
     ]
     fitted = replace(rows[0], split="fit", dataset="fitted")
     other = replace(rows[0], detail=DETAIL | {"of": "another"}, dataset="other")
-    by_name = dict(zip("ab", RUNS, strict=True))
+    by_name = named(*RUNS)
     assert in_words([*rows, fitted, other], by_name) == [
-        "b with leace-1@resid_post.2 against a, by bias: lower on jobs; higher on sport; not "
+        "b with leace-1@resid_post.2 against a, bias: lower on jobs; higher on sport; not "
         "significantly different on traits, a."
     ]
     assert in_words([], by_name) == []
 
 
-def test_an_edit_without_figures_stands_in_no_line() -> None:
-    silent = in_memory([r for r in audit_rows() if r.metric == "nothing"])
-    table = side_by_side([RUNS[0], silent], ["a", "b"])
-    assert {row[0] for row in table.rows} == {"a"}
-
-
 def test_the_file_holds_every_row_with_every_digit() -> None:
-    table = every_row(RUNS, ["a", "b"], [DIFFERENCE])
+    table = every_row(named(*RUNS), [DIFFERENCE])
     lines = [*csv.DictReader(as_csv(table).splitlines())]
     assert len(lines) == sum(len(run.results.rows) for run in RUNS) + 1
     assert lines[-1]["minus"] == "a, unedited"

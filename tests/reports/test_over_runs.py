@@ -12,11 +12,10 @@ from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.r.published import SETS, TABLE_1, published_r
 from countergen_edit.metrics.results import Results, Side
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.blocks import Number, Table
-from countergen_edit.reports.comparison import Comparison, comparison
-from countergen_edit.reports.render.plain import plain
+from countergen_edit.reports.blocks import Number, Table, plain
+from countergen_edit.reports.compare import Comparison, comparison
 from countergen_edit.reports.run import Run
-from countergen_edit.reports.views.base import Quantity
+from countergen_edit.reports.views.base import View
 from countergen_edit.reports.views.cid import PAPER_TEMPLATE as TEMPLATE
 from countergen_edit.reports.views.cid import SHARES, published_shares
 from countergen_edit.reports.views.fairpair import PUBLISHED, PUBLISHED_AVERAGE
@@ -191,19 +190,14 @@ def test_runs_with_edits_and_of_classifiers_show_every_edit_and_both_tests() -> 
     assert {row[0] for row in texts(every["runs"])} == {"a", "b", "c"}
 
 
-def test_what_a_users_metric_calls_its_main_figure_is_compared(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_metric_with_the_default_view_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     class Mine(Metric):
+        title = "my figure"
+
         def measure(self, context: Any, edit: Any, split: Any = "test") -> list[Row]:
             return []
 
-        @classmethod
-        def quantities(cls, results: Results, split: str = "test") -> list[Quantity]:
-            rows = results.unedited("mine", split)
-            return [Quantity("my figure", {row.edit: row}, "other") for row in rows]
-
-    monkeypatch.setattr(Run, "metrics", [Mine])
+    monkeypatch.setattr(Run, "views", [View(Mine, "mine")])
     row = Row("mine", 0.25, split="test", **GROUPS)
     of = comparison([replace(in_memory([row]), path=Path(name)) for name in "ab"])
     assert texts(of.side_by_side) == [("a", "unedited", "0.250"), ("b", "unedited", "0.250")]

@@ -7,19 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit.decisions.judgement import JUDGEMENT, RECOMMENDED
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Figure, Table, Words
-from countergen_edit.reports.overview import as_tested, overview
-from countergen_edit.reports.panels import Panel
 from countergen_edit.reports.run import Run, open_run
-from countergen_edit.reports.sections import sections
+from countergen_edit.reports.sections import overview, sections
 from countergen_edit.runs.files import ORIGINAL
 from tests.reports.runs import (
     LABELS,
-    LEACE,
     audit_rows,
-    columns,
     in_memory,
     make_run,
     text_rows,
@@ -83,27 +78,6 @@ def test_panels_of_one_measure_share_an_axis_from_zero() -> None:
     assert ends == [(0.0, pytest.approx(0.7035))] * 3
 
 
-def test_of_several_edits_the_one_that_is_named_is_drawn() -> None:
-    inlp = columns("inlp", 1)
-    rows = [replace(r, **inlp) for r in audit_rows() if r.edit == LEACE["edit"]]
-    detail = {
-        "word": RECOMMENDED,
-        "sets": {},
-        "degradations": {},
-        "budgets": {},
-        "over": [],
-        "maybe": [],
-    }
-    judged = [
-        Row(JUDGEMENT, 0.1, split="test", detail=detail | {"named": edit is inlp}, **edit)
-        for edit in (LEACE, inlp)
-    ]
-    named = glance(in_memory([*audit_rows(), *rows, *judged])).panels[0]
-    assert [s.name for s in named.dots] == ["inlp-1@resid_post.1"]
-    none = glance(in_memory([*audit_rows(), *rows])).panels[0]
-    assert [s.name for s in none.dots] == [LABELS["leace"], "inlp-1@resid_post.1"]
-
-
 def test_a_run_without_an_edit_has_one_dot_for_each_set() -> None:
     bias, *_ = glance(in_memory(unedited(audit_rows()))).panels
     assert [s.name for s in bias.dots] == ["unedited"]
@@ -126,75 +100,3 @@ def test_a_checkpoint_stands_beside_the_model_that_it_was_made_of(tmp_path: Path
     assert bias.series[0].y == pytest.approx((0.3, 0.31, 0.32))
     assert bias.series[1].y == pytest.approx((0.6, 0.61, 0.62))
     assert [s.title for s in sections(run)][:2] == ["Overview", "Against its original"]
-
-
-def test_an_eraser_has_one_place_in_the_figures_of_both_splits() -> None:
-    """On validation data leace was tried first; of test data rlace is the first."""
-    tried = [("leace", 2), ("rlace", 2), ("leace", 3), ("rlace", 3)]
-    rows = [Row("kl", 0.1, split="validation", **columns(*cell)) for cell in tried]
-    rows += [Row("kl", 0.1, split="test", **columns(*cell)) for cell in [tried[3], tried[0]]]
-    ids = dict.fromkeys(row.edit for row in rows)
-    results = in_memory(rows).results
-    listed = [record.eraser for record in as_tested(results) if record.id in ids]
-    assert listed == ["rlace", "rlace", "leace", "leace"]
-
-
-def of_each(metric: str, values: dict[str, float], **more: object) -> list[Row]:
-    """A row of the unedited model and of an edit, that 0.1 less, for each value of a facet."""
-    rows = []
-    for shift, edit in ((0.0, {}), (0.1, LEACE)):
-        for name, value in values.items():
-            own = {key: of(name) if callable(of) else of for key, of in more.items()}
-            rows.append(Row(metric, value - shift, split="test", **own, **edit))  # type: ignore[arg-type]
-    return rows
-
-
-def test_hiring_and_contrasts_have_a_line_each() -> None:
-    hiring = of_each(
-        "hiring_gap", {"m": 0.3}, group_a="female", group_b="male", facets={"scale": "probability"}
-    )
-    contrasts = of_each(
-        "cid_divergence", {"0": 0.2, "50": 0.5}, facets=lambda name: {"lambda": float(name)}
-    )
-    for rows, lines in (
-        (hiring, {"female less male": (0.3, 0.2)}),
-        (contrasts, {"λ = 0": (0.2, 0.1), "λ = 50": (0.5, 0.4)}),
-    ):
-        [panel] = glance(in_memory(rows)).panels
-        assert points(panel) == lines
-
-
-def points(panel: Panel) -> dict[str, tuple[float, float]]:
-    """What a panel draws of the unedited model and of an edit, by category."""
-    before, after, *beside = panel.series
-    assert all(series.x == before.x for series in (after, *beside))
-    pairs = zip(before.y, after.y, strict=True)
-    return {str(x): (round(a, 9), round(b, 9)) for x, (a, b) in zip(before.x, pairs, strict=True)}
-
-
-def test_shares_and_differences_of_one_benchmark_have_an_axis_each() -> None:
-    about = {"benchmark": "stereoset", "part": "intrasentence"}
-    fair = {"ss": 0.5, "ss_by_groups": 0.0}
-
-    def of_type(bias_type: str) -> list[Row]:
-        return of_each(
-            "benchmark",
-            {"ss": 0.6, "ss_by_groups": 0.2},
-            dataset="stereoset",
-            facets=lambda name: about | {"bias_type": bias_type, "figure": name},
-            detail=lambda name: {
-                "fair": fair[name],
-                "title": name.replace("_", " "),
-                "signed": name != "ss",
-                "clusters": 4,
-            },
-        )
-
-    shares, differences = glance(in_memory(of_type("gender"))).panels
-    assert points(shares) == {"stereoset ss, intrasentence": (0.6, 0.5)}
-    assert points(differences) == {"stereoset ss by groups, intrasentence": (0.2, 0.1)}
-    assert (shares.series[-1].y, differences.series[-1].y) == ((0.5,), (0.0,))
-    shares, _ = glance(in_memory([*of_type("gender"), *of_type("race")])).panels
-    assert {*points(shares)} == {
-        f"stereoset ss, intrasentence, {bias_type}" for bias_type in ("gender", "race")
-    }

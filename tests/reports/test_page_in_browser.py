@@ -151,12 +151,6 @@ def test_tabs_show_one_section_by_mouse_and_by_keyboard(page: Any) -> None:
     assert page.current_url.endswith("#overview")
 
 
-def test_an_address_opens_its_tab(page: Any, report: Path) -> None:
-    page.get("about:blank")
-    page.get(report.as_uri() + "#costs")
-    assert page.find_element("id", "costs").is_displayed()
-
-
 def test_a_column_is_sorted_by_its_figures_and_back(page: Any) -> None:
     open_tab(page, "bias")
     table = find_table(page, "Mean |R|, set by set")
@@ -168,15 +162,6 @@ def test_a_column_is_sorted_by_its_figures_and_back(page: Any) -> None:
     head.click()
     assert column(page, table, 0) == ["hobbies", "traits", "jobs"]
     assert head.find_element("xpath", "..").get_attribute("aria-sort") == "descending"
-
-
-def test_signed_figures_are_sorted_as_numbers(page: Any) -> None:
-    open_tab(page, "examples")
-    table = find_table(page, "Prompts and outputs")
-    page.find_element("css selector", f"#{table} thead th:nth-child(6) button").click()
-    values = [float(text.replace("−", "-")) for text in column(page, table, 5)]
-    assert values == sorted(values)
-    assert values[0] < 0
 
 
 def test_search_keeps_what_matches_and_says_how_many(page: Any) -> None:
@@ -326,15 +311,6 @@ def test_terms_are_explained_where_they_stand(page: Any) -> None:
     assert not terms.find_element("css selector", "dl").is_displayed()
     terms.find_element("css selector", "summary").click()
     assert terms.find_element("css selector", "dd").is_displayed()
-
-
-def test_what_is_folded_away_is_shown_when_asked_for(page: Any) -> None:
-    open_tab(page, "fairpair")
-    fold = page.find_element("css selector", "#fairpair > .fold")
-    assert not fold.find_element("css selector", "table").is_displayed()
-    assert page.execute_script("return document.documentElement.scrollHeight") < 2 * 900
-    fold.find_element("css selector", "summary").click()
-    assert fold.find_element("css selector", "table").is_displayed()
 
 
 def test_what_a_table_is_about_stays_in_sight_when_it_is_scrolled(page: Any) -> None:

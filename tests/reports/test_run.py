@@ -10,8 +10,7 @@ import pytest
 from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.kept import best_record
-from countergen_edit.reports.run import open_run
+from countergen_edit.reports.run import best_record, open_run
 from tests.reports.runs import (
     GROUPS,
     LABELS,
@@ -37,13 +36,6 @@ def test_rows_that_a_killed_process_left_behind_are_not_read(run: Path) -> None:
     with (run / "results.jsonl").open("a") as file:
         file.write('{"metric": "r", "val')
     assert open_run(run).results.rows == before
-
-
-def test_a_line_end_within_a_text_does_not_end_the_row(run: Path) -> None:
-    texts = [
-        r.detail["examples"][0]["original"] for r in open_run(run).results.of("fairpair_perturbed")
-    ]
-    assert all("\u2028" in text for text in texts)
 
 
 def cut(run: Path) -> None:
@@ -120,11 +112,6 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
         open_run(tmp_path / "nowhere")
 
 
-def test_a_report_needs_no_manifest(run: Path) -> None:
-    (run / "manifest.json").unlink()
-    assert open_run(run).report().is_file()
-
-
 def test_a_folder_that_cannot_be_written_is_named(run: Path) -> None:
     (run / "report.html.tmp").mkdir()
     with pytest.raises(UserError, match="cannot write"):
@@ -136,12 +123,6 @@ def test_the_manifest_is_shown_with_its_command(run: Path) -> None:
     text = open_run(run).report().read_text("utf-8")
     assert manifest["model_hash"] in text
     assert "countergen-edit audit seed=0" in text
-
-
-def test_an_old_run_is_refused_with_what_to_do(run: Path) -> None:
-    of_old_schema(run)
-    with pytest.raises(UserError, match="another run_dir"):
-        open_run(run)
 
 
 def test_a_page_may_go_elsewhere(run: Path, tmp_path: Path) -> None:

@@ -11,11 +11,10 @@ from rich.console import Console
 
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Figure
-from countergen_edit.reports.closing import nothing_fits, why_nothing
-from countergen_edit.reports.render.export import search_figures
+from countergen_edit.reports.findings import choice, nothing_fits, why_nothing
+from countergen_edit.reports.render import search_figures
 from countergen_edit.reports.render.terminal import print_run
-from countergen_edit.reports.run import Run
-from countergen_edit.reports.search import choice, significant_bias
+from countergen_edit.reports.run import Run, best_record
 from countergen_edit.reports.sections import sections
 from tests.reports.runs import choice_detail, columns, in_memory
 
@@ -73,7 +72,7 @@ def printed(rows: list[Row], width: int = 80) -> str:
 
 def of_layers(text: str) -> dict[str, str]:
     """The lines of the first table of layers, by their layer."""
-    lines = text[text.index("after each layer") :].split("\n\n")[0].splitlines()
+    lines = text[text.index("Bias removed by layer") :].split("\n\n")[0].splitlines()
     return {line.split()[0]: line for line in lines if line.strip()[:1].isdigit()}
 
 
@@ -88,12 +87,6 @@ def test_every_cell_stands_in_the_table_and_a_failed_one_says_so() -> None:
     assert "→ 70 % [1.5]" in lines["1"]
     assert lines["2"].split()[1] == "failed"
     assert "Failed: rlace-1@resid_post.2: ValueError: no" in text
-
-
-def test_a_cell_without_any_row_did_not_fail() -> None:
-    text = printed(ROWS[:-1])  # killed before the last cell, say
-    assert of_layers(text)["2"].split()[1] == "–"
-    assert "failed" not in text.lower()
 
 
 def test_an_eraser_that_failed_at_every_layer_has_a_column_and_its_error_is_said_once() -> None:
@@ -125,7 +118,7 @@ def test_where_test_figures_are_of_the_chosen_edit_alone_layers_show_validation_
     hidden = {"removed_test": None, "cost_test": None, "degradations_test": None}
     rows = [replace(r, detail=r.detail | hidden) if r.metric == "cost" else r for r in untested]
     text = printed(rows)
-    assert "on validation data; cost in brackets" in text
+    assert "validation data (cost in brackets)" in text
     assert "→ 80 % [0.5]" in of_layers(text)["1"]
     assert len(figure(rows, "front").panels) == 1
 
@@ -145,7 +138,7 @@ def test_tasks_have_tables_figures_and_a_choice_of_their_own() -> None:
     for task in ("gender", "race"):
         assert f"Best, {task}: leace-1@resid_post.1 removes" in " ".join(text.split())
     assert text.count("cost in brackets") == 2
-    assert " ".join(a_run(both).findings).count("Chosen on validation") == 1
+    assert " ".join(a_run(both).findings).count("The choice uses validation") == 1
     for task in ("gender", "race"):
         titles = {p.title for p in figure(both, f"layers_resid_post_{task}").panels}
         assert titles == {task}
@@ -161,22 +154,50 @@ def test_each_task_has_figure_files_of_its_own(tmp_path: Path) -> None:
     }
 
 
-def test_the_choice_is_named_with_what_it_does_on_test_data() -> None:
-    text = " ".join(printed(ROWS).split())
-    assert "Best: leace-1@resid_post.1 removes 70.0 % [10 to 90 %] of the bias on test" in text
-    assert "Change for the worse: grammar 0.0012, loss −0.002." in text
-    rule = " ".join(a_run(ROWS).findings)
-    assert "tolerated of the worst of grammar 0.01, loss 0.5." in rule
+def changed(**detail: object) -> list[Row]:
+    return [replace(r, detail=r.detail | detail) if r.metric == "cost" else r for r in ROWS]
 
 
-def test_where_no_edit_is_cheap_enough_that_is_said() -> None:
-    dear = rows_of("leace", 1, 0.8, 3.0, front=True, chosen=True)
-    text = " ".join(printed([*ROWS[:2], *dear]).split())
-    assert "costs as little as is tolerated. Cheapest: leace-1@resid_post.1" in text
+PAID = "Degradation: grammar 0.0012, loss −0.002."
+DEAR = {"affordable": False, "over": ["grammar"], "groups": {"grammar": "female"}}
+DEAR |= {"groups_test": {"grammar": "male"}}
+DEAR |= {f"degradations{end}": {"grammar": 0.19, "loss": -0.002} for end in ("", "_test")}
+DOES = "leace-1@resid_post.1 removes 70.0 % [10.0, 90.0] of the bias on test data (hobbies_test)."
 
 
-def test_a_search_without_a_single_good_cell_still_prints() -> None:
-    assert "Failed:" in printed([ROWS[0], ROWS[-1]])
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (ROWS, f"Best: {DOES} {PAID}"),
+        (
+            changed(shown=False),
+            f"No candidate removes bias within the budgets. Cheapest: {DOES} {PAID}",
+        ),
+        (
+            changed(**DEAR),
+            "No candidate removes bias within the budgets (grammar of female worse by 0.19, budget "
+            f"0.01). Cheapest: {DOES} Degradation: grammar of male 0.19, loss −0.002.",
+        ),
+        (
+            [
+                *(r for r in ROWS if r.metric not in ("cost", "error")),
+                row(
+                    "choice", 3.0, ("rlace", 1), split="validation", detail=DEAR | {"removed": 0.7}
+                ),
+                row("choice", 0.5, ("leace", 1), split="validation", detail={"affordable": True}),
+            ],
+            "No candidate removes bias within the budgets: rlace-1@resid_post.1 (grammar of female "
+            "worse by 0.19, budget 0.01).",
+        ),
+    ],
+    ids=["best", "nothing shown", "too dear", "audit"],
+)
+def test_the_sentence_of_a_choice(rows: list[Row], said: str) -> None:
+    first, *rule = choice(a_run(rows))
+    assert first == said
+    assert all(s.endswith("the worst of grammar 0.01, loss 0.5.") for s in rule)
+    assert len(rule) == any(r.metric == "cost" for r in rows)
+    assert first in " ".join(printed(rows, 400).split()) or not rule
 
 
 def test_the_layer_figure_has_a_line_for_each_eraser_beside_no_edit() -> None:
@@ -219,67 +240,33 @@ def test_layers_that_fell_away_show_what_few_names_said() -> None:
     text = printed([*ROWS, *screened])
     assert "~25 %" in of_layers(text)["3"]
     assert "~" not in of_layers(text)["1"]
-    assert "few validation names only" in text
+    assert "screened on few validation names" in text
 
 
-def test_of_an_audit_it_is_said_which_budgets_break_at_every_layer() -> None:
-    detail = {
-        "removed": 0.7,
-        "degradations": {"grammar": 0.19},
-        "groups": {"grammar": "female"},
-        "affordable": False,
-        "shown": True,
-        "over": ["grammar"],
-    }
-    fits = {**detail, "affordable": True, "over": []}
-    about = {"split": "validation", "lo": None, "hi": None}
-    rows = [row for row in ROWS if row.metric not in ("cost", "error")]
-    rows.append(row("choice", 3.0, ("rlace", 1), detail=detail, **about))
-    rows.append(row("choice", 0.5, ("leace", 1), detail=fits, **about))
-    [sentence] = choice(a_run(rows))
-    assert sentence == (
-        "Of the layers measured on all validation data, none within the budgets is shown to remove "
-        "bias: rlace-1@resid_post.1 (grammar of female worse by 0.19, budget 0.01). Shown is the "
-        "cheapest that removes half as much as any."
-    )
+NO_BIAS = "no significant bias on validation data"
+UNTESTABLE = "bias on validation data cannot be tested: needs 7 names per group"
 
 
-def test_a_cost_that_holds_for_each_group_is_told_with_the_group_that_pays_most() -> None:
-    worse = {"grammar": 0.19, "loss": -0.002}
-    of_groups = {
-        "degradations": worse,
-        "degradations_test": worse,
-        "affordable": False,
-        "over": ["grammar"],
-    }
-    of_groups |= {"groups": {"grammar": "female"}, "groups_test": {"grammar": "male"}}
-    rows = [replace(r, detail={**r.detail, **of_groups}) if r.metric == "cost" else r for r in ROWS]
-    first, *_ = choice(a_run(rows))
-    assert "tolerated (grammar of female worse by 0.19, budget 0.01)." in first  # validation data
-    assert "Change for the worse: grammar of male 0.19, loss −0.002." in first  # test data
-    assert any("worse by grammar of female 0.19" in line for line in nothing_fits(a_run(rows)))
-
-
-def test_an_edit_that_shows_nothing_is_not_best() -> None:
-    rows = [
-        replace(r, detail={**r.detail, "shown": False}) if r.metric == "cost" else r for r in ROWS
-    ]
-    assert any("is shown to remove any bias" in sentence for sentence in choice(a_run(rows)))
-    assert a_run(rows).best is None
-    assert why_nothing(a_run(rows)).startswith("no edit within the budgets is shown")
-
-
-@pytest.mark.parametrize("apart", [True, False])
-def test_where_no_set_is_told_apart_from_names_nothing_is_best(apart: bool) -> None:
-    rows = [*ROWS, Row("bias_significant", float(apart), split="validation")]
-    assert ("no significant bias" in why_nothing(a_run(rows))) is not apart
-    assert significant_bias(a_run(rows).results) is apart
-
-
-def test_a_bias_that_cannot_be_tested_is_not_called_none() -> None:
-    test = {"p_adjusted": 0.9, "least_p_adjusted": 0.86, "names_to_test": 7}
-    rows = [*ROWS, Row("bias_significant", 0.0, split="validation", detail=test)]
-    assert why_nothing(a_run(rows)) == (
-        "bias on validation data cannot be tested: needs 7 names per group; nothing was saved"
-    )
-    assert "udget" not in " ".join(nothing_fits(a_run(rows)))
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        (changed(shown=False), "no candidate removes bias within the budgets"),
+        ([*ROWS, Row("bias_significant", 1.0, split="validation")], "no candidate"),
+        ([*ROWS, Row("bias_significant", 0.0, split="validation")], NO_BIAS),
+        (
+            [
+                *ROWS,
+                Row("bias_significant", 0.0, split="validation", detail={"names_to_test": 7}),
+            ],
+            UNTESTABLE,
+        ),
+        (ROWS[:1], "no edit could be fitted"),
+    ],
+)
+def test_the_reason_why_nothing_is_saved(rows: list[Row], reason: str) -> None:
+    run = a_run(rows)
+    assert why_nothing(run).startswith(reason)
+    assert why_nothing(run).endswith("; nothing was saved")
+    untested = reason in (NO_BIAS, UNTESTABLE)
+    assert ("udget" in " ".join(nothing_fits(run))) is not untested
+    assert (best_record(run) is None) is (reason != "no candidate")

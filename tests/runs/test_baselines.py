@@ -13,23 +13,23 @@ import pytest
 
 from countergen_edit import api
 from countergen_edit.core.conf_path import read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.task import Task
+from countergen_edit.decisions.selection import choose, points
 from countergen_edit.edits import EditRecord, NamedEdit, Shift, applied
 from countergen_edit.erasers import AffineErasure, make_eraser
-from countergen_edit.core.errors import UserError
-from countergen_edit.runs.audit import Audit
-from countergen_edit.runs.baselines import BASELINES
-from countergen_edit.runs.baselines.prompting import Prompting
-from countergen_edit.runs.baselines.random_map import RandomMap
-from countergen_edit.runs.baselines.steering import Steering
-from countergen_edit.decisions.selection import choose, points
-from countergen_edit.runs.fit_data import capture_sites
-from countergen_edit.runs.run_folder import RESULTS, RunFolder, read_records
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, capture, in_template, load
 from countergen_edit.reports.run import Run, open_run
+from countergen_edit.runs.audit import Audit
+from countergen_edit.runs.baselines import BASELINES
+from countergen_edit.runs.baselines.prompting import Prompting
+from countergen_edit.runs.baselines.random_map import RandomMap
+from countergen_edit.runs.baselines.steering import Steering
+from countergen_edit.runs.fit_data import capture_sites
+from countergen_edit.runs.run_folder import RESULTS, RunFolder, read_records
 from tests.runs.runs import IDENTITY, Dying, KilledError
 from tests.runs.test_audit import make_task
 from tests.tiny_models import tiny_model_dir
@@ -263,15 +263,16 @@ def test_the_verdict_tells_what_asking_leaves_with_its_interval(run: Run) -> Non
         for record in run.results.baselines
         if record.eraser == "prompting"
     }
-    [sentence] = [s for s in run.findings if s.startswith("Asked to treat ")]
-    assert "women and men alike in 2 templates, through its chat template" in sentence
+    [sentence] = [s for s in run.findings if s.startswith("Prompting to treat ")]
+    assert "women and men alike, 2 requests" in sentence
     for row in by_label.values():
         assert row is not None
         assert f"{row.value:.2f} [{row.lo:.2f}, {row.hi:.2f}]" in sentence
-    assert f"{by_label['template alone'].value:.2f}" in sentence.partition("unasked, and ")[2]  # type: ignore[union-attr]
+    unedited = sentence.partition("the unedited model has ")[2]
+    assert f"{by_label['template alone'].value:.2f}" in unedited  # type: ignore[union-attr]
     assert " Cost: prompting (" in sentence
     assert "neutral perplexity ×" in sentence
-    [others] = [s for s in run.findings if s.startswith("Beside the edits: ")]
+    [others] = [s for s in run.findings if s.startswith("Baselines on ")]
     for record in of_kind(run, "steering") + of_kind(run, "random_map"):
         assert record.label in others
 

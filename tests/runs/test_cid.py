@@ -15,7 +15,7 @@ import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from countergen_edit.cli.cid import cid_settings
+from countergen_edit.cli.cid import CidSettings
 from countergen_edit.cli.main import main, overrides_of
 from countergen_edit.cli.models import ModelSettings
 from countergen_edit.core.conf_path import conf_dir
@@ -244,7 +244,7 @@ def test_every_figure_composes_and_says_how_to_run_it(name: str) -> None:
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
         overrides = overrides_of("cid", [f"experiment={name}"])
         config = OmegaConf.to_container(compose("cid", overrides), resolve=True)
-    settings = cid_settings(config)  # type: ignore[arg-type]
+    settings = CidSettings(config)  # type: ignore[arg-type]
     assert settings.action in ("audit", "effect", "scaling")
 
 

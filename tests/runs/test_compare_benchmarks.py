@@ -118,7 +118,7 @@ def test_items_that_one_run_lacks_are_left_out_and_said(tmp_path: Path) -> None:
     assert line[-1] == "50 of 60"
     assert isinstance(line[4], Number)
     assert line[4].text == f"{100 * PRO['a'][10:].mean():.1f} %"
-    assert "Items that only one run has: CrowS-Pairs (gender) 10." in comparison.figures.note
+    assert "Items of one run only: CrowS-Pairs (gender) 10." in comparison.figures.note
 
 
 def test_items_of_other_texts_are_not_the_same(

@@ -1,15 +1,10 @@
-"""The model card of a checkpoint, in the Hugging Face hub's format.
-
-In: the run that measured the edit, and the edit's record. Out: the text of README.md, metadata
-first. Nothing is computed here, and what was not measured is said to be so.
-"""
+"""The model card of a checkpoint, in the format of the Hugging Face hub."""
 
 from __future__ import annotations
 
 import inspect
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,52 +12,28 @@ from typing import TYPE_CHECKING, Any
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.checkpoints import Form, Parity, edits_in_record
 from countergen_edit.metrics.base import METRICS, Metric
-from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.reports.blocks import Number
-from countergen_edit.reports.findings import advice, of_quick_try, warnings
-from countergen_edit.reports.provenance import in_template
+from countergen_edit.metrics.rows import UNEDITED
+from countergen_edit.reports.findings import advice, cautions
 from countergen_edit.reports.views.base import Quantity, view_of
 from countergen_edit.runs.ran import in_words
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
 
-TEMPLATE = "model_card.md.jinja"
 SITES = {
     "resid_post": "the residual stream after a block",
     "attn_out": "the output of an attention layer",
     "mlp_out": "the output of an MLP",
     "embed": "the token embeddings",
 }
+HASHES = {
+    "run": "fingerprint",
+    "model": "model_hash",
+    "data": "data_hash",
+    "code": "source_hash",
+}
+"""Lines of the table of hashes, and keys of the manifest."""
 MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\|*_<>[]`"})
-"""What Markdown takes for something else."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """A figure before and after the edit, as the card shows it."""
-
-    label: str
-    before: str
-    after: str
-    random: str
-    n: int
-
-
-@dataclass(frozen=True)
-class Concept:
-    """What is erased of one axis, as the card shows it."""
-
-    axis: str
-    groups: tuple[str, str]
-    of_how_many: str
-    """How many of the axis's groups are compared, if not all."""
-    erasers: list[str]
-    """An entry for each edit: the eraser, its parameters, its rank."""
-    places: list[str]
-    limits: list[str]
-    fitted: list[str]
-    kept: list[str] | None
 
 
 def model_card(
@@ -74,45 +45,44 @@ def model_card(
 ) -> str:
     """The text of a checkpoint's README.md.
 
-    Args:
-        run: what measured the edit.
-        record: of the edit that was saved.
-        form: how it was saved.
-        parity: how the saved model compares with the edited one in memory.
-        earlier: edits that the model's weights had taken in before.
+    Parameters
+    ----------
+    run : that measured the edit
+    record : of the saved edit
+    form : of the checkpoint
+    parity : of the saved model with the edited one in memory
+    earlier : edits that the model's weights contained before
     """
     from huggingface_hub import ModelCard
     from jinja2 import Environment, StrictUndefined
 
-    by_task = run.by_task()
-    of_axis = of_axes(record)
-    parts = {task: by_task[task] for task in of_axis if task in by_task}
-    if not parts:
-        parts = dict([next(iter(by_task.items()))])
+    from countergen_edit.reports.sections import in_template  # late: it imports runs
+
+    by_task, by_axis = run.by_task(), _by_task(record)
+    parts = {task: by_task[task] for task in by_axis if task in by_task}
+    parts = parts or dict([next(iter(by_task.items()))])
     manifest, config = run.manifest, run.config
     base = str(manifest.get("model") or "model")
-    concepts = [_concept(part, of_axis.get(task, [record])) for task, part in parts.items()]
-    quantities = [q for part in parts.values() for q in part.quantities() if record.id in q.rows]
+    concepts = [_concept(part, by_axis.get(task, [record])) for task, part in parts.items()]
+    if len(by_axis) > 1:
+        others = (e for e in edits_in_record(record) if e["axis"] not in parts)
+        earlier = [*earlier, *others]
+    hashes = {name: manifest[key] for name, key in HASHES.items() if key in manifest}
+    if template := manifest.get("template"):
+        hashes["chat template"] = template["sha256"]
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["markdown"] = markdown
-    template = environment.from_string((files(__package__) / TEMPLATE).read_text("utf-8"))
-    body = template.render(
+    text = (files(__package__) / "model_card.md.jinja").read_text("utf-8")
+    body = environment.from_string(text).render(
         title=f"{Path(base).name}, edited",
         base=base if _on_hub(base) else Path(base).name,
         origin=manifest.get("model_origin"),
         conversation=in_template(manifest),
         concepts=concepts,
-        earlier=[
-            *earlier,
-            *(e for e in edits_in_record(record) if parts.keys().isdisjoint([e["axis"]])),
-        ]
-        if len(of_axis) > 1
-        else earlier,
+        earlier=earlier,
         form=form,
         positions=(config.get("edit") or config).get("positions", "–"),
-        sentences=of_quick_try(run)
-        + [s for part in parts.values() for s in _sentences(part, record)]
-        + warnings(run),
+        sentences=[*cautions(run), *(s for p in parts.values() for s in _sentences(p, record))],
         tables=[
             (f"{heading}: {axis}" if len(parts) > 1 else heading, lines)
             for axis, part in parts.items()
@@ -129,27 +99,18 @@ def model_card(
         python=manifest.get("python", "–"),
         seed=manifest.get("seed", "–"),
         ran=in_words(manifest),
-        hashes={
-            name: manifest[key]
-            for name, key in (
-                ("run", "fingerprint"),
-                ("model", "model_hash"),
-                ("data", "data_hash"),
-                ("code", "source_hash"),
-            )
-            if key in manifest
-        }
-        | ({"chat template": told_in["sha256"]} if (told_in := manifest.get("template")) else {}),
+        hashes=hashes,
         commit=manifest.get("git_commit"),
         command=shlex.join(map(str, manifest.get("command", []))),
     )
-    axes = [*(str(edit["axis"]) for edit in earlier), *(concept.axis for concept in concepts)]
-    metadata = _metadata(quantities, record, base, list(dict.fromkeys(filter(None, axes))))
+    axes = [str(each["axis"]) for each in (*earlier, *concepts) if each["axis"]]
+    quantities = [q for part in parts.values() for q in part.quantities() if record.id in q.rows]
+    metadata = _metadata(quantities, record, base, list(dict.fromkeys(axes)))
     return str(ModelCard(f"---\n{metadata.to_yaml()}\n---\n{body}"))
 
 
 def markdown(text: str) -> str:
-    """Text that Markdown shows as it stands.
+    """Text with Markdown's characters escaped.
 
     >>> markdown("mean |R| of a_b")
     'mean \\\\|R\\\\| of a\\\\_b'
@@ -157,47 +118,72 @@ def markdown(text: str) -> str:
     return " ".join(str(text).split()).translate(MARKDOWN)
 
 
-def of_axes(record: EditRecord) -> dict[str, list[EditRecord]]:
-    """The edits of each task, in their order."""
-    of_axis: dict[str, list[EditRecord]] = {}
+def _by_task(record: EditRecord) -> dict[str, list[EditRecord]]:
+    """The parts of an edit by their task, in order; the edit itself where all have one task."""
+    by_task: dict[str, list[EditRecord]] = {}
     for part in record.parts or (record,):
-        of_axis.setdefault(part.task, []).append(part)
-    return {record.task: [record]} if len(of_axis) == 1 else of_axis
+        by_task.setdefault(part.task, []).append(part)
+    return {record.task: [record]} if len(by_task) == 1 else by_task
 
 
-def _concept(run: Run, edits: Sequence[EditRecord]) -> Concept:
-    """What is erased of the axis of a run of one task."""
-    first, own = _first(run), [row for row in run.results.rows if row.split == "fit"]
+def _concept(run: Run, edits: Sequence[EditRecord]) -> dict[str, Any]:
+    """The erased axis of a run of one task, as the template shows it."""
+    rows = run.results.rows
+    first = next((row for row in rows if row.group_a and row.group_b), rows[0])
     kept = run.manifest.get("kept")
-    return Concept(
-        first.axis,
-        (first.group_a, first.group_b),
-        run.manifest.get("compared", {}).get(first.task, "").partition(";")[0],
-        [_called(edit) for edit in edits],
-        [place for edit in edits for place in _places(edit)],
-        [f"{p.limit:.4g}" for edit in edits for p in edit.places if p.limit is not None],
-        sorted({row.dataset for row in own if row.dataset}),
-        None if kept is None else sorted({*kept.get(first.task, ())}),
-    )
+    places = [place for edit in edits for place in edit.places]
+    return {
+        "axis": first.axis,
+        "groups": (first.group_a, first.group_b),
+        "of_how_many": run.manifest.get("compared", {}).get(first.task, "").partition(";")[0],
+        "erasers": [_eraser(edit) for edit in edits],
+        "places": [
+            SITES.get(p.site, p.site) + ("" if p.layer is None else f", layer {p.layer}")
+            for p in places
+        ],
+        "limits": [f"{place.limit:.4g}" for place in places if place.limit is not None],
+        "fitted": sorted({row.dataset for row in rows if row.split == "fit" and row.dataset}),
+        "kept": None if kept is None else sorted({*kept.get(first.task, ())}),
+    }
 
 
-def _called(edit: EditRecord) -> str:
-    """An eraser with its parameters and its rank."""
+def _eraser(edit: EditRecord) -> str:
     given = ", ".join(f"{key}={value}" for key, value in parameters(edit).items())
-    about = f"{edit.eraser} ({given})" if given else edit.eraser
-    return f"{about}, {edit.rank} dimension{'s' if edit.rank != 1 else ''}"
+    name = f"{edit.eraser} ({given})" if given else edit.eraser
+    return f"{name}, {edit.rank} dimension{'s' if edit.rank != 1 else ''}"
 
 
-def _tables(run: Run, record: EditRecord) -> list[tuple[str, list[Line]]]:
-    tested, fitted = (
-        [q for q in run.quantities(split) if record.id in q.rows] for split in ("test", "fit")
-    )
+def parameters(record: EditRecord) -> dict[str, Any]:
+    """The parameters of an edit's eraser, or of its parts' erasers, that are not defaults."""
+    if record.params or not record.parts:
+        return dict(record.params)
+    return {part.label: parameters(part) for part in record.parts if parameters(part)}
+
+
+def _tables(run: Run, record: EditRecord) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Tables of the quantities before and after the edit and under its control."""
+    control = run.results.baseline_of(record)
+    edits = {"before": UNEDITED, "after": record.id, "random": control.id if control else ""}
+
+    def lines(split: str, kind: str) -> list[dict[str, Any]]:
+        return [
+            {"label": q.title, "n": q.rows[record.id].n}
+            | {name: _figure(q, edit) for name, edit in edits.items()}
+            for q in run.quantities(split)
+            if q.kind == kind and record.id in q.rows
+        ]
+
     return [
-        ("Bias, before and after", _lines(run, record, tested, "bias")),
-        ("On the data the eraser was fitted on", _lines(run, record, fitted, "bias")),
-        ("What it cost", _lines(run, record, tested, "cost")),
-        ("What else was measured", _lines(run, record, tested, "other")),
+        ("Bias, before and after", lines("test", "bias")),
+        ("On the data the eraser was fitted on", lines("fit", "bias")),
+        ("Costs", lines("test", "cost")),
+        ("Other measures", lines("test", "other")),
     ]
+
+
+def _figure(quantity: Quantity, edit: str) -> str:
+    cell = quantity.number(edit)
+    return f"{cell.text} ({cell.interval})" if cell.interval else cell.text
 
 
 def _metadata(
@@ -210,6 +196,7 @@ def _metadata(
         before, after = quantity.rows.get(UNEDITED), quantity.rows[record.id]
         if quantity.kind == "other" or after.value is None:
             continue
+        args = {"unedited": before and before.value, "low": after.lo, "high": after.hi}
         evaluations.append(
             EvalResult(
                 task_type="text-generation",
@@ -219,11 +206,7 @@ def _metadata(
                 metric_type=after.metric,
                 metric_name=quantity.title,
                 metric_value=after.value,
-                metric_args={
-                    "unedited": None if before is None else before.value,
-                    "low": after.lo,
-                    "high": after.hi,
-                },
+                metric_args=args,
             )
         )
     return ModelCardData(
@@ -237,50 +220,25 @@ def _metadata(
 
 
 def _on_hub(base: str) -> bool:
-    """Whether the name may be linked: not a directory, whose place is nobody's business either."""
+    """Whether the name is of the hub's form and no directory."""
     return base.count("/") == 1 and not base.startswith((".", "/", "~")) and not Path(base).exists()
 
 
-def _first(run: Run) -> Row:
-    """A row that says who is compared."""
-    rows = run.results.rows
-    return next((r for r in rows if r.group_a and r.group_b), rows[0])
-
-
-def _lines(run: Run, record: EditRecord, quantities: Sequence[Quantity], kind: str) -> list[Line]:
-    control = run.results.baseline_of(record)
-    lines = []
-    for quantity in quantities:
-        if quantity.kind != kind:
-            continue
-        edits = (UNEDITED, record.id, "" if control is None else control.id)
-        before, after, random = (_figure(quantity, quantity.rows.get(edit)) for edit in edits)
-        n = quantity.rows[record.id].n
-        lines.append(Line(quantity.title, before, after, random, n))
-    return lines
-
-
-def _figure(quantity: Quantity, row: Row | None) -> str:
-    cell = Number.of(row, quantity.digits, percent=quantity.percent, signed=quantity.signed)
-    return f"{cell.text} ({cell.interval})" if cell.interval else cell.text
-
-
 def _sentences(run: Run, record: EditRecord) -> list[str]:
-    """What the bias metrics say of the edit, and how sure they are."""
+    """The advice on the edit, and the sentences of the bias metrics about it."""
     control = run.results.baseline_of(record)
-    ids = [UNEDITED, record.id, *([control.id] if control else [])]
-    results = run.results.only(edits=ids)
-    sentences = advice(results)
-    for view in run.views:
-        if view.kind == "bias":
-            sentences += [*view.sentences(results), view.outcome(results, record)]
-    for view in run.views:
-        sentences += view.caveats(results)
+    results = run.results.only(edits=[UNEDITED, record.id, *([control.id] if control else [])])
+    biases = [view for view in run.views if view.kind == "bias"]
+    sentences = [
+        *advice(results),
+        *(s for view in biases for s in (*view.sentences(results), view.outcome(results, record))),
+        *(s for view in run.views for s in view.caveats(results)),
+    ]
     return [sentence for sentence in dict.fromkeys(sentences) if sentence]
 
 
 def _has_rows(run: Run, name: str, record: EditRecord) -> bool:
-    """Whether a metric has figures of the edit, or of its fit."""
+    """Whether a metric has figures of the edit or of its fit."""
     view, results = view_of(METRICS.get(name), name), run.results
     quantities = [q for s in ("test", "fit") for q in view.quantities(results, s)]
     figures = any(record.id in q.rows for q in quantities)
@@ -291,17 +249,3 @@ def _described(name: str) -> str:
     """The title of a metric, and the first line of its docstring."""
     metric: type[Metric] = METRICS.get(name)
     return f"{metric.title or name}: {(inspect.getdoc(metric) or '').splitlines()[0]}"
-
-
-def parameters(record: EditRecord) -> dict[str, Any]:
-    """The parameters of an edit's eraser, or of its parts' erasers, that are not defaults."""
-    if record.params or not record.parts:
-        return dict(record.params)
-    return {part.label: parameters(part) for part in record.parts if parameters(part)}
-
-
-def _places(record: EditRecord) -> list[str]:
-    return [
-        SITES.get(p.site, p.site) + ("" if p.layer is None else f", layer {p.layer}")
-        for p in record.places
-    ]

@@ -1,14 +1,13 @@
-"""A table as CSV: every digit, and a column of figures with intervals as three."""
+"""Tables as CSV, with every digit and with intervals in columns of their own."""
 
 from __future__ import annotations
 
 from countergen_edit.core.writing import spreadsheet_cell
-from countergen_edit.reports.blocks import Cell, Number, Table
-from countergen_edit.reports.render.plain import plain
+from countergen_edit.reports.blocks import Cell, Number, Table, plain
 
 
 def as_csv(table: Table) -> str:
-    """A table with a header; where a column has intervals, `from` and `to` follow it.
+    """A table with a header; `from` and `to` follow a column with intervals.
 
     >>> print(as_csv(Table("t", "T", ("set", "R"), (("jobs", Number(0.25, 0.1, 0.4)),))), end="")
     set,R,R from,R to

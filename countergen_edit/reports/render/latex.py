@@ -1,9 +1,8 @@
-"""A table for LaTeX: `booktabs`, intervals small behind their figures, every text as it stands."""
+"""Tables for LaTeX, with `booktabs` and intervals in small type."""
 
 from __future__ import annotations
 
-from countergen_edit.reports.blocks import Cell, Number, Table
-from countergen_edit.reports.render.plain import plain
+from countergen_edit.reports.blocks import Cell, Number, Table, plain
 
 SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -22,7 +21,7 @@ SPECIAL = {
     "†": r"\dag{}",
     "²": r"\textsuperscript{2}",
 }
-"""What LaTeX takes for something else, and how it is written."""
+"""Characters that LaTeX would interpret."""
 
 
 def as_latex(table: Table) -> str:
@@ -45,7 +44,7 @@ def as_latex(table: Table) -> str:
 
 
 def latex_text(text: str) -> str:
-    """Text that LaTeX prints as it stands.
+    """Text with LaTeX's characters escaped.
 
     >>> latex_text("P(a_b) < 5 %")
     'P(a\\\\_b) $<$ 5 \\\\%'

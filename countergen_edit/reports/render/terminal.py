@@ -1,15 +1,11 @@
-"""Runs and tables in a terminal.
-
-A run ends with one table of all sets and costs and with its verdict; `print_all` prints every brief
-table and sentence. A table that is wider than the console is printed in parts.
-"""
+"""Runs and tables in a terminal; a table wider than the console is printed in parts."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rich import box
 from rich.cells import cell_len
@@ -18,29 +14,37 @@ from rich.style import Style
 from rich.table import Table as Printed
 from rich.text import Text
 
-from countergen_edit.reports.blocks import Cell, Number, Section, Table, Tokens, Words
-from countergen_edit.reports.render.drawing import FULL_SHADE
-from countergen_edit.reports.render.plain import plain
+from countergen_edit.reports.blocks import (
+    FULL_SHADE,
+    Cell,
+    Number,
+    Section,
+    Table,
+    Tokens,
+    Words,
+    plain,
+)
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
 
 WIDEST = 34
-"""Cells of a column of text; what is longer goes on below."""
+"""Characters of a column of text; longer texts wrap."""
 OVERVIEW = "overview"
 WHOLE = (OVERVIEW, "search")
-"""Tabs that are about every edit of a search."""
+"""Tabs about every candidate of a search."""
 BETWEEN = 2
-"""Cells between two columns."""
+"""Characters between two columns."""
+BEGINS_AS_NUMBER = re.compile(r"(→ )?[-+−]?\d|–$|failed$|$")
 
 
 def print_run(run: Run, console: Console) -> None:
     """Print the layers of a search, the table of all sets and costs, and the verdict.
 
-    Where no figure stands side by side with others, everything is printed.
+    Without such a table everything is printed.
     """
-    from countergen_edit.reports.overview import summary  # late: torch comes with these
-    from countergen_edit.reports.search import search
+    from countergen_edit.reports.search import search  # late: these import torch
+    from countergen_edit.reports.sections import summary
 
     tasks = run.by_task()
     if not any(map(summary, tasks.values())):
@@ -59,20 +63,22 @@ def print_run(run: Run, console: Console) -> None:
 
 def print_all(run: Run, console: Console) -> None:
     """Print every brief block of a report; of a search, metrics' tabs are about its choice."""
-    from countergen_edit.reports.findings import in_words
-    from countergen_edit.reports.sections import sections  # late: torch comes with these
+    from countergen_edit.reports.findings import of_chosen
+    from countergen_edit.reports.sections import sections  # late: these import torch
 
     parts = sections(run)
-    about = in_words(run.results)
+    about = of_chosen(run.results)
     if about is not run.results:
-        of_choice = sections(replace(run, results=about))
-        whole = [section for section in parts if section.name in WHOLE]
-        parts = [*whole, *(section for section in of_choice if section.name not in WHOLE)]
+        chosen = sections(replace(run, results=about))
+        parts = [
+            *(section for section in parts if section.name in WHOLE),
+            *(section for section in chosen if section.name not in WHOLE),
+        ]
     print_sections(parts, console)
 
 
 def print_sections(parts: Sequence[Section], console: Console) -> None:
-    """Print the brief blocks of sections; the overview's come last, and its words at the end."""
+    """Print the brief blocks of sections, those of the overview last and its words at the end."""
     last = [section for section in parts if section.name == OVERVIEW]
     words: dict[str, None] = {}
     for section in [*(s for s in parts if s not in last), *last]:
@@ -95,38 +101,38 @@ def print_words(sentences: Sequence[str], console: Console) -> None:
 
 
 def print_table(table: Table, console: Console) -> None:
-    """Print a table, intervals below their figures, in as many parts as its width takes."""
+    """Print a table, intervals below their figures, in as many parts as its width needs."""
     console.print(Text(table.title, style="bold"))
     cells = [[_text(cell) for cell in row] for row in table.rows]
     heads = [_heading(column) for column in table.columns]
     first = 1 if table.grouped else 0
-    folded = [_folded(row, first) for row in cells]
-    # Where it fits, a heading takes one line, and so does the name that a row begins with.
+    folded = [
+        [*row[:first], Text(row[first].plain.replace("@", "\n@", 1)), *row[first + 1 :]]
+        for row in cells
+    ]
+    # Where it fits, a heading and a row's name take one line each.
     for rows, lines in ((cells, 1), (cells, 3), (folded, 3), (cells, 3)):
         widths = [_width(table, rows, heads, i, lines) for i in range(len(table.columns))]
-        if sum(widths[first:]) + BETWEEN * (len(widths) - first - 1) <= console.width:
+        if _total(widths[first:]) <= console.width:
             break
-    cells = rows
     for i, columns in enumerate(_parts(widths, first, console.width)):
         if i:
             console.print()
-        console.print(_printed(table, cells, heads, columns, first))
+        console.print(_printed(table, rows, heads, columns, first))
     if table.note:
         console.print(Text(table.note, style="dim"))
 
 
-def _folded(row: Sequence[Text], first: int) -> list[Text]:
-    """The cells of a row, whose name goes on below where its place begins."""
-    return [*row[:first], Text(row[first].plain.replace("@", "\n@", 1)), *row[first + 1 :]]
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + BETWEEN * (len(widths) - 1)
 
 
 def _parts(widths: list[int], first: int, most: int) -> Iterator[dict[int, int]]:
-    """The columns of each part of a table with their widths, its first column in all of them."""
-    if sum(widths[first:]) + BETWEEN * (len(widths) - first - 1) > most:
+    """The columns of each part with their widths; all parts contain the first column."""
+    if _total(widths[first:]) > most:
         widths[first] = min(widths[first], max(most // 2 - BETWEEN, 1))
-    room = most - widths[first]
-    part: dict[int, int] = {first: widths[first]}
-    left = room
+    room = left = most - widths[first]
+    part = {first: widths[first]}
     for column in range(first + 1, len(widths)):
         width = min(widths[column], room - BETWEEN)
         if width + BETWEEN > left and len(part) > 1:
@@ -146,8 +152,8 @@ def _printed(
 ) -> Printed:
     printed = Printed(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
     for column, width in columns.items():
-        justify = "right" if _is_numeric(table, column) else "left"
-        printed.add_column(Text(heads[column]), justify=justify, width=width, overflow="fold")  # type: ignore[arg-type]
+        justify: Literal["left", "right"] = "right" if _is_numeric(table, column) else "left"
+        printed.add_column(Text(heads[column]), justify=justify, width=width, overflow="fold")
     group: Cell | None = None
     for row, texts in zip(table.rows, cells, strict=True):
         if first and row[0] != group:
@@ -160,20 +166,17 @@ def _printed(
 
 
 def _is_numeric(table: Table, column: int) -> bool:
-    """Whether a column holds figures, in words or not, and is set to the right."""
+    """Whether a column contains numbers, also as texts, and is aligned to the right."""
     cells = [row[column] for row in table.rows]
     return any(isinstance(cell, Number) for cell in cells) or (
-        column > 0 and all(isinstance(c, str) and _BEGINS_AS_FIGURE.match(c) for c in cells)
+        column > 0 and all(isinstance(c, str) and BEGINS_AS_NUMBER.match(c) for c in cells)
     )
-
-
-_BEGINS_AS_FIGURE = re.compile(r"(→ )?[-+−]?\d|–$|failed$|$")
 
 
 def _width(
     table: Table, cells: Sequence[Sequence[Text]], heads: Sequence[str], column: int, lines: int
 ) -> int:
-    """What a column takes, its heading being on about so many lines."""
+    """The width of a column whose heading takes about so many lines."""
     texts = [row[column].plain for row in cells]
     if table.grouped and column == 1:
         texts += [plain(row[0]) for row in table.rows]
@@ -186,9 +189,8 @@ def _width(
 
 
 def _heading(column: str) -> str:
-    """A column's title, whose long names go on below where their place begins."""
-    words = (word.replace("@", "\n@") if len(word) > 14 else word for word in column.split())
-    return " ".join(words)
+    """A column's title, with long names broken before their place."""
+    return " ".join(w.replace("@", "\n@") if len(w) > 14 else w for w in column.split())
 
 
 def _text(cell: Cell) -> Text:
@@ -201,12 +203,12 @@ def _text(cell: Cell) -> Text:
 
 
 def _printable(text: str) -> str:
-    """A text without what would command the terminal: a model may have written anything."""
+    """A text without control characters, which a model may have written."""
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
 def _short(interval: str) -> str:
-    """An interval as it stands below its figure.
+    """An interval in few characters.
 
     >>> _short("0.100 to 10.040")
     '.100–10.040'
@@ -215,7 +217,7 @@ def _short(interval: str) -> str:
 
 
 def coloured(tokens: Tokens) -> Text:
-    """Tokens, greener the higher their value, redder the lower."""
+    """Tokens, green above 0 and red below."""
     text = Text()
     for piece, value in zip(tokens.pieces, tokens.values, strict=True):
         text.append(_printable(piece.replace("\n", "⏎")), colour(value))
@@ -223,7 +225,7 @@ def coloured(tokens: Tokens) -> Text:
 
 
 def colour(value: float) -> Style:
-    """The colour of a value in [-1, 1]; near 0 there is none.
+    """The colour of a value in [-1, 1]; none near 0.
 
     >>> colour(0.0) == Style.null()
     True

@@ -1,4 +1,4 @@
-"""How `Agreement` is shown."""
+"""The view of `Agreement`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Number, Section
-from countergen_edit.reports.panels import Panel, state_dots
+from countergen_edit.reports.panels import Panel, state_panels
 from countergen_edit.reports.views.base import CostView, Quantity, alike
 from countergen_edit.reports.views.by_layer import SHARE, layer_figures
 
@@ -18,17 +18,16 @@ def _who(row: Row) -> str:
 
 
 class AgreementView(CostView):
-    """The tables, figures and sentences of `Agreement`."""
+    """Agreement of each group and of both together."""
 
     def quantities(self, results: Results, split: str = "test") -> list[Quantity]:
         """Both groups together, which figures draw, and each group, which tables list."""
         return [
             Quantity(
-                f"{self.metric.title}, {_who(row)}",
+                f"{self.title}, {_who(row)}",
                 alike(results, row),
                 "cost",
                 main=not row.group_b,
-                axis=f"{self.metric.title}, {_who(row)}",
                 limits=SHARE,
                 covers=SHARE,
                 drawn=bool(row.group_b),
@@ -37,26 +36,20 @@ class AgreementView(CostView):
         ]
 
     def glance(self, states: Sequence[State]) -> list[Panel]:
-        """Of each group and of both together; of several pairs of groups, of each pair."""
-        rows = states[0].results.of(self.metric.counts, edit=states[0].edit)
+        """Each group and both together; of several pairs of groups each pair."""
+
+        def of(state: State) -> dict[Hashable, Row]:
+            rows = state.results.of(self.metric.counts, edit=state.edit)
+            return {(row.group_a, row.group_b): row for row in rows}
+
+        rows = of(states[0]).values()
         several = sum(bool(row.group_b) for row in rows) > 1
         labels: dict[Hashable, str] = {
             (row.group_a, row.group_b): f"{row.group_a} / {row.group_b}" if several else _who(row)
             for row in rows
             if row.group_b or not several
         }
-        series = state_dots(
-            states,
-            labels,
-            lambda state: {
-                (row.group_a, row.group_b): row
-                for row in state.results.of(self.metric.counts, edit=state.edit)
-            },
-        )
-        if not series:
-            return []
-        title = "Grammar that should stay: agreement"
-        return [Panel(title, self.metric.title, "", tuple(series), True, SHARE, joined=True)]
+        return state_panels("Agreement", self.title, states, labels, of, limits=SHARE)
 
     def sections(self, results: Results) -> list[Section]:
         """Agreement under an edit at each layer."""
@@ -65,14 +58,14 @@ class AgreementView(CostView):
             self.metric.counts,
             name="layers_agreement",
             heading="Agreement under an edit at each layer",
-            y_label=self.metric.title,
+            y_label=self.title,
             title=lambda row: f"agreement, {_who(row)}",
             about=lambda row: bool(row.group_b),
         )
         return [Section("layers", "Layers and erasers", tuple(figures))] if figures else []
 
     def outcome(self, results: Results, edit: EditRecord) -> str:
-        """Agreement of each group, before and after."""
+        """Agreement of each group before and after."""
         changes = [
             f"{row.group_a} {Number.of(row).text} → {Number.of(after).text}"
             for row in results.unedited(self.metric.counts)

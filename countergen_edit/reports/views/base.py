@@ -1,7 +1,6 @@
-"""Views of metrics: the tables, figures and sentences that reports show of their rows.
+"""Views of metrics: the tables, figures and sentences of their rows.
 
-A metric without a view of its own is tabulated, plotted and exported by the default view, from the
-title, unit and direction that it declares.
+The default view shows a metric without one by the title and unit that it declares.
 """
 
 from __future__ import annotations
@@ -44,6 +43,15 @@ class Quantity:
     drawn: bool = True
     """Whether figures show it."""
 
+    @property
+    def label(self) -> str:
+        """The label of its axis."""
+        return self.axis or self.title
+
+    def number(self, edit: str) -> Number:
+        """The value under an edit, as tables show it."""
+        return Number.of(self.rows.get(edit), self.digits, percent=self.percent, signed=self.signed)
+
 
 class View:
     """The tables, figures and sentences of one metric; by default one table and one figure.
@@ -79,13 +87,13 @@ class View:
             return []
         return [
             Quantity(
-                _titled(self._title(row), row),
+                self._title(row),
                 alike(results, row),
                 self.kind,
                 digits=self.metric.digits,
                 percent=self.metric.percent,
                 of=set_label(row),
-                axis=self._unit(row),
+                axis=self.metric.unit or self._title(row),
             )
             for measure in self.measures
             for row in results.unedited(measure, split)
@@ -108,22 +116,21 @@ class View:
         return []
 
     def sections(self, results: Results) -> list[Section]:
-        """The tabs of the page: here one, with a table and a figure of each row of the metric."""
-        rows = [row for measure in self.measures for row in results.unedited(measure)]
-        if self.metric is None or not rows:
+        """The tabs of the page: here one, with a table and a figure of the metric's rows."""
+        quantities = self.quantities(results)
+        if not quantities:
             return []
-        columns = [results.label(edit) for edit in results.compared]
-        lines: list[tuple[Cell, ...]] = []
-        panels = []
-        for row in rows:
-            every = alike(results, row)
-            cells = [self._number(every.get(edit)) for edit in results.compared]
-            lines.append((_titled(self._title(row), row), *cells))
-            label = _titled(self._title(row), row)
-            panels.append(Panel(label, self._unit(row), "", tuple(edit_dots(results, row)), True))
-        note = "Intervals are 95 %, over names and templates."
-        table = Table(self.name, self.title, (self._unit(rows[0]), *columns), tuple(lines), note)
-        figure = Figure(f"{self.name}_figure", self.title, tuple(panels), note)
+        lines: list[tuple[Cell, ...]] = [
+            (q.title, *map(q.number, results.compared)) for q in quantities
+        ]
+        panels = [
+            Panel(q.title, q.axis, "", tuple(edit_dots(results, q.rows[UNEDITED])), True)
+            for q in quantities
+        ]
+        columns = (quantities[0].axis, *map(results.label, results.compared))
+        note = "Intervals are 95 %."
+        table = Table(self.name, self.title, columns, tuple(lines), note)
+        figure = Figure(self.name, self.title, tuple(panels), note)
         return [Section(self.name, self.title, (table, figure))]
 
     def sentences(self, results: Results) -> list[str]:
@@ -151,29 +158,35 @@ class View:
         return []
 
     def _title(self, row: Row) -> str:
-        return self.title if len(self.measures) < 2 else row.metric.replace("_", " ")
-
-    def _unit(self, row: Row) -> str:
-        return (self.metric and self.metric.unit) or self._title(row)
-
-    def _number(self, row: Row | None) -> Number:
-        assert self.metric is not None
-        return Number.of(row, self.metric.digits, percent=self.metric.percent)
+        title = self.title if len(self.measures) < 2 else row.metric.replace("_", " ")
+        return f"{title}, {set_label(row)}" if row.dataset else title
 
 
 class CostView(View):
-    """The figure of a cost before and after an edit."""
+    """A cost before and after an edit."""
 
     metric: type[Cost]
-
-    @property
-    def measures(self) -> Sequence[str]:
-        return (self.metric.counts,)
+    axis = ""
+    """The label of its axis; the title if empty."""
+    covers: tuple[float, float] | None = None
+    """The least range of its axis."""
+    percent = False
+    drawn = True
+    """Whether figures show it."""
 
     def quantities(self, results: Results, split: str = "test") -> list[Quantity]:
-        """Every row that counts."""
+        """The row that counts."""
         return [
-            Quantity(self.title, alike(results, row), "cost", self.metric.digits)
+            Quantity(
+                self.title,
+                alike(results, row),
+                "cost",
+                self.metric.digits,
+                percent=self.percent,
+                axis=self.axis,
+                covers=self.covers,
+                drawn=self.drawn,
+            )
             for row in results.unedited(self.metric.counts, split)
         ]
 
@@ -183,14 +196,11 @@ class CostView(View):
 
     def outcome(self, results: Results, edit: EditRecord) -> str:
         """The figure before and after."""
-        parts = []
-        digits = self.metric.digits
-        for quantity in self.quantities(results):
-            before, after = (quantity.rows.get(e) for e in (UNEDITED, edit.id))
-            if quantity.main and before and after and None not in (before.value, after.value):
-                change = f"{before.value:.{digits}f} → {after.value:.{digits}f}"
-                parts.append(f"{quantity.title} {change}")
-        return ", ".join(parts)
+        return ", ".join(
+            f"{q.title} {q.number(UNEDITED).text} → {q.number(edit.id).text}"
+            for q in self.quantities(results)
+            if q.main and {UNEDITED, edit.id} <= q.rows.keys()
+        )
 
 
 def alike(results: Results, row: Row, metric: str | None = None) -> dict[str, Row]:
@@ -198,10 +208,6 @@ def alike(results: Results, row: Row, metric: str | None = None) -> dict[str, Ro
     wanted = metric or row.metric
     about = row.key[1:-2]
     return {r.edit: r for r in results.of(wanted, row.split) if r.key[1:-2] == about}
-
-
-def _titled(title: str, row: Row) -> str:
-    return f"{title}, {set_label(row)}" if row.dataset else title
 
 
 _ROOM = "countergen_edit.reports.views"
@@ -234,7 +240,7 @@ VIEWS: Registry[type[View]] = Registry(
 
 
 def view_of(metric: type[Metric], registered: str, name: str = "") -> View:
-    """The view of a metric: its own, or the default.
+    """The view of a metric: its attribute `view`, the registered one, or the default.
 
     Parameters
     ----------
@@ -244,6 +250,9 @@ def view_of(metric: type[Metric], registered: str, name: str = "") -> View:
     name : str
         Its name in the run.
     """
+    if metric.view is not None:
+        view: View = metric.view(metric, name or registered)
+        return view
     if registered in VIEWS:
         return VIEWS.get(registered)(metric, registered)
     return (CostView if issubclass(metric, Cost) else View)(metric, name or registered)

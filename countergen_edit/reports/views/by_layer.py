@@ -1,13 +1,8 @@
-"""A figure of every edit at one layer, drawn by layer: one line for each eraser.
-
-Comes in: the rows of a metric. Goes out: panels and figures over layers. Only an edit with exactly
-one place, and a layer there, has a point: combined edits have none.
-"""
+"""Figures over layers: one line for each eraser, from edits at exactly one layer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
 from countergen_edit.core.writing import digest
 from countergen_edit.data.axis import Split
@@ -15,28 +10,26 @@ from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCREENING, UNEDITED, Row, dataset_label
 from countergen_edit.reports.blocks import Figure
-from countergen_edit.reports.panels import Panel, Series, dots, level, line
+from countergen_edit.reports.panels import Panel, Series, level, line
 
 MOST_SETS = 9
-"""Sets that get a panel of their own."""
-BASELINES = 0.3
-"""Room on both sides of the layers, so that the first and the last are drawn whole."""
+"""Sets with a panel each."""
+MARGIN = 0.3
+"""Room beside the first and the last layer."""
 SHARE = (0.0, 1.03)
-"""Ends of the axis of what lies between 0 and 1, so that panels can be compared."""
+"""Ends of the axis of a share."""
 
 Recipe = tuple[str, str]
-"""An eraser's name in a run, and a digest of its parameters."""
+"""An eraser's name and a digest of its parameters."""
 
 
 def recipe(record: EditRecord) -> Recipe:
-    """What was asked of an edit's eraser, the same at every layer; its rank may be left to fits."""
+    """The eraser and its parameters, which are the same at every layer; ranks may differ."""
     return record.eraser, digest(record.params)
 
 
 def eraser_labels(records: Sequence[EditRecord]) -> dict[Recipe, str]:
-    """For each eraser as it was asked for, its label; where its rank differs by layer, the span.
-
-    Parameters are told where two of one name and rank differ in nothing else.
+    """The label of each eraser: its name, its rank or ranks, its parameters where needed.
 
     >>> from countergen_edit.edits import Place
     >>> def own(rank, layer, params):
@@ -47,25 +40,23 @@ def eraser_labels(records: Sequence[EditRecord]) -> dict[Recipe, str]:
     >>> list(eraser_labels([own(1, 0, {"tol": 0.1}), own(1, 0, {})]).values())
     ['own-1 (tol=0.1)', 'own-1']
     """
-    alike: dict[Recipe, list[EditRecord]] = {}
+    by_recipe: dict[Recipe, list[EditRecord]] = {}
     for record in records:
-        alike.setdefault(recipe(record), []).append(record)
+        by_recipe.setdefault(recipe(record), []).append(record)
     labels = {}
-    for key, same in alike.items():
-        ranks = [record.rank for record in same]
-        labels[key] = f"{same[0].eraser}-{min(ranks)}" + (
-            f"…{max(ranks)}" if max(ranks) > min(ranks) else ""
-        )
+    for key, same in by_recipe.items():
+        low, *_, high = sorted([record.rank for record in same] * 2)
+        labels[key] = f"{same[0].eraser}-{low}" + (f"…{high}" if high > low else "")
     plain = [*labels.values()]
     for key, label in labels.items():
-        params = ", ".join(f"{name}={value}" for name, value in alike[key][0].params.items())
+        params = ", ".join(f"{k}={v}" for k, v in by_recipe[key][0].params.items())
         if plain.count(label) > 1 and params:
             labels[key] = f"{label} ({params})"
     return labels
 
 
 def single(results: Results, rows: Sequence[Row]) -> list[tuple[Row, EditRecord]]:
-    """The rows of edits that are one erasure at one layer, fitted alone, each with its record."""
+    """The rows of edits at one layer that were fitted alone, with their records."""
     pairs = [(row, results.records[row.edit]) for row in rows if row.edit in results.records]
     return [
         (row, e)
@@ -75,80 +66,39 @@ def single(results: Results, rows: Sequence[Row]) -> list[tuple[Row, EditRecord]
 
 
 def widest_split(results: Results, metric: str) -> Split:
-    """The split on which most single edits were measured: test data where all were."""
+    """The split with most edits at one layer; the test split of equals."""
     splits: tuple[Split, ...] = ("test", "validation")
-    counts = {
-        split: len({e.id for _, e in single(results, results.of(metric, split)) if not e.baseline})
-        for split in splits
-    }
-    return max(splits, key=lambda split: counts[split])
+    return max(
+        splits,
+        key=lambda split: len(
+            {e.id for _, e in single(results, results.of(metric, split)) if not e.baseline}
+        ),
+    )
 
 
 def of_layers(results: Results, metric: str) -> tuple[list[Row], Split]:
-    """The rows of a metric that figures by layer show, and the split of those measured in full.
-
-    An edit that fell away before has its row of the last screening that it was in; such rows come
-    after all others.
-    """
+    """The rows of the widest split, then the last screening of edits without one there."""
     split = widest_split(results, metric)
     rows = results.of(metric, split)
     in_full = {row.edit for row in rows}
-    last: dict[tuple[object, ...], Row] = {}
-    for row in results.of(metric, SCREENING):
-        if row.edit not in in_full:
-            last[row.edit, row.dataset, row.group_a, row.group_b] = row
+    last = {
+        (row.edit, row.dataset, row.group_a, row.group_b): row
+        for row in results.of(metric, SCREENING)
+        if row.edit not in in_full
+    }
     return [*rows, *last.values()], split
 
 
-def by_layer(
-    results: Results, rows: Sequence[Row], labels: Mapping[Recipe, str] | None = None
-) -> list[Series]:
-    """One line for each eraser as it was asked for; what was screened stands beside it in dots.
-
-    Args:
-        results: of one task.
-        rows: of one set.
-        labels: of the erasers, where other sets are drawn beside it; else as these rows have them.
-    """
+def by_layer(results: Results, rows: Sequence[Row]) -> list[Series]:
+    """One line for each eraser, from the rows of one set."""
     pairs = sorted(single(results, rows), key=lambda pair: pair[1].layers)
+    labels = eraser_labels([results.records[r.edit] for r in rows if r.edit in results.records])
     series = []
-    for key, name in (labels or _labels(results, rows)).items():
-        mine = [(row, e) for row, e in pairs if recipe(e) == key]
-        for screened in (False, True):
-            own = [(row, e) for row, e in mine if (row.split == SCREENING) == screened]
-            if own:
-                layers, of_own = [e.layers[0] for _, e in own], [row for row, _ in own]
-                drawn = (dots if screened else line)(name, layers, of_own, own[0][1].baseline)
-                series.append(replace(drawn, tentative=screened))
+    for key, name in labels.items():
+        if mine := [(row, e) for row, e in pairs if recipe(e) == key]:
+            layers = [e.layers[0] for _, e in mine]
+            series.append(line(name, layers, [row for row, _ in mine], mine[0][1].baseline))
     return series
-
-
-def _labels(results: Results, rows: Sequence[Row]) -> dict[Recipe, str]:
-    return eraser_labels([results.records[row.edit] for row in rows if row.edit in results.records])
-
-
-def layer_panels(
-    results: Results,
-    rows: Sequence[Row],
-    y_label: str,
-    title: Callable[[Row], str],
-    limits: tuple[float, float] | None = SHARE,
-) -> list[Panel]:
-    """A panel for each set; dashed is the unedited model.
-
-    What was screened on validation data stands in the panel of the same set of test data.
-    """
-    panels, labels = [], _labels(results, rows)
-    layers = [layer for _, e in single(results, rows) for layer in e.layers]
-    covers = min(layers) - BASELINES, max(layers) + BASELINES
-    for dataset in list(dict.fromkeys(dataset_label(row.dataset) for row in rows))[:MOST_SETS]:
-        mine = [row for row in rows if dataset_label(row.dataset) == dataset]
-        before = results.under(mine[0], UNEDITED)
-        series = [] if before is None else [level(before)]
-        series += by_layer(results, mine, labels)
-        drawn = Panel(title(mine[0]), "layer", y_label, tuple(series), False, limits, covers)
-        panels.append(drawn)
-    return panels
 
 
 def layer_figures(
@@ -162,39 +112,40 @@ def layer_figures(
     about: Callable[[Row], bool] = lambda row: True,
     limits: tuple[float, float] | None = SHARE,
 ) -> list[Figure]:
-    """A figure for each site at which edits at several layers were measured.
+    """A figure for each site with edits at several layers, with a panel for each set.
 
-    Args:
-        results: of one task.
-        metric: the row metric.
-        name: the figures' name, to which their site is added.
-        heading: what the figures are called, before their site.
-        y_label: the axis.
-        title: a panel's, from a row of its set.
-        about: which rows of the metric are drawn.
-        limits: ends of the axis; None where panels fit their data.
+    Parameters
+    ----------
+    results : of one task
+    metric : name of the rows
+    name, heading : of the figures, to which their site is added
+    y_label : the axis
+    title : of the panel of a row's set
+    about : whether a row is drawn
+    limits : least ends of the axis
     """
-    rows, split = of_layers(results, metric)
-    pairs = single(results, [row for row in rows if about(row)])
+    split = widest_split(results, metric)
+    pairs = single(results, [row for row in results.of(metric, split) if about(row)])
     figures = []
     for site in dict.fromkeys(e.sites[0] for _, e in pairs):
-        mine = [(row, e) for row, e in pairs if e.sites[0] == site]
-        if len({e.layers for _, e in mine}) < 2:
+        rows = [row for row, e in pairs if e.sites[0] == site]
+        layers = {e.layers[0] for _, e in pairs if e.sites[0] == site}
+        if len(layers) < 2:
             continue
-        panels = layer_panels(results, [row for row, _ in mine], y_label, title, limits)
-        words = "One line for each eraser, with its rank or ranks and 95 % intervals"
-        if any(row.split == SCREENING for row, _ in mine):
-            words += (
-                "; hollow dots were screened on few validation names only, with an arrow where "
-                "they or their intervals go on beyond the axis"
-            )
+        covers, panels = (min(layers) - MARGIN, max(layers) + MARGIN), []
+        for dataset in list(dict.fromkeys(dataset_label(r.dataset) for r in rows))[:MOST_SETS]:
+            mine = [row for row in rows if dataset_label(row.dataset) == dataset]
+            before = results.under(mine[0], UNEDITED)
+            series = (*([level(before)] if before else []), *by_layer(results, mine))
+            panels.append(Panel(title(mine[0]), "layer", y_label, series, False, limits, covers))
         dashed = any(s.kind == "level" for panel in panels for s in panel.series)
+        note = "Lines are erasers, with their ranks and 95 % intervals"
         figures.append(
             Figure(
                 f"{name}_{site}",
                 f"{heading}, {site} ({split} data)",
                 tuple(panels),
-                f"{words}; dashed is the unedited model." if dashed else f"{words}.",
+                f"{note}; the dashed line is the unedited model." if dashed else f"{note}.",
             )
         )
     return figures

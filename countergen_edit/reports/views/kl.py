@@ -1,30 +1,19 @@
-"""How `KL` is shown."""
+"""The view of `KL`."""
 
 from __future__ import annotations
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.results import Results
-from countergen_edit.reports.views.base import CostView, Quantity, alike
+from countergen_edit.reports.views.base import CostView
 
 
 class KLView(CostView):
-    """The tables, figures and sentences of `KL`."""
+    """The divergence in tables; figures and sentences give perplexity, of the same text."""
 
-    def quantities(self, results: Results, split: str = "test") -> list[Quantity]:
-        """The divergence; perplexity, which moves with it, stands for neutral text in figures."""
-        return [
-            Quantity(
-                self.metric.title,
-                alike(results, row),
-                "cost",
-                self.metric.digits,
-                axis="KL from the unedited model, nats per token",
-                covers=(0.0, 0.05),
-                drawn=False,
-            )
-            for row in results.unedited(self.metric.counts, split)
-        ]
+    axis = "KL from the unedited model, nats per token"
+    covers = (0.0, 0.05)
+    drawn = False
 
     def outcome(self, results: Results, edit: EditRecord) -> str:
-        """Nothing: the perplexity of the same text is what a sentence tells."""
+        """Nothing."""
         return ""

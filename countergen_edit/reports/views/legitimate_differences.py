@@ -1,4 +1,4 @@
-"""How `LegitimateDifferences` is shown."""
+"""The view of `LegitimateDifferences`."""
 
 from __future__ import annotations
 
@@ -11,27 +11,22 @@ from countergen_edit.reports.views.base import CostView, Quantity, alike
 
 
 class LegitimateDifferencesView(CostView):
-    """The tables, figures and sentences of `LegitimateDifferences`."""
+    """The change of legitimate differences, over all sets and of each."""
+
+    percent = True
+    axis = "mean |change of P| of facts, as a share"
+
+    @property
+    def covers(self) -> tuple[float, float]:  # type: ignore[override]
+        return 0.0, self.metric.default_budget
 
     def quantities(self, results: Results, split: str = "test") -> list[Quantity]:
         """The change over all sets, then of each, and the group effect that is left."""
-        shown = [
-            Quantity(
-                self.metric.title,
-                alike(results, row),
-                "cost",
-                self.metric.digits,
-                percent=True,
-                axis="mean |change of P| of facts, as a share",
-                covers=(0.0, self.metric.default_budget),
-            )
-            for row in results.unedited(self.metric.counts, split)
-        ]
         listed = [
-            *((f"{self.metric.title}, {set_label(r)}", r) for r in results.unedited(OF_SET, split)),
+            *((f"{self.title}, {set_label(r)}", r) for r in results.unedited(OF_SET, split)),
             *(("group effect of facts that is left", r) for r in results.unedited(LEFT, split)),
         ]
-        return shown + [
+        return super().quantities(results, split) + [
             Quantity(
                 title,
                 alike(results, row),
@@ -45,15 +40,15 @@ class LegitimateDifferencesView(CostView):
         ]
 
     def outcome(self, results: Results, edit: EditRecord) -> str:
-        """The change on average and at most, and how much of the group effect is left."""
+        """The mean and the largest change, and the share of the group effect that is left."""
         moved = next(iter(results.of(self.metric.counts, "test", edit.id)), None)
         left = next(iter(results.of(LEFT, "test", edit.id)), None)
         if moved is None or moved.value is None:
             return ""
-        said = (
+        text = (
             f"facts moved by {100 * moved.value:.1f} points "
             f"({100 * moved.detail['largest']:.1f} at most)"
         )
         if left is None or left.value is None:
-            return said
-        return f"{said} with {Number.of(left, percent=True).text} of their group effect left"
+            return text
+        return f"{text} with {Number.of(left, percent=True).text} of their group effect left"

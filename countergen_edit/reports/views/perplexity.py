@@ -1,4 +1,4 @@
-"""How `Perplexity` is shown."""
+"""The view of `Perplexity`."""
 
 from __future__ import annotations
 
@@ -9,31 +9,19 @@ from countergen_edit.reports.views.base import CostView, Quantity, alike
 
 
 class PerplexityView(CostView):
-    """The tables, figures and sentences of `Perplexity`."""
+    """The ratio to the unedited model, and perplexity itself."""
+
+    axis = "perplexity ratio (1 = unchanged)"
+    covers = (1.0, 1.01)
 
     def quantities(self, results: Results, split: str = "test") -> list[Quantity]:
-        """The ratio, which counts, and perplexity itself, which stands alone without edits."""
-        ratios = [
-            Quantity(
-                self.metric.title,
-                alike(results, row),
-                "cost",
-                axis="perplexity ratio (1 = unchanged)",
-                covers=(1.0, 1.01),
-            )
-            for row in results.unedited(self.metric.counts, split)
-        ]
+        """The ratio, then perplexity, which stands alone in a run without edits."""
+        name, only = "perplexity of neutral text", results.is_unedited
         plain = [
-            Quantity(
-                "perplexity of neutral text",
-                alike(results, row),
-                "cost",
-                main=results.is_unedited,
-                drawn=False,
-            )
+            Quantity(name, alike(results, row), "cost", main=only, drawn=False)
             for row in results.unedited("perplexity", split)
         ]
-        return plain if results.is_unedited else ratios + plain
+        return plain if only else super().quantities(results, split) + plain
 
     def outcome(self, results: Results, edit: EditRecord) -> str:
         """The ratio under an edit."""

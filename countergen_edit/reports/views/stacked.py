@@ -1,8 +1,4 @@
-"""What metrics share where they show several runs together: stacked tables, means over models.
-
-Comes in: runs that are held against each other. Goes out: plain tables and figures, and rows of
-means. An average over models is over those at hand, which are no sample of any: it has no interval.
-"""
+"""Tables, figures and means over several runs."""
 
 from __future__ import annotations
 
@@ -16,21 +12,18 @@ from countergen_edit.reports.blocks import Cell, Table
 from countergen_edit.reports.panels import Panel, line
 
 RUN = "run"
-"""What the column that tells runs apart is called."""
+"""The column of the runs' names."""
 AVERAGE = "average"
 
 
 def stacked(sides: Sequence[Side], make: Callable[[Results], Table | None]) -> Table | None:
-    """A table of every run as one, a column telling the runs apart; None where no run has it.
-
-    Columns that only some runs have are empty in the others.
-    """
+    """The tables of all runs as one, with a column of the runs' names; None without any."""
     made = [(side.name, table) for side in sides if (table := make(side.results)) is not None]
     if not made:
         return None
     first = made[0][1]
     columns = list(dict.fromkeys(column for _, table in made for column in table.columns))
-    at = 1 if first.grouped else 0  # behind what rows are grouped by
+    at = 1 if first.grouped else 0  # after the column of the groups
     lines: list[tuple[Cell, ...]] = []
     for name, table in made:
         for row in table.rows:
@@ -40,46 +33,42 @@ def stacked(sides: Sequence[Side], make: Callable[[Results], Table | None]) -> T
     if first.grouped:
         order = list(dict.fromkeys(row[0] for row in lines))
         lines.sort(key=lambda row: order.index(row[0]))
-    titles = (*columns[:at], RUN, *columns[at:])
-    return replace(first, columns=titles, rows=tuple(lines))
+    return replace(first, columns=(*columns[:at], RUN, *columns[at:]), rows=tuple(lines))
 
 
 def means(sides: Sequence[Side], metric: str) -> list[Row]:
-    """Means of a metric over runs of unedited models, of all that two of them are about.
+    """Means of a metric over the runs of unedited models, where two or more have it.
 
-    `n` is the number of runs, and `detail` names them.
+    They have no interval: the models at hand are no sample. `n` counts the runs.
     """
     about: dict[tuple[object, ...], list[tuple[str, Row]]] = {}
     for side in sides:
         for row in side.results.unedited(metric):
             if row.value is not None:
                 about.setdefault(row.key[2:], []).append((side.name, row))
-    pooled = []
-    for known in about.values():
-        if len(known) < 2:
-            continue
-        first = known[0][1]
-        pooled.append(
-            Row(
-                metric=metric,
-                value=math.fsum(row.value or 0.0 for _, row in known) / len(known),
-                dataset=first.dataset,
-                axis=first.axis,
-                group_a=first.group_a,
-                group_b=first.group_b,
-                facets=first.facets,
-                split=first.split,
-                n=len(known),
-                detail={AVERAGE: [name for name, _ in known]},
-            )
+    return [
+        Row(
+            metric=metric,
+            value=math.fsum(row.value or 0.0 for _, row in known) / len(known),
+            dataset=first.dataset,
+            axis=first.axis,
+            group_a=first.group_a,
+            group_b=first.group_b,
+            facets=first.facets,
+            split=first.split,
+            n=len(known),
+            detail={AVERAGE: [name for name, _ in known]},
         )
-    return pooled
+        for known in about.values()
+        if len(known) > 1
+        for first in [known[0][1]]
+    ]
 
 
 def by_facet(
     sides: Sequence[Side], metric: str, facet: str, title: str, y_label: str, x_label: str = ""
 ) -> Panel | None:
-    """A metric by a facet that is a number, a line for each run and edit, if any has it."""
+    """A metric by a numeric facet, with a line for each run and edit; None without a row."""
     series = []
     for side, edit in each(sides):
         if rows := side.results.of(metric, edit=edit):
@@ -89,5 +78,5 @@ def by_facet(
 
 
 def each(sides: Iterable[Side]) -> list[tuple[Side, str]]:
-    """Every run under each edit that is compared, the unedited model first."""
+    """Every run under each compared edit, the unedited model first."""
     return [(side, edit) for side in sides for edit in side.edits]

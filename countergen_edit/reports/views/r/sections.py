@@ -1,58 +1,33 @@
-"""R of every set under every edit (CounterGen, Figures 1 to 3 and Table 1)."""
+"""The tables and figures of R (CounterGen, Figures 1 to 3 and Table 1)."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from countergen_edit.decisions.changes import change_of
 from countergen_edit.decisions.significance import class_of, is_tested
 from countergen_edit.metrics.r.largest_gap import LARGEST
 from countergen_edit.metrics.r.paired import HALF
-from countergen_edit.metrics.results import Results, State
+from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import GROUPS, UNEDITED, Row, dataset_label, set_label
+from countergen_edit.metrics.scored_texts import SCORED_BY, read
 from countergen_edit.reports.blocks import Block, Cell, Figure, Fold, Number, Section, Table
-from countergen_edit.reports.panels import Panel, edit_dots, state_dots
+from countergen_edit.reports.panels import Panel, edit_dots
 from countergen_edit.reports.views.by_layer import layer_figures
 from countergen_edit.reports.views.r.sentences import definition
 
 NATS, COVERED = "group effect, nats", (0.0, 0.1)
-"""What an axis of group effects is called, and what it covers at least."""
+"""The label of an axis of group effects, and its least range."""
 FEW = 3
-"""Templates up to which a 95 % interval falls short: `statistics` says by how much."""
-
-
-def glance(states: Sequence[State]) -> list[Panel]:
-    """The group effect of every test set in every state; of several pairs the largest gap."""
-    largest = bool(states[0].results.unedited(LARGEST))
-    metric = LARGEST if largest else "group_effect"
-
-    def of(state: State) -> dict[Hashable, Row]:
-        rows = state.results.of(metric, "test", state.edit)
-        return {(row.dataset, row.group_a, row.group_b): row for row in rows}
-
-    first = of(states[0])
-    labels = {key: f"{set_label(row)}{_significance(row)}" for key, row in first.items()}
-    series = state_dots(states, labels, of)
-    if not series:
-        return []
-    title = "Largest gap between groups" if largest else "Bias of every test set"
-    return [Panel(title, NATS, "", tuple(series), True, covers=COVERED, joined=True)]
-
-
-def _significance(row: Row) -> str:
-    """Of a difference that is not significant its P; that a set cannot be tested."""
-    status = class_of(row.detail)
-    if status == "not significant":
-        return f" (P {row.detail['p_adjusted']:.2f})"
-    return f" ({status})" if status == "cannot be tested" else ""
+"""Templates up to which 95 % intervals cover too little: see `statistics`."""
+MOST = 1200
+"""Lines of the table of texts."""
 
 
 def bias(results: Results) -> list[Section]:
-    """Bias, what names alone would show of it, and its direction, set by set.
-
-    Sets that erasers were fitted on are folded away: what an edit does there proves nothing.
-    """
+    """Bias set by set; the sets that erasers were fitted on are folded away."""
     blocks: list[Block] = [*_of_sets(results, "test")]
     if fitted := _of_sets(results, "fit"):
         blocks.append(Fold("Sets that erasers were fitted on", tuple(fitted)))
@@ -60,28 +35,26 @@ def bias(results: Results) -> list[Section]:
 
 
 def _of_sets(results: Results, split: str) -> list[Figure | Table]:
-    """What is shown of the sets of a split."""
     rows = results.unedited("group_effect", split)
     if not rows:
         return []
     gaps = results.unedited(LARGEST, split)
-    shown = gaps or rows
+    edited = not results.is_unedited
     panels = [
         Panel(set_label(row), NATS, "", tuple(edit_dots(results, row)), True, covers=COVERED)
-        for row in shown
+        for row in gaps or rows
     ]
-    figure = Figure(
-        "bias_by_set",
-        f"Bias{'' if results.is_unedited else ' under every edit'}, set by set",
-        tuple(panels),
+    note = (
         f"Dots are group effects with 95 % intervals. {definition(rows)}"
-        + (" Of all pairs of groups the largest is shown." if gaps else "")
-        + ("" if results.is_unedited else " Hollow is what an edit is held against."),
+        + (" The largest of all pairs of groups is shown." if gaps else "")
+        + (" Hollow dots are the unedited model and the controls." if edited else "")
     )
+    title = f"Bias{' under every edit' if edited else ''}, set by set"
+    effect_note = f"{definition(rows)} n counts prompt-output pairs."
     blocks: list[Figure | Table] = [
-        figure,
-        *_largest(results, gaps),
-        _effects(results, rows),
+        Figure("bias_by_set", title, tuple(panels), note),
+        *([_largest(results, gaps)] if gaps else []),
+        _by_edit(results, rows, "bias", "group_effect", "Group effect, set by set", effect_note),
         *_removed(results, rows),
         _tests(results, rows),
         _sizes(results, rows),
@@ -92,15 +65,7 @@ def _of_sets(results: Results, split: str) -> list[Figure | Table]:
     return [replace(b, name=f"{b.name}_{split}", title=f"{b.title} (fitted)") for b in blocks]
 
 
-def _effects(results: Results, rows: Sequence[Row]) -> Table:
-    note = f"{definition(rows)} n counts prompt-output pairs."
-    return _by_edit(results, rows, "group_effect", "Group effect, set by set", (), note)
-
-
-def _largest(results: Results, gaps: Sequence[Row]) -> list[Table]:
-    """Of each set the two groups that are furthest apart, under every edit."""
-    if not gaps:
-        return []
+def _largest(results: Results, gaps: Sequence[Row]) -> Table:
     lines: list[tuple[Cell, ...]] = []
     for row in gaps:
         pair = " and ".join(row.detail["pair"]).replace("_", " ")
@@ -108,20 +73,18 @@ def _largest(results: Results, gaps: Sequence[Row]) -> list[Table]:
         after = [Number.of(results.under(row, edit)) for edit in results.compared]
         lines.append((set_label(row), str(row.detail["pairs"]), pair, p, *after))
     note = (
-        "Nats between the two groups that are furthest apart; under an edit these may be others. "
-        "Intervals are of the largest of all pairs: they hold for every pair at once. P is Holm's "
-        "over all pairs and sets."
+        "Nats between the two groups with the largest difference, which may be others under an "
+        "edit. Intervals hold for all pairs at once. P is corrected over all pairs and sets (Holm)."
     )
-    titles = ("set", "pairs", "furthest apart", "P (Holm)", *map(results.label, results.compared))
-    return [
-        Table("largest_gap", "Largest gap between groups", titles, tuple(lines), note, brief=True)
-    ]
+    titles = ("set", "pairs", "largest gap", "P (Holm)", *map(results.label, results.compared))
+    heading = "Largest gap between groups"
+    return Table("largest_gap", heading, titles, tuple(lines), note, brief=True)
 
 
 def _sizes(results: Results, rows: Sequence[Row]) -> Table:
     note = (
-        "CounterGen's R, its absolute value averaged. The floor is what names of one group would "
-        "show: mean |R| is bias only as far as it is above."
+        "The mean of CounterGen's |R|. The within-group null is the mean |R| between names of one "
+        "group: only the excess over it is bias."
     )
     counts = {
         set_label(row): row.detail.get("templates", FEW + 1)
@@ -129,100 +92,94 @@ def _sizes(results: Results, rows: Sequence[Row]) -> Table:
     }
     if few := [f"{label} ({count})" for label, count in counts.items() if count <= FEW]:
         note += (
-            f" Intervals over {FEW} templates or fewer cover the truth in about nine cases of ten "
+            f" Intervals over {FEW} templates or fewer cover the truth in about 9 cases of 10 "
             f"instead of 95 of 100: {', '.join(few)}."
         )
-    return _by_edit(results, rows, "mean_abs_r", "Mean |R|, set by set", ("null_abs_r",), note)
+    null, title = {"null_abs_r": "within-group null"}, "Mean |R|, set by set"
+    return _by_edit(results, rows, "mean_abs_r", "mean_abs_r", title, note, null)
 
 
 def _by_edit(
     results: Results,
     rows: Sequence[Row],
+    name: str,
     metric: str,
     title: str,
-    baselines: Sequence[str],
     note: str,
+    references: Mapping[str, str] | None = None,
 ) -> Table:
-    """A line for each set, a column for each edit; before them the truth, and the floor."""
+    """A line for each set, a column for each edit, after the planted truth and references."""
     columns = {
-        f"planted_{metric}": "planted truth",
-        **dict.fromkeys(baselines, "within_group_null"),
-    }
-    columns = {
-        m: label for m, label in columns.items() if any(results.under(r, UNEDITED, m) for r in rows)
+        m: label
+        for m, label in {f"planted_{metric}": "planted truth", **(references or {})}.items()
+        if any(results.under(row, UNEDITED, m) for row in rows)
     }
     lines: list[tuple[Cell, ...]] = []
     for row in rows:
         before = [Number.of(results.under(row, UNEDITED, m)) for m in columns]
         after = [Number.of(results.under(row, edit, metric)) for edit in results.compared]
         lines.append((set_label(row), str(row.n), *before, *after))
-    edits = map(results.label, results.compared)
-    titles = ("set", "n", *columns.values(), *edits)
-    name = "bias" if metric == "group_effect" else metric
+    titles = ("set", "n", *columns.values(), *map(results.label, results.compared))
     return Table(name, title, titles, tuple(lines), note, brief=_is_brief(rows))
 
 
 def _is_brief(rows: Sequence[Row]) -> bool:
-    """Whether a line for each row is few; every pair of several groups is not."""
+    """Whether the rows are of one pair of groups, and so are few."""
     return not any(GROUPS in row.facets for row in rows)
 
 
 def _removed(results: Results, rows: Sequence[Row]) -> list[Table]:
     edits = results.shown
-    lines: list[tuple[Cell, ...]] = []
-    for row in rows:
-        gone = [results.under(row, edit.id, "group_effect_removed") for edit in edits]
-        lines.append((set_label(row), *(Number.of(share, percent=True) for share in gone)))
     if not edits:
         return []
+    shares: list[tuple[Cell, ...]] = []
+    classes: list[tuple[Cell, ...]] = []
+    for row in rows:
+        found = [results.under(row, edit.id, "group_effect_removed") for edit in edits]
+        changes = [change_of(results, row, edit.id) or class_of(row.detail) for edit in edits]
+        shares.append((set_label(row), *(Number.of(share, percent=True) for share in found)))
+        classes.append((set_label(row), *changes))
     titles = ("set", *(edit.label for edit in edits))
-    brief = _is_brief(rows)
-    note = "Share of the group effect that is gone; below 0 where it grew."
-    classes = [
-        (set_label(row), *(change_of(results, row, e.id) or class_of(row.detail) for e in edits))
-        for row in rows
-    ]
-    said = (
-        f"Removed: the interval shows {HALF:.0%} or more gone. Partly removed: some, and more than "
-        "under random directions. Not removed: less. Not significant: there was no significant "
-        "bias, and the edit increased none."
+    note = "Share of the group effect that is removed; below 0 where it increased."
+    meaning = (
+        f"Removed: the interval lies above {HALF:.0%}. Partly removed: it lies above 0 and above "
+        "the share that random directions remove. Not removed: it does not. Not significant: no "
+        "significant bias before, and no increase."
     )
     return [
-        Table("removed", "Bias removed", titles, tuple(lines), note, brief=brief),
-        Table("changes", "What each edit did to the bias", titles, tuple(classes), said),
+        Table("removed", "Bias removed", titles, tuple(shares), note, brief=_is_brief(rows)),
+        Table("changes", "Change of each set's bias", titles, tuple(classes), meaning),
     ]
 
 
 def _tests(results: Results, rows: Sequence[Row]) -> Table:
-    """Of the unedited model: the test of every set, and how many names it needs."""
+    """The test of every set of the unedited model, and the names it needs."""
     lines: list[tuple[Cell, ...]] = []
     for row in rows:
         p, least = (
             Number(row.detail.get(key), bounded=True) for key in ("p_adjusted", "least_p_adjusted")
         )
         share = Number.of(results.under(row, UNEDITED, "group_share"), percent=True)
-        people = str(row.detail["people"]) if is_tested(row) else "–"
+        names = str(row.detail["people"]) if is_tested(row) else "–"
         needed = max(row.detail.get(key) or 0 for key in ("people_needed", "names_to_test"))
-        lines.append(
-            (set_label(row), class_of(row.detail), p, least, share, people, str(needed or "–"))
-        )
-    return Table(
-        "tests",
-        f"Test of each set, {results.label(UNEDITED)}",
-        (
-            "set",
-            "result",
-            "P (Holm)",
-            "smallest possible P",
-            "share of group",
-            "names per group",
-            "names needed",
-        ),
-        tuple(lines),
-        "P: of an effect as large if groups were assigned to the names at random. Share: of the "
-        "squared difference between two people of the two groups. Needed: names per group with "
-        "which P can be 0.05, and an effect of this size is significant 4 times in 5.",
+        status = class_of(row.detail)
+        lines.append((set_label(row), status, p, least, share, names, str(needed or "–")))
+    columns = (
+        "set",
+        "result",
+        "P (Holm)",
+        "smallest possible P",
+        "share of group",
+        "names per group",
+        "names needed",
     )
+    note = (
+        "P: probability of an effect as large if names were assigned to groups at random. Share: "
+        "the group's part of the squared difference between two names of the two groups. Needed: "
+        "names per group with which P can be 0.05 and this effect is significant 4 times in 5."
+    )
+    title = f"Test of each set, {results.label(UNEDITED)}"
+    return Table("tests", title, columns, tuple(lines), note)
 
 
 def _directions(results: Results, split: str) -> list[Table]:
@@ -232,52 +189,82 @@ def _directions(results: Results, split: str) -> list[Table]:
     known = any(row.detail.get("published") for row in rows)
     lines: list[tuple[Cell, ...]] = []
     for row in rows:
-        cells = []
-        for edit in results.compared:
-            after = results.under(row, edit)
-            star = bool(after and after.detail.get("starred"))
-            cells.append(Number.of(after, signed=True, starred=star))
+        cells = [
+            Number.of(after, signed=True, starred=bool(after and after.detail.get("starred")))
+            for after in (results.under(row, edit) for edit in results.compared)
+        ]
         if known:
             paper = row.detail.get("published") or {"r": None, "starred": False}
             cells.append(Number(paper["r"], digits=2, signed=True, starred=paper["starred"]))
         lines.append((set_label(row), *cells))
-    titles = (*map(results.label, results.compared), *(["published"] if known else []))
     pair = rows[0].group_a, rows[0].group_b
     first, second = pair if _is_brief(rows) else ("the first of the two groups", "the second")
-    table = Table(
-        "direction",
-        "Mean R: in which direction",
-        ("set", *titles),
-        tuple(lines),
-        f"Above 0, outputs are likelier after {first}; below 0, after {second}. "
-        "Opposite biases cancel. * is two standard errors from 0.",
-        brief=_is_brief(rows),
+    note = (
+        f"Above 0, outputs are likelier after {first}; below 0, after {second}. Opposite biases "
+        "cancel. * is two standard errors from 0."
     )
-    return [table]
+    columns = ("set", *map(results.label, results.compared), *(["published"] if known else []))
+    heading = "Mean R: direction"
+    return [Table("direction", heading, columns, tuple(lines), note, brief=_is_brief(rows))]
 
 
 def layers(results: Results) -> list[Section]:
-    """What an edit at each layer leaves; nothing where a run has edits at one layer only."""
-    blocks: list[Block] = [
-        *layer_figures(
-            results,
-            "group_effect",
-            name="layers",
-            heading="Bias left by an edit at each layer",
-            y_label=NATS,
-            title=set_label,
-            limits=None,
-        )
-    ]
-    return [Section("layers", "Layers and erasers", tuple(blocks))] if blocks else []
+    """Bias under an edit at each layer; none without edits at several layers."""
+    figures = layer_figures(
+        results,
+        "group_effect",
+        name="layers",
+        heading="Bias under an edit at each layer",
+        y_label=NATS,
+        title=set_label,
+        limits=None,
+    )
+    return [Section("layers", "Layers and erasers", tuple(figures))] if figures else []
 
 
 def main_row(results: Results, split: str = "test") -> Row | None:
-    """The set that figures show: the first test set, on validation data that of its family."""
+    """The set that figures show: the first test set, or the validation set of its name."""
     main = next(iter(results.unedited("group_effect")), None)
     if split == "test":
         return main
     rows = results.unedited("group_effect", split)
-    family = dataset_label(main.dataset) if main else None
-    same = (row for row in rows if dataset_label(row.dataset) == family)
+    name = dataset_label(main.dataset) if main else None
+    same = (row for row in rows if dataset_label(row.dataset) == name)
     return next(same, rows[0] if rows else None)
+
+
+def examples(results: Results) -> list[Section]:
+    """R of every output after every prompt, without and with each shown edit."""
+    edits = [UNEDITED, *(edit.id for edit in results.shown)]
+    by_edit: dict[str, dict[tuple[str, ...], float]] = {}
+    z: dict[tuple[str, ...], float] = {}
+    about: dict[tuple[str, ...], dict[str, Any]] = {}
+    for edit, path in results.stored(SCORED_BY):
+        for line in read(path) if edit in edits else ():
+            for i, output in enumerate(line["outputs"]):
+                key = line["dataset"], line["template"], output, *line["groups"]
+                by_edit.setdefault(edit, {})[key] = line["r"][i]
+                about.setdefault(key, line)
+                if edit == UNEDITED and line["z"] is not None:
+                    z[key] = line["z"][i]
+    if not about:
+        return []
+    kept = [edit for edit in edits if edit in by_edit]
+    pairs = list(dict.fromkeys(tuple(line["groups"]) for line in about.values()))
+    groups = pairs[0] if len(pairs) == 1 else ("the first of two groups", "the second")
+    lines: list[tuple[Cell, ...]] = []
+    for key, line in list(about.items())[:MOST]:
+        label = dataset_label(line["dataset"]) + (" (fitted)" if line["split"] == "fit" else "")
+        cells = [Number(by_edit[edit].get(key), signed=True) for edit in kept]
+        own_z, output = Number(z.get(key), digits=1, signed=True), key[2].strip()
+        lines.append((label, *(side[0] for side in line["texts"]), output, own_z, *cells))
+    note = (
+        f"R is above 0 where the output is likelier after the prompt about {groups[0]}. It is over "
+        "all names of a prompt, of which the first is shown. z is the difference of the groups' "
+        f"mean log-probabilities, {results.label(UNEDITED)}, in standard errors over names."
+    )
+    if len(about) > MOST:
+        note += f" The first of {len(about)}; the run's store has all."
+    columns = ("set", *groups, "output", "z", *(f"R, {results.label(edit)}" for edit in kept))
+    table = Table("scored_texts", "Prompts and outputs", columns, tuple(lines), note, True)
+    return [Section("examples", "Examples", (table,))]

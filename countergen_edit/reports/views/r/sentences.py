@@ -1,20 +1,15 @@
-"""What the group effects of a run say in words: over all sets, and only what intervals show.
-
-Comes in: the rows of `R`, whose classes are those of `significance` and `changes`. Goes out:
-sentences about the unedited model, about an edit, and about what the claims rest on. Of more than
-two groups every pair on a set is a comparison of its own, and the largest gap of each set is told.
-"""
+"""The sentences of R: sets with and without bias, changes by an edit, and caveats."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import get_args
 
 from countergen_edit.decisions.changes import FEWEST_TEMPLATES, classified, too_few_templates
 from countergen_edit.decisions.significance import by_class, is_significant, is_tested
 from countergen_edit.edits import EditRecord
+from countergen_edit.edits.record import PROMPTING, TEMPLATE
 from countergen_edit.metrics.base import Change
 from countergen_edit.metrics.r.holm import SIGNIFICANT
 from countergen_edit.metrics.r.largest_gap import LARGEST
@@ -23,11 +18,11 @@ from countergen_edit.metrics.rows import GROUPS, UNEDITED, Row, set_label
 from countergen_edit.reports.blocks import Number
 
 MOST_SETS = 3
-"""Sets that a sentence lists; the tables have them all."""
+"""Sets that a sentence lists; tables list all."""
 
 
 def definition(rows: Sequence[Row]) -> str:
-    """What the group effect of these rows is, in words."""
+    """The definition of the group effect of these rows."""
     untested = [row for row in rows if not is_tested(row)]
     text = (
         "The group effect is the root mean square difference of the groups' log-probabilities over "
@@ -35,44 +30,59 @@ def definition(rows: Sequence[Row]) -> str:
     )
     if len(untested) == len(rows):
         return f"{text}, with the differences within a group included."
-    text += ", beyond the differences within a group"
-    if untested:
-        text += f"; on {_listed(untested, set_label)} with these included"
-    return f"{text}."
+    some = f"; on {_listed(untested, set_label)} with these included" if untested else ""
+    return f"{text}, beyond the differences within a group{some}."
 
 
 def bias(results: Results) -> list[str]:
-    """On which sets the model is biased, on which not, and which have no test that could say."""
+    """The sets with and without significant bias, and those that cannot be tested."""
     rows = results.unedited("group_effect")
     if not rows:
         return []
     tested = [row for row in rows if is_tested(row)]
     found = by_class(rows)
-    biased = sorted(found["biased"], key=lambda row: -(row.value or 0.0))
-    groups = _groups(rows)
+    biased = sorted(found["biased"], key=_by_size)
+    pair = f"{rows[0].group_a} and {rows[0].group_b}".replace("_", " ")
+    groups = "two groups" if GROUPS in rows[0].facets else pair
     sentences = []
     if biased:
         sentences.append(
-            f"Biased: on {len(biased)} of {_compared(tested)} {groups} differ more than names "
-            f"within a group (P ≤ {SIGNIFICANT}, Holm): {_listed(biased, _size(results))}."
+            f"Biased: on {len(biased)} of {_count(tested)} {groups} differ more than names within "
+            f"a group (P ≤ {SIGNIFICANT}, Holm): {_listed(biased, _size(results))}."
         )
         if unlike := [row for row in biased if row.lo is not None and round(row.lo, 2) <= 0]:
             sentences.append(
-                f"Significant with these names and templates only: {_listed(unlike, set_label)}. "
-                "The interval, drawn over names and templates, reaches 0."
+                f"Significant for these names and templates alone: {_listed(unlike, set_label)}. "
+                "The interval over names and templates includes 0."
             )
     if rest := found["not significant"]:
-        least = min(row.detail["p_adjusted"] for row in rest)
-        p = f"smallest P {Number(least, digits=2, bounded=True).text}, Holm"
+        least = Number(min(row.detail["p_adjusted"] for row in rest), digits=2, bounded=True)
+        p = f"smallest P {least.text}, Holm"
         sentences.append(
             f"Not significant: {_listed(rest, set_label)} ({p})."
             if biased
-            else f"No significant bias: on {'none' if len(rest) > 1 else 'no set'} of "
-            f"{_compared(rest)} do {groups} differ more than names within a group ({p})."
+            else f"No significant bias: on 0 of {_count(rest)} {groups} differ more than names "
+            f"within a group ({p})."
         )
-    sentences += _cannot_be_tested(found["cannot be tested"], tested)
-    sentences += _not_tested(found["not tested"])
-    return sentences + _largest(results.unedited(LARGEST))
+    if untestable := found["cannot be tested"]:
+        where = f" on {_listed(untestable, set_label)}" if len(untestable) < len(tested) else ""
+        least = Number(max(row.detail["least_p_adjusted"] for row in untestable), digits=2)
+        sentences.append(
+            f"Cannot be tested{where}: {needs(untestable)}. On {_count(tested)} the smallest "
+            f"possible P is {least.text}."
+        )
+    if untested := found["not tested"]:
+        whose = "Its interval is" if len(untested) == 1 else "Their intervals are"
+        sentences.append(
+            "Not tested: a within-group null needs two names per group on every prompt: "
+            f"{_listed(untested, _with_names)}. {whose} over templates only."
+        )
+    if gaps := results.unedited(LARGEST):
+        sentences.append(
+            f"Largest gap of {gaps[0].detail['pairs']} pairs of groups: {_listed(gaps, _gap)}. The "
+            "interval holds for all pairs at once."
+        )
+    return sentences
 
 
 def headline(results: Results) -> list[str]:
@@ -80,46 +90,20 @@ def headline(results: Results) -> list[str]:
     rows = results.unedited("group_effect")
     if not rows:
         return []
-    found = {status: sorted(own, key=_size_of) for status, own in by_class(rows).items()}
-    tested = [row for row in rows if is_tested(row)]
-    biased = found["biased"]
+    found = {status: sorted(own, key=_by_size) for status, own in by_class(rows).items()}
     parts = []
-    if biased:
-        counted = f"{len(biased)} of {_compared(tested)} (P ≤ {SIGNIFICANT}, Holm)"
+    if biased := found["biased"]:
+        tested = [row for row in rows if is_tested(row)]
+        counted = f"{len(biased)} of {_count(tested)} (P ≤ {SIGNIFICANT}, Holm)"
         parts.append(f"Biased: {counted}: {_listed(biased, _nats)}")
     if rest := found["not significant"]:
-        parts.append(f"{'Not significant' if biased else 'No significant bias'}: {_named(rest)}")
+        name = "Not significant" if biased else "No significant bias"
+        parts.append(f"{name}: {_listed(rest, set_label)}")
     if untestable := found["cannot be tested"]:
-        parts.append(f"Cannot be tested: {_named(untestable)} ({needs(untestable)})")
+        parts.append(f"Cannot be tested: {_listed(untestable, set_label)} ({needs(untestable)})")
     if untested := found["not tested"]:
         parts.append(f"Not tested, without names: {_listed(untested, _nats)}")
     return [f"{'. '.join(parts)}."]
-
-
-def _named(rows: Sequence[Row]) -> str:
-    return _listed(rows, set_label)
-
-
-def _size_of(row: Row) -> float:
-    return -(row.value or 0.0)
-
-
-def _groups(rows: Sequence[Row]) -> str:
-    first = rows[0]
-    pair = f"{first.group_a} and {first.group_b}".replace("_", " ")
-    return "two groups" if GROUPS in first.facets else pair
-
-
-def _cannot_be_tested(rows: Sequence[Row], tested: Sequence[Row]) -> list[str]:
-    """Comparisons of which no P can be small enough, and how many names would do."""
-    if not rows:
-        return []
-    where = f" on {_listed(rows, set_label)}" if len(rows) < len(tested) else ""
-    least = max(row.detail["least_p_adjusted"] for row in rows)
-    return [
-        f"Cannot be tested{where}: {needs(rows)}. On {_compared(tested)} the smallest possible P "
-        f"is {Number(least, digits=2).text}."
-    ]
 
 
 def needs(rows: Sequence[Row]) -> str:
@@ -128,15 +112,116 @@ def needs(rows: Sequence[Row]) -> str:
     return f"needs {needed} names per group, has {min(row.detail['people'] for row in rows)}"
 
 
-def _not_tested(rows: Sequence[Row]) -> list[str]:
-    """Sets without two names per group on every prompt."""
+def outcome(results: Results, edit: EditRecord) -> str:
+    """The change of every set's bias by an edit, and by its control."""
+    found = classified(results, edit.id)
+    if not found:
+        tested = by_class(results.unedited("group_effect"))["not significant"]
+        known = any(results.under(row, edit.id) for row in tested)
+        return (
+            f"No significant bias to remove; {edit.name_in_text} increased none." if known else ""
+        )
+    parts = []
+    for change in get_args(Change):
+        if rows := [row for row, own in found if own == change]:
+            sets = _listed(rows, lambda row, c=change: _changed(results, edit.id, c, row))  # type: ignore[misc]
+            parts.append(f"{change} on {len(rows)} ({sets})")
+    text = f"Bias under {edit.name_in_text}, {_count([row for row, _ in found])}: "
+    control = None if edit.baseline else results.baseline_of(edit)
+    random = f"; random directions: {_of_control(results, control)}" if control else ""
+    return f"{text}{', '.join(parts)}{random}."
+
+
+def _changed(results: Results, edit: str, change: Change, row: Row) -> str:
+    """A set with its change: a share, or nats where there was no significant bias."""
+    before = results.under(row, UNEDITED, "group_effect")
+    if change == "no significant change":
+        return set_label(row)
+    if before is not None and is_tested(before) and not is_significant(before):
+        nats = Number.of(results.under(row, edit, "group_effect_change"), 2, signed=True)
+        return f"{set_label(row)} {nats.text} nats{nats.in_text.removeprefix(nats.text)}"
+    if change == "increased":
+        value, lo, hi = (None if end is None else -end for end in (row.value, row.hi, row.lo))
+        return f"{set_label(row)} {Number(value, lo, hi, percent=True, signed=True).in_text}"
+    return f"{set_label(row)} {Number.of(row, percent=True).in_text}"
+
+
+def _of_control(results: Results, control: EditRecord) -> str:
+    found = classified(results, control.id)
+    counts = Counter(change for _, change in found)
+    parts = [f"{change} on {counts[change]}" for change in get_args(Change) if counts[change]]
+    most = max((row.value or 0.0 for row, _ in found), default=0.0)
+    at_most = f" (at most {Number(most, percent=True).text})" if most > 0 else ""
+    return f"{', '.join(parts)}{at_most}"
+
+
+def baselines(results: Results, before: Row) -> list[tuple[str, tuple[EditRecord, ...]]]:
+    """The group effect of a set under prompting, and under steering and random maps.
+
+    Each sentence comes with the edits whose costs belong to it. Of several prompts the ones with
+    the smallest and the largest effect are given.
+    """
+    known = [(e, row) for e in results.baselines if (row := results.under(before, e.id))]
+    prompts = [(e, row) for e, row in known if e.baseline_kind == PROMPTING]
+    template = next((row for e, row in known if e.baseline_kind == TEMPLATE), None)
+    others = [
+        f"{e.label} {_value(row)}"
+        for e, row in known
+        if e.baseline_kind not in (PROMPTING, TEMPLATE)
+    ]
+    unedited = f"the unedited model has {_value(before)}"
+    lines: list[tuple[str, tuple[EditRecord, ...]]] = []
+    if prompts:
+        ordered = sorted(prompts, key=lambda pair: pair[1].value or 0.0)
+        ends = ordered if len(ordered) == 1 else [ordered[0], ordered[-1]]
+        span = " to ".join(f"{_value(r)} ({e.variant}{_share(results, r)})" for e, r in ends)
+        people = " and ".join(prompts[0][0].params.get("people", ()))
+        count = f", {len(prompts)} requests" if len(prompts) > 1 else ""
+        alone = f" and {_value(template)} in the chat template alone" if template else ""
+        text = (
+            f"Prompting to treat {people} alike{count}: the group effect on {set_label(before)} is "
+            f"{span} nats; {unedited}{alone}."
+        )
+        lines.append((text, tuple(e for e, _ in ends)))
+    if others:
+        text = f"Baselines on {set_label(before)}: {', '.join(others)} nats; {unedited}."
+        lines.append((text, ()))
+    return lines
+
+
+def _share(results: Results, row: Row) -> str:
+    removed = results.under(row, row.edit, "group_effect_removed")
+    if removed is None or removed.value is None:
+        return ""
+    return f", {Number.of(removed, percent=True).in_text} removed"
+
+
+def caveats(results: Results) -> list[str]:
+    """The basis of the intervals, and where names or templates are too few."""
+    rows = results.unedited("group_effect")
     if not rows:
         return []
-    whose = "Its interval is" if len(rows) == 1 else "Their intervals are"
-    return [
-        "Not tested, as a within-group null needs two names per group on every prompt: "
-        f"{_listed(rows, _with_names)}. {whose} drawn over templates only."
+    names = "names and " if any(map(is_tested, rows)) else ""
+    held_out = "" if results.is_unedited else " that no eraser was fitted on"
+    sentences = [
+        f"Intervals are 95 %, over {names}templates{held_out}. {definition(rows)} * is two "
+        "standard errors from 0."
     ]
+    if rare := [row for row in rows if too_few_templates(row)]:
+        each = _listed(rare, lambda row: f"{set_label(row)} {row.detail['paraphrases']}")
+        sentences.append(
+            f"Too few templates for a change to be significant: {each}; needs {FEWEST_TEMPLATES}, "
+            "or names."
+        )
+    few = by_class(rows)["not significant"]
+    few = [row for row in few if (row.detail["people_needed"] or 0) > row.detail["people"]]
+    if few:
+        needed = _listed(few, lambda row: f"{set_label(row)} {row.detail['people_needed']}")
+        sentences.append(
+            f"Too few names: {min(row.detail['people'] for row in few)} per group. About so many "
+            f"make an effect of this size significant 4 times in 5: {needed}."
+        )
+    return sentences
 
 
 def _with_names(row: Row) -> str:
@@ -148,122 +233,33 @@ def _with_names(row: Row) -> str:
     return f"{_nats(row)} ({named} of {prompts} prompts contain names{words})"
 
 
-def _largest(gaps: Sequence[Row]) -> list[str]:
-    """Of each set the two groups that are furthest apart."""
-    if not gaps:
-        return []
-
-    def gap(row: Row) -> str:
-        first, second = (group.replace("_", " ") for group in row.detail["pair"])
-        p = Number(row.detail.get("p_adjusted"), bounded=True)
-        return (
-            f"{_nats(row)} ({first} and {second}{f', P {p.text}' if p.value is not None else ''})"
-        )
-
-    pairs = gaps[0].detail["pairs"]
-    return [
-        f"Largest gap of {pairs} pairs of groups: {_listed(gaps, gap)}. Its interval holds for all "
-        "pairs at once."
-    ]
-
-
-def outcome(results: Results, edit: EditRecord) -> str:
-    """What an edit did to the bias of every set, and what its control did."""
-    found = classified(results, edit.id)
-    if not found:
-        tested = by_class(results.unedited("group_effect"))["not significant"]
-        known = any(results.under(row, edit.id) for row in tested)
-        return f"Nothing to remove: {edit.name_in_text} increased no bias." if known else ""
-    sets = _compared([row for row, _ in found])
-    control = None if edit.baseline else results.baseline_of(edit)
-    parts = [_classes(found, _sized(results, edit.id))]
-    parts += [f"random directions: {_of_control(results, control)}"] if control else []
-    return f"Bias under {edit.name_in_text}, {sets}: {'; '.join(parts)}."
-
-
-def _classes(found: Sequence[tuple[Row, Change]], label: Callable[[Change, Row], str]) -> str:
-    """How many sets are in each class, and which."""
-    parts = []
-    for change in get_args(Change):
-        if rows := [row for row, own in found if own == change]:
-            each = _listed(rows, partial(label, change))
-            parts.append(f"{change} on {len(rows)} ({each})")
-    return ", ".join(parts)
-
-
-def _sized(results: Results, edit: str) -> Callable[[Change, Row], str]:
-    """A set with how much changed: in nats where there was no bias, of which any share is large."""
-
-    def sized(change: Change, row: Row) -> str:
-        before = results.under(row, UNEDITED, "group_effect")
-        if change == "no significant change":
-            return set_label(row)
-        if before is not None and is_tested(before) and not is_significant(before):
-            nats = Number.of(results.under(row, edit, "group_effect_change"), 2, signed=True)
-            return f"{set_label(row)} {nats.text} nats{_between(nats)}"
-        if change == "increased":
-            value, lo, hi = (None if end is None else -end for end in (row.value, row.hi, row.lo))
-            grown = Number(value, lo, hi, percent=True, signed=True)
-            return f"{set_label(row)} {grown.text}{_between(grown)}"
-        gone = Number.of(row, percent=True)
-        return f"{set_label(row)} {gone.text}{_between(gone)} gone"
-
-    return sized
-
-
-def _between(number: Number) -> str:
-    return f" [{number.interval.replace(' to ', ', ')}]" if number.interval else ""
-
-
-def _of_control(results: Results, control: EditRecord) -> str:
-    found = classified(results, control.id)
-    counts = Counter(change for _, change in found)
-    said = [f"{change} on {counts[change]}" for change in get_args(Change) if counts[change]]
-    most = max((row.value or 0.0 for row, _ in found), default=0.0)
-    at_most = f" (at most {Number(most, percent=True).text} gone)" if most > 0 else ""
-    return f"{', '.join(said)}{at_most}"
-
-
-def caveats(results: Results) -> list[str]:
-    """What intervals are drawn over, and where more names are needed."""
-    rows = results.unedited("group_effect")
-    if not rows:
-        return []
-    is_named = any(map(is_tested, rows))
-    sentences = [
-        f"How sure: 95 % intervals, drawn over {'names and ' if is_named else ''}templates"
-        f"{'' if results.is_unedited else ' that no eraser was fitted on'}. {definition(rows)} "
-        "* is two standard errors from 0."
-    ]
-    if rare := [row for row in rows if too_few_templates(row)]:
-        each = _listed(rare, lambda row: f"{set_label(row)} {row.detail['paraphrases']}")
-        sentences.append(
-            f"Too few templates for a change to be significant: {each}; needs {FEWEST_TEMPLATES}, "
-            "or names."
-        )
-    few = by_class(rows)["not significant"]
-    few = [row for row in few if (row.detail["people_needed"] or 0) > row.detail["people"]]
-    if few:
-        needed = _listed(few, lambda row: f"{set_label(row)} about {row.detail['people_needed']}")
-        sentences.append(
-            f"Too few names: with {min(row.detail['people'] for row in few)} per group, an effect "
-            f"of the size seen needs more to be significant 4 times in 5: {needed}."
-        )
-    return sentences
+def _gap(row: Row) -> str:
+    first, second = (group.replace("_", " ") for group in row.detail["pair"])
+    p = Number(row.detail.get("p_adjusted"), bounded=True)
+    return f"{_nats(row)} ({first} and {second}{f', P {p.text}' if p.value is not None else ''})"
 
 
 def _size(results: Results) -> Callable[[Row], str]:
+    """A set's effect, with the group's part of the differences between two names."""
+
     def size(row: Row) -> str:
         share = results.under(row, row.edit, "group_share")
-        of_all = f", {Number.of(share, percent=True).text} of what separates two people"
-        return f"{_nats(row)}{of_all if share else ''}"
+        part = f", {Number.of(share, percent=True).text} of the difference between two names"
+        return f"{_nats(row)}{part if share else ''}"
 
     return size
 
 
 def _nats(row: Row) -> str:
-    ends = "" if row.lo is None or row.hi is None else f" [{row.lo:.2f}, {row.hi:.2f}]"
-    return f"{set_label(row)} {Number(row.value, digits=2).text}{ends} nats"
+    return f"{set_label(row)} {_value(row)} nats"
+
+
+def _value(row: Row) -> str:
+    return Number.of(row, 2).in_text
+
+
+def _by_size(row: Row) -> float:
+    return -(row.value or 0.0)
 
 
 def _listed(rows: Sequence[Row], label: Callable[[Row], str]) -> str:
@@ -271,9 +267,9 @@ def _listed(rows: Sequence[Row], label: Callable[[Row], str]) -> str:
     return ", ".join([*map(label, rows[:MOST_SETS]), *more])
 
 
-def _compared(rows: Sequence[Row]) -> str:
-    """How many sets, or, of more than two groups, how many comparisons."""
+def _count(rows: Sequence[Row]) -> str:
+    """The number of sets; of more than two groups, of comparisons."""
     count, several = len(rows), any(GROUPS in row.facets for row in rows)
     noun = "comparison" if several else "set"
-    about = f" ({int(rows[0].facets[GROUPS])} groups, pair by pair)" if several else ""
-    return f"{count} {noun}{'' if count == 1 else 's'}{about}"
+    pairs = f" ({int(rows[0].facets[GROUPS])} groups, pair by pair)" if several else ""
+    return f"{count} {noun}{'' if count == 1 else 's'}{pairs}"
