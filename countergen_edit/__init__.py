@@ -57,9 +57,9 @@ _WHERE = {
         ),
         "countergen_edit.erasers",
     ),
-    "Prompting": "countergen_edit.runs.baseline.prompting",
-    "Steering": "countergen_edit.runs.baseline.steering",
-    "RandomMap": "countergen_edit.runs.baseline.random_map",
+    "Prompting": "countergen_edit.runs.baselines.prompting",
+    "Steering": "countergen_edit.runs.baselines.steering",
+    "RandomMap": "countergen_edit.runs.baselines.random_map",
     **dict.fromkeys(("Tracker", "tracked"), "countergen_edit.runs.tracking"),
     "UserError": "countergen_edit.core.errors",
 }

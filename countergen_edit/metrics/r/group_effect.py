@@ -45,6 +45,7 @@ from countergen_edit.metrics.r.people import People
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import LEVEL, RESAMPLES, Estimate
 
+# The names of generators are part of the seed: another name gives other draws.
 PERMUTATIONS = 2000
 EXACT = 20_000
 """Up to so many deals all are made, else some are drawn."""
@@ -176,7 +177,7 @@ class GroupEffect:
         side, counts = people.side, people.counts[people.side]
         own = (people.log_p - people.means[side]) * np.sqrt(counts / (counts - 1.0))
         p = np.exp(own - own.max(axis=0))
-        rng = generator(self.seed, self.scores.data.name, "within_group_null")
+        rng = generator(self.seed, self.scores.data.name, "floor")
         dealt = people.dealt(0, rng, NULL_DRAWS)[1:] > 0
         a, b = (chosen @ p / chosen.sum(axis=1)[:, None] for chosen in (dealt, ~dealt))
         return float(np.abs(relative_difference(np.log(a), np.log(b))).mean())
@@ -272,7 +273,7 @@ class GroupEffect:
         added = (weights[1:] - 1) @ of_paraphrase / self.items
         # K templates drawn with replacement vary (K - 1)/K as much as K fresh ones, and their own
         # spread is known from few.
-        rng = generator(self.seed, self.scores.data.name, "paraphrases")
+        rng = generator(self.seed, self.scores.data.name, "wordings")
         heavier = np.sqrt((count - 1) / rng.chisquare(count - 1, RESAMPLES))
         added *= np.sqrt(count / (count - 1))
         scale = max(self.squared, float(added.std()))
