@@ -19,7 +19,7 @@ from countergen_edit.cli.models import ModelSettings, model_settings
 from countergen_edit.cli.printing import say
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits.checkpoints import Checkpoint, is_checkpoint, open_checkpoint
-from countergen_edit.runs.files import ORIGINAL
+from countergen_edit.runs.folder import ORIGINAL
 
 
 def wanted(config: Mapping[str, Any]) -> Checkpoint | None:

@@ -13,10 +13,9 @@ from countergen_edit.cli.settings import command_line, effort, study_settings
 from countergen_edit.metrics.base import METRICS, Cost, Metric
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.closing import after_audit
-from countergen_edit.runs.audit import Audit
+from countergen_edit.runs.folder import Prepared
 from countergen_edit.runs.halving import plan_of
-from countergen_edit.runs.prepared import Prepared
-from countergen_edit.runs.unedited import lacking
+from countergen_edit.runs.plan import Plan, lacking
 
 IN_VOCABULARY = "in_vocabulary"
 """What is measured beside all else where sets are left out; alone, where all of them are."""
@@ -60,21 +59,22 @@ def prepare(
     if not erasers:
         metrics = without_costs(metrics, model)
     edit = settings.edit
-    plan = Audit(
-        api.with_truth(model, task),
-        erasers,
-        api.named_metrics(metrics),
-        edit.site,
-        edit.layers,
-        edit.positions,
-        halving,
-        edit.sinks,
-        settings.seed,
-        ways,
-        edit.fitted,
+    plan = Plan(
+        tasks=[api.with_truth(model, task)],
+        erasers=erasers,
+        metrics=api.named_metrics(metrics),
+        sites=(edit.site,),
+        layers=edit.layers,
+        together=edit.layers is not None,
+        positions=edit.positions,
+        halving=halving,
+        sinks=edit.sinks,
+        seed=settings.seed,
+        baselines=ways,
+        fitted=edit.fitted,
     )
     words = command_line("audit")
-    prepared = api.prepared_audit(model, plan, load, settings.run_dir, settings.config, words)
+    prepared = api.prepare(model, plan, settings.run_dir, settings.config, words, load)
     return prepared, model
 
 

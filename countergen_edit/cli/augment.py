@@ -24,7 +24,7 @@ from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.reports.run import open_run
 from countergen_edit.runs.augmenting import PAIRS, REFUSED, Augmentation
 from countergen_edit.runs.manifest import make_manifest
-from countergen_edit.runs.prepared import Prepared
+from countergen_edit.runs.folder import Prepared
 
 PLACES = ("run_dir", "batch_size", "inputs", "texts")
 """Settings that no pair depends on; of the file its texts count."""

@@ -19,7 +19,7 @@ from countergen_edit.data.axis_data import OF_AXIS
 from countergen_edit.data.sources.inputs import read_inputs
 from countergen_edit.data.task import Task
 from countergen_edit.models.locating import located_here
-from countergen_edit.runs.files import MANIFEST, require_free
+from countergen_edit.runs.folder import MANIFEST, require_free
 from countergen_edit.testbed.files import SHIPPED, TESTBED
 
 FOLDERS = ("run", "runs", "saved_edit", "checkpoint")

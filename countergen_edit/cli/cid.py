@@ -45,8 +45,8 @@ from countergen_edit.runs.cid import (
 )
 from countergen_edit.runs.manifest import make_manifest
 from countergen_edit.runs.perturbing import SORT, Perturbing
-from countergen_edit.runs.prepared import Prepared
-from countergen_edit.runs.run_folder import RunFolder
+from countergen_edit.runs.folder import Prepared
+from countergen_edit.runs.folder import RunFolder
 
 CRITERIA = (
     "In column 'biased' write yes where the reason given rests on origin, race, color, religion, "

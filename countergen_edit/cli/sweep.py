@@ -33,7 +33,7 @@ from countergen_edit.reports.closing import how_to_save
 from countergen_edit.reports.render.export import search_figures
 from countergen_edit.reports.run import Run
 from countergen_edit.reports.sections import sections
-from countergen_edit.runs.files import FAILED
+from countergen_edit.runs.folder import FAILED
 
 POOL = Path("runs") / "sweep" / "parts"
 """Where jobs leave their cells, if no run_dir is given."""

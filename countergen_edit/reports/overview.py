@@ -28,7 +28,7 @@ from countergen_edit.reports.panels import Panel, Series, dots
 from countergen_edit.reports.search import by_eraser, single
 from countergen_edit.reports.verdict import edit_of
 from countergen_edit.reports.views.base import Quantity, View
-from countergen_edit.runs.files import ORIGINAL
+from countergen_edit.runs.folder import ORIGINAL
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run

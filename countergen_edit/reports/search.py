@@ -19,7 +19,7 @@ from countergen_edit.metrics.rows import SCREENING, Row
 from countergen_edit.reports.blocks import Block, Cell, Figure, Number, Section, Table, Words
 from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.views.by_layer import Recipe, eraser_labels, of_layers, recipe
-from countergen_edit.runs.files import FAILED
+from countergen_edit.runs.folder import FAILED
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run

@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from string import Formatter
 from typing import Any
 
+import countergen_edit
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import digest, whole
 from countergen_edit.data.augmentation import (
     NO_GROUP,
     TWICE,
@@ -30,15 +33,13 @@ from countergen_edit.data.augmentation import (
     reply,
 )
 from countergen_edit.data.sources.inputs import Input
-from countergen_edit.core.errors import UserError
-from countergen_edit.runs.pairs_card import card
-from countergen_edit.runs.replies import Requests, Writing
-from countergen_edit.runs.run_folder import RunFolder
-from countergen_edit.metrics.augmented import augmented_rows
+from countergen_edit.metrics.augmented import augmented_rows, reasons_of, said_of
+from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, lengths
 from countergen_edit.models.progress import announce
 from countergen_edit.models.tokens import instructed
-from countergen_edit.core.writing import whole
+from countergen_edit.runs.folder import RunFolder
+from countergen_edit.runs.replies import Requests, Writing
 
 PAIRS, REFUSED, CARD, REPLIES = "pairs.jsonl", "refused.jsonl", "card.md", "replies"
 UNIT = "augmented"
@@ -121,7 +122,7 @@ class Augmentation:
         _write(folder.path / REFUSED, refused)
         rows = augmented_rows(self.name, cases, paraphrases, substitution, self.seed)
         with whole(folder.path / CARD) as temporary:
-            temporary.write_text(card(self, rows, model), "utf-8")
+            temporary.write_text(_card(self, rows, model), "utf-8")
         folder.record(UNIT, rows)
 
     def _paraphrased(
@@ -248,3 +249,44 @@ def _write(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     with whole(path) as temporary:
         temporary.write_text(text, "utf-8")
+
+
+def _card(plan: Augmentation, rows: Sequence[Row], model: LanguageModel | None) -> str:
+    """The texts, the model, what it was asked, the filter, and how many passed."""
+    conditions, substitution = plan.conditions, plan.conditions.substitution
+    a, b = substitution.groups
+    what = "neutral words" if conditions.compared == "neutral" else conditions.compared
+    facts = {
+        "Texts": f"{plan.name}, {len(plan.inputs)}, SHA-256 {digest([*map(asdict, plan.inputs)])}",
+        "Axis": f"{substitution.axis.name}, {a} and {b}",
+        "Seed": str(plan.seed),
+        "Made by": f"countergen-edit {countergen_edit.__version__}",
+        "Rewritten by": "word substitution, no model",
+        "Filter": f"FairPair's start, source name and dissimilarity (of {what}, at most "
+        f"{conditions.max_dissimilarity:g}); the drawn name is there, no word of the other "
+        "group is left, and one of its own is there",
+    }
+    if model is not None:
+        facts["Rewritten by"] = f"{model.name}, SHA-256 {model.fingerprint}, likeliest tokens"
+        facts["Request"] = json.dumps(plan.request, ensure_ascii=False)
+    if plan.paraphrases:
+        facts["Paraphrases"] = (
+            f"{plan.paraphrases} of each text, sampled: top_p {plan.top_p:g}, temperature "
+            f"{plan.temperature:g}"
+        )
+        facts["Request of them"] = json.dumps(plan.paraphrase_request, ensure_ascii=False)
+    counts = [f"| {said_of(r)} | {r.n} | {r.detail['kept']} | {reasons_of(r)} |" for r in rows]
+    lines = [
+        f"# Counterfactual pairs: {a} and {b}",
+        "",
+        "Each line of `pairs.jsonl` holds a text, its outputs, and the text as either group would "
+        "have it; a group that a text shows alone has it as it was. `refused.jsonl` holds what was "
+        "left out, and why.",
+        "",
+        *(f"- {key}: {value}" for key, value in facts.items()),
+        "",
+        "| of | number | kept | left out |",
+        "|---|---|---|---|",
+        *counts,
+    ]
+    return "\n".join([*lines, ""])

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import whole
 from countergen_edit.edits import NamedEdit, load_edit
 from countergen_edit.edits.record import RECORD
-from countergen_edit.core.errors import UserError
-from countergen_edit.runs.files import RESULTS
-from countergen_edit.runs.run_folder import RunFolder, read_rows
 from countergen_edit.metrics.cid.contrasts import DATASET, Continuation, read_continuations
 from countergen_edit.metrics.cid.metric import Cid
 from countergen_edit.metrics.cid.perturbation_effect import Effect, effect_rows, effects
@@ -28,7 +27,7 @@ from countergen_edit.metrics.context import EvaluationContext, id_of
 from countergen_edit.metrics.results import STORE, Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
-from countergen_edit.core.writing import whole
+from countergen_edit.runs.folder import RESULTS, RunFolder, read_rows
 
 EFFECTS = "effects.jsonl"
 SHEET = ".csv"

@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.edits import UNCHANGED, Edit, NamedEdit, Placement, applied
 from countergen_edit.erasers import ERASERS, BaseEraser, fit_eraser
 from countergen_edit.erasers.base import fit_metadata
-from countergen_edit.core.errors import UserError
-from countergen_edit.runs.cells import changed_params
 from countergen_edit.metrics.classifier_tasks import ClassifierTask
 from countergen_edit.metrics.classifier_tasks.base import TaskText
 from countergen_edit.models.capture import has_layers
 from countergen_edit.models.encoders import Encoder, Tokens
+from countergen_edit.runs.candidates import changed_params
 
 ALIKE = 1e-6
 """Share of the activations' size below which means of groups differ by rounding alone."""

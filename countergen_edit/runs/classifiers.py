@@ -14,10 +14,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from countergen_edit.core.seeds import generator
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.edits import NamedEdit, applied
 from countergen_edit.edits.record import edit_id
 from countergen_edit.erasers import BaseEraser
+from countergen_edit.metrics.classifier_tasks import ClassifierTask
+from countergen_edit.metrics.classifier_tasks.base import TaskText
+from countergen_edit.metrics.classifier_tasks.kept import kept_rows
+from countergen_edit.metrics.rows import Row
+from countergen_edit.models.capture import hook_name
 from countergen_edit.runs.classifier_edits import (
     Where,
     basis,
@@ -25,13 +31,7 @@ from countergen_edit.runs.classifier_edits import (
     encoder_of,
     fit_edit,
 )
-from countergen_edit.runs.run_folder import RunFolder
-from countergen_edit.metrics.classifier_tasks import ClassifierTask
-from countergen_edit.metrics.classifier_tasks.base import TaskText
-from countergen_edit.metrics.classifier_tasks.kept import kept_rows
-from countergen_edit.metrics.rows import Row
-from countergen_edit.models.capture import hook_name
-from countergen_edit.core.seeds import generator
+from countergen_edit.runs.folder import RunFolder
 
 TEXTS = 1000
 """Most texts on which answers before and after are held against each other."""

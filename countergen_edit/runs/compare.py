@@ -12,10 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from countergen_edit.edits import EditRecord
 from countergen_edit.core.errors import UserError
-from countergen_edit.runs.logs import Log
-from countergen_edit.runs.run_folder import read_records
+from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.benchmarks.figures import COUNTED, Counted, difference_rows
 from countergen_edit.metrics.benchmarks.figures import read as read_counted
 from countergen_edit.metrics.benchmarks.items import STORE as KEPT
@@ -28,6 +26,8 @@ from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, read, scores_of
 from countergen_edit.metrics.statistics import adjusted, estimate
+from countergen_edit.runs.folder import read_records
+from countergen_edit.runs.logs import Log
 
 DIFFERENCES = {"group_effect_difference": "group effect, nats", "mean_abs_r_difference": "mean |R|"}
 """Row metrics of differences, as tables call what differs."""

@@ -24,10 +24,10 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Bool, Float, Float32
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.erasers import BaseEraser, Certificate, Objective, certify, fit_eraser
 from countergen_edit.erasers.base import fit_metadata
-from countergen_edit.core.errors import UserError
 from countergen_edit.models import LanguageModel, Scratch, capture, encode
 from countergen_edit.models.capture import has_layers
 

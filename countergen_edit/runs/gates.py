@@ -13,9 +13,9 @@ import numpy as np
 
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Placement
-from countergen_edit.runs.fit_data import within
 from countergen_edit.metrics.gates import Opening, Texts, texts_of
 from countergen_edit.models import LanguageModel, Scratch, capture
+from countergen_edit.runs.fit_data import within
 
 
 def openings(

@@ -10,13 +10,12 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from countergen_edit.edits import read_record
-from countergen_edit.runs.files import EDITS, MANIFEST
-from countergen_edit.runs.run_folder import recorded_units
-from countergen_edit.metrics.results import STORE
-from countergen_edit.metrics.rows import Row
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.writing import whole, whole_folder
+from countergen_edit.edits import read_record
+from countergen_edit.metrics.results import STORE
+from countergen_edit.metrics.rows import Row
+from countergen_edit.runs.folder import EDITS, MANIFEST, recorded_units
 
 
 def parts_of(pool: Path, tasks: Mapping[str, str]) -> dict[str, list[Row]]:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.core.errors import UserError
+from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.metrics.cid.perturbations import Perturbation, Source, perturbations
 from countergen_edit.metrics.cid.proposals import KINDS, new_file, proposals, write_sources
 from countergen_edit.metrics.cid.similarity import Similarity

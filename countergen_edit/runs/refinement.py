@@ -22,14 +22,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from countergen_edit.core.seeds import generator
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.data.thinning import few_texts, round_robin
 from countergen_edit.edits import UNCHANGED, Edit, applied
 from countergen_edit.erasers import TERMS, Change
-from countergen_edit.runs.fit_data import places_by_context
 from countergen_edit.models import LanguageModel, encode, first_read, hook_name
-from countergen_edit.core.seeds import generator
+from countergen_edit.runs.fit_data import places_by_context
 
 PEOPLE = 16
 """Of each group in a context to erase: with few, what sets these apart is taken for the group."""

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 
-from countergen_edit.models import Asked, LanguageModel, generate
-from countergen_edit.models.progress import track
 from countergen_edit.core.reading import json_lines
 from countergen_edit.core.writing import digest, whole
+from countergen_edit.models import Asked, LanguageModel, generate
+from countergen_edit.models.progress import track
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 import countergen_edit
-from countergen_edit.runs.run_folder import PROGRESS, RESULTS, recorded_units
+from countergen_edit.runs.folder import PROGRESS, RESULTS, recorded_units
 
 ROOT = Path(countergen_edit.__file__).parent.parent
 ONE = "[{source: testbed, family: questions}]"

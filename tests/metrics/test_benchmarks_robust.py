@@ -20,7 +20,7 @@ from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.models import LanguageModel, load
 from countergen_edit.models.served import connect
 from countergen_edit.runs.audit import Audit
-from countergen_edit.runs.run_folder import MANIFEST, RunFolder
+from countergen_edit.runs.folder import MANIFEST, RunFolder
 from countergen_edit.runs.unedited import check_unedited
 from tests.made_benchmarks import make_benchmarks, settings
 from tests.models.completions_server import Completions, serving

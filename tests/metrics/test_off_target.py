@@ -26,7 +26,7 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.models import LanguageModel
 from countergen_edit.runs.audit import Audit
-from countergen_edit.runs.run_folder import RunFolder
+from countergen_edit.runs.folder import RunFolder
 from countergen_edit.testbed import load_axis, load_truth
 from tests.runs.runs import IDENTITY, Dying, KilledError
 

@@ -14,7 +14,7 @@ from countergen_edit.reports.overview import as_tested, overview
 from countergen_edit.reports.panels import Panel
 from countergen_edit.reports.run import Run, open_run
 from countergen_edit.reports.sections import sections
-from countergen_edit.runs.files import ORIGINAL
+from countergen_edit.runs.folder import ORIGINAL
 from tests.reports.runs import (
     LABELS,
     LEACE,

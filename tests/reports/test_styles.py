@@ -18,7 +18,7 @@ from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.render.html import render
 from countergen_edit.reports.render.html.page import drawings, legend
 from countergen_edit.reports.render.styles import FIXED, Styles
-from countergen_edit.runs.files import ORIGINAL
+from countergen_edit.runs.folder import ORIGINAL
 
 OWN = ("mine", "her.py:Own", "third")
 

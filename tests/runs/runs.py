@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from countergen_edit.runs.run_folder import RunFolder
+from countergen_edit.runs.folder import RunFolder
 from countergen_edit.metrics.rows import SCHEMA, Row
 
 IDENTITY = {"fingerprint": "f" * 64, "schema": SCHEMA}

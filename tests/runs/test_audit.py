@@ -18,7 +18,7 @@ from countergen_edit.erasers import make_eraser
 from countergen_edit.core.errors import UserError
 from countergen_edit.runs.audit import Audit
 from countergen_edit.runs.halving import Halving
-from countergen_edit.runs.run_folder import (
+from countergen_edit.runs.folder import (
     MANIFEST,
     RESULTS,
     RunFolder,

@@ -17,7 +17,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.runs.audit import Audit
 from countergen_edit.runs.axes import Axes
 from countergen_edit.runs.fit_data import capture_sites
-from countergen_edit.runs.run_folder import RunFolder
+from countergen_edit.runs.folder import RunFolder
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.models import LanguageModel

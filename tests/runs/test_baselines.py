@@ -19,12 +19,12 @@ from countergen_edit.erasers import AffineErasure, make_eraser
 from countergen_edit.core.errors import UserError
 from countergen_edit.runs.audit import Audit
 from countergen_edit.runs.baselines import BASELINES
-from countergen_edit.runs.baselines.prompting import Prompting
-from countergen_edit.runs.baselines.random_map import RandomMap
-from countergen_edit.runs.baselines.steering import Steering
+from countergen_edit.runs.baselines import Prompting
+from countergen_edit.runs.baselines import RandomMap
+from countergen_edit.runs.baselines import Steering
 from countergen_edit.decisions.selection import choose, points
 from countergen_edit.runs.fit_data import capture_sites
-from countergen_edit.runs.run_folder import RESULTS, RunFolder, read_records
+from countergen_edit.runs.folder import RESULTS, RunFolder, read_records
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.scores import score

@@ -16,7 +16,7 @@ from countergen_edit.erasers import make_eraser
 from countergen_edit.core.errors import UserError
 from countergen_edit.runs.classifier_edits import Where
 from countergen_edit.runs.classifiers import classifier_audit
-from countergen_edit.runs.run_folder import RunFolder
+from countergen_edit.runs.folder import RunFolder
 from countergen_edit.reports.blocks import Number
 from countergen_edit.metrics.classifier_tasks import TASKS
 from countergen_edit.metrics.classifier_tasks.metric import ClassifierTasks

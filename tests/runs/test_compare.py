@@ -14,7 +14,7 @@ from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Varia
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.runs.compare import paired, scored_edits
-from countergen_edit.runs.run_folder import RunFolder
+from countergen_edit.runs.folder import RunFolder
 from countergen_edit.metrics.r import mean_r, r_values
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.scored_texts import read, scores_of, write

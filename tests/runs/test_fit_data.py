@@ -14,9 +14,9 @@ from countergen_edit.data.axis import Axis
 from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.erasers import make_eraser
-from countergen_edit.runs.cells import Cell
+from countergen_edit.runs.candidates import Cell
 from countergen_edit.runs.fit_data import FitData, _limit, capture_sites
-from countergen_edit.runs.run_folder import RunFolder
+from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.study import Study
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.models import LanguageModel, capture, load

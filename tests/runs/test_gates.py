@@ -13,9 +13,9 @@ from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.edits import Edit, Placement, applied
 from countergen_edit.erasers import AffineErasure, Gate, make_eraser
-from countergen_edit.runs.cells import Cell, sequential
+from countergen_edit.runs.candidates import Cell, sequential
 from countergen_edit.runs.gates import openings
-from countergen_edit.runs.run_folder import RunFolder, read_records
+from countergen_edit.runs.folder import RunFolder, read_records
 from countergen_edit.runs.study import Study
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.gates import OPEN, Gates, gate_rows

@@ -20,7 +20,7 @@ from countergen_edit.erasers import make_eraser
 from countergen_edit.core.errors import UserError
 from countergen_edit.decisions.selection import Point, choose
 from countergen_edit.runs.halving import Halving, between, plan_of, survivors
-from countergen_edit.runs.run_folder import RESULTS, RunFolder
+from countergen_edit.runs.folder import RESULTS, RunFolder
 from countergen_edit.runs.search import Search
 from countergen_edit.metrics.base import METRICS, Degradation
 from countergen_edit.metrics.rows import SCREENING, Row

@@ -21,7 +21,7 @@ from countergen_edit.runs.audit import Audit
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.runs.halving import Halving
 from countergen_edit.runs.refinement import ModelObjective
-from countergen_edit.runs.run_folder import RunFolder, read_records
+from countergen_edit.runs.folder import RunFolder, read_records
 from countergen_edit.metrics.costs.agreement import agreement_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.refinement import LOSS, Refinement

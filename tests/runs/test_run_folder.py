@@ -17,7 +17,7 @@ from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.core.errors import UserError
 from countergen_edit.runs import ran, run_folder
-from countergen_edit.runs.run_folder import (
+from countergen_edit.runs.folder import (
     EDITS,
     MANIFEST,
     PROGRESS,

@@ -23,7 +23,7 @@ from countergen_edit.erasers.methods.mean_difference import MeanDifference
 from countergen_edit.core.errors import UserError
 from countergen_edit.runs.fit_data import FitData, capture_sites
 from countergen_edit.runs.parts import parts_of, take_files
-from countergen_edit.runs.run_folder import (
+from countergen_edit.runs.folder import (
     EDITS,
     RESULTS,
     RunFolder,

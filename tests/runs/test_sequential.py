@@ -15,9 +15,9 @@ from countergen_edit.edits.record import RECORD, edit_id
 from countergen_edit.erasers import BaseEraser, make_eraser
 from countergen_edit.erasers.methods.mean_difference import MeanDifference
 from countergen_edit.runs.audit import Audit
-from countergen_edit.runs.cells import Cell, Fitted, sequential
+from countergen_edit.runs.candidates import Cell, Fitted, sequential
 from countergen_edit.runs.fit_data import FitData, capture_sites
-from countergen_edit.runs.run_folder import EDITS, RunFolder, read_records
+from countergen_edit.runs.folder import EDITS, RunFolder, read_records
 from countergen_edit.runs.study import Study
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.reports.views.remains import sentences

@@ -11,7 +11,7 @@ from countergen_edit.erasers import make_eraser
 from countergen_edit.core.errors import UserError
 from countergen_edit.runs.audit import Audit
 from countergen_edit.runs.baselines import BASELINES
-from countergen_edit.runs.run_folder import EDITS, RESULTS, RunFolder
+from countergen_edit.runs.folder import EDITS, RESULTS, RunFolder
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.models import LanguageModel, load

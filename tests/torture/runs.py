@@ -20,7 +20,7 @@ import psutil
 
 from countergen_edit.edits import NamedEdit
 from countergen_edit.edits.checkpoints import open_checkpoint
-from countergen_edit.runs.run_folder import EDITS, MANIFEST, PROGRESS, recorded_units
+from countergen_edit.runs.folder import EDITS, MANIFEST, PROGRESS, recorded_units
 from tests.torture import faults
 
 SEED = 20

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from countergen_edit.runs.logs.log import Log, Reader
 from countergen_edit.core.registry import Registry
+from countergen_edit.runs.logs.log import Log, Reader
 
 LOGS: Registry[type[Reader]] = Registry(
     "log",

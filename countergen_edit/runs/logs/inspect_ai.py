@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.runs.logs.log import Log, Reader, cluster_in, named, part
-from countergen_edit.metrics.items import Item
 from countergen_edit.core.reading import from_json, json_mapping
 from countergen_edit.core.typed import require
 from countergen_edit.core.writing import digest
+from countergen_edit.metrics.items import Item
+from countergen_edit.runs.logs.log import Log, Reader, cluster_in, named, part
 
 BEGINS = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
 """How a log begins that is JSON."""

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.runs.logs.log import Log, Reader, cluster_in, named, part
-from countergen_edit.metrics.items import Item
 from countergen_edit.core.reading import json_lines, json_mapping
 from countergen_edit.core.writing import digest
+from countergen_edit.metrics.items import Item
+from countergen_edit.runs.logs.log import Log, Reader, cluster_in, named, part
 
 BEGINS = re.compile(rb'\s*\{\s*"results"\s*:')
 """How a file of results begins, whatever its name."""

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from countergen_edit.core.errors import UserError, unknown
-from countergen_edit.metrics.items import Item
 from countergen_edit.core.typed import built
+from countergen_edit.metrics.items import Item
 
 T = TypeVar("T")
 

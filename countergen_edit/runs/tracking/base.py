@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.metrics.rows import Row
 from countergen_edit.core.registry import Registry
 from countergen_edit.core.writing import digest
+from countergen_edit.metrics.rows import Row
 
 LONGEST = 240
 """Characters of a figure's name; MLflow takes 250."""

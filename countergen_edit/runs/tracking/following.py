@@ -17,6 +17,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from countergen_edit.core.reading import json_records
+from countergen_edit.metrics.rows import Row
+from countergen_edit.models.progress import announce
 from countergen_edit.runs.tracking.base import (
     TRACKERS,
     TrackedRun,
@@ -24,9 +27,6 @@ from countergen_edit.runs.tracking.base import (
     figures_of,
     flat,
 )
-from countergen_edit.metrics.rows import Row
-from countergen_edit.models.progress import announce
-from countergen_edit.core.reading import json_records
 
 TOLD = "tracked"
 """Folder of a run that holds, by tracker, the units that it was told."""

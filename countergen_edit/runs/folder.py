@@ -2,32 +2,46 @@
 
 A unit's rows become part of the run when `progress.jsonl` records where they end. Whatever a killed
 process left behind that record is cut off when the run is opened again, so that a resumed run ends
-with the rows of one that was never killed. One process at a time has a run open. Refused: a folder
-of another run, one that another process has open, a damaged record.
+with the rows of one that was never killed. One process at a time has a run open.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from countergen_edit.edits import EditRecord, NamedEdit, read_record
 from countergen_edit.core.errors import UserError
-from countergen_edit.runs.files import CONFIG, EDITS, MANIFEST, PROGRESS, RESULTS, require_free
-from countergen_edit.runs.ran import now, ran_of, until_now
-from countergen_edit.runs.tracking.following import followers
-from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.core.reading import json_mapping, json_records
+from countergen_edit.core.stages import stage
 from countergen_edit.core.typed import require
 from countergen_edit.core.writing import LOCK, NEW, append, hold, tidy, whole
+from countergen_edit.edits import EditRecord, NamedEdit, read_record
+from countergen_edit.metrics.rows import SCHEMA, Row
+from countergen_edit.models.progress import Bar, bar
+from countergen_edit.runs.ran import now, ran_of, until_now
+from countergen_edit.runs.tracking.following import followers
 
+CONFIG, MANIFEST, RESULTS, PROGRESS = (
+    "config.yaml",
+    "manifest.json",
+    "results.jsonl",
+    "progress.jsonl",
+)
+ORIGINAL = "original"
+"""Folder of the run of the model that an audited checkpoint was made of."""
+EDITS = "edits"
+"""Folder of the edits, each under its id."""
+FAILED = "error"
+"""The row of a fit that failed, with the reason."""
+QUICK = "A quick try"
+"""The first words of the warning of a run of few prompts."""
 TYPES: Mapping[str, Any] = {
     "fingerprint": str,
     "model": str,
@@ -303,3 +317,113 @@ def _progress(path: Path) -> tuple[bytes, dict[str, int]]:
             require(hint, record.get(key), f"{where}{key}")
         ends[record["unit"]] = record["end"]
     return whole, ends
+
+
+def require_free(path: Path) -> None:
+    """Refuse a path that holds something other than a run.
+
+    Raises:
+        UserError: it is a file, or a folder that holds something else.
+    """
+    if path.exists() and not path.is_dir():
+        raise UserError(f"cannot write the run folder {path}: File exists")
+    if not path.is_dir() or (path / MANIFEST).is_file():
+        return
+    if any(p.name.removesuffix(".tmp") not in (CONFIG, MANIFEST, LOCK) for p in path.iterdir()):
+        raise UserError(f"{path} is no run folder but is not empty: choose another run_dir")
+
+
+def quick_try(most: int) -> str:
+    """The warning of a run with at most so many prompts of each set."""
+    return (
+        f"{QUICK}: at most {most} prompt{'' if most == 1 else 's'} of each set (limit={most}), too "
+        "few to report a figure or keep an edit by; leave limit out for a result."
+    )
+
+
+class Units:
+    """Runs the units that the folder does not hold yet, under one progress bar.
+
+    Args:
+        folder: where rows go.
+        progress: the bar, which counts the units of a stage.
+        parts: rows by unit that another process has recorded; they are copied.
+    """
+
+    def __init__(
+        self, folder: RunFolder, progress: Bar, parts: Mapping[str, Sequence[Row]]
+    ) -> None:
+        self._folder, self._bar, self._parts = folder, progress, parts
+
+    def stage(self, name: str, units: int | None = None) -> None:
+        """Begin a stage of so many units, or of a number that is not known yet."""
+        self._bar.begin(name, units)
+        stage(name if units is None else f"{name}: {units} {'unit' if units == 1 else 'units'}")
+
+    def __call__(self, unit: str, description: str, work: Callable[[], list[Row]]) -> None:
+        """Run a unit, unless the folder holds it.
+
+        Args:
+            unit: its name in the folder.
+            description: shown while it runs.
+            work: gives its rows.
+        """
+        if not self._folder.done(unit):
+            recorded = self._parts.get(unit)
+            if recorded is None:
+                self._bar.show(description)
+                recorded = work()
+            self._folder.record(unit, recorded)
+        self._bar.advance()
+
+
+@contextmanager
+def units(folder: RunFolder, parts: Mapping[str, Sequence[Row]] | None = None) -> Iterator[Units]:
+    """Run units under one progress bar.
+
+    Args:
+        folder: where rows go.
+        parts: rows by unit that another process has recorded; they are copied.
+    """
+    with bar() as progress:
+        yield Units(folder, progress, parts or {})
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run before it begins; it holds no model, so that many fit into memory."""
+
+    path: Path
+    """Where it lies."""
+    config: Mapping[str, Any]
+    manifest: Mapping[str, Any]
+    load: Callable[[], Any]
+    """Gives the model."""
+    work: Callable[[Any, RunFolder], object]
+    """Does what is left of the run, on the model."""
+
+    def at(self, path: Path) -> Prepared:
+        """The same run in another folder."""
+        return replace(self, path=path)
+
+    def check(self) -> None:
+        """Find out whether the folder may be written to, without writing.
+
+        Raises:
+            UserError: it belongs to another run, or holds something else.
+        """
+        check_folder(self.path, self.manifest)
+
+    def run(self, model: Any = None) -> Path:
+        """Run it, or what is left of it; its folder.
+
+        Args:
+            model: where it is at hand already.
+        """
+        with self.open() as folder:
+            self.work(self.load() if model is None else model, folder)
+        return self.path
+
+    def open(self, *, wait: bool = False) -> RunFolder:
+        """Its folder, open for more; another process that has it open is waited for or refused."""
+        return RunFolder(self.path, self.config, self.manifest, wait=wait)
