@@ -20,8 +20,7 @@ from countergen_edit.metrics.benchmarks.items import STORE as KEPT
 from countergen_edit.metrics.items import scores_of as scores_of_items
 from countergen_edit.metrics.logged import change_rows, score_rows
 from countergen_edit.metrics.r import resampled_abs_r
-from countergen_edit.metrics.r.draws import interval, root
-from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.r.group_effect import GroupEffect, interval, root
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, read, scores_of

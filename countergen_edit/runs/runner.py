@@ -22,8 +22,7 @@ from countergen_edit.decisions.selection import Point, choose, front, ordered, p
 from countergen_edit.decisions.significance import has_significant_bias, significant_bias
 from countergen_edit.edits import NamedEdit, applied
 from countergen_edit.erasers import BaseEraser, fitting_threads
-from countergen_edit.metrics.base import Cost, MeasuredSplit, Metric
-from countergen_edit.metrics.chosen_by import bias_of, default_bias
+from countergen_edit.metrics.base import DEFAULT_BIAS, METRICS, Cost, MeasuredSplit, Metric, bias_of
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.gates import gate_rows
 from countergen_edit.metrics.guardedness import certificate_rows
@@ -126,7 +125,7 @@ class Runner:
         self.plan, self.model, self.task, self.folder = plan, model, task, folder
         self.fits = FitCache(model, task, folder, plan, before)
         self.metrics = [metric.bound(task) for metric in plan.metrics]
-        self.bias = bias_of(self.metrics) or default_bias().bound(task)
+        self.bias = bias_of(self.metrics) or METRICS.make(DEFAULT_BIAS).bound(task)
         self.store = folder.path / STORE / task.name
         self.context = EvaluationContext(model, self.store, plan.seed)
         if not plan.erasers:
@@ -269,7 +268,11 @@ class Runner:
         return self._failure(chain) or self._measured(self.fits.joined(chain))
 
     def _failure(self, chain: Sequence[Candidate]) -> list[Row]:
-        """The row `error` of the first fit that fails; empty where none does."""
+        """The row `error` of the first fit that fails; empty where none does.
+
+        An audit raises a defect of an eraser; a search goes on with the others.
+        """
+        errors = UserError if self.plan.select == "eraser" else Exception
         for candidate in chain:
             if not self.folder.has_edit(self.fits.id_of(candidate)):
                 self.fits.data(candidate)  # no room for activations is no eraser's fault
@@ -277,7 +280,7 @@ class Runner:
                     self.fits.fit(candidate)
                 except NotWrittenError:
                     raise
-                except Exception as error:
+                except errors as error:
                     return [self._error_row(candidate, error)]
         return []
 

@@ -14,7 +14,7 @@ from countergen_edit.edits import EditRecord, Place
 from countergen_edit.erasers import Certificate
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.costs.agreement import Agreement
-from countergen_edit.metrics.guardedness import Guardedness, certificate_rows
+from countergen_edit.metrics.guardedness import certificate_rows
 from countergen_edit.metrics.r import R
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
@@ -24,6 +24,7 @@ from countergen_edit.reports.render.drawing import UP, draw_panel
 from countergen_edit.reports.render.html.page import legend
 from countergen_edit.reports.render.styles import Styles
 from countergen_edit.reports.views.by_layer import widest_split
+from countergen_edit.reports.views.guardedness import GuardednessView
 from countergen_edit.testbed import load_axis
 
 
@@ -209,7 +210,7 @@ def test_certificates_are_shown() -> None:
     # The edit that is shown was measured on test data.
     tested = [Row("group_effect", 0.1, split="test", **RECORDS[0].columns)]
     results = Results([*rows, *tested], {e.id: e for e in RECORDS})
-    [section] = Guardedness.sections(results)
+    [section] = GuardednessView().sections(results)
     assert section.name == "layers"
     [figure] = section.figures()
     assert [panel.title for panel in figure.panels] == ["linear probe", "non-linear probe"]
@@ -223,4 +224,4 @@ def test_certificates_are_shown() -> None:
     ]
     assert len(whole.rows) == 4
     assert whole.rows[0][-1] == "yes"
-    assert Guardedness.sections(Results([])) == []
+    assert GuardednessView().sections(Results([])) == []

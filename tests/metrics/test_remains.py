@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import Place
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.guardedness import Guardedness
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.views.guardedness import GuardednessView
 from countergen_edit.reports.views.remains import MEANING, PLACE
 
 LEACE = EditRecord("e", "leace", {}, (Place("resid_post", 4, 1),))
@@ -48,7 +48,7 @@ FOUND = (0.93, 0.88, 0.97)
 
 
 def said(*rows: list[Row]) -> list[str]:
-    return Guardedness.sentences(Results([r for own in rows for r in own], RECORDS))
+    return GuardednessView().sentences(Results([r for own in rows for r in own], RECORDS))
 
 
 def test_a_probe_near_chance_is_not_said_to_find_the_group() -> None:

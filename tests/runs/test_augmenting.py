@@ -17,10 +17,10 @@ from countergen_edit.data.augmentation import changes
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.sources import load_set
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.runs import replies
-from countergen_edit.runs.folder import read_rows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
+from countergen_edit.runs import replies
+from countergen_edit.runs.folder import read_rows
 from tests.cli.test_mistakes import fails
 from tests.models.completions_server import Completions, serving
 

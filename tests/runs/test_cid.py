@@ -24,12 +24,12 @@ from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.data.template_files import bank_from_config
 from countergen_edit.edits import Edit, NamedEdit, save_edit
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.runs.cid import EffectPlan, perturbation_effect, saved_edit
-from countergen_edit.runs.folder import RESULTS, RunFolder, read_records, read_rows
 from countergen_edit.metrics.cid.perturbations import Perturbation
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCHEMA
 from countergen_edit.models.contrastive import contrast
+from countergen_edit.runs.cid import EffectPlan, perturbation_effect, saved_edit
+from countergen_edit.runs.folder import RESULTS, RunFolder, read_records, read_rows
 from countergen_edit.testbed.classifiers import build, plant
 
 SMALL = [

@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 from countergen_edit.core.conf_path import read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.data.template_files import bank_from_config
 from countergen_edit.erasers import make_eraser
-from countergen_edit.core.errors import UserError
-from countergen_edit.runs.classifier_edits import Where
-from countergen_edit.runs.classifiers import classifier_audit
-from countergen_edit.runs.folder import RunFolder
-from countergen_edit.reports.blocks import Number
 from countergen_edit.metrics.classifier_tasks import TASKS
 from countergen_edit.metrics.classifier_tasks.metric import ClassifierTasks
 from countergen_edit.metrics.rows import SCHEMA, UNEDITED, Row
 from countergen_edit.models.classifiers import Vader
+from countergen_edit.reports.blocks import Number
 from countergen_edit.reports.run import open_run
+from countergen_edit.runs.classifier_edits import Where
+from countergen_edit.runs.classifiers import classifier_audit
+from countergen_edit.runs.folder import RunFolder
 from countergen_edit.testbed.classifiers import build, plant
 
 IDENTITY = {"fingerprint": "test", "schema": SCHEMA}

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from countergen_edit.cli.main import main
+from countergen_edit.core.seeds import generator
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.runs.compare import paired, scored_edits
-from countergen_edit.runs.folder import RunFolder
 from countergen_edit.metrics.r import mean_r, r_values
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.scored_texts import read, scores_of, write
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.core.seeds import generator
-from tests.runs.runs import IDENTITY
+from countergen_edit.runs.compare import paired, scored_edits
+from countergen_edit.runs.folder import RunFolder
 from tests.reports.runs import make_run
+from tests.runs.runs import IDENTITY
 
 NAMES = {"female": ("Jane", "Anna", "Laura"), "male": ("John", "Paul", "Peter")}
 TEMPLATES = ("{name} is", "At work {name} is", "They say {name} is", "{name} was")

@@ -13,14 +13,14 @@ from scipy.stats import ttest_rel
 from countergen_edit import api
 from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
-from countergen_edit.runs.compare import paired_figures
 from countergen_edit.metrics.benchmarks.figures import keep
 from countergen_edit.metrics.benchmarks.items import STORE, Item
-from countergen_edit.reports.blocks import Number
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import DETECTABLE, adjusted
-from tests.runs.foreign_logs import lm_eval, scored
+from countergen_edit.reports.blocks import Number
+from countergen_edit.runs.compare import paired_figures
 from tests.reports.runs import LEACE, columns, make_run
+from tests.runs.foreign_logs import lm_eval, scored
 
 N = 60
 RNG = np.random.default_rng(0)

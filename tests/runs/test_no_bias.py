@@ -8,8 +8,8 @@ import pytest
 
 import countergen_edit as ce
 from countergen_edit.data.task import Task
-from countergen_edit.reports.blocks import Number, Table
 from countergen_edit.models import LanguageModel
+from countergen_edit.reports.blocks import Number, Table
 from countergen_edit.reports.closing import why_nothing
 from countergen_edit.reports.run import Run
 from countergen_edit.reports.sections import sections

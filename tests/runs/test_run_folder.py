@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import LOCK
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.core.errors import UserError
-from countergen_edit.runs import ran, run_folder
+from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
+from countergen_edit.runs import folder as folders
+from countergen_edit.runs import ran
 from countergen_edit.runs.folder import (
     EDITS,
     MANIFEST,
@@ -27,8 +30,6 @@ from countergen_edit.runs.folder import (
     read_rows,
     recorded_units,
 )
-from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
-from countergen_edit.core.writing import LOCK
 
 CONFIG = {"seed": 0}
 IDENTITY = {"fingerprint": "a" * 64, "schema": SCHEMA}
@@ -69,7 +70,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
         at += timedelta(seconds=30)
         return at
 
-    monkeypatch.setattr(run_folder, "now", later)
+    monkeypatch.setattr(folders, "now", later)
     monkeypatch.setattr(ran, "now", later)
 
 
@@ -131,7 +132,7 @@ def test_a_damaged_time_is_refused_in_one_line(tmp_path: Path, entry: dict[str, 
     run(path).close()
     manifest = json.loads((path / MANIFEST).read_text())
     (path / MANIFEST).write_text(json.dumps(manifest | {"ran": entry}))
-    for read in (run_folder.read_manifest, run):
+    for read in (folders.read_manifest, run):
         damage = r"manifest\.json is damaged: ran\.(begin|end|seconds) "
         with pytest.raises(UserError, match=damage) as refused:
             read(path)

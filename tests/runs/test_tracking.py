@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from countergen_edit.core import registry
 from countergen_edit.cli.main import main
+from countergen_edit.core import registry
 from countergen_edit.core.errors import UserError
+from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.runs.folder import RunFolder, read_rows
 from countergen_edit.runs.tracking import TRACKERS, TrackedRun, Tracker, tracked
 from countergen_edit.runs.tracking.base import LONGEST, figures_of
-from countergen_edit.metrics.rows import SCHEMA, Row
 from tests.cli.test_mistakes import fails
 
 FINGERPRINT = "f" * 64
