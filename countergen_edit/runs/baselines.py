@@ -34,25 +34,25 @@ RANDOM_MAP, STEERING = "random_map", "steering"
 
 
 class Baseline(ABC):
-    """Another way to what an edit is for. Settings are the arguments of `__init__`."""
+    """A way to reduce a bias other than an eraser; its settings are arguments of `__init__`."""
 
     def check(self, model: LanguageModel, task: Task) -> None:  # noqa: B027 (nothing to check is a fine default)
-        """Find what would stop it half way, before a run folder is made.
+        """Find errors before a run.
 
         Raises:
-            UserError: with what to change.
+            UserError: naming the setting.
         """
 
     @abstractmethod
     def groups(
         self, fits: FitCache, name: str, tested: Sequence[NamedEdit]
     ) -> list[list[NamedEdit]]:
-        """What is measured; of each group one on test data.
+        """Edits in groups; of each group one is measured on test data.
 
         Args:
-            fits: whose model and data.
-            name: its own name in the run.
-            tested: the edits of the audit, one of each eraser.
+            fits: model, data and folder of the run.
+            name: the baseline's name in the run.
+            tested: the selected edits.
         """
 
 
@@ -66,17 +66,7 @@ def kept(
     variant: str = "",
     params: Mapping[str, Any] | None = None,
 ) -> NamedEdit:
-    """An edit beside the audit's: from the run where it is kept, else made and kept.
-
-    Args:
-        fits: whose run.
-        name: the way's name in the run.
-        basis: all that the edit depends on.
-        make: makes it.
-        baseline_kind: its kind.
-        variant: what tells it apart in labels.
-        params: what it was made with.
-    """
+    """A baseline's edit: from the run that keeps it, else made and kept; `basis` identifies it."""
     key = edit_id(name, basis)
     if fits.folder.has_edit(key):
         return fits.folder.edit(key)
@@ -94,12 +84,15 @@ def kept(
 
 
 class Prompting(Baseline):
-    """What prompting does.
+    """Prompting: a request to treat the groups alike before every text; nothing is edited.
+
+    With a chat template the request is a user's message, with the model's instruction to write, and
+    the text the beginning of the reply; the template with the instruction alone is measured too,
+    since a template changes a model by itself. Without one the request is a line before the text.
 
     Args:
-        requests: what is asked, by its name in tables; {a} and {b} stand for the people of the
-            first and the second group; of more groups, of all but the last and of the last. Those
-            of the configuration unless given.
+        requests: by name; {a} and {b} are the first and second group in the plural, of more groups
+            all but the last and the last; those of the configuration unless given.
         people: the groups in the plural; None takes the axis's form `people`, else their names.
 
     Raises:
@@ -144,7 +137,7 @@ class Prompting(Baseline):
     def groups(
         self, fits: FitCache, name: str, tested: Sequence[NamedEdit]
     ) -> list[list[NamedEdit]]:
-        """Each request by itself, none of which is chosen; first, the template alone."""
+        """The template alone, then each request; none is selected."""
         return [
             [self._edit(fits, name, request, words)]
             for request, words in self.told(fits.model, fits.task).items()
@@ -156,7 +149,7 @@ class Prompting(Baseline):
         return {name: words.format(a=a, b=b) for name, words in self.requests.items()}
 
     def told(self, model: LanguageModel, task: Task) -> dict[str, str]:
-        """What the model is told, by what it is called; nothing is asked in the template alone."""
+        """Messages by name; the template alone has an empty one."""
         alone = {"": ""} if has_chat_template(model) and not model.chat.is_on else {}
         return alone | self._messages(task)
 
@@ -204,7 +197,11 @@ def _slots(name: str, words: str) -> list[str]:
 
 
 class RandomMap(Baseline):
-    """What a random map of the same size does, for each tested edit."""
+    """A random map: each tested edit's own, randomly rotated about the same mean.
+
+    Random directions are mean-ablated; an edit that is no orthogonal projection may change an
+    activation more than that. This map changes it as much.
+    """
 
     def groups(
         self, fits: FitCache, name: str, tested: Sequence[NamedEdit]
@@ -230,11 +227,16 @@ def _of(fits: FitCache, name: str, edit: NamedEdit) -> NamedEdit:
 
 
 class Steering(Baseline):
-    """What a steering vector does, at the layers of each tested edit.
+    """Steering: a constant vector is subtracted at the places of each tested edit.
+
+        π(x) = x - s v        v = μ_a - μ_b
+
+    v is the difference of the groups' mean activations (contrastive activation addition, Rimsky et
+    al. 2024, arXiv 2312.06681). It moves both groups by the same amount, so that only nonlinear
+    blocks above can change their difference.
 
     Args:
-        strengths: how often the difference of the groups' means is subtracted; negative adds it. Of
-            several one is chosen on validation data, by the rule that edits are chosen by.
+        strengths: values of s; of several one is selected on validation data.
 
     Raises:
         UserError: there is no strength, or one is no number other than 0.
@@ -309,4 +311,4 @@ BASELINES: Registry[type[Baseline]] = Registry(
     },
     Baseline,
 )
-"""Every way by its name in config; a user's own enters with `@BASELINES.register("mine")`."""
+"""Baselines by name; a user's own enters with `@BASELINES.register("mine")`."""

@@ -65,21 +65,21 @@ TYPES: Mapping[str, Any] = {
     "kept": Mapping[str, Sequence[str]],
     "compared": Mapping[str, str],
 }
-"""What a manifest holds under a key, where it has it."""
+"""The types of a manifest's entries."""
 
 
 class RunFolder:
-    """The results of one run, open for more.
+    """A run folder, open for more units.
 
     Args:
-        path: the folder; made if it is not there.
+        path: made if it does not exist.
         config: the resolved configuration.
-        manifest: what the run depends on; `fingerprint` identifies the run.
-        wait: for another process that has the run open, until it is done with it.
+        manifest: `fingerprint` identifies the run.
+        wait: whether to wait for another process that has the run open.
 
     Raises:
-        UserError: the folder belongs to another run, holds something else, or cannot be written;
-            or another process has the run open, and is not waited for.
+        UserError: the folder belongs to another run or process, holds something else, or cannot be
+            written.
     """
 
     def __init__(
@@ -178,12 +178,8 @@ class RunFolder:
     def keep(self, named: NamedEdit, made_for: str | None = None) -> None:
         """Keep an edit in the run, whole or not at all.
 
-        Args:
-            named: the edit.
-            made_for: the fingerprint of the model on whose activations it was fitted.
-
         Raises:
-            UserError: the disk is full; the edit is then not part of the run.
+            UserError: the disk is full.
         """
         named.save(self.path / EDITS / named.id, made_for)
 
@@ -192,11 +188,7 @@ class RunFolder:
         return (self.path / EDITS / edit).is_dir()
 
     def edit(self, edit: str) -> NamedEdit:
-        """The edit of an id.
-
-        Raises:
-            UserError: the run keeps none.
-        """
+        """The edit of an id."""
         return NamedEdit.load(self.path / EDITS / edit)
 
 
@@ -206,7 +198,7 @@ def _write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def check_folder(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse what is not this run's folder and cannot become it; nothing is written.
+    """Refuse the folder of another run; nothing is written.
 
     Raises:
         UserError: the folder belongs to another run, or holds something else.
@@ -223,11 +215,10 @@ def check_folder(path: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """What a run says of itself.
+    """The manifest of a run.
 
     Raises:
-        UserError: it is not there or damaged, or another version wrote it, whose rows have other
-            columns.
+        UserError: it is missing, damaged, or of another version.
     """
     manifest = json_mapping(path / MANIFEST)
     if manifest.get("schema") != SCHEMA:
@@ -245,17 +236,13 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 
 def read_records(path: Path) -> dict[str, EditRecord]:
-    """What is known of every edit that a run keeps, by its id.
-
-    Raises:
-        UserError: an edit's folder is damaged.
-    """
+    """The record of every edit that a run keeps, by its id."""
     folders = sorted(p for p in (path / EDITS).glob("*") if p.suffix != ".tmp")
     return {folder.name: read_record(folder) for folder in folders}
 
 
 def finished_rows(path: Path) -> list[Row]:
-    """Rows of a run folder that is only read: what a process was killed over is left out.
+    """Rows of the recorded units of a run.
 
     Raises:
         UserError: the folder holds no run, no rows, or fewer than its record says.
@@ -281,7 +268,7 @@ def read_rows(results: Path) -> list[Row]:
     """Rows of a `results.jsonl`.
 
     Raises:
-        UserError: a line is not a row; the message names it.
+        UserError: naming a line that is not a row.
     """
     return _rows(results, results.read_bytes())
 
@@ -291,11 +278,7 @@ def _rows(results: Path, content: bytes) -> list[Row]:
 
 
 def recorded_units(folder: Path) -> dict[str, list[Row]]:
-    """Rows by unit of a run that another process may be writing to; what is unfinished is left out.
-
-    Raises:
-        UserError: a line is not a row.
-    """
+    """Recorded rows by unit of a run that another process may have open."""
     results, progress = folder / RESULTS, folder / PROGRESS
     if not (results.is_file() and progress.is_file()):
         return {}
@@ -323,7 +306,7 @@ def require_free(path: Path) -> None:
     """Refuse a path that holds something other than a run.
 
     Raises:
-        UserError: it is a file, or a folder that holds something else.
+        UserError: naming it.
     """
     if path.exists() and not path.is_dir():
         raise UserError(f"cannot write the run folder {path}: File exists")
@@ -342,13 +325,7 @@ def quick_try(most: int) -> str:
 
 
 class Units:
-    """Runs the units that the folder does not hold yet, under one progress bar.
-
-    Args:
-        folder: where rows go.
-        progress: the bar, which counts the units of a stage.
-        parts: rows by unit that another process has recorded; they are copied.
-    """
+    """Runs the units that the folder does not hold yet, under one progress bar."""
 
     def __init__(
         self, folder: RunFolder, progress: Bar, parts: Mapping[str, Sequence[Row]]
@@ -356,7 +333,7 @@ class Units:
         self._folder, self._bar, self._parts = folder, progress, parts
 
     def stage(self, name: str, units: int | None = None) -> None:
-        """Begin a stage of so many units, or of a number that is not known yet."""
+        """Begin a stage of so many units; None where the number is unknown."""
         self._bar.begin(name, units)
         stage(name if units is None else f"{name}: {units} {'unit' if units == 1 else 'units'}")
 
@@ -379,51 +356,36 @@ class Units:
 
 @contextmanager
 def units(folder: RunFolder, parts: Mapping[str, Sequence[Row]] | None = None) -> Iterator[Units]:
-    """Run units under one progress bar.
-
-    Args:
-        folder: where rows go.
-        parts: rows by unit that another process has recorded; they are copied.
-    """
+    """Run units under one progress bar; `parts` are rows by unit of other jobs."""
     with bar() as progress:
         yield Units(folder, progress, parts or {})
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run before it begins; it holds no model, so that many fit into memory."""
+    """A run whose settings are checked; it holds no model, so that many fit into memory."""
 
     path: Path
-    """Where it lies."""
     config: Mapping[str, Any]
     manifest: Mapping[str, Any]
     load: Callable[[], Any]
-    """Gives the model."""
     work: Callable[[Any, RunFolder], object]
-    """Does what is left of the run, on the model."""
+    """Runs the units that the folder lacks."""
 
     def at(self, path: Path) -> Prepared:
         """The same run in another folder."""
         return replace(self, path=path)
 
     def check(self) -> None:
-        """Find out whether the folder may be written to, without writing.
-
-        Raises:
-            UserError: it belongs to another run, or holds something else.
-        """
+        """Refuse the folder of another run, without writing."""
         check_folder(self.path, self.manifest)
 
     def run(self, model: Any = None) -> Path:
-        """Run it, or what is left of it; its folder.
-
-        Args:
-            model: where it is at hand already.
-        """
+        """Run it, or the rest of it; its folder."""
         with self.open() as folder:
             self.work(self.load() if model is None else model, folder)
         return self.path
 
     def open(self, *, wait: bool = False) -> RunFolder:
-        """Its folder, open for more; another process that has it open is waited for or refused."""
+        """Its folder, open for more."""
         return RunFolder(self.path, self.config, self.manifest, wait=wait)

@@ -1,8 +1,4 @@
-"""What jobs of one search have recorded, taken over by the run that joins them.
-
-Comes in: the folder of the jobs' run folders, and what identifies each task's cells. Goes out: rows
-by unit; edits and single texts are copied. Jobs of another model, data or code are passed over.
-"""
+"""Rows and edits that jobs of one search have recorded, copied by the run that joins them."""
 
 from __future__ import annotations
 
@@ -19,11 +15,11 @@ from countergen_edit.runs.folder import EDITS, MANIFEST, recorded_units
 
 
 def parts_of(pool: Path, tasks: Mapping[str, str]) -> dict[str, list[Row]]:
-    """Rows by unit of what jobs with the same model, data and code have recorded.
+    """Rows by unit of jobs with the same model, data and code.
 
     Args:
         pool: the folder of the jobs' run folders.
-        tasks: for each task, what identifies its cells' model, data and code.
+        tasks: the identity of each task's model, data and code.
     """
     units: dict[str, list[Row]] = {}
     for part, alike in _alike(pool, tasks):
