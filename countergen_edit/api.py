@@ -32,17 +32,15 @@ from countergen_edit.edits.checkpoints import (
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric
 from countergen_edit.metrics.rows import Row
-from countergen_edit.models import Bos, LanguageModel, Scratch
+from countergen_edit.models import Bos, LanguageModel
 from countergen_edit.reports.comparison import Comparison, comparison
 from countergen_edit.reports.run import Run, open_run, open_run_or_log
 from countergen_edit.runs.baselines import BASELINES, Baseline
-from countergen_edit.runs.candidates import Fitted
-from countergen_edit.runs.fit_data import Positions, Sinks
 from countergen_edit.runs.folder import Prepared
 from countergen_edit.runs.halving import Effort, plan_of
 from countergen_edit.runs.manifest import manifest_of
 from countergen_edit.runs.parts import parts_of, take_files
-from countergen_edit.runs.plan import Plan, Tested
+from countergen_edit.runs.plan import Plan
 from countergen_edit.runs.runner import run
 from countergen_edit.testbed import directory, truth_in
 from countergen_edit.testbed.corpus import out_of_vocabulary, vocabulary
@@ -99,12 +97,7 @@ def load(
 
 
 def load_original(checkpoint: Checkpoint, name: str = ON_RECORD, **where: Any) -> LanguageModel:
-    """Load the model that a checkpoint was made of, under its own name.
-
-    Args:
-        checkpoint: opened.
-        name: the model's place; `auto` reads it from the checkpoint's record.
-        where: `device`, `dtype`, `device_map`, `bos`, `template`, `instruction` of `load`.
+    """Load the model that a checkpoint was made of; `where` holds settings of `load`.
 
     Raises:
         UserError: it is missing, or is not the model that the checkpoint was made of.
@@ -176,16 +169,13 @@ def audit(
     *,
     site: str = "resid_post",
     layers: Sequence[int] | None = None,
-    positions: Positions = "outputs",
     effort: Effort = "halving",
-    sinks: Sinks = "leave",
     baselines: Baselines = (),
-    fitted: Fitted = "sequential",
     before: NamedEdit | None = None,
     earlier: Sequence[Task] = (),
-    seed: int = 0,
     config: Mapping[str, Any] | None = None,
     command: Sequence[str] | None = None,
+    **settings: Any,
 ) -> Run:
     """Measure a bias, project it out, measure again, and measure the cost.
 
@@ -202,19 +192,15 @@ def audit(
         site: where edits act.
         layers: layers that are edited together; None selects one on validation data: of those
             within the budgets the one that removes most bias.
-        positions: the tokens on which erasers are fitted: `outputs`, `last` or `onward`.
         effort: `halving` narrows many layers down on few validation data first; `full` measures
             each on all.
-        sinks: `leave` skips attention sinks in fits and edits; `edit` edits every position.
         baselines: `prompting`, `steering`, `random_map`, or objects, measured on test data.
-        fitted: of several layers, `sequential` fits each under the edits before it; `independent`
-            each on the unedited model.
         before: an edit that the model has already, such as a checkpoint's; it is part of every
             edit that is fitted.
         earlier: the tasks that `before` was fitted for, measured under the whole edit.
-        seed: the seed of every draw.
         config: the settings that the run depends on, where they came from a command line.
         command: that command line.
+        settings: `positions`, `sinks`, `fitted` and `seed` of `Plan`.
 
     Raises:
         UserError: a setting is invalid; no folder is then made.
@@ -227,15 +213,12 @@ def audit(
         sites=(site,),
         layers=None if layers is None else tuple(layers),
         together=layers is not None,
-        positions=positions,
         halving=plan_of(effort),
-        sinks=sinks,
         baselines=named(baselines, BASELINES),
-        fitted=fitted,
         joint=bool(before or earlier) or (not isinstance(task, Task) and len(task) > 1),
         before=before,
         earlier=_tasks(model, earlier),
-        seed=seed,
+        **settings,
     )
     prepared = prepare(model, plan, folder, config, command or ("countergen_edit", "audit"))
     return open_run(prepared.run(model), model)
@@ -252,42 +235,31 @@ def search(
     layers: Sequence[int] | None = None,
     ranks: Sequence[int] = (),
     combine: int = 3,
-    mix: bool = False,
-    tested: Tested = "chosen",
-    positions: Positions = "outputs",
     effort: Effort = "halving",
-    sinks: Sinks = "leave",
-    fitted: Fitted = "sequential",
-    scratch: Scratch | None = None,
-    seed: int = 0,
     pool: Path | None = None,
     finish: bool = True,
     config: Mapping[str, Any] | None = None,
     command: Sequence[str] | None = None,
+    **settings: Any,
 ) -> Run:
     """Measure every layer and eraser; select the edit within the budgets that removes most bias.
 
     Args:
         model, task: as in `audit`; several tasks are searched one by one.
-        erasers, metrics, folder, positions, effort, sinks, fitted, seed: as in `audit`.
-        config, command: as in `audit`.
+        erasers, metrics, folder, effort, config, command: as in `audit`.
         sites: where edits act.
         layers: blocks, from 0; None takes all.
         ranks: for the erasers that take one; empty leaves each at its own.
         combine: most layers edited together; 1 combines none.
-        mix: whether a combined edit may hold several erasers and sites.
-        tested: whether the `chosen` edit alone or `every` edit is measured on test data.
-        scratch: memory and disk for activations.
         pool: folder of the rows of other jobs of the same search, which are copied.
         finish: False for one job of many, which neither combines nor selects.
+        settings: `mix`, `tested`, `positions`, `sinks`, `fitted`, `scratch` and `seed` of `Plan`.
 
     Raises:
         UserError: a setting is invalid; no folder is then made.
     """
     if effort == "halving" and not finish:
-        raise UserError(
-            "effort=halving compares all candidates, of which a job has a part: effort=full"
-        )
+        raise UserError("effort=halving compares all candidates, a job has a part: effort=full")
     model = load(model) if isinstance(model, str) else model
     plan = Plan(
         tasks=_tasks(model, task),
@@ -298,14 +270,8 @@ def search(
         ranks=tuple(ranks),
         select="task",
         combine=combine,
-        mix=mix,
-        tested=tested,
-        positions=positions,
         halving=plan_of(effort),
-        sinks=sinks,
-        fitted=fitted,
-        scratch=scratch or Scratch(),
-        seed=seed,
+        **settings,
     )
     prepared = prepare(model, plan, folder, config, command or ("countergen_edit", "search"))
     if pool is not None and not finish:
@@ -332,8 +298,7 @@ def prepare(
 
     Args:
         model: the plan is checked on it.
-        plan: the plan.
-        folder, config, command: as in `audit`.
+        plan, folder, config, command: as in `audit`.
         load: gives the model again when the plan runs.
 
     Raises:
@@ -353,23 +318,17 @@ def compare(*runs: Run | Path | str, seed: int = 0, cluster: str | None = None) 
     Args:
         runs: runs or their folders; folders of `lm-eval --log_samples`, logs of Inspect.
         seed: of the resamples behind paired intervals.
-        cluster: the column of a log's items by which intervals are resampled; unless given, items
-            are independent.
+        cluster: the column of a log's items by which they are resampled; each alone unless given.
 
     Raises:
-        UserError: there are fewer than two, a folder holds no run, a log is damaged or unfinished,
-            or two logs have nothing in common.
+        UserError: a run or log is missing or damaged, or two logs have nothing in common.
     """
     opened = [r if isinstance(r, Run) else open_run_or_log(r, cluster, seed) for r in runs]
     return comparison(opened, seed)
 
 
 def load_run(path: Path | str, model: LanguageModel | None = None) -> Run:
-    """Open a finished run; with its unedited model, edits can be used and saved.
-
-    Raises:
-        UserError: the folder holds no run, or one of another version.
-    """
+    """Open a run; with its unedited model, edits can be used and saved."""
     return open_run(path, model)
 
 
@@ -382,12 +341,9 @@ def with_truth(model: LanguageModel, task: Task) -> Task:
 
 
 def in_vocabulary(model: LanguageModel, task: Task, keys: Collection[str] = SPLITS) -> Task:
-    """The task without sets outside the model's vocabulary, if its directory lists one.
+    """The task without sets of splits `keys` outside the model's vocabulary, if it has one.
 
-    Args:
-        model: the model.
-        task: the task; sets that stay outside the vocabulary become warnings.
-        keys: splits whose sets may be left out.
+    Other sets outside the vocabulary become warnings.
     """
     truth = truth_in(Path(model.directory)) if model.directory else None
     if truth is None:

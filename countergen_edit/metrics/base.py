@@ -190,7 +190,8 @@ class Cost(Metric):
         self.budget = self.default_budget if budget is None else budget
         number = isinstance(self.budget, int | float) and not isinstance(self.budget, bool)
         if not (number and self.budget > 0):
-            raise UserError(f"cost.{type(self).__name__.lower()}.budget={budget!r} must be above 0")
+            name = METRICS.name_of(self).rpartition(":")[2]
+            raise UserError(f"cost.{name}.budget={budget!r} must be above 0")
 
     def degradation(self, before: Row, after: Row) -> Degradation | None:
         """The degradation; None where a value is missing."""

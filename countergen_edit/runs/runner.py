@@ -59,8 +59,8 @@ def run(
     Args:
         plan: checked.
         model: unedited again when this returns.
-        folder: where rows and edits go.
-        parts: rows by unit that jobs of the same sweep have recorded; they are copied.
+        folder: for rows and edits.
+        parts: rows by unit of other jobs of the same sweep, which are copied.
         finish: whether to combine, select and test; one job of many does not.
     """
     with units(folder, parts) as run_unit:
@@ -379,15 +379,9 @@ class Runner:
         about: str,
         candidates: Sequence[Candidate] = (),
     ) -> None:
-        """Measure an edit on test data, and random directions of equal rank.
+        """Measure an edit on test data and, unless every edit is, random directions.
 
-        A sweep leaves controls to the user.
-
-        Args:
-            run_unit: runs units.
-            edit: fitted here or not.
-            about: shown while it runs.
-            candidates: of an edit that is fitted here.
+        `candidates` are of an edit that is fitted here, which gets their certificates.
         """
         work = partial(self._tested, edit, candidates)
         run_unit(self.unit(f"test/{edit.id}"), f"test data: {about}", work)

@@ -23,6 +23,7 @@ from countergen_edit.reports.blocks import Figure
 from countergen_edit.reports.render.drawing import UP, draw_panel
 from countergen_edit.reports.render.html.page import legend
 from countergen_edit.reports.render.styles import Styles
+from countergen_edit.reports.views.base import view_of
 from countergen_edit.reports.views.by_layer import widest_split
 from countergen_edit.reports.views.guardedness import GuardednessView
 from countergen_edit.testbed import load_axis
@@ -76,7 +77,7 @@ def results_of(split: str, records: list[EditRecord] = RECORDS) -> Results:
 def test_one_line_for_each_eraser_as_asked(
     metric: type[Metric], names: list[str], panel: str
 ) -> None:
-    [section] = [s for s in metric.sections(results_of("test")) if s.name == "layers"]
+    [section] = [s for s in view_of(metric, metric.__name__.lower()).sections(results_of("test")) if s.name == "layers"]
     figures = section.figures()
     assert [figure.name for figure in figures] == names
     [only] = figures[0].panels
@@ -93,7 +94,7 @@ def test_one_line_for_each_eraser_as_asked(
 
 def test_a_single_layer_is_no_figure() -> None:
     results = results_of("test", [RECORDS[0], RECORDS[3], RECORDS[4]])
-    assert [s for s in R.sections(results) if s.name == "layers"] == []
+    assert [s for s in view_of(R, "r").sections(results) if s.name == "layers"] == []
 
 
 def test_the_split_is_that_on_which_every_layer_was_measured() -> None:
@@ -103,7 +104,7 @@ def test_the_split_is_that_on_which_every_layer_was_measured() -> None:
     assert widest_split(results_of("test"), "group_effect") == "test"
     everything = Results([*validated.rows, *results_of("test").rows], validated.records)
     assert widest_split(everything, "group_effect") == "test"
-    assert "(validation data)" in R.sections(both)[-1].figures()[0].title
+    assert "(validation data)" in view_of(R, "r").sections(both)[-1].figures()[0].title
 
 
 def screened(values: dict[str, float], high: float = 9.0) -> list[Row]:
@@ -126,7 +127,7 @@ def screened(values: dict[str, float], high: float = 9.0) -> list[Row]:
 
 def layer_axes(results: Results) -> tuple[Any, Figure]:
     """The panel of the layer figure as a report draws it, and the figure."""
-    parts = on_shared_axes(R.sections(results))
+    parts = on_shared_axes(view_of(R, "r").sections(results))
     [figure] = [f for s in parts for f in s.figures() if f.name == "layers_resid_post"]
     assert [panel.title for panel in figure.panels] == ["work"]
     ax = Drawing().subplots()

@@ -29,6 +29,7 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores, score
 from countergen_edit.models import LanguageModel, load, preface_ids, resuming
+from countergen_edit.reports.views.base import view_of
 from countergen_edit.testbed import load_axis
 from tests.crossed import crossed
 from tests.tiny_models import tiny_model_dir
@@ -164,10 +165,6 @@ def test_without_an_edit_nothing_is_paid(context: EvaluationContext) -> None:
     rows = by_metric(task_of({"test": tuple(TEXTS)}), context, None)
     assert rows["kl"].value == 0
     assert rows["perplexity_ratio"].value == 1
-
-
-def test_what_a_task_does_not_have_costs_nothing(context: EvaluationContext) -> None:
-    assert by_metric(task_of(), context, None) == {}
 
 
 def test_harm_is_what_became_worse_in_units_of_the_budget() -> None:
@@ -307,12 +304,14 @@ def test_costs_say_what_changed_in_tables_and_words(context: EvaluationContext, 
         group: [row.value for row in results.of("agreement") if (row.group_a, row.group_b) == key]
         for group, key in (("female", ("female", "")), ("male", ("male", "")))
     }
-    assert Agreement.outcome(results, named.record) == "agreement " + ", ".join(
+    said = view_of(Agreement, "agreement").outcome(results, named.record)
+    assert said == "agreement " + ", ".join(
         f"{group} {first:.3f} → {then:.3f}" for group, (first, then) in groups.items()
     )
-    assert Perplexity.outcome(results, named.record) == f"neutral perplexity × {ratio.value:.3f}"
-    assert KL.outcome(results, named.record) == ""
-    listed = [q for cost in costs(task) for q in cost.quantities(results)]
+    said = view_of(Perplexity, "perplexity").outcome(results, named.record)
+    assert said == f"neutral perplexity × {ratio.value:.3f}"
+    assert view_of(KL, "kl").outcome(results, named.record) == ""
+    listed = [q for cost in costs(task) for q in view_of(type(cost), cost.name).quantities(results)]
     assert [q.title for q in listed if q.main] == [
         "P(right form), female",
         "P(right form), male",

@@ -16,8 +16,10 @@ from countergen_edit.edits.record import Place
 from countergen_edit.metrics.r.metric import R
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.views.r import RView
 from countergen_edit.reports.views.r.sentences import definition
 
+VIEW = RView(R, "r")
 EDIT = EditRecord("e", "leace", {}, (Place("resid_post", 3, 1),))
 CONTROL = EditRecord("c", "random", {}, (Place("resid_post", 3, 1),), baseline=True)
 Interval = tuple[float, float, float]
@@ -62,13 +64,13 @@ def test_every_set_stands_in_the_sentence() -> None:
         {"jobs": FELL, "traits": NOT_SHOWN, "sport": ROSE, "tea": FELL},
         by_control={"jobs": NOT_SHOWN, "traits": ROSE, "sport": LOWER},
     )
-    assert R.outcome(results, EDIT) == (
+    assert VIEW.outcome(results, EDIT) == (
         "Bias under leace (rank 1), 3 sets: removed on 1 (jobs 90 % [80, 95] gone), no "
         "significant change on 1 (traits), increased on 1 (sport +40 % [+20, +60]); random "
         "directions: partly removed on 1, no significant change on 1, increased on 1 (at most 55 % "
         "gone)."
     )
-    told, rest = R.sentences(results)
+    told, rest = VIEW.sentences(results)
     assert told.startswith("Biased: on 3 of 4 sets female and male differ more than names within")
     assert "jobs 1.00 [0.90, 1.10] nats" in told
     assert rest == "Not significant: tea (smallest P 0.60, Holm)."
@@ -115,9 +117,9 @@ def test_a_set_has_one_class_and_the_same_in_every_place(
         {name: share for name, (_, share, _) in zip(names, sets, strict=True)},
         by_control={name: share for name, (*_, share) in zip(names, sets, strict=True)},
     )
-    found = R.changes(results, EDIT)
-    sentence = R.outcome(results, EDIT).partition("; random")[0]
-    [table] = [t for s in R.sections(results) for t in s.tables() if t.name == "changes"]
+    found = by_set(results, EDIT.id)
+    sentence = VIEW.outcome(results, EDIT).partition("; random")[0]
+    [table] = [t for s in VIEW.sections(results) for t in s.tables() if t.name == "changes"]
     for (name, change), (_, (_, lo, hi), _) in zip(
         found.items(), [sets[names.index(n)] for n in found], strict=True
     ):
@@ -146,41 +148,41 @@ def test_a_bias_is_increased_only_where_the_interval_of_the_change_lies_above_ze
     results = Results([*results.rows, grown], results.records)
     assert ("b" in by_set(results, "e")) is is_increased
     said = "increased on 1 (b +0.30 nats [+0.10, +0.50])"
-    assert (said in R.outcome(results, EDIT)) is is_increased
+    assert (said in VIEW.outcome(results, EDIT)) is is_increased
 
 
 def test_what_cannot_be_tested_has_no_class() -> None:
     weak = {"least_p_adjusted": 0.3, "names_to_test": 5}
     rows = [effect("a", 0.3, **weak), effect("a", 0.3, "e", **weak), gone("a", FELL)]
     results = Results(rows, {"e": EDIT})
-    assert R.changes(results, EDIT) == {}
-    assert R.outcome(results, EDIT) == ""
+    assert by_set(results, EDIT.id) == {}
+    assert VIEW.outcome(results, EDIT) == ""
 
 
 def test_names_alone_are_no_bias() -> None:
     results = results_of({"a": 0.4, "b": 0.7}, {"a": FELL, "b": NOT_SHOWN})
-    [sentence] = R.sentences(results)
+    [sentence] = VIEW.sentences(results)
     assert sentence == (
         "No significant bias: on none of 2 sets do female and male differ more than names within a "
         "group (smallest P 0.40, Holm)."
     )
-    assert R.outcome(results, EDIT) == "Nothing to remove: leace (rank 1) increased no bias."
+    assert VIEW.outcome(results, EDIT) == "Nothing to remove: leace (rank 1) increased no bias."
 
 
 def test_an_interval_that_reaches_zero_is_said_of_a_set_that_its_names_tell_apart() -> None:
     sure, unsure = effect("a", 0.001), replace(effect("b", 0.001), lo=0.004)
-    assert R.sentences(Results([sure, unsure]))[1] == (
+    assert VIEW.sentences(Results([sure, unsure]))[1] == (
         "Significant with these names and templates only: b. The interval, drawn over names and "
         "templates, reaches 0."
     )
-    assert len(R.sentences(Results([sure]))) == 1
+    assert len(VIEW.sentences(Results([sure]))) == 1
 
 
 def test_a_set_without_two_names_per_group_is_not_tested_and_says_how_many_prompts_have_names() -> (
     None
 ):
     own = effect("b", None, prompts=12, prompts_with_names=6)
-    assert R.sentences(Results([effect("a", 0.001), own]))[1] == (
+    assert VIEW.sentences(Results([effect("a", 0.001), own]))[1] == (
         "Not tested, as a within-group null needs two names per group on every prompt: b 1.00 "
         "[0.90, 1.10] nats (6 of 12 prompts contain names, 6 group words only). Its interval is "
         "drawn over templates only."
@@ -200,8 +202,8 @@ def test_the_effect_is_defined_once_and_as_it_was_computed() -> None:
         said = definition(rows)
         assert said.endswith(ends)
         results = Results(rows)
-        [section] = R.sections(results)
-        assert said in R.caveats(results)[0]
+        [section] = VIEW.sections(results)
+        assert said in VIEW.caveats(results)[0]
         assert said in section.figures()[0].note
         assert said in section.tables()[0].note
 
@@ -209,11 +211,11 @@ def test_the_effect_is_defined_once_and_as_it_was_computed() -> None:
 def test_what_cannot_be_tested_is_never_called_no_bias() -> None:
     little = {"least_p_adjusted": 0.857, "names_to_test": 7, "people": 4}
     weak = [effect(name, 0.9, **little) for name in "ab"]
-    assert R.sentences(Results(weak)) == [
+    assert VIEW.sentences(Results(weak)) == [
         "Cannot be tested: needs 7 names per group, has 4. On 2 sets the smallest possible P is "
         "0.86."
     ]
-    said = R.sentences(Results([effect("c", 0.001), *weak]))
+    said = VIEW.sentences(Results([effect("c", 0.001), *weak]))
     assert said[0].startswith("Biased: on 1 of 3 sets")
     assert said[1].startswith("Cannot be tested on a, b: needs 7 names per group, has 4.")
     assert len(said) == 2
@@ -221,10 +223,10 @@ def test_what_cannot_be_tested_is_never_called_no_bias() -> None:
 
 def test_too_few_names_are_said_with_how_many_it_takes() -> None:
     results = Results([effect("a", 0.001), effect("b", 0.2, people_needed=70)])
-    assert R.caveats(results)[1] == (
+    assert VIEW.caveats(results)[1] == (
         "Too few names: with 12 per group, an effect of the size seen needs more to be significant "
         "4 times in 5: b about 70."
     )
-    assert len(R.caveats(Results([effect("a", 0.2, people_needed=None)]))) == 1
-    assert R.sentences(Results([])) == R.caveats(Results([])) == []
-    assert R.outcome(Results([]), EDIT) == ""
+    assert len(VIEW.caveats(Results([effect("a", 0.2, people_needed=None)]))) == 1
+    assert VIEW.sentences(Results([])) == VIEW.caveats(Results([])) == []
+    assert VIEW.outcome(Results([]), EDIT) == ""

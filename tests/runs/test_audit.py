@@ -257,18 +257,6 @@ def test_every_edit_of_the_rows_is_kept_and_gives_the_figures_it_has(
     assert measured == pytest.approx(again, abs=1e-6)
 
 
-@pytest.mark.slow
-def test_the_same_eraser_twice_with_different_settings_is_two(
-    testbed: LanguageModel, tmp_path: Path
-) -> None:
-    erasers = {"one": make_eraser("rlace", rank=1), "two": make_eraser("rlace", rank=2)}
-    metrics = (METRICS.make("r"),)
-    plan = make_plan(("hobbies",), erasers=erasers, metrics=metrics, layers=(4,))
-    rows = run(testbed, plan, tmp_path / "run")
-    ranks = {r.eraser: r.rank for r in rows if r.split == "test" and not r.baseline}
-    assert ranks == {"": 0, "one": 1, "two": 2}
-
-
 def test_the_model_is_itself_again_afterwards(testbed: LanguageModel, rows: list[Row]) -> None:
     assert rows
     assert not any(handles for handles in testbed.bridge.list_hooks().values())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.models import LanguageModel
-from countergen_edit.reports.render.card import model_card
 from countergen_edit.reports.run import Run, open_run
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.runs.plan import Plan
@@ -205,30 +203,6 @@ def test_several_erasers_and_equal_names_are_refused() -> None:
         axes(erasers={"leace": LEACE, "sal": make_eraser("sal")})
     with pytest.raises(UserError, match="two tasks of the run are called 'gender'"):
         axes(tasks=[tasks()[0]] * 2)
-
-
-def test_the_card_names_each_edit_with_its_axis(finished: Run) -> None:
-    from countergen_edit.edits.checkpoints import Parity
-
-    parity = Parity(0.0, 1e-5, 1.0, 10.0, 3, 30)
-    text = model_card(finished, whole(finished).record, "carried", parity)
-    for axis, groups in zip(AXES, ("female, male", "egypt_male, usa_male"), strict=True):
-        assert f"| Concept | {axis}: {groups} |" in text
-        assert f"## Bias, before and after: {axis}" in text
-        assert f"\n- {axis}\n" in text.partition("---\n")[2].partition("---")[0]  # a tag
-    assert text.count("| Eraser | leace, 1 dimension |") == 2
-    earlier = [{"axis": "age", "edit": "sal-1@mlp_out.2"}]
-    text = model_card(finished, whole(finished).record, "carried", parity, earlier)
-    assert "*age* (sal-1@mlp\\_out.2)" in text
-
-
-def test_the_report_speaks_of_each_axis_under_both(finished: Run) -> None:
-    said = str(finished.verdict)
-    assert "(gender)" in said
-    assert "(nationality)" in said
-    page = re.sub(r"<[^>]+>", "", finished.report().read_text())
-    assert "Task: gender" in page
-    assert "Task: nationality" in page
 
 
 def test_in_python_several_tasks_are_several_axes(testbed: LanguageModel, tmp_path: Path) -> None:

@@ -128,27 +128,6 @@ def test_each_request_the_template_alone_one_steering_and_a_map_of_each_edit_are
         assert {"group_effect", "agreement", "perplexity_ratio", "kl"} <= measured
 
 
-def test_they_stand_after_the_edits_and_are_no_ones_control(run: Run) -> None:
-    from countergen_edit.reports.sections import sections
-
-    [overview] = [s for s in sections(run) if s.name == "overview"]
-    [table] = [b for b in overview.blocks if getattr(b, "name", "") == "before_and_after"]
-    names = [*table.columns[3:]]  # type: ignore[union-attr]
-    baselines = [record.label for record in run.results.baselines]
-    assert names[-len(baselines) :] == baselines
-    assert [*names[: -len(baselines)]] == [
-        run.results.label(e) for e in run.results.compared if e != "none"
-    ]
-    for record in run.results.edits:
-        control = run.results.baseline_of(record)
-        if not record.baseline:
-            assert control is not None
-            assert control.eraser == "random"
-    assert {record.eraser for record in run.results.shown} == {"leace", "inlp"}
-    best = run.best
-    assert best is None or not best.named.record.baseline_kind
-
-
 def test_what_is_asked_goes_through_the_template(
     run: Run, path: Path, model: LanguageModel, task: Task
 ) -> None:

@@ -18,7 +18,7 @@ from countergen_edit.metrics.r import mean_r, r_values
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.scored_texts import read, scores_of, write
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.runs.compare import paired, scored_edits
+from countergen_edit.runs.compare import paired
 from countergen_edit.runs.folder import RunFolder
 from tests.reports.runs import make_run
 from tests.runs.runs import IDENTITY
@@ -147,7 +147,3 @@ def test_one_run_cannot_be_compared(
     make_run(tmp_path / "one", outputs=1)
     assert main(["compare", *(str(tmp_path / name) for name in runs)]) == 2
     assert "needs two run folders" in capsys.readouterr().err
-
-
-def test_a_run_that_kept_no_texts_has_none(tmp_path: Path) -> None:
-    assert scored_edits(tmp_path, "empty") == []

@@ -118,13 +118,6 @@ def test_folds_never_part_a_pair_without_names(model: LanguageModel) -> None:
     assert np.isfinite(data.certify(fitted, 1, 0).linear_accuracy_before)
 
 
-def test_last_gives_one_row_a_prompt(model: LanguageModel) -> None:
-    data = make(model, "last")
-    assert data.name.tolist() == ["Jane", "Emily", "John", "Ahmed"]
-    assert data.group.tolist() == ["female", "female", "male", "male"]
-    assert data.values.shape == (model.n_layers, 4, model.d_model)
-
-
 def test_onward_starts_at_the_name(model: LanguageModel) -> None:
     data = make(model, "onward")
     counts = {n: int((data.name == n).sum()) for n in ("Jane", "Ahmed")}
@@ -179,11 +172,3 @@ def test_a_limit_lies_in_the_widest_gap_between_three_and_five_medians() -> None
     ):
         assert _limit(np.array(crowd + above, np.float32)) == pytest.approx(limit, rel=1e-5)
     assert _limit(np.array([*crowd, 3.4], np.float32)) is None
-
-
-def test_embeddings_have_no_layer(model: LanguageModel, tmp_path: Path) -> None:
-    data = capture_sites(
-        model, [ERASE], [], ["The café."], sites=["embed"], layers=None, positions="onward"
-    )["embed"]
-    assert data.layers == (None,)
-    assert data.at(None).shape == (len(data.group), model.d_model)

@@ -189,14 +189,6 @@ def test_halving_measures_fewer_edits_in_full(halved: Path, full: list[Row]) -> 
 
 
 @pytest.mark.slow
-def test_rows_of_every_rung_are_told_apart(halved: Path) -> None:
-    rows = RunFolder(halved, {}, IDENTITY).rows()
-    assert len({row.key for row in rows}) == len(rows)
-    screened = [row for row in rows if row.split == SCREENING]
-    assert {row.facets["rung"] for row in screened} == {1.0, 2.0}
-
-
-@pytest.mark.slow
 def test_what_stays_is_the_same_as_by_all_that_was_recorded(
     testbed: LanguageModel, halved: Path, tmp_path: Path
 ) -> None:

@@ -94,14 +94,6 @@ def test_the_manifest_says_when_and_how_long_over_all_sessions(tmp_path: Path) -
     assert "cores" in machine
 
 
-@pytest.mark.usefixtures("clock")
-def test_the_manifest_says_when_a_killed_session_ran(tmp_path: Path) -> None:
-    run(tmp_path / "run", stop_after=2)  # it is never closed
-    entry = ran_of(tmp_path / "run")
-    assert (entry["begin"][11:19], entry["end"][11:19]) == ("08:00:30", "08:01:30")
-    assert entry["seconds"] == 60
-
-
 def test_the_manifest_keeps_every_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "run"
     for i, machine in enumerate(("one", "other", "one")):
@@ -109,14 +101,6 @@ def test_the_manifest_keeps_every_machine(tmp_path: Path, monkeypatch: pytest.Mo
         run(path, stop_after=i + 1).close()
     assert ran_of(path)["hardware"] == ["one", "other"]
     assert ran.in_words(json.loads((path / MANIFEST).read_text())).endswith("on one and other")
-
-
-def test_an_unfinished_manifest_does_not_stay(tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    run(path).close()
-    (path / f"{MANIFEST}.tmp").write_text("{")
-    run(path).close()
-    assert not (path / f"{MANIFEST}.tmp").exists()
 
 
 @pytest.mark.parametrize(
@@ -157,14 +141,6 @@ def test_killing_at_any_byte_and_starting_again_gives_the_undisturbed_rows(tmp_p
             run(path)
             assert (path / RESULTS).read_bytes() == results
             assert (path / PROGRESS).read_bytes() == progress
-
-
-def test_a_killed_start_leaves_nothing_in_the_way(tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    path.mkdir()
-    (path / "config.yaml").write_text("seed: 0")
-    (path / (MANIFEST + ".tmp")).write_text("{")
-    assert len(run(path).rows()) == 4
 
 
 def test_the_folder_of_another_run_is_refused_and_untouched(tmp_path: Path) -> None:
@@ -263,13 +239,6 @@ def test_the_units_of_a_run_in_progress_leave_out_what_is_unfinished(tmp_path: P
         "two": [0.2, None],
     }
     assert recorded_units(tmp_path / "nowhere") == {}
-
-
-def test_facets_and_layers_come_back_as_they_were(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "run", CONFIG, IDENTITY)
-    row = Row("f", 0.1, facets={"phi": "jaccard", "lambda": 10.0}, layers=(4, 5), unit="one")
-    folder.record("one", [row])
-    assert folder.rows() == [row]
 
 
 def test_an_edit_is_whole_in_the_run_or_not_there(

@@ -208,17 +208,6 @@ def test_the_plan_has_combinations_to_be_killed_between(path: Path) -> None:
     assert len(kinds) == UNITS
 
 
-@pytest.mark.slow
-def test_a_killed_sweep_continues_to_the_bytes_of_an_undisturbed_one(
-    testbed: LanguageModel, path: Path, tmp_path: Path
-) -> None:
-    folder = Dying.after(1, tmp_path / "run")
-    with pytest.raises(KilledError):
-        search(testbed, make_plan(), folder)
-    search(testbed, make_plan(), tmp_path / "run")
-    assert (tmp_path / "run" / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
-
-
 @pytest.mark.parametrize("recorded", range(UNITS + 1))
 def test_a_sweep_continues_wherever_it_ended(
     recorded: int, testbed: LanguageModel, path: Path, tmp_path: Path

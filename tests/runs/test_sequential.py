@@ -183,20 +183,6 @@ def test_a_layer_is_measured_with_those_it_was_fitted_under(path: Path, rows: li
     assert any("each fitted on what those before it leave" in sentence for sentence in said)
 
 
-def test_every_part_and_the_whole_are_found_in_the_run(path: Path, testbed: LanguageModel) -> None:
-    kept = open_run(path, testbed).edits
-    [whole] = [edit for edit in kept.values() if edit.record.parts and not edit.record.baseline]
-    parts = [kept[part.id] for part in whole.record.parts]
-    assert [part.record for part in parts] == [*whole.record.parts]
-    for place, part in zip(whole.edit.placements, parts, strict=True):
-        assert Edit((place,)).digest == part.edit.digest
-
-
-def test_controls_are_fitted_alone(path: Path, testbed: LanguageModel) -> None:
-    [control] = [e for e in read_records(path).values() if e.parts and e.baseline]
-    assert not any(part.after for part in control.parts)
-
-
 def test_alone_every_layer_is_fitted_on_the_unedited_model_bit_for_bit(
     testbed: LanguageModel, tmp_path: Path
 ) -> None:

@@ -121,20 +121,3 @@ def test_what_is_about_edits_alone_is_refused(plan: Audit, testbed: LanguageMode
         replace(plan, baselines={"prompting": BASELINES.make("prompting")}).check(testbed)
     with pytest.raises(UserError, match="there is no metric"):
         replace(plan, metrics=[]).check(testbed)
-
-
-@pytest.mark.slow
-def test_a_text_beyond_the_context_is_refused_only_where_it_is_read(
-    plan: Audit, tmp_path: Path
-) -> None:
-    model = load(tiny_model_dir("gpt2", tmp_path / "gpt2"))
-    [sample, *others] = plan.tasks[0].test[0].samples
-    long = replace(
-        sample,
-        variations=tuple(replace(v, text=v.text + " again" * 80) for v in sample.variations),
-    )
-    task = replace(plan.tasks[0], test=(replace(plan.tasks[0].test[0], samples=(long, *others)),))
-    wide = {**SMALL, "max_new_tokens": 1, "occupations": ["nurse"], "descriptors": []}
-    replace(plan, tasks=[task], metrics=[METRICS.make("fairpair", wide)]).check(model)
-    with pytest.raises(UserError, match="tokens"):
-        replace(plan, tasks=[task], metrics=[METRICS.make("r")]).check(model)
