@@ -404,7 +404,7 @@ class Runner:
     def _test_baseline(self, run_unit: Units, group: Sequence[NamedEdit]) -> None:
         """Measure a baseline on test data; of several variants the best on validation data."""
         [edit, *others] = group
-        for variant in group if others else ():
+        for variant in group if others or self.plan.tested == "every" else ():
             about = f"validation data: {variant.label}"
             work = partial(self._measured, variant)
             run_unit(self.unit(f"baseline/{variant.id}"), about, work)

@@ -77,7 +77,8 @@ def results_of(split: str, records: list[EditRecord] = RECORDS) -> Results:
 def test_one_line_for_each_eraser_as_asked(
     metric: type[Metric], names: list[str], panel: str
 ) -> None:
-    [section] = [s for s in view_of(metric, metric.__name__.lower()).sections(results_of("test")) if s.name == "layers"]
+    sections = view_of(metric, metric.__name__.lower()).sections(results_of("test"))
+    [section] = [s for s in sections if s.name == "layers"]
     figures = section.figures()
     assert [figure.name for figure in figures] == names
     [only] = figures[0].panels
