@@ -161,22 +161,6 @@ def test_what_few_names_said_is_not_joined_and_widens_no_axis() -> None:
     assert [entry.name for entry in legend(figure, Styles([figure.panels]))].count("own-3…6") == 1
 
 
-def test_a_screened_dot_beyond_the_axis_is_marked_at_its_end() -> None:
-    everything = results_of("test", [e for e in RECORDS if e.id in ("a1", "b0", "b1")])
-    all_rows = [*everything.rows, *screened({"a0": 5.0}, high=6.0)]
-    ax, _ = layer_axes(Results(all_rows, {e.id: e for e in RECORDS}))
-    high = ax.get_ylim()[1]
-    assert high < 0.4
-    assert [[*line.get_ydata()] for line in ax.lines if line.get_marker() == UP] == [[high]]
-
-
-def test_where_every_layer_was_screened_alone_the_axis_holds_them() -> None:
-    rows = screened({"a0": 0.4, "a1": 0.5}, high=0.8)
-    ax, _ = layer_axes(Results(rows, {e.id: e for e in RECORDS}))
-    assert ax.get_ylim() == (0.0, pytest.approx(0.84))
-    assert not any(line.get_linestyle() == "-" for line in ax.lines)
-
-
 CERTIFICATE = Certificate(
     rank=1,
     probe_loss=0.69,

@@ -26,11 +26,9 @@ from countergen_edit.metrics.costs.legitimate_differences import (
     change_row,
     left_row,
 )
-from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores, score
 from countergen_edit.models import LanguageModel, batching, load
-from countergen_edit.reports.views.base import view_of
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.testbed import load_axis, load_truth
 from tests.crossed import crossed
@@ -268,28 +266,6 @@ def test_what_is_left_is_the_share_of_the_group_effect() -> None:
     # Where the groups do not differ there is nothing of which a share could be left.
     nobody = left_row([(with_effect(0.0), with_effect(0.5))], 0)
     assert nobody.value is None or nobody.value > 1
-
-
-def test_tables_and_words_say_what_moved(
-    model: LanguageModel, edit: NamedEdit, tmp_path: Path
-) -> None:
-    before, after = (rows_of(model, tmp_path, e, VOICES, RACES) for e in (None, edit))
-    results = Results([*before, *after], {edit.id: edit.record})
-    moved, left = after[0], after[-1]
-    assert moved.value is not None
-    view = view_of(LegitimateDifferences, "legitimate_differences")
-    said = view.outcome(results, edit.record)
-    assert said.startswith(f"facts moved by {100 * moved.value:.1f} points (")
-    assert ("of their group effect left" in said) == (left.value is not None)
-    titles = [quantity.title for quantity in view.quantities(results)]
-    assert titles == [
-        "mean |change of P|, facts",
-        "mean |change of P|, facts, voices",
-        "mean |change of P|, facts, races",
-        "group effect of facts that is left",
-    ]
-    assert [q.title for q in view.quantities(results) if q.main] == titles[:1]
-    assert view.outcome(Results(before, {edit.id: edit.record}), edit.record) == ""
 
 
 @pytest.fixture(scope="module")

@@ -381,21 +381,3 @@ def test_sections_show_the_rows(measured: tuple[Results, NamedEdit, NamedEdit]) 
     assert texts.rows[0][:4] == ("work", "Jane is a", "John is a", "nurse")
     assert len(texts.rows) == 4 + 3 + 1
     assert RView(R, "r").sections(Results([])) == []
-
-
-def test_the_first_set_stands_for_the_run(
-    measured: tuple[Results, NamedEdit, NamedEdit],
-) -> None:
-    results, edit, control = measured
-    quantities = RView(R, "r").quantities(results)
-    titles = ("group effect", "mean |R|", "bias removed")
-    assert [q.title for q in quantities if q.main] == ["group effect, work", "group effect, story"]
-    beside = RView(R, "r").side_by_side(results)
-    assert [q.title for q in beside] == [f"{title}, work" for title in titles]
-    assert [q.title for q in quantities if q.drawn] == ["group effect, work"]
-    assert set(quantities[0].rows) == {"none", edit.id, control.id}
-    truths = {q.title: q.truth.value for q in quantities if q.truth is not None}
-    assert truths == {"group effect, work": 0.5, "mean |R|, work": 0.25}
-    validation = [q for q in RView(R, "r").quantities(results, "validation") if q.main]
-    assert [q.title for q in validation] == ["group effect, work"]
-    assert RView(R, "r").quantities(Results([])) == []

@@ -17,7 +17,6 @@ from countergen_edit.metrics.r.metric import R
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.views.r import RView
-from countergen_edit.reports.views.r.sentences import definition
 
 VIEW = RView(R, "r")
 EDIT = EditRecord("e", "leace", {}, (Place("resid_post", 3, 1),))
@@ -159,25 +158,6 @@ def test_what_cannot_be_tested_has_no_class() -> None:
     assert VIEW.outcome(results, EDIT) == ""
 
 
-def test_names_alone_are_no_bias() -> None:
-    results = results_of({"a": 0.4, "b": 0.7}, {"a": FELL, "b": NOT_SHOWN})
-    [sentence] = VIEW.sentences(results)
-    assert sentence == (
-        "No significant bias: on none of 2 sets do female and male differ more than names within a "
-        "group (smallest P 0.40, Holm)."
-    )
-    assert VIEW.outcome(results, EDIT) == "Nothing to remove: leace (rank 1) increased no bias."
-
-
-def test_an_interval_that_reaches_zero_is_said_of_a_set_that_its_names_tell_apart() -> None:
-    sure, unsure = effect("a", 0.001), replace(effect("b", 0.001), lo=0.004)
-    assert VIEW.sentences(Results([sure, unsure]))[1] == (
-        "Significant with these names and templates only: b. The interval, drawn over names and "
-        "templates, reaches 0."
-    )
-    assert len(VIEW.sentences(Results([sure]))) == 1
-
-
 def test_a_set_without_two_names_per_group_is_not_tested_and_says_how_many_prompts_have_names() -> (
     None
 ):
@@ -191,23 +171,6 @@ def test_a_set_without_two_names_per_group_is_not_tested_and_says_how_many_promp
     assert by_set(results, "e") == {"a": "removed", "b": "removed"}
 
 
-def test_the_effect_is_defined_once_and_as_it_was_computed() -> None:
-    """Caption, table and caveat say the same; people are subtracted only where there are some."""
-    named, alone = effect("a", 0.001), effect("b", None, prompts=2, prompts_with_names=0)
-    for rows, ends in (
-        ([named], "in nats, beyond the differences within a group."),
-        ([alone], "in nats, with the differences within a group included."),
-        ([named, alone], "beyond the differences within a group; on b with these included."),
-    ):
-        said = definition(rows)
-        assert said.endswith(ends)
-        results = Results(rows)
-        [section] = VIEW.sections(results)
-        assert said in VIEW.caveats(results)[0]
-        assert said in section.figures()[0].note
-        assert said in section.tables()[0].note
-
-
 def test_what_cannot_be_tested_is_never_called_no_bias() -> None:
     little = {"least_p_adjusted": 0.857, "names_to_test": 7, "people": 4}
     weak = [effect(name, 0.9, **little) for name in "ab"]
@@ -219,14 +182,3 @@ def test_what_cannot_be_tested_is_never_called_no_bias() -> None:
     assert said[0].startswith("Biased: on 1 of 3 sets")
     assert said[1].startswith("Cannot be tested on a, b: needs 7 names per group, has 4.")
     assert len(said) == 2
-
-
-def test_too_few_names_are_said_with_how_many_it_takes() -> None:
-    results = Results([effect("a", 0.001), effect("b", 0.2, people_needed=70)])
-    assert VIEW.caveats(results)[1] == (
-        "Too few names: with 12 per group, an effect of the size seen needs more to be significant "
-        "4 times in 5: b about 70."
-    )
-    assert len(VIEW.caveats(Results([effect("a", 0.2, people_needed=None)]))) == 1
-    assert VIEW.sentences(Results([])) == VIEW.caveats(Results([])) == []
-    assert VIEW.outcome(Results([]), EDIT) == ""

@@ -137,12 +137,6 @@ def test_random_directions_of_equal_rank_change_less_than_10_percent(rows: list[
     assert abs(value(rows, "abs_r_reduction", "random", dataset="occupations_test")) < 0.1
 
 
-def test_the_reduction_is_that_of_the_two_means(rows: list[Row]) -> None:
-    before, after = value(rows, "mean_abs_r"), value(rows, "mean_abs_r", "rlace")
-    reduction = value(rows, "abs_r_reduction", "rlace", dataset="occupations_test")
-    assert reduction == pytest.approx(1 - after / before)
-
-
 def on_validation(rows: list[Row], metric: str, group: str = "") -> dict[tuple[int, ...], float]:
     """A figure of the eraser at each layer; of agreement that of one group."""
     return {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -124,20 +123,6 @@ def test_edits_are_paired_by_recipe_then_by_eraser_then_alone(tmp_path: Path) ->
     assert edits(("leace_2", "leace_3")) == {(two, three)}
     assert edits(("leace_2", "rlace_3")) == {(two, "rlace-1@resid_post.3")}
     assert edits(("random_2", "random_2")) == set()
-
-
-def test_the_command_prints_both_runs_and_writes_every_digit(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    one, two = (make_run(tmp_path / name, outputs=4) for name in ("one", "two"))
-    main(["compare", str(one), str(two), f"csv={tmp_path / 'all.csv'}"])
-    printed = capsys.readouterr().out
-    assert "one" in printed
-    assert "leace-1@resid_post.2" in printed
-    assert "Paired differences" in printed
-    text = (tmp_path / "all.csv").read_text()
-    values = [json.loads(line)["value"] for line in (one / "results.jsonl").open()]
-    assert all(str(value) in text for value in values if value is not None)
 
 
 @pytest.mark.parametrize("runs", [[], ["one"], ["one", "one"]])

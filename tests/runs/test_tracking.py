@@ -128,12 +128,6 @@ def test_a_tracker_that_fails_is_left_out_in_one_line_and_the_run_goes_on(
     assert {name for _, name in logged()} == {"a", "b"}
 
 
-def test_nobody_follows_unless_asked(tmp_path):
-    units(RunFolder(tmp_path / "run", SETTINGS, MANIFEST), "a")
-    assert not Listening.heard
-    assert not (tmp_path / "run" / "tracked").exists()
-
-
 def test_figures_have_names_that_every_tracker_takes_and_that_differ():
     templates = ["{name} said: “no”", "{name} said: “yes”", "x" * 400, "x" * 401]
     rows = [Row("r", 0.5, facets={"template": text}, split="test") for text in templates]
