@@ -122,6 +122,7 @@ class Metric(ABC):
         scores: SetScores,
         values: Float64[np.ndarray, " item"] | Float64[np.ndarray, "item group variation"],
         split: MeasuredSplit = "test",
+        metric: str = "",
         **columns: Any,
     ) -> Row:
         """A row with a mean and its 95 % bootstrap interval over templates and names.
@@ -131,11 +132,12 @@ class Metric(ABC):
             scores: of the set.
             values: one for each item, or for each prompt (as `scores.log_p`) to draw names too.
             split: the split of the set.
-            columns: further columns, such as `metric` (the metric's own name unless given).
+            metric: the name of the row; the metric's own unless given.
+            columns: further columns of the row.
         """
         found = scores.mean(values, context.seed)
         about = {"split": split, "n": len(scores.output), "seed": context.seed}
-        return Row.of_set(scores.data, **{"metric": self.name, "estimate": found} | about | columns)
+        return Row.of_set(scores.data, metric or self.name, found, **about | columns)
 
     def removed(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "test"
@@ -183,7 +185,7 @@ class Cost(Metric):
     has_baseline: ClassVar[bool] = True
     counts: ClassVar[str]
     """The row metric that counts."""
-    worse: ClassVar[Literal[higher, lower]] = "higher"
+    worse: ClassVar[Literal["higher", "lower"]] = "higher"
     default_budget: ClassVar[float]
 
     def __init__(self, budget: float | None = None) -> None:
