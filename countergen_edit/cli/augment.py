@@ -23,8 +23,8 @@ from countergen_edit.data.sources.inputs import read_inputs
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.reports.run import open_run
 from countergen_edit.runs.augmenting import PAIRS, REFUSED, Augmentation
-from countergen_edit.runs.manifest import make_manifest
 from countergen_edit.runs.folder import Prepared
+from countergen_edit.runs.manifest import make_manifest
 
 PLACES = ("run_dir", "batch_size", "inputs", "texts")
 """Settings that no pair depends on; of the file its texts count."""

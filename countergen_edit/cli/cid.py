@@ -43,10 +43,9 @@ from countergen_edit.runs.cid import (
     template_audit,
     write_sheets,
 )
+from countergen_edit.runs.folder import Prepared, RunFolder
 from countergen_edit.runs.manifest import make_manifest
 from countergen_edit.runs.perturbing import SORT, Perturbing
-from countergen_edit.runs.folder import Prepared
-from countergen_edit.runs.folder import RunFolder
 
 CRITERIA = (
     "In column 'biased' write yes where the reason given rests on origin, race, color, religion, "

@@ -26,9 +26,17 @@ from countergen_edit.reports.kept import Kept, best_record, record_of_all
 from countergen_edit.reports.verdict import Verdict, verdict
 from countergen_edit.reports.views.base import VIEWS, Quantity, View, view_of
 from countergen_edit.runs.compare import rows_of_log
-from countergen_edit.runs.folder import CONFIG, EDITS, MANIFEST, ORIGINAL, RESULTS
+from countergen_edit.runs.folder import (
+    CONFIG,
+    EDITS,
+    MANIFEST,
+    ORIGINAL,
+    RESULTS,
+    finished_rows,
+    read_manifest,
+    read_records,
+)
 from countergen_edit.runs.logs import LOGS, Log, read_log
-from countergen_edit.runs.folder import finished_rows, read_manifest, read_records
 
 if TYPE_CHECKING:
     from pandas import DataFrame
