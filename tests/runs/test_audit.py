@@ -82,7 +82,7 @@ def make_plan(
 ) -> Plan:
     """The plan of an audit, which edits its layers together."""
     names = ("r", "agreement", "perplexity", "kl")
-    settings = {
+    settings: dict[str, Any] = {
         "tasks": [task or make_task(families)],
         "erasers": {"rlace": make_eraser("rlace", rank=1)},
         "metrics": tuple(METRICS.make(name) for name in names),

@@ -45,7 +45,7 @@ def tasks(names: int = 8) -> list[Task]:
 
 
 def axes(names: int = 8, **changes: Any) -> Plan:
-    settings = {
+    settings: dict[str, Any] = {
         "tasks": tasks(names),
         "erasers": {"leace": LEACE},
         "metrics": tuple(METRICS.make(name) for name in ("r", "agreement", "kl")),

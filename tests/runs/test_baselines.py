@@ -80,7 +80,7 @@ def plan_of(task: Task, **changes: Any) -> Plan:
     }
     metrics = tuple(METRICS.make(name) for name in ("r", "agreement", "perplexity", "kl"))
     erasers = {"leace": make_eraser("leace"), "inlp": make_eraser("inlp", rank=2)}
-    settings = {"layers": (LAYER,), "together": True, "baselines": ways}
+    settings: dict[str, Any] = {"layers": (LAYER,), "together": True, "baselines": ways}
     return Plan(tasks=[task], erasers=erasers, metrics=metrics, **settings | changes)
 
 

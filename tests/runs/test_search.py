@@ -116,7 +116,7 @@ def make_metrics(budget: float | None = None) -> tuple[Metric, ...]:
 
 def make_plan(**changes: Any) -> Plan:
     """The plan of a sweep."""
-    settings = {
+    settings: dict[str, Any] = {
         "tasks": [make_task()],
         "erasers": {"rlace": make_eraser("rlace", rank=1), "leace": make_eraser("leace")},
         "metrics": make_metrics(),
