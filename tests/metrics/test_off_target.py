@@ -214,8 +214,8 @@ def _few(sample: Sample) -> Sample:
 def test_the_group_effect_of_another_axis_is_the_planted_one(
     small: Plan, testbed: LanguageModel, tmp_path: Path
 ) -> None:
-    [row] = OffTarget().bound(small.task).measure(EvaluationContext(testbed, tmp_path), None)
-    [data] = small.task.other_axes
+    [row] = OffTarget().bound(small.tasks[0]).measure(EvaluationContext(testbed, tmp_path), None)
+    [data] = small.tasks[0].other_axes
     planted = load_truth().planted_effect(data.groups)
     values = [planted[s.template, output] for s in data.samples for output in s.outputs]
     assert (row.metric, row.axis, row.detail["people"]) == ("off_target", "nationality", 4)
