@@ -57,9 +57,9 @@ _WHERE = {
         ),
         "countergen_edit.erasers",
     ),
-    "Prompting": "countergen_edit.runs.baselines.prompting",
-    "Steering": "countergen_edit.runs.baselines.steering",
-    "RandomMap": "countergen_edit.runs.baselines.random_map",
+    "Prompting": "countergen_edit.runs.baselines",
+    "Steering": "countergen_edit.runs.baselines",
+    "RandomMap": "countergen_edit.runs.baselines",
     **dict.fromkeys(("Tracker", "tracked"), "countergen_edit.runs.tracking"),
     "UserError": "countergen_edit.core.errors",
 }

@@ -18,11 +18,9 @@ from countergen_edit.edits.checkpoints import Checkpoint, is_checkpoint, open_ch
 from countergen_edit.metrics.base import METRICS, Cost, Metric
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.findings import after_audit
-from countergen_edit.runs.audit import Audit
-from countergen_edit.runs.files import ORIGINAL
+from countergen_edit.runs.folder import ORIGINAL, Prepared
 from countergen_edit.runs.halving import Halving
-from countergen_edit.runs.prepared import Prepared
-from countergen_edit.runs.unedited import lacking
+from countergen_edit.runs.plan import Plan, lacking
 
 IN_VOCABULARY = "in_vocabulary"
 
@@ -63,21 +61,22 @@ def prepare(
     if not erasers:
         metrics = without_costs(metrics, model)
     edit = settings.edit
-    plan = Audit(
-        api.with_truth(model, task),
-        erasers,
-        api.named_metrics(metrics),
-        edit.site,
-        edit.layers,
-        edit.positions,
-        Halving() if config["successive_halving"] else None,
-        edit.skip_attention_sinks,
-        settings.seed,
-        baselines,
-        edit.fitted,
+    plan = Plan(
+        tasks=[api.with_truth(model, task)],
+        erasers=erasers,
+        metrics=api.named_metrics(metrics),
+        sites=(edit.site,),
+        layers=edit.layers,
+        together=edit.layers is not None,
+        positions=edit.positions,
+        halving=Halving() if config["successive_halving"] else None,
+        skip_attention_sinks=edit.skip_attention_sinks,
+        seed=settings.seed,
+        baselines=baselines,
+        fitted=edit.fitted,
     )
-    command = command_line("audit")
-    prepared = api.prepared_audit(model, plan, load, settings.run_dir, settings.config, command)
+    words = command_line("audit")
+    prepared = api.prepare(model, plan, settings.run_dir, settings.config, words, load)
     return prepared, model
 
 

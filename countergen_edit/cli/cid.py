@@ -43,9 +43,8 @@ from countergen_edit.runs.cid import (
     write_sheets,
 )
 from countergen_edit.runs.cid import compare as continued
+from countergen_edit.runs.folder import Prepared, RunFolder
 from countergen_edit.runs.manifest import make_manifest
-from countergen_edit.runs.prepared import Prepared
-from countergen_edit.runs.run_folder import RunFolder
 
 CRITERIA = (
     "In column 'biased' write yes where the reason given rests on origin, race, color, religion, "

@@ -18,9 +18,8 @@ from countergen_edit.models.encoders import Tokens
 from countergen_edit.reports.run import open_run
 from countergen_edit.runs.classifier_edits import Where
 from countergen_edit.runs.classifiers import check_edits, classifier_audit
+from countergen_edit.runs.folder import Prepared, RunFolder
 from countergen_edit.runs.manifest import make_manifest
-from countergen_edit.runs.prepared import Prepared
-from countergen_edit.runs.run_folder import RunFolder
 from countergen_edit.testbed.classifiers import build, plant
 
 TESTBED, UNBIASED = "testbed", "testbed-unbiased"

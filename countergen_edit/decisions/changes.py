@@ -1,13 +1,10 @@
-"""What an edit did to the bias of each set: one class, from the interval of the change.
+"""The class of a change of bias by an edit, from the interval of the change of the group effect.
 
-Comes in: rows of `R` without and with an edit. Goes out: the class of each set, or of each pair of
-groups on it, whose bias is significant or not tested. It is removed where the interval shows half
-of the group effect or more gone; partly removed where it shows some gone; increased where it shows
-growth; without a significant change where it holds 0. What is gone or grew must be 2 % or more, and
-what is gone more than random directions at the same places take: else bias is not removed. A set
-whose bias was not significant has a class only where an edit increased it: the bias is then
-significant, and the interval of the change lies above 0. Of a set without a test and of fewer than
-six templates no change is significant. What cannot be tested has no class.
+Removed: the interval shows half of the effect or more removed; partly removed: some; increased: an
+increase; no significant change: it holds 0. Removals and increases are at least 2 %, and a removal
+exceeds that by random directions at the same places, else bias is not removed. A bias that was not
+significant has a class only if the edit made it significant. Sets without a test and with fewer
+than six templates have no significant change; untestable sets have no class.
 """
 
 from __future__ import annotations
@@ -31,12 +28,12 @@ def change_of(results: Results, before: Row, edit: str) -> Change | None:
     """The class of the change by an edit.
 
     Args:
-        results: with the rows of the edit, and of its control where it has one.
+        results: with the rows of the edit and its control.
         before: the row `group_effect` of the unedited model.
         edit: the edit's id.
 
     Returns:
-        None where there is no bias that could change, or the edit was not measured there.
+        None without a bias that could change, or without a measurement of the edit.
     """
     gone = results.under(before, edit, "group_effect_removed")
     after, status = results.under(before, edit), class_of(before.detail)
@@ -73,7 +70,7 @@ def classified(results: Results, edit: str) -> list[tuple[Row, Change]]:
 
 
 def _by_chance(results: Results, before: Row, edit: str) -> float:
-    """The share that is gone under random directions at the same places."""
+    """The share removed by random directions at the same places."""
     record = results.records.get(edit)
     control = None if record is None or record.baseline else results.baseline_of(record)
     row = control and results.under(before, control.id, "group_effect_removed")

@@ -1,7 +1,7 @@
-"""Whether an edit should be kept, by the test rows of every set and of every cost.
+"""Whether an edit should be kept, by the test rows of every set and cost.
 
-An edit does harm if it increases bias on a set or costs a hundred budgets. It costs too much if a
-cost exceeds its budget. It shows nothing if it removes bias on no set. All others are recommended;
+An edit does harm if it increases bias on a set or costs a hundred budgets; it costs too much if a
+cost exceeds its budget; it shows nothing if it removes bias on no set. All others are recommended;
 of several, the one that validation data select is named.
 """
 

@@ -1,11 +1,9 @@
-"""Which edit is best: bias removed against cost, and a rule that never looks at test data.
+"""The selection of an edit: bias removed against cost, on the rows of one split.
 
-Comes in: rows of one split, and the metrics that are costs. Goes out: points, their Pareto front,
-and the chosen one. The rule: among the edits whose cost is at most 1 and that are shown to remove
-some of the bias, the one that removes most of it. Where there is none, the cheapest of those that
-remove at least half of what any edit removes, so that what an eraser does, and at what price, is
-seen all the same; wrecks, which cost a hundred budgets (as a perplexity twice as high does), are no
-measure of it. A cost of 1 is exactly the budget of the metric of which the edit takes the largest
+The rule: of the edits that cost at most 1 and are shown to remove bias, the one that removes most.
+Without such an edit, the cheapest of those that remove at least half of the most that any removes,
+so that the effect of an eraser and its price are seen; edits that cost a hundred budgets do not
+count for that most. A cost of 1 is the budget of the metric of which the edit takes the largest
 share.
 """
 
@@ -21,11 +19,11 @@ from countergen_edit.metrics.base import Cost, Degradation
 from countergen_edit.metrics.rows import UNEDITED, Row
 
 DRAWS = "draws"
-"""Where the detail of a row `bias_removed` has resamples of its value."""
+"""The detail of a row `bias_removed` with resamples of its value."""
 WORTH_SHOWING = 0.5
-"""Where no edit is affordable: the share of the most that any removes, which one must remove."""
+"""The share of the most that any edit removes, required of one that is not affordable."""
 WRECK = 100.0
-"""Budgets that an edit costs, from which on what it removes is no use to anybody."""
+"""Budgets of an edit that wrecks the model."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +36,13 @@ class Point:
     least_degradations: Mapping[str, Degradation] = field(default_factory=dict)
     """The same at the better ends of the costs' intervals; empty where they have none."""
     is_shown: bool = True
-    """Whether the interval of what is removed lies above 0 (without one, whether the value does),
-    and there was a bias to remove."""
+    """Whether there was a bias, and the interval of the share removed (or its value) is above 0."""
     draws: tuple[float, ...] = ()
-    """What is removed in each of some resamples, the same of every edit."""
+    """The share removed in each of some resamples, the same of every edit."""
 
     @property
     def cost(self) -> float:
-        """The largest share of a budget that it takes."""
+        """The largest share of a budget."""
         return _worst(self.degradations)
 
     @property
@@ -69,17 +66,12 @@ class Point:
 
     @property
     def detail(self) -> dict[str, Any]:
-        """What a row about it holds of all that its choice depends on."""
+        """The detail of its row."""
+        found = self.degradations.items()
         return {
             "removed": self.removed,
-            "degradations": {
-                name: degradation.value for name, degradation in self.degradations.items()
-            },
-            "groups": {
-                name: degradation.group
-                for name, degradation in self.degradations.items()
-                if degradation.group
-            },
+            "degradations": {name: degradation.value for name, degradation in found},
+            "groups": {name: degradation.group for name, degradation in found if degradation.group},
             "affordable": self.is_affordable,
             "shown": self.is_shown,
             "over": self.over,
@@ -170,8 +162,8 @@ def choose(candidates: Sequence[Point]) -> Point:
     """The best point by the rule; of equals the first.
 
     Raises:
-        UserError: there is none: every cell failed.
+        UserError: there is none: every candidate failed.
     """
     if not candidates:
-        raise UserError("no edit was measured, so none can be chosen: every cell failed")
+        raise UserError("no edit was measured, so none can be chosen: every candidate failed")
     return ordered(candidates)[0]

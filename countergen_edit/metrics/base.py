@@ -1,10 +1,4 @@
-"""What every metric is: rows under an edit, and how they are shown; and the registry of metrics.
-
-A metric is one file. It says what it measures (`rows`), which of its figures stand in tables and
-figures beside those of other metrics (`quantities`), what else it shows (`sections`), what it says
-in words (`sentences`, `outcome`), whether it is bias, cost or neither, and for a cost which way is
-worse and its budget. Whoever runs, searches and reports asks these questions and knows no metric.
-"""
+"""Metrics and costs, and their registry: a metric measures rows, a cost has a budget."""
 
 from __future__ import annotations
 
@@ -12,7 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from jaxtyping import Float64
@@ -23,20 +17,26 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.scores import SetScores
 from countergen_edit.models import LanguageModel, Workload
 
 Kind = Literal["bias", "cost", "other"]
 Change = Literal["removed", "partly removed", "not removed", "no significant change", "increased"]
-"""What an edit did to a bias, in the order in which it is told."""
+"""The classes of a change of bias, in the order of reports."""
 MeasuredSplit = Literal["validation", "test"]
 Own = TypeVar("Own", bound="Metric")
 
 
 class Metric(ABC):
-    """A metric that an audit takes by name, such as `metric=[r,fairpair]`, or as an object.
+    """A metric, taken by name (`metric=[r,fairpair]`) or as an object.
 
-    Settings are the arguments of `__init__`, which checks their range. `bound` gives a copy that is
-    about a task, its prompts made by `prepare`, so that mistakes show before a run begins.
+    A subclass implements `measure`; its settings are the arguments of `__init__`.
+
+    >>> class Gap(Metric):
+    ...     def measure(self, context, edit, split="test"):
+    ...         scores = [context.scores(data, edit) for data in self.task.sets(split)]
+    ...         gaps = [s.log_p[:, 0].mean(axis=1) - s.log_p[:, 1].mean(axis=1) for s in scores]
+    ...         return [self.row(context, *of_set, split) for of_set in zip(scores, gaps)]
     """
 
     kind: ClassVar[Kind] = "other"
@@ -54,29 +54,27 @@ class Metric(ABC):
     has_baseline: ClassVar[bool] = False
     """Whether controls (random directions of equal rank) are measured too."""
     is_slow: ClassVar[bool] = False
-    """Whether a search measures it for the chosen edit alone, and an audit not on validation."""
+    """Whether candidates are not measured by it, but the selected edits alone."""
     is_generating: bool = False
-    """Whether it takes nothing but what a model writes, which encoder-decoder models give too."""
+    """Whether it needs generated text alone, which encoder-decoder models give too."""
     is_answered: bool = False
-    """Whether it takes nothing but how likely replies are to questions, or what a model writes."""
+    """Whether it needs likelihoods of replies, or generated text, alone."""
     is_of_edits: ClassVar[bool] = False
-    """Whether it says only what edits do: of a model that is not edited it has nothing to say."""
-
+    """Whether it has no rows of an unedited model."""
     is_selectable: ClassVar[bool] = True
-    """Whether a user may name it in `metric=` or `cost=`; others are recorded by commands."""
-
+    """Whether `metric=` and `cost=` accept it."""
     reads_logits: ClassVar[bool] = False
-    """Whether it takes whole next-token distributions, which a model on a server does not give."""
+    """Whether it needs whole next-token distributions, which a served model does not give."""
 
     name: str = ""
     """The metric's name in this run."""
     task: Task
 
     def bound(self: Own, task: Task, name: str = "") -> Own:
-        """A copy that is about a task.
+        """A copy for one task.
 
         Raises:
-            UserError: the task lacks what the metric needs.
+            UserError: the task lacks data that the metric needs.
         """
         own = copy.copy(self)
         own.task = task
@@ -88,18 +86,18 @@ class Metric(ABC):
         """Make the prompts of `self.task`.
 
         Raises:
-            UserError: the task lacks what the metric needs.
+            UserError: the task lacks data that the metric needs.
         """
 
     def check(self, model: LanguageModel) -> None:  # noqa: B027 (nothing to check is a fine default)
-        """Find what would stop the metric half way on a model.
+        """Find errors before a run.
 
         Raises:
-            UserError: with what to change.
+            UserError: the metric cannot be measured on the model.
         """
 
     def narrowed(self, model: LanguageModel) -> str:
-        """The setting by which it takes nothing that a model does not give; empty without one."""
+        """The setting with which a model suffices; empty without one."""
         return ""
 
     def workload(self) -> Workload:
@@ -110,56 +108,74 @@ class Metric(ABC):
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """Every figure of the model under an edit, paired with the unedited model where it can be.
+        """The rows of a model under an edit, paired with the unedited model where possible.
 
         Args:
-            bench: the model, and what was measured on it before.
+            context: the model, and earlier measurements.
             edit: None measures the unedited model.
-            split: a metric that is not slow is measured on validation data too, by which edits are
-                chosen; one that has no validation data gives no rows there.
+            split: a metric that is not slow is measured on validation data too.
         """
+
+    def row(
+        self,
+        context: EvaluationContext,
+        scores: SetScores,
+        values: Float64[np.ndarray, " item"] | Float64[np.ndarray, "item group variation"],
+        split: MeasuredSplit = "test",
+        metric: str = "",
+        **columns: Any,
+    ) -> Row:
+        """A row with a mean and its 95 % bootstrap interval over templates and names.
+
+        Args:
+            context: its seed draws the resamples.
+            scores: of the set.
+            values: one for each item, or for each prompt (as `scores.log_p`) to draw names too.
+            split: the split of the set.
+            metric: the name of the row; the metric's own unless given.
+            columns: further columns of the row.
+        """
+        found = scores.mean(values, context.seed)
+        about = {"split": split, "n": len(scores.output), "seed": context.seed}
+        return Row.of_set(scores.data, metric or self.name, found, **about | columns)
 
     def removed(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "test"
     ) -> Row | None:
-        """Of a bias: the row `bias_removed`, the share of it that is gone over a split's sets."""
+        """Of a bias: the row `bias_removed`, the share removed over a split's sets together."""
         return None
 
     def removed_draws(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "validation"
     ) -> Float64[np.ndarray, " resample"] | None:
-        """Of a bias: the share that is gone, first the value itself, then in each resample.
+        """Of a bias: the share removed, first its value, then in each resample.
 
-        The resamples are the same for every edit of a study, so that the standard deviation of
-        `a[1:] - b[1:]` is the paired standard error of the difference between two edits. None where
-        nothing can be resampled: edits are then compared by their values alone.
+        Resamples are the same for every edit, so that differences between edits are paired. None
+        where nothing can be resampled.
         """
         return None
 
 
 @dataclass(frozen=True)
 class Degradation:
-    """Degradation by one metric, in the metric's unit."""
+    """The degradation by one metric, in the metric's unit."""
 
     value: float
     budget: float
     group: str = ""
-    """The group that it was measured on, where each group has a value of its own."""
+    """The group, where each group has a value of its own."""
 
     @property
     def share(self) -> float:
-        """Of the budget; an edit that improves the metric costs nothing."""
+        """The share of the budget; 0 where the edit improves the metric."""
         return max(0.0, self.value / self.budget)
 
 
 class Cost(Metric):
-    """A metric whose change for the worse is what an edit costs.
-
-    A subclass gives `rows`, the row metric that counts, which way is worse, and a default budget;
-    its figures then stand among the costs of every table, figure and card.
+    """A metric with a budget for its degradation by an edit.
 
     Args:
-        budget: most that the figure may change for the worse.
+        budget: the largest degradation that is acceptable.
 
     Raises:
         UserError: the budget is not above 0.
@@ -176,29 +192,22 @@ class Cost(Metric):
         self.budget = self.default_budget if budget is None else budget
         number = isinstance(self.budget, int | float) and not isinstance(self.budget, bool)
         if not (number and self.budget > 0):
-            raise UserError(f"cost.{type(self).__name__.lower()}.budget={budget!r} must be above 0")
+            name = METRICS.name_of(self).rpartition(":")[2]
+            raise UserError(f"cost.{name}.budget={budget!r} must be above 0")
 
     def degradation(self, before: Row, after: Row) -> Degradation | None:
-        """How much worse it became; None where it is not known.
-
-        What is worse when higher degradations by its rise, what is worse when lower by its fall.
-        """
+        """The degradation; None where a value is missing."""
         if before.value is None or after.value is None:
             return None
         sign = 1 if self.worse == "higher" else -1
         return Degradation(sign * (after.value - before.value), self.budget)
 
     def counted(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows, among those of an edit and split, that the budget holds for, each by itself."""
+        """The rows of an edit and split that the budget holds for."""
         return [row for row in rows if row.metric == self.counts][:1]
 
     def worst(self, before: Sequence[Row], after: Sequence[Row]) -> Degradation | None:
-        """The largest degradation over the rows that count; None where one of them is not known.
-
-        Args:
-            before: rows of the unedited model, of one split.
-            after: rows under an edit, of the same split.
-        """
+        """The largest degradation over the counted rows of a split; None where one is missing."""
         now = {_about(row): row for row in self.counted(after)}
         pairs = [(row, now.get(_about(row))) for row in self.counted(before)]
         degradations = [self.degradation(row, other) for row, other in pairs if other is not None]
@@ -240,9 +249,16 @@ METRICS: Registry[type[Metric]] = Registry(
     },
     Metric,
 )
-"""Every metric by its name in config; a user's own enters with `@METRICS.register("mine")`."""
+"""Metrics by name; a user's own enters with `@METRICS.register("mine")`."""
+
+DEFAULT_BIAS = "r"
+
+
+def bias_of(metrics: Sequence[Metric]) -> Metric | None:
+    """The bias that edits are selected by: the first metric with a share removed."""
+    return next((m for m in metrics if type(m).removed is not Metric.removed), None)
 
 
 def generating() -> list[str]:
-    """The metrics that take nothing but what a model writes, but for those of a user's file."""
+    """The registered metrics that need generated text alone."""
     return [name for name in METRICS if ".py:" not in name and METRICS.get(name).is_generating]

@@ -1,8 +1,4 @@
-"""What metrics measure on: a model under one edit after another, each text scored once.
-
-Comes in: a model, and a folder for what took long to make. Goes out: scores of sets and of running
-text under an edit. What was scored is kept by its content and by the edit's, never by a name.
-"""
+"""The context of an evaluation: a model under one edit after another, each text scored once."""
 
 from __future__ import annotations
 
@@ -19,11 +15,11 @@ from countergen_edit.models import LanguageModel, TextScores, text_log_probs
 
 
 class EvaluationContext:
-    """A model to measure on.
+    """A model to measure on; scores are kept by the content of texts and edit.
 
     Args:
-        model: the model, unedited; edits are attached here while something is measured.
-        store: the folder in which metrics keep what took long to make.
+        model: unedited; edits are attached during a measurement.
+        store: the folder of a metric's own files.
         seed: the run's seed.
     """
 
@@ -36,7 +32,7 @@ class EvaluationContext:
         self._neutral: dict[tuple[tuple[str, ...], str], NeutralCost] = {}
 
     def store(self, metric: str) -> Path:
-        """The folder of a metric within the run; a killed run finds there what it had made."""
+        """The folder of a metric within the run."""
         return self._store / metric
 
     def place(self, metric: str, edit: NamedEdit | None) -> Path:
@@ -67,10 +63,7 @@ class EvaluationContext:
         progress: str | None = None,
         asked: bool = False,
     ) -> TextScores:
-        """Likelihoods of texts, each after its prompt, which may be empty, under an edit.
-
-        Where they are asked, a prompt is a user's message, and the text the model's reply.
-        """
+        """Likelihoods of texts after prompts; `asked`, a prompt is a user's message."""
         key = tuple(pairs), _content(edit), asked
         if key not in self._texts:
             with self.under(edit) as model:
@@ -81,7 +74,7 @@ class EvaluationContext:
         return self._texts[key]
 
     def neutral(self, texts: Sequence[str], edit: NamedEdit | None) -> NeutralCost:
-        """What an edit does to running text, beside the unedited model."""
+        """Likelihoods and KL divergence of running text under an edit."""
         key = tuple(texts), _content(edit)
         if key not in self._neutral:
             self._neutral[key] = neutral_cost(self.model, edit.edit if edit else None, texts)

@@ -1,8 +1,4 @@
-"""Rows and the edits they are about, looked up by what a metric shows of them.
-
-Comes in: the rows of a run, the records of its edits, its store. Goes out: rows, in the order in
-which they were recorded; a `Side` is that of one run among several. Nothing is computed here.
-"""
+"""Rows and their edits, looked up by views; nothing is computed here."""
 
 from __future__ import annotations
 

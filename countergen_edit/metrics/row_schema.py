@@ -1,9 +1,4 @@
-"""The columns of a result row as a JSON Schema, for whoever reads `results.jsonl` elsewhere.
-
-Comes in: `Row`, its types and what its docstrings say. Goes out: a JSON Schema (draft 2020-12),
-kept under `docs/results` by the number of its version. Refused: other columns under a number that
-has its file already.
-"""
+"""The columns of a result row as a JSON Schema (draft 2020-12), kept under `docs/results`."""
 
 from __future__ import annotations
 
@@ -22,7 +17,7 @@ from countergen_edit.core.writing import whole
 from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
 
 KEPT = ("type", "anyOf", "items", "additionalProperties")
-"""What of pydantic's schema of a column says which values it takes."""
+"""The keys of pydantic's schema that restrict a column's values."""
 
 
 def row_schema() -> dict[str, Any]:
@@ -51,7 +46,7 @@ def write_row_schema(folder: Path) -> Path:
     """Write the schema of this version as `rows-N.schema.json`.
 
     Raises:
-        UserError: the file is there and says something else: its version is that of other rows.
+        UserError: the file has other columns under the same version.
     """
     path = folder / f"rows-{SCHEMA}.schema.json"
     content = json.dumps(row_schema(), indent=2, ensure_ascii=False) + "\n"

@@ -1,9 +1,4 @@
-"""Scores of single texts, kept in a run for whoever wants to look at them or pair two runs.
-
-Comes in: the scores of a set under an edit. Goes out: JSON lines, one a sample, with its texts, the
-log-probability of every output after each of them, and R of every output; and the scores again.
-Refused: a line that holds something else.
-"""
+"""Scores of single texts, kept in a run as JSON lines, one a sample."""
 
 from __future__ import annotations
 
@@ -26,7 +21,7 @@ SCORED_BY = "r"
 
 
 class ScoredText(TypedDict):
-    """What every line holds."""
+    """The keys of a line."""
 
     edit: str
     split: str

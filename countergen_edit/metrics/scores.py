@@ -1,9 +1,4 @@
-"""Scores of a counterfactual set: log P(output | prompt) for every prompt of every group.
-
-Comes in: a set and a model. Goes out: a padded array from which `r` and agreement are formed, with
-the templates and names that the bootstrap draws. Of more than two groups, `pairs` gives the scores
-of every two; what is drawn of a group is the same in all of its pairs.
-"""
+"""Scores of a counterfactual set: log P(output | prompt) for every prompt of every group."""
 
 from __future__ import annotations
 
@@ -13,8 +8,14 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
-from countergen_edit.data.counterfactual import CounterfactualSet, Sample
-from countergen_edit.metrics.statistics import Weights, resample
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.metrics.statistics import (
+    Estimate,
+    Weights,
+    estimate,
+    resample,
+    weighted_mean,
+)
 from countergen_edit.models import LanguageModel, continuation_log_probs
 
 
@@ -33,7 +34,7 @@ class SetScores:
 
     @cached_property
     def pairs(self) -> tuple[SetScores, ...]:
-        """The scores of every two groups, in their order; of two groups these very scores."""
+        """The scores of every two groups, in their order."""
         if len(self.data.groups) == 2:
             return (self,)
         place = {group: side for side, group in enumerate(self.data.groups)}
@@ -59,22 +60,21 @@ class SetScores:
         return resample(len(self.data.templates), seed, self.data.name, "templates")
 
     def names(self, side: int) -> tuple[str, ...] | None:
-        """One side's names, where every sample is asked of the same ones; else None."""
+        """One side's names, if every sample has the same; else None."""
         lists = {tuple(v.name for v in s.of(self.data.groups[side])) for s in self.data.samples}
         names = tuple(name for name in next(iter(lists)) if name is not None)
         return names if lists == {names} else None
 
     @property
     def twins(self) -> bool:
-        """Whether both groups are the same people, whose group other words than names indicate."""
+        """Whether both groups have the same names, and other words tell them apart."""
         names = self.names(0)
         return bool(names) and names == self.names(1)
 
     def name_weights(self, seed: int, side: int) -> Float64[np.ndarray, "resample variation"]:
-        """Bootstrap weights of one side's names; of people who are on both sides the same.
+        """Bootstrap weights of one side's names, shared by both sides of twins.
 
-        Names can be drawn only where every sample is asked of the same names; elsewhere the
-        variations of a sample are part of it and weigh one.
+        All ones where samples have different names: variations are then part of their template.
         """
         names = self.names(side)
         if names is None:
@@ -83,9 +83,33 @@ class SetScores:
         return resample(len(names), seed, self.data.name, "names", group)
 
     def weights(self, seed: int) -> tuple[Weights, ...]:
-        """All that is drawn: the templates, and the names of each side, those of both once."""
+        """Bootstrap weights of the templates, and of the names of each group, of twins once."""
         sides = (0,) if self.twins else (0, 1)
         return self.template_weights(seed), *(self.name_weights(seed, side) for side in sides)
+
+    def mean(
+        self,
+        values: Float64[np.ndarray, " item"] | Float64[np.ndarray, "item group variation"],
+        seed: int,
+    ) -> Estimate:
+        """The mean of values over variations, groups and items, with its 95 % interval.
+
+        Values of items are resampled over templates; values of prompts over names too.
+        """
+        drawn = [self.template_weights(seed)]
+        by_item = values
+        if values.ndim == 3:
+            of_groups = []
+            for group in range(values.shape[1]):
+                weights = self.name_weights(seed, group)
+                present = self.present[:, group]
+                known = np.where(present, values[:, group], 0.0)
+                with np.errstate(invalid="ignore"):  # a resample may hold no name of a prompt
+                    of_groups.append((weights @ known.T) / (weights @ present.T))
+                if not (self.twins and group):
+                    drawn.append(weights)
+            by_item = np.mean(np.broadcast_arrays(*of_groups), axis=0)
+        return estimate(weighted_mean(by_item, self.template, drawn[0]), *drawn)
 
 
 def score(model: LanguageModel, data: CounterfactualSet, progress: str | None = None) -> SetScores:
@@ -98,10 +122,10 @@ def score(model: LanguageModel, data: CounterfactualSet, progress: str | None = 
                 prompts.append(variation.text)
                 continuations.append(output)
     flat = continuation_log_probs(model, prompts, continuations, progress=progress)
-    widest = max(len(sample.of(data.groups[0])) for sample in data.samples)
-    present = np.zeros((len(items), len(data.groups), widest), dtype=bool)
-    for i, (sample, _) in enumerate(items):
-        present[i, :, : _variations(sample, data)] = True
+    counts = [len(sample.of(data.groups[0])) for sample, _ in items]
+    present = np.zeros((len(items), len(data.groups), max(counts)), dtype=bool)
+    for i, count in enumerate(counts):
+        present[i, :, :count] = True
     log_p = np.full(present.shape, -np.inf)
     log_p[present] = flat
     index = {template: i for i, template in enumerate(data.templates)}
@@ -112,7 +136,3 @@ def score(model: LanguageModel, data: CounterfactualSet, progress: str | None = 
         np.array([index[sample.template] for sample, _ in items]),
         tuple(output for _, output in items),
     )
-
-
-def _variations(sample: Sample, data: CounterfactualSet) -> int:
-    return len(sample.of(data.groups[0]))

@@ -1,23 +1,15 @@
-"""Uncertainty in one place: the clustered paired bootstrap behind every interval.
+"""The clustered paired bootstrap behind every interval.
 
-Prompts made from one template, or about one name, are not independent of each other. So templates
-and names are what is drawn with replacement, never single prompts; the outputs that are compared
-are fixed. Every statistic of one set is computed on the same draws, which makes differences
-between edits paired.
-
-Few clusters make percentiles of the draws too narrow twice over: K clusters drawn with replacement
-vary (K - 1)/K as much as K fresh ones, and their spread is itself known from few. So the draws give
-the variance that each kind of cluster brings, scaled by K/(K - 1), and the interval is Student's,
-with the degrees of freedom that Satterthwaite's rule gives such a sum (Biometrics 2, 1946).
-
-Where the draws lie above the value, as those of a mean of absolute values near 0 do, the value lies
-above the truth by as much or up to 1/(√2 - 1) times that (a Gaussian around 0): the interval is
-extended to the other side by twice as much. `tests/metrics/test_coverage.py` shows what it covers.
+Templates and names are drawn with replacement, never single prompts, since prompts of one template
+or name depend on each other. All statistics of a set use the same draws, so that differences
+between edits are paired. Each kind of cluster brings a variance, scaled by K/(K - 1), as K clusters
+drawn with replacement vary (K - 1)/K as much as K fresh ones; the interval is Student's with
+Satterthwaite's degrees of freedom (Biometrics 2, 1946), extended by twice the bias of the draws,
+which a mean of absolute values near 0 has.
 
 In 400 to 500 simulated audits each, nominal 95 % intervals covered 93.2 to 98.2 % with 4 to 20
-templates, whatever their effect; with 3 templates of strong effect those of mean R and mean |R|
-covered 89 to 94 %, with 2 of them 89 %: so few templates are too few to be sure of, which the table
-of mean |R| says of each set that has no more.
+templates; with 3 templates of strong effect 89 to 94 %, with 2 templates 89 %
+(`tests/metrics/test_coverage.py`).
 """
 
 from __future__ import annotations
@@ -67,19 +59,15 @@ class Estimate:
 
     @property
     def smallest(self) -> float | None:
-        """Of a difference the smallest true one that such data would find, four times out of five.
+        """The smallest true difference that is found four times out of five (Card et al. 2020).
 
-        None where its standard error is not known, or 0: data without any spread tell of no size
-        (Card et al. 2020).
+        None where the standard error is 0 or unknown.
         """
         error = self.standard_error
         return DETECTABLE * error if error > 0 and math.isfinite(error) else None
 
     def smallest_of(self, clusters: int) -> float | None:
-        """The same where so few independent parts say what the standard error is.
-
-        With many it is `smallest`: t of 97.5 % and of 80 % are 1.96 and 0.84.
-        """
+        """The same where the standard error rests on few clusters: quantiles are Student's."""
         error = self.standard_error
         if clusters < 2 or not (error > 0 and math.isfinite(error)):
             return None
@@ -88,15 +76,12 @@ class Estimate:
         )
 
     def p_of_none(self, clusters: int) -> float:
-        """Student's P of no difference, two-sided, of a mean over so many independent parts."""
+        """Student's two-sided P of no difference, of a mean over so many clusters."""
         return 2 * float(stdtr(clusters - 1, -abs(self.value) / self.standard_error))
 
 
 def resample(count: int, seed: int, *unit: object, resamples: int = RESAMPLES) -> Weights:
-    """How often each of `count` clusters is drawn in each resample; the first row draws all once.
-
-    A single cluster cannot be resampled: there is the data itself and nothing else.
-    """
+    """How often each of `count` clusters is drawn; the first row, or the only one of one, is 1."""
     ones = np.ones((1, count))
     if count == 1:
         return ones
@@ -111,16 +96,13 @@ def estimate(
     *weights: Weights,
     within: tuple[float, float] = (-math.inf, math.inf),
 ) -> Estimate:
-    """Point estimate (the first value) and interval of a resampled statistic.
-
-    Resamples in which the statistic is undefined are left out. Where none is left, or nothing could
-    be drawn, the interval is NaN: one observation says nothing about its own spread.
+    """The value (the first) and the interval of a resampled statistic; NaN without resamples.
 
     Args:
-        values: the statistic of the data itself, then of every resample.
-        weights: the weights behind the resamples, one array for each kind of cluster. Without them
-            clusters count as many, and the interval is too narrow if they are few.
-        within: what the statistic can be; the interval ends there.
+        values: the statistic of the data, then of every resample; undefined ones are left out.
+        weights: the weights behind the resamples, for each kind of cluster; without them the
+            interval is Gaussian, too narrow for few clusters.
+        within: the range of the statistic.
     """
     point, defined = float(values[0]), np.isfinite(values[1:])
     kinds = [w for w in weights if len(w) > 1]
@@ -144,16 +126,16 @@ def estimate(
 def variance_parts(
     values: Float64[np.ndarray, " resample"], weights: Sequence[Weights]
 ) -> Float64[np.ndarray, " kind"]:
-    """The variance that each kind of cluster brings into a statistic, K/(K - 1) put right.
+    """The variance of a statistic that each kind of cluster brings, scaled by K/(K - 1).
 
-    To first order the statistic is linear in the weights; the slopes (its empirical influence, as
-    in the infinitesimal jackknife) are found by least squares, and what chance adds to their
-    squares is taken off. A kind with too many clusters for that gets the variance left over; what
-    is left when every kind has slopes is interaction, which drawing two kinds at once triples
-    (Owen, Annals of Applied Statistics 1, 2007) and which each kind's own part already holds once.
+    The slopes of the statistic in the weights (its empirical influence, as in the infinitesimal
+    jackknife) are found by least squares, less the noise in their squares. A kind with too many
+    clusters for that gets the remaining variance; a remainder beyond all kinds is their
+    interaction, which drawing two kinds at once triples (Owen, Annals of Applied Statistics 1,
+    2007) and which each kind's part already holds once.
 
     Args:
-        values: the statistic in each resample, the data itself not among them.
+        values: the statistic in each resample.
         weights: for each kind of cluster, how often each is drawn in those resamples.
     """
     parts = np.zeros(len(weights))
@@ -187,11 +169,7 @@ def weighted_mean(
     clusters: Int[np.ndarray, " item"],
     weights: Float64[np.ndarray, "#resample cluster"],
 ) -> Float64[np.ndarray, " resample"]:
-    """Mean over items for each resample of the clusters they belong to.
-
-    Values that were resampled themselves (by name) may meet a single cluster, and the other way
-    round: one row then serves all resamples.
-    """
+    """Mean over items for each resample of their clusters; a single row serves all resamples."""
     w = weights[:, clusters]
     means: Float64[np.ndarray, " resample"] = np.sum(values * w, axis=-1) / np.sum(w, axis=-1)
     return means
@@ -234,3 +212,36 @@ def adjusted(
     finally:
         gc.unfreeze()
     return corrected
+
+
+def by_prompt(
+    names: Sequence[Sequence[str | None]],
+    values: Float64[np.ndarray, "prompt variation"],
+    seed: int,
+    *unit: object,
+) -> tuple[Weights, Float64[np.ndarray, "#resample prompt"]]:
+    """How often each name is drawn, and the mean of each prompt in every resample.
+
+    Prompts may have different names; variations without a name are not drawn.
+
+    Args:
+        names: of each prompt's variations, at least one a prompt.
+        values: of each prompt and variation; those beyond a prompt's variations do not count.
+        seed: the run's seed.
+        unit: distinguishes the draw from others.
+    """
+    place = {name: i for i, name in enumerate(dict.fromkeys(n for own in names for n in own if n))}
+    total, count = np.zeros((2, len(names), len(place) + 1))  # the last has no name
+    for i, own in enumerate(names):
+        for j, name in enumerate(own):
+            at = place[name] if name else -1
+            total[i, at] += values[i, j]
+            count[i, at] += 1
+    weights = resample(max(len(place), 1), seed, *unit)
+    people = np.ones((len(weights), len(place) + 1))
+    people[:, : len(place)] = weights[:, : len(place)]
+    drawn = people @ count.T
+    # A resample may hold no name of a prompt, whose mean is then that of the data.
+    own_mean = total.sum(axis=1) / count.sum(axis=1)
+    means = np.divide(people @ total.T, drawn, out=own_mean[None] + 0 * drawn, where=drawn > 0)
+    return weights, means

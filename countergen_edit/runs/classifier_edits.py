@@ -22,7 +22,7 @@ from countergen_edit.metrics.classifier_tasks import ClassifierTask
 from countergen_edit.metrics.classifier_tasks.base import TaskText
 from countergen_edit.models.capture import has_layers
 from countergen_edit.models.encoders import Encoder, Tokens
-from countergen_edit.runs.cells import changed_params
+from countergen_edit.runs.candidates import changed_params
 
 ALIKE = 1e-6
 """Share of the activations' size below which means of groups differ by rounding alone."""

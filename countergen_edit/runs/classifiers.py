@@ -26,7 +26,7 @@ from countergen_edit.runs.classifier_edits import (
     encoder_of,
     fit_edit,
 )
-from countergen_edit.runs.run_folder import RunFolder
+from countergen_edit.runs.folder import RunFolder
 
 TEXTS = 1000
 """Most texts on which answers before and after are held against each other."""

@@ -1,9 +1,4 @@
-"""Two runs held against each other, paired where they share prompts or items of benchmarks.
-
-Comes in: what runs kept of single texts and items. Goes out: rows of differences. Samples are
-shared where set, template, outputs and every text are the same; on them both models meet the same
-resamples of templates and names, so that the difference has an interval of its own.
-"""
+"""Comparison of two runs, paired on shared prompts or benchmark items, resampled alike."""
 
 from __future__ import annotations
 
@@ -12,25 +7,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from countergen_edit.edits import EditRecord
 from countergen_edit.core.errors import UserError
-from countergen_edit.runs.logs import Log
-from countergen_edit.runs.run_folder import read_records
+from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.benchmarks.figures import COUNTED, Counted, difference_rows
 from countergen_edit.metrics.benchmarks.figures import read as read_counted
 from countergen_edit.metrics.benchmarks.items import STORE as KEPT
 from countergen_edit.metrics.items import scores_of as scores_of_items
 from countergen_edit.metrics.logged import change_rows, score_rows
 from countergen_edit.metrics.r import resampled_abs_r
-from countergen_edit.metrics.r.draws import interval, root
-from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.r.group_effect import GroupEffect, interval, root
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, read, scores_of
 from countergen_edit.metrics.statistics import adjusted, estimate
+from countergen_edit.runs.folder import read_records
+from countergen_edit.runs.logs import Log
 
 DIFFERENCES = {"group_effect_difference": "group effect, nats", "mean_abs_r_difference": "mean |R|"}
-"""Row metrics of differences, as tables call what differs."""
+"""Row metrics of differences, with their titles."""
 Line = Mapping[str, Any]
 
 
@@ -41,11 +35,9 @@ class Under:
     run: str
     edit: str
     record: EditRecord | None
-    """What is known of the edit; None of the unedited model."""
 
     @property
     def label(self) -> str:
-        """The edit's name where people read it."""
         return UNEDITED if self.record is None else self.record.label
 
     @property
@@ -73,11 +65,7 @@ OneOf = TypeVar("OneOf", bound=Under)
 
 
 def scored_edits(run: Path, name: str) -> list[Scored]:
-    """What a run's store holds of R, one for each edit; empty where it holds nothing.
-
-    Raises:
-        UserError: a file of it is damaged.
-    """
+    """The scored texts of a run, one entry for each edit."""
     records = read_records(run)
     by_edit: dict[str, dict[tuple[str, str], dict[tuple[object, ...], Line]]] = {}
     # A search of several tasks keeps each in a folder, and the unedited model in all of them.
@@ -128,11 +116,10 @@ def differences(first: Scored, second: Scored, seed: int) -> list[Row]:
 
 
 def paired(runs: Sequence[tuple[str, Path]], seed: int) -> list[Row]:
-    """Every later run against the first: the unedited models, then edits of the same name.
+    """Every later run against the first: the unedited models, and edits of the same recipe.
 
-    An edit that only one of two runs has is paired with the other's of the same eraser, where each
-    has one such, or else with the other's edit, where each has one at all. Random directions are
-    baselines and are left out.
+    An edit without such a partner is paired with the only one of its eraser, else with the only
+    edit. Random directions are left out.
     """
     sides = [scored_edits(path, name) for name, path in runs]
     return [row for one, two in _pairs(sides) for row in differences(one, two, seed)]
@@ -187,13 +174,8 @@ def rows_of_log(log: Log, seed: int) -> list[Row]:
 def paired_items(logs: Mapping[str, Log], seed: int) -> list[Row]:
     """Every later log against the first, item by item; P is Holm's over all rows.
 
-    Args:
-        logs: by the names that rows call them by.
-        seed: of the draws of clusters.
-
     Raises:
-        UserError: logs are of two tools, a task is of another version, or two logs have no scored
-            item in common.
+        UserError: logs are of two tools or versions of a task, or share no scored item.
     """
     if len(logs) < 2:
         return []
@@ -223,11 +205,7 @@ def paired_items(logs: Mapping[str, Log], seed: int) -> list[Row]:
 
 
 def figures_of(run: Path, name: str) -> list[Figures]:
-    """What a run counted of benchmarks, one for each edit; empty where it measured none.
-
-    Raises:
-        UserError: a file of it is damaged.
-    """
+    """The benchmark figures of a run, one entry for each edit."""
     records = read_records(run)
     by_edit: dict[str, dict[str, Counted]] = {}
     for path in sorted((run / STORE).glob(f"*/{KEPT}/*/*{COUNTED}")):
@@ -237,9 +215,7 @@ def figures_of(run: Path, name: str) -> list[Figures]:
 
 
 def paired_figures(runs: Sequence[tuple[str, Path]], seed: int) -> list[Row]:
-    """Figures of benchmarks of every later run against the first, on the items that both have.
-
-    Edits are paired as those of `paired`; P is Holm's over all rows.
+    """Benchmark figures of every later run against the first, on shared items.
 
     Raises:
         UserError: two runs scored the texts of a benchmark in different ways.
@@ -256,12 +232,7 @@ def paired_figures(runs: Sequence[tuple[str, Path]], seed: int) -> list[Row]:
 
 
 def unpaired(runs: Sequence[tuple[str, Path]], logs: Sequence[str]) -> str:
-    """Why benchmarks of our runs have no partner in logs of other tools; empty where none should.
-
-    Args:
-        runs: of ours.
-        logs: what logs are called.
-    """
+    """Why benchmarks of our runs are not paired with logs of other tools, if any are there."""
     measured = [name for name, path in runs if figures_of(path, name)]
     if not (measured and logs):
         return ""

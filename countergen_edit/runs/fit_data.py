@@ -1,18 +1,4 @@
-"""What erasers are fitted on: activations of the fitting prompts, with all that is known of each.
-
-Comes in: sets to erase and sets to keep. Goes out: `FitData`, every candidate layer from one pass.
-`positions` says which tokens become rows:
-
-- `outputs`: wherever a token of an output is predicted, which is where a bias is expressed: the
-  last token of the prompt and, for outputs of several tokens, the ones before their last;
-- `last`: the last token of the prompt alone;
-- `onward`: every token from the one that first shows the group. The tokens before it are the same
-  for all groups and would be labelled with each of them.
-
-`skip_attention_sinks` leaves attention sinks, tokens whose norm is several times the median, out of
-fits, and gives edits the limit above which a token is not edited; there is no limit if no token of
-the fitting texts is above it. Without, every position is fitted on and edited, as published.
-"""
+"""The fitting data of erasers: activations of prompts, each with its group, name and pair."""
 
 from __future__ import annotations
 
@@ -23,19 +9,21 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Bool, Float, Float32
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.erasers import BaseEraser, Certificate, Objective, certify, fit_eraser
 from countergen_edit.erasers.base import fit_metadata
-from countergen_edit.core.errors import UserError
 from countergen_edit.models import LanguageModel, Scratch, capture, encode
 from countergen_edit.models.capture import has_layers
 
 Positions = Literal["outputs", "last", "onward"]
-POSITIONS: tuple[Positions, ...] = ("outputs", "last", "onward")
+"""The tokens that become rows. `outputs`: every token from which a token of an output is predicted,
+where a bias is expressed; `last`: the last token of the prompt; `onward`: every token from the
+first that shows the group, since the tokens before it are the same for all groups."""
 SINK_RANGE = (3.0, 5.0)
-"""Medians between which the limit of a sink's norm lies, where norms leave the widest gap. In a
-model of 135 million parameters (SmolLM2) others reach 1.3 medians, sinks 4 to 170; in the blocks
-before and after those that use them sinks have 4 to 10, so that a fixed ten would part them."""
+"""Medians between which the norm limit of sinks lies, where norms leave the widest gap. In SmolLM2
+of 135 million parameters other tokens reach 1.3 medians, sinks 4 to 170; in the blocks before and
+after those that use them sinks have 4 to 10, so that a fixed limit of ten would split them."""
 
 
 @dataclass(frozen=True)
@@ -46,26 +34,24 @@ class FitData:
     layers: tuple[int | None, ...]
     group: np.ndarray
     name: np.ndarray
-    """The name in the prompt. Where none is known, an id of its counterfactual pair: folds that
-    parted the pair would leave a context with one group."""
+    """The name in the prompt; without one an id of its pair, which folds must not split."""
     context: np.ndarray
-    """The template, with the beginning of the output where there is one."""
+    """The template, with the beginning of the output."""
     pair: np.ndarray
-    """The counterfactual pair: variations of a context at the same place in their groups."""
+    """The counterfactual pair."""
     family: np.ndarray
-    """The set that the row comes from: templates that ask the same kind of thing."""
+    """The set of the row."""
     keep: Bool[np.ndarray, " row"]
-    """Whether the row comes from a set that is to be kept."""
+    """Whether the row is of a set to keep."""
     background: Float[np.ndarray, "layer other d"]
-    """Every token of neutral text, for erasers that weigh what they change."""
+    """Every token of neutral text, by which some erasers weigh changes."""
     limits: tuple[float | None, ...]
-    """Of each layer, the norm above which a token is a sink; None where no token of the fitting
-    texts is one, or if sinks are edited like other tokens."""
+    """The norm above which a token of a layer is a sink; None without sinks to skip."""
     objective: Callable[[int | None], Objective] | None = field(default=None, compare=False)
-    """Of each layer, what maps are refined on; made for erasers that ask for it."""
+    """The objective of a layer, for erasers that refine their map."""
 
     def limit(self, layer: int | None) -> float | None:
-        """The norm above which an edit at a layer leaves a token as it is, if there is one."""
+        """The norm above which an edit at a layer skips a token, if any."""
         return self.limits[self.layers.index(layer)]
 
     def at(self, layer: int | None) -> Float[np.ndarray, "row d"]:
@@ -76,10 +62,9 @@ class FitData:
     def used(
         self, eraser: BaseEraser, layer: int | None
     ) -> tuple[Bool[np.ndarray, " row"], dict[str, Any]]:
-        """The rows an eraser is fitted on, and what else its `fit` takes.
+        """The rows of an eraser's fit, and its further arguments.
 
-        An eraser that does not know what to keep never sees what is to be kept, and none sees a
-        sink that its edit leaves alone.
+        Rows to keep are left to erasers that take `keep`; skipped sinks are left out.
         """
         every, background = self.at(layer), self.background[self.layers.index(layer)]
         limit = self.limit(layer)
@@ -104,10 +89,7 @@ class FitData:
         return fit_eraser(eraser, self.at(layer)[rows], self.group[rows], **ids)
 
     def certify(self, fitted: BaseEraser, layer: int | None, random_state: int) -> Certificate:
-        """What a fitted eraser leaves of the group in the rows that were to be erased.
-
-        Folds never share a name.
-        """
+        """The certificate of a fitted eraser on the rows to erase; folds never share a name."""
         rows, ids = self.used(fitted, layer)
         return certify(
             fitted,
@@ -122,7 +104,7 @@ class FitData:
 
 @dataclass(frozen=True)
 class Place:
-    """A text whose activations are wanted, and what is known of it."""
+    """A text whose last activations become a row."""
 
     text: str
     context: str
@@ -154,7 +136,7 @@ def capture_sites(
     skip_attention_sinks: bool = True,
     scratch: Scratch | None = None,
 ) -> dict[str, FitData]:
-    """The fit data of several sites from one pass; `scratch` takes what memory should not."""
+    """The fit data of several sites from one pass."""
     places = [
         place
         for sets, kept in ((erase, False), (keep, True))
@@ -189,6 +171,7 @@ def capture_sites(
         site_layers: tuple[int | None, ...] = (None,)
         if has_layers(site):
             site_layers = tuple(range(model.n_layers) if chosen is None else chosen)
+        norms = np.concatenate([activations.norms[site], background.norms[site]], axis=1)
         by_site[site] = FitData(
             activations.values[site],
             site_layers,
@@ -199,19 +182,9 @@ def capture_sites(
             np.array([p.family for p in of_row]),
             np.array([p.keep for p in of_row]),
             background.values[site],
-            _limits(activations.norms[site], background.norms[site], skip_attention_sinks),
+            tuple(_limit(of_layer) if skip_attention_sinks else None for of_layer in norms),
         )
     return by_site
-
-
-def _limits(
-    of_prompts: Float32[np.ndarray, "layer token"],
-    of_background: Float32[np.ndarray, "layer other"],
-    skip_attention_sinks: bool,
-) -> tuple[float | None, ...]:
-    """Of each layer, the norm that parts sinks from other tokens, where there are any."""
-    norms = np.concatenate([of_prompts, of_background], axis=1)
-    return tuple(_limit(of_layer) if skip_attention_sinks else None for of_layer in norms)
 
 
 def _limit(norms: Float32[np.ndarray, " token"]) -> float | None:
@@ -239,10 +212,10 @@ def require_difference(
     site: str,
     positions: Positions,
 ) -> None:
-    """Refuse rows in which no layer knows the groups apart.
+    """Require a pair of rows that differ.
 
     Raises:
-        UserError: every pair of rows is the same: the embedding of a last token, say.
+        UserError: all pairs are equal, as the embeddings of a last token are.
     """
     first: dict[str, int] = {}
     for i, place in enumerate(of_row):
@@ -276,7 +249,7 @@ def _places(
 def _beginnings(
     model: LanguageModel, prompts: Sequence[str], outputs: Sequence[str]
 ) -> list[list[str]]:
-    """Of each prompt, what stands of an output before each of its tokens; first, nothing."""
+    """The beginnings of a prompt's outputs before each of their tokens; first, the empty one."""
     encodings = iter(encode(model, [prompt + output for prompt in prompts for output in outputs]))
     by_prompt = []
     for prompt in prompts:

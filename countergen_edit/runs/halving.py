@@ -1,14 +1,11 @@
-"""Successive halving: which layers are worth all validation data, found out on little of it.
+"""Successive halving: the layers that are worth all validation data, found on little of it.
 
-Comes in: candidates by group (an eraser at one site), each group's in the order of its layers. Goes
-out: the finalists. Every group starts with a coarse grid of its layers, both ends included, which
-is measured on few names and texts. What is worse than the best beyond chance, or dearer than any
-budget, falls away; at most a third stay; halfway between what stays and what was measured beside it
-new candidates enter; the sample grows. On all validation data only the finalists are measured.
+Each group (an eraser at one site) starts with a coarse grid of its layers, measured on few names
+and texts. Candidates that are worse than the best beyond chance, or dearer than any budget, fall
+away; at most a third stay; layers halfway to the measured neighbours enter; the sample grows.
 
-Few layers are all finalists. What falls away is decided by recorded rows alone, so that a run that
-was killed decides again as it did. The idea: Jamieson and Talwalkar, "Non-stochastic best arm
-identification", AISTATS 2016; what is paired here are the resamples of names and templates.
+The idea: Jamieson and Talwalkar, "Non-stochastic best arm identification", AISTATS 2016; here the
+resamples of names and templates are paired.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.decisions.selection import Point, ordered
 
 ERRORS = 2.0
-"""Paired standard errors by which a candidate is worse than a better one, to fall away."""
+"""Paired standard errors by which a beaten candidate is worse."""
 HOPELESS = 2.0
 """Budgets that a candidate costs, beyond which it falls away unless its interval reaches one."""
 AMPLE = 0.5
@@ -33,11 +30,11 @@ AMPLE = 0.5
 
 @dataclass(frozen=True)
 class Halving:
-    """How a search narrows its candidates down.
+    """The settings of successive halving.
 
     Args:
-        coarse: layers of the first grid; where there are no more, all are measured in full.
-        names: validation names a group that the first grid is measured on.
+        coarse: layers of the first grid; no more layers are all measured in full.
+        names: validation names per group of the first rung.
 
     Raises:
         UserError: the grid has no two ends, or there are no names.
@@ -61,11 +58,9 @@ class Halving:
         return sorted({round(i) for i in np.linspace(0, count - 1, self.coarse)})
 
     def samples(self, layers: int, names: int) -> list[int]:
-        """Names a group of each rung before the last; none where all is measured at once.
+        """Names per group of each rung before the last; none where all is measured at once.
 
-        The gap between measured layers halves from rung to rung, down to neighbours in the last
-        (where it is no power of two, a layer here and there is left out); samples grow by a
-        constant factor.
+        The gap between measured layers halves from rung to rung; samples grow by a constant factor.
 
         >>> Halving().samples(30, 24), Halving().samples(6, 24)
         ([4, 10], [])
@@ -96,9 +91,9 @@ def between(measured: Collection[int], kept: Collection[int]) -> list[int]:
 def survivors(candidates: Sequence[Point], most: int) -> list[Point]:
     """The candidates that stay, best first: at most so many, and none that is surely beaten.
 
-    A candidate is hopeless where it costs several budgets and its intervals reach none; where any
-    other is worth its price, hopeless ones fall away. It is beaten by one that removes more, beyond
-    what chance does to the difference of the two, and that costs no more than it, or little.
+    A hopeless candidate costs several budgets, with intervals that reach none; it falls away where
+    another is worthwhile. A beaten one removes less than another, beyond the paired error of their
+    difference, at a price that is no lower or hardly matters.
     """
     some = any(p.is_worthwhile for p in candidates)
     hopeful = [p for p in candidates if p.cost <= HOPELESS or p.least_cost <= 1]

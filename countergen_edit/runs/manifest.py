@@ -1,4 +1,4 @@
-"""What a run depended on, so that it can be repeated; never a secret."""
+"""The manifest of a run: everything that it depends on, when and where it was made; no secret."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import countergen_edit
+from countergen_edit.core.describing import described, own_code
+from countergen_edit.core.writing import digest
+from countergen_edit.data.task import Task
 from countergen_edit.metrics.base import METRICS, Cost, Metric
 from countergen_edit.metrics.rows import SCHEMA
-from countergen_edit.core.writing import digest
+from countergen_edit.models import LanguageModel
+from countergen_edit.runs.plan import Plan
 
 PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "scipy", "scikit-learn", "cvxpy")
 _SECRET = re.compile(r"(token|key|secret|password)(\w*)=.+", re.IGNORECASE)
@@ -74,19 +78,19 @@ def make_manifest(
     metrics: Sequence[Metric] = (),
     origin: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The manifest of a run; `fingerprint` covers all that its rows depend on.
+    """The manifest of a run; `fingerprint` covers everything that its rows depend on.
 
     Args:
-        config: every setting that rows depend on.
+        config: the settings.
         model: the model's name.
         model_hash: SHA-256 of its weights.
-        bos: whether its texts begin with the beginning-of-text token; None of what has no such.
-        template: the chat template within which they stand, as `LanguageModel.conversation`.
+        bos: whether its texts begin with the beginning-of-text token; None without such a token.
+        template: the chat template of its texts, as `LanguageModel.conversation`.
         data_hash: SHA-256 of all data.
         seed: the run's seed.
-        command: the command line; what sounds like a secret is masked.
-        metrics: what is measured, so that a report finds whoever shows it.
-        origin: the file that the weights were made of, where they were made of one.
+        command: the command line; secrets are masked.
+        metrics: the metrics, by which a report finds their views.
+        origin: the file that the weights were converted from.
     """
     versions = {name: metadata.version(name) for name in PACKAGES}
     versions["countergen-edit"] = countergen_edit.__version__
@@ -112,3 +116,63 @@ def make_manifest(
         "budgets": {metric.name: metric.budget for metric in metrics if isinstance(metric, Cost)},
         "git_commit": git_commit(),
     }
+
+
+def manifest_of(
+    plan: Plan, model: LanguageModel, config: Mapping[str, Any] | None, command: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings and the manifest of a plan's run.
+
+    Args:
+        plan: the plan.
+        model: the model.
+        config: the settings of a command line; those of the plan unless given.
+        command: the command line.
+    """
+    tasks = [*plan.earlier, *plan.tasks]
+    code = own_code([*plan.erasers.values(), *plan.metrics, *plan.baselines.values()])
+    settings = dict(config or described(plan, ("tasks", "earlier", "before", "scratch")))
+    settings |= {"own_code": code} if code else {}
+    settings |= {"before": plan.before.id} if plan.before else {}
+    data = {t.name: digest([t.fingerprint, described(t.neutral)]) for t in tasks}
+    manifest = make_manifest(
+        config=settings,
+        model=model.name,
+        model_hash=model.fingerprint,
+        bos=model.adds_bos,
+        template=model.conversation,
+        data_hash=digest(data),
+        seed=plan.seed,
+        command=command,
+        metrics=plan.metrics,
+        origin=model.origin,
+    )
+    measuring = [described(metric, without=("budget",)) for metric in plan.metrics]
+    depends = ("model_hash", "bos", "template", "source_hash", "versions", "seed")
+    alike = [
+        *(manifest[key] for key in depends),
+        plan.positions,
+        plan.skip_attention_sinks,
+        measuring,
+        code,
+    ]
+    # Jobs of a sweep share the units of a task if these digests are equal.
+    manifest["tasks"] = {
+        t.name: digest([*alike, described(t.axis), t.groups, data[t.name]]) for t in tasks
+    }
+    if plan.before:
+        manifest["before"] = [plan.before.label]
+    if warnings := [*dict.fromkeys(w for t in tasks for w in t.warnings)]:
+        manifest["warnings"] = warnings
+    manifest["texts"] = _texts(tasks[0])
+    manifest["names"] = {t.name: t.names for t in tasks}
+    manifest["compared"] = {t.name: t.axis.of_how_many(len(t.groups)) for t in tasks}
+    manifest["kept"] = {t.name: [data.name for data in t.keep] for t in tasks}
+    return settings, manifest
+
+
+def _texts(task: Task) -> list[str]:
+    """Test prompts of two groups, and neutral text, to prove a saved model equal on."""
+    sets = (*task.test, *(one.data for one in task.out_of_vocabulary))
+    prompts = [v.text for s in sets[0].samples[:2] for v in s.variations[::7][:2]]
+    return [*prompts, *task.neutral.get("test", ())[:4]]

@@ -1,8 +1,4 @@
-"""What jobs of one search have recorded, taken over by the run that joins them.
-
-Comes in: the folder of the jobs' run folders, and what identifies each task's cells. Goes out: rows
-by unit; edits and single texts are copied. Jobs of another model, data or code are passed over.
-"""
+"""Rows and edits that jobs of one search have recorded, copied by the run that joins them."""
 
 from __future__ import annotations
 
@@ -10,21 +6,20 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from countergen_edit.edits import read_record
-from countergen_edit.runs.files import EDITS, MANIFEST
-from countergen_edit.runs.run_folder import recorded_units
-from countergen_edit.metrics.results import STORE
-from countergen_edit.metrics.rows import Row
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.writing import whole, whole_folder
+from countergen_edit.edits import read_record
+from countergen_edit.metrics.results import STORE
+from countergen_edit.metrics.rows import Row
+from countergen_edit.runs.folder import EDITS, MANIFEST, recorded_units
 
 
 def parts_of(pool: Path, tasks: Mapping[str, str]) -> dict[str, list[Row]]:
-    """Rows by unit of what jobs with the same model, data and code have recorded.
+    """Rows by unit of jobs with the same model, data and code.
 
     Args:
         pool: the folder of the jobs' run folders.
-        tasks: for each task, what identifies its cells' model, data and code.
+        tasks: the identity of each task's model, data and code.
     """
     units: dict[str, list[Row]] = {}
     for part, alike in _alike(pool, tasks):

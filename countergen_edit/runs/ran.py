@@ -21,7 +21,7 @@ def now() -> datetime:
 
 @dataclass(frozen=True)
 class Ran:
-    """The entry `ran` of a manifest, over all sessions as far as they recorded units."""
+    """The entry `ran` of a manifest, over all sessions."""
 
     begin: datetime
     """Of the first session, in UTC."""
@@ -40,11 +40,7 @@ class Ran:
 
 
 def ran_of(manifest: Mapping[str, Any], where: str = "") -> Ran | None:
-    """When and where a run was made; None if no unit of it is recorded.
-
-    Raises:
-        UserError: the entry is damaged; the message begins with `where`.
-    """
+    """When and where a run was made; None without a recorded unit."""
     return built(Ran, manifest["ran"], f"{where}ran.") if "ran" in manifest else None
 
 

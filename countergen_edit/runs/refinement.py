@@ -1,13 +1,9 @@
-"""What a map is refined on: a model's output in contexts to erase, contexts to keep, and text.
+"""The objective of refined maps: a model's output in contexts to erase, to keep, and neutral text.
 
-Comes in: a model that resumes at the edit's place, a task, the place. Goes out: an `Objective`, the
-losses of which go through the blocks above the place; what is below is computed once a text.
-Refused: nothing that a study does not refuse.
-
-In a context to erase, what is wanted of a person is the unedited distribution less the group's part
-of it: half the difference of the groups' mean log-probabilities, token by token, but for the forms
-that agree with the person (she, her, …), which stay. Contexts are drawn as often as they have
-outputs, since the group effect is a mean over outputs.
+In a context to erase the wanted distribution of a name is the unedited one less the group's part:
+half the difference of the groups' mean log-probabilities, token by token, except for the forms that
+agree with the name (she, her, …). Contexts are drawn in proportion to their outputs, since the
+group effect is a mean over outputs. The blocks below the edit are computed once per text.
 """
 
 from __future__ import annotations
@@ -22,19 +18,19 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from countergen_edit.core.seeds import generator
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.task import Task
 from countergen_edit.data.subsets import few_texts, round_robin
+from countergen_edit.data.task import Task
 from countergen_edit.edits import UNCHANGED, Edit, applied
 from countergen_edit.erasers import TERMS, Change
-from countergen_edit.runs.fit_data import places_by_context
 from countergen_edit.models import LanguageModel, encode, first_read, hook_name
-from countergen_edit.core.seeds import generator
+from countergen_edit.runs.fit_data import places_by_context
 
 PEOPLE = 16
-"""Of each group in a context to erase: with few, what sets these apart is taken for the group."""
+"""Names per group in a context to erase; the differences of few would pass for the group's."""
 KEPT_PEOPLE = 2
-"""Of each group in a context to keep: its templates differ more than its people."""
+"""Names per group in a context to keep, whose templates differ more than its names."""
 DRAWN = {"erase": 3, "keep": 2, "neutral": 1}
 """Portions of each kind in a step."""
 ROWS = 12
@@ -63,19 +59,18 @@ class Portion:
 
 
 class ModelObjective:
-    """An `Objective` on a task's fitting texts; held out are those of its validation data.
+    """An `Objective` on a task's fitting texts; its validation texts are held out.
 
     Args:
-        model: unedited, remembering what leaves the blocks below the lowest edit.
-        task: what is to be erased and kept.
+        model: unedited; activations below the lowest edit are kept.
+        task: its fitting, validation and neutral texts are used.
         site: where the map acts.
         layer: of the site.
-        limit: norm above which a token is left as it is.
-        seed: of what is drawn beforehand.
-        before: what was fitted before, under which the map is refined. What is wanted is still what
-            the unedited model says, so that the map answers for all of them together.
-        wanted_of: an edit of another axis, part of `before`; what the model says under it is wanted
-            instead, so that no map gives back what another was to take.
+        limit: norm above which a token is skipped.
+        seed: of the draw of held-out texts.
+        before: the edit under which the map is refined; the unedited model stays the target, so
+            that the map accounts for both.
+        wanted_of: an edit of other axes, part of `before`, whose output is the target instead.
     """
 
     def __init__(
@@ -157,8 +152,8 @@ class ModelObjective:
     def _terms(self, portion: Portion, change: Change, unbiased: bool) -> dict[str, Tensor]:
         """The terms of one portion.
 
-        Unbiased, what people of one group differ by is taken off the squared difference. A map
-        would learn to make that larger: it is refined on the plain square.
+        `unbiased`, the within-group variance is taken off the squared difference; a map refined on
+        that would learn to enlarge the variance.
         """
         with _ALONE:
             with applied(self.model, self._wanted_of) as model:
@@ -259,10 +254,7 @@ def _odds(portions: Sequence[Portion]) -> Float[np.ndarray, " portion"] | None:
 
 
 def _following(model: LanguageModel, data: CounterfactualSet) -> dict[str, set[int]]:
-    """Context → the next token of each output that goes on from it.
-
-    Read after one person: what comes after a prompt is split alike whoever is in it.
-    """
+    """Context → the next tokens of its outputs, read after one name, as all split alike."""
     following: dict[str, set[int]] = {}
     for sample in data.samples:
         prompt = sample.variations[0].text

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from countergen_edit.core.reading import json_lines
 from countergen_edit.core.writing import digest, whole
-from countergen_edit.models import Workload, LanguageModel, generate
+from countergen_edit.models import LanguageModel, Workload, generate
 from countergen_edit.models.progress import track
 
 

@@ -1,26 +1,24 @@
-"""Candidates measured on few names and texts, rung by rung, until the finalists are left.
-
-Comes in: a study, pools of candidates, and how to halve them. Goes out: rows of the split
-`screening`, with their rung as a facet, and the finalists of each pool. Within a pool candidates
-compete: all of a search, the layers of one eraser in an audit.
-"""
+"""Screening by successive halving: candidates measured on few names and texts, rung by rung."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from countergen_edit.decisions.selection import DRAWS, points
 from countergen_edit.edits import NamedEdit
-from countergen_edit.runs.cells import Cell
-from countergen_edit.decisions.selection import DRAWS, Point, points
-from countergen_edit.runs.halving import Halving, between, survivors
-from countergen_edit.runs.study import Study
-from countergen_edit.runs.units import Run
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import SCREENING, Row
+from countergen_edit.runs.candidates import Candidate
+from countergen_edit.runs.folder import Units
+from countergen_edit.runs.halving import Halving, between, survivors
+
+if TYPE_CHECKING:
+    from countergen_edit.runs.runner import Runner
 
 KEPT_DRAWS = 200
 """Resamples that a row keeps: the spread of a difference is known from them to 5 %."""
@@ -28,30 +26,28 @@ STAY = 3
 """One in so many candidates of the first rung stays after it, and of those after the next."""
 RUNG = "rung"
 """The facet of screening rows."""
-Attempt = Callable[[Cell, Callable[[NamedEdit], list[Row]]], list[Row]]
-"""Rows of a cell's edit by what measures it, or the row that says why it could not be fitted."""
 
 
 class Screen:
-    """What measures edits on few validation names and texts.
+    """Measures edits on few validation names and texts.
 
     Args:
-        study: whose metrics, model and folder these are.
+        runner: whose metrics, model and folder are used.
         rung: its number, from 1.
-        names: names a group.
+        names: names per group.
         layers: of the edits that are measured here.
     """
 
-    def __init__(self, study: Study, rung: int, names: int, layers: Sequence[int | None]) -> None:
-        self.study, self.rung = study, rung
-        self.task = study.task.thinned(names, study.seed)
-        self.metrics = [metric.bound(self.task) for metric in study.quick]
-        self.context = EvaluationContext(
-            study.resuming(layers, share=0.25), study.store, study.seed
-        )
+    def __init__(self, runner: Runner, rung: int, names: int, layers: Sequence[int | None]) -> None:
+        self.runner, self.rung = runner, rung
+        seed = runner.plan.seed
+        task = runner.task.thinned(names, seed)
+        self.metrics = [metric.bound(task) for metric in runner.quick]
+        model = runner.fits.resuming(layers, share=0.25)
+        self.context = EvaluationContext(model, runner.store, seed)
 
-    def figures(self, edit: NamedEdit | None) -> list[Row]:
-        """Every quick figure under an edit, and what it removes with resamples."""
+    def rows(self, edit: NamedEdit | None) -> list[Row]:
+        """Every quick figure under an edit, and the share it removes with its resamples."""
         bias = self.metrics[0]
         rows = [r for m in self.metrics for r in m.measure(self.context, edit, "validation")]
         if edit is not None and (removed := bias.removed(self.context, edit, "validation")):
@@ -62,111 +58,92 @@ class Screen:
         facets = {RUNG: float(self.rung)}
         return [
             replace(row, split=SCREENING, facets={**row.facets, **facets})
-            for row in self.study.marked(rows, edit, "validation")
+            for row in self.runner.marked(rows, edit, "validation")
         ]
 
 
 @dataclass
 class Group:
-    """An eraser at one site, in progress: its cells by layer, and which of them were measured."""
+    """An eraser at one site: its candidates by layer, and the indices of those in progress."""
 
-    cells: Sequence[Cell]
+    candidates: Sequence[Candidate]
+    current: list[int]
     measured: set[int] = field(default_factory=set)
-    current: list[int] = field(default_factory=list)
-
-    @property
-    def takes_long(self) -> bool:
-        """Whether drafts stand for its cells."""
-        return any(cell.draft is not cell for cell in self.cells)
 
 
 class Screening:
-    """The halving of one study's candidates.
+    """The halving of a task's candidates.
 
     Args:
-        study: the study.
-        halving: how to narrow them down; None makes all of them finalists.
-        pools: groups of cells; those of one pool compete.
-        attempt: fits a cell and measures its edit.
+        runner: the runner of the task.
+        halving: the settings; None makes every candidate a finalist.
+        pools: groups of candidates; those of one pool compete.
     """
 
     def __init__(
         self,
-        study: Study,
+        runner: Runner,
         halving: Halving | None,
-        pools: Sequence[Sequence[Sequence[Cell]]],
-        attempt: Attempt,
+        pools: Sequence[Sequence[Sequence[Candidate]]],
     ) -> None:
-        self.study, self.attempt = study, attempt
+        self.runner = runner
         widest = max(len(group) for pool in pools for group in pool)
-        names = study.task.most_names
-        self.samples = halving.samples(widest, names) if halving else []
-        self.pools = [[Group(cells) for cells in pool] for pool in pools]
-        for group in self.groups:
-            count = len(group.cells)
-            group.current = halving.grid(count) if halving else list(range(count))
-            group.measured = set(group.current)
-        self._first = [sum(len(g.current) for g in pool) for pool in self.pools]
+        self.samples = halving.samples(widest, runner.task.most_names) if halving else []
+        self.pools = [
+            [Group(own, halving.grid(len(own)) if halving else [*range(len(own))]) for own in pool]
+            for pool in pools
+        ]
+        for pool in self.pools:
+            for group in pool:
+                group.measured = {*group.current}
+        self._first = [sum(len(group.current) for group in pool) for pool in self.pools]
 
     @property
-    def groups(self) -> list[Group]:
-        return [group for pool in self.pools for group in pool]
+    def finalists(self) -> list[Candidate]:
+        """The candidates that all validation data are for, in the order of the pools."""
+        return [g.candidates[i] for pool in self.pools for g in pool for i in g.current]
 
-    @property
-    def finalists(self) -> list[Cell]:
-        """What is measured on all validation data, in the order of the pools."""
-        return [group.cells[i] for group in self.groups for i in group.current]
-
-    def run(self, run: Run, unit: Callable[[str], str]) -> None:
-        """Measure rung by rung; `finalists` are then what their name says.
-
-        Args:
-            run: runs units.
-            unit: the name of a unit in the folder.
-        """
+    def run(self, run_unit: Units) -> None:
+        """Measure rung by rung, until the finalists are left."""
+        runner = self.runner
         for number, names in enumerate(self.samples, start=1):
-            cells = self.finalists
-            self.study.fit_ahead([cell.draft for cell in cells])
-            screen = Screen(self.study, number, names, [cell.layer for cell in cells])
+            candidates = self.finalists
+            runner.fits.fit_ahead([candidate.draft for candidate in candidates])
+            screen = Screen(runner, number, names, [c.layer for c in candidates])
             place = f"screening/{number}"
-            stage = f"screening {number} of {len(self.samples)} ({names} names per group)"
-            run.stage(stage, 1 + len(cells))
-            run(unit(f"{place}/unedited"), "unedited model", partial(screen.figures, None))
-            for cell in cells:
-                name = cell.unit.removeprefix("cell/")
-                run(
-                    unit(f"{place}/{name}"),
-                    name,
-                    partial(self.attempt, cell.draft, screen.figures),
-                )
-            rows = [row for row in self.study.own_rows() if row.facets.get(RUNG) == number]
+            about = f"screening {number} of {len(self.samples)} ({names} names per group)"
+            run_unit.stage(about, 1 + len(candidates))
+            work = partial(screen.rows, None)
+            run_unit(runner.unit(f"{place}/unedited"), "unedited model", work)
+            for candidate in candidates:
+                work = partial(runner.attempt, candidate.draft, screen.rows)
+                run_unit(runner.unit(f"{place}/{candidate.label}"), candidate.label, work)
+            rows = [row for row in runner.rows() if row.facets.get(RUNG) == number]
             for pool, first in zip(self.pools, self._first, strict=True):
                 self._narrow(pool, rows, max(1, first // STAY**number), number)
-        self.study.fit_ahead(self.finalists)
+        runner.fits.fit_ahead(self.finalists)
 
     def _narrow(self, pool: Sequence[Group], rows: Sequence[Row], most: int, rung: int) -> None:
-        """Keep the best of a pool, and let those halfway to what was measured beside them enter.
+        """Keep the best of a pool; candidates halfway to their measured neighbours enter.
 
-        What takes long to fit is then fitted where its draft was best, and nowhere else.
+        In the last rung an eraser with drafts is fitted only where its draft was best.
         """
-        ids = {self.study.id_of(g.cells[i].draft): (g, i) for g in pool for i in g.current}
-        alone = all(cell.eraser.is_baseline for g in pool for cell in g.cells)
-        candidates = points(rows, SCREENING, self.study.costs, baselines=alone)
-        kept: list[Point] = survivors([p for p in candidates if p.edit in ids], most)
+        ids = {
+            self.runner.fits.id_of(group.candidates[i].draft): (group, i)
+            for group in pool
+            for i in group.current
+        }
+        alone = all(c.eraser.is_baseline for group in pool for c in group.candidates)
+        measured = points(rows, SCREENING, self.runner.costs, baselines=alone)
+        kept = survivors([p for p in measured if p.edit in ids], most)
         for group in pool:
             group.current = []
         for point in kept:
             group, i = ids[point.edit]
             group.current.append(i)
-        is_last = rung == len(self.samples)
         for group in pool:
             entering = between(group.measured, group.current)
-            if is_last and group.takes_long:
+            if rung == len(self.samples) and any(c.draft is not c for c in group.candidates):
                 entering = []
             group.measured |= {*entering}
             group.current = sorted([*group.current, *entering])
-
-    @property
-    def total(self) -> int:
-        """All candidates that there are."""
-        return sum(len(group.cells) for group in self.groups)

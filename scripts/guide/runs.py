@@ -22,8 +22,8 @@ from guide.entries import ENTRIES, MODELS, Entry
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import digest, whole
 from countergen_edit.metrics.rows import Row
+from countergen_edit.runs.folder import finished_rows
 from countergen_edit.runs.manifest import git_commit, source_digest
-from countergen_edit.runs.run_folder import finished_rows
 
 RECORDS = ENTRIES / "runs.jsonl"
 RUNS = Path("runs") / "reproduction"

@@ -11,7 +11,7 @@ import pytest
 
 from countergen_edit.cli.main import main
 from countergen_edit.models import load
-from countergen_edit.runs.run_folder import read_rows
+from countergen_edit.runs.folder import read_rows
 from countergen_edit.testbed import directory
 from tests.made_benchmarks import make_benchmarks, settings
 

@@ -12,7 +12,7 @@ from huggingface_hub import ModelCard
 from countergen_edit.cli.main import main
 from countergen_edit.edits.checkpoints import open_checkpoint
 from countergen_edit.reports.blocks import Number
-from countergen_edit.runs.run_folder import read_rows
+from countergen_edit.runs.folder import read_rows
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
 

@@ -14,7 +14,7 @@ import countergen_edit
 from countergen_edit.cli.main import main
 from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.core.conf_path import conf_dir
-from countergen_edit.runs.run_folder import read_rows
+from countergen_edit.runs.folder import read_rows
 from tests.cli.test_conf import STUDIES, composed
 from tests.models.test_gguf import script
 

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 import countergen_edit
-from countergen_edit.runs.run_folder import PROGRESS, RESULTS, recorded_units
+from countergen_edit.runs.folder import PROGRESS, RESULTS, recorded_units
 
 ROOT = Path(countergen_edit.__file__).parent.parent
 ONE = "[{source: testbed, family: questions}]"
@@ -119,7 +119,9 @@ def test_a_worker_killed_by_the_system_is_made_good_by_the_next_run(
         time.sleep(0.01)
     os.kill(int(next(pids.iterdir()).name), signal.SIGKILL)
     assert started.wait(timeout=120) != 0  # what happened is not passed over
-    cells = [unit for part in pool.iterdir() for unit in recorded_units(part) if "/cell/" in unit]
+    cells = [
+        unit for part in pool.iterdir() for unit in recorded_units(part) if "/candidate/" in unit
+    ]
     assert len(cells) < 2 * len(LAYERS)
     again = subprocess.run(multirun(*words), cwd=tmp_path, env=environment())
     assert again.returncode == 0

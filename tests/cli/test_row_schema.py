@@ -18,7 +18,7 @@ from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
 from countergen_edit.reports.run import open_run, open_run_or_log
 from countergen_edit.runs.compare import paired_items
-from countergen_edit.runs.run_folder import RunFolder
+from countergen_edit.runs.folder import RunFolder
 from tests.made_benchmarks import make_benchmarks, settings
 from tests.made_vacancies import make_vacancies
 from tests.runs.foreign_logs import lm_eval, scored

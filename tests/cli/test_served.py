@@ -11,7 +11,7 @@ import pytest
 from countergen_edit.cli.main import main
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
-from countergen_edit.runs.run_folder import read_rows
+from countergen_edit.runs.folder import read_rows
 from tests.cli.test_mistakes import fails
 from tests.models.completions_server import Completions, serving
 

@@ -14,7 +14,7 @@ from countergen_edit.cli.main import main
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Number, Table
 from countergen_edit.reports.compare import Comparison
-from countergen_edit.runs.run_folder import RunFolder, read_rows
+from countergen_edit.runs.folder import RunFolder, read_rows
 from tests.cli.test_mistakes import fails
 from tests.cli.test_unedited import GENERATING as FAIRPAIR_AND_CID
 from tests.runs.runs import KilledError

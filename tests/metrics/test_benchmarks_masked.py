@@ -25,7 +25,7 @@ from countergen_edit.models.masked import MaskedModel, MaskedToken, masked_from_
 from countergen_edit.reports.run import open_run
 from countergen_edit.runs.classifier_edits import Where
 from countergen_edit.runs.classifiers import classifier_audit
-from countergen_edit.runs.run_folder import RunFolder
+from countergen_edit.runs.folder import RunFolder
 from tests.made_benchmarks import crows_pairs, settings, stereoset
 
 IDENTITY = {"fingerprint": "test", "schema": SCHEMA}

@@ -17,9 +17,7 @@ from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.models import LanguageModel, load
 from countergen_edit.models.served import connect
-from countergen_edit.runs.audit import Audit
-from countergen_edit.runs.run_folder import MANIFEST, RunFolder
-from countergen_edit.runs.unedited import check_unedited
+from countergen_edit.runs.folder import MANIFEST, RunFolder
 from tests.made_benchmarks import long_context_dir, settings
 from tests.metrics.test_benchmarks import bound, task
 from tests.models.completions_server import Completions, serving
@@ -51,7 +49,8 @@ def test_a_killed_run_goes_on_to_the_bytes_of_one_that_was_not(
     scored: int, made: Path, model: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed after so many benchmarks; those are not scored a second time."""
-    plan = Audit(task(), {}, [METRICS.make("benchmarks", settings(made) | {"limit": 6})])
+    metrics = [METRICS.make("benchmarks", settings(made) | {"limit": 6})]
+    plan = Plan(tasks=[task()], metrics=metrics)
     texts, asked = EvaluationContext.texts, list[str]()
 
     def dying(context: EvaluationContext, pairs: Any, edit: Any, progress: str, *more: Any) -> Any:
@@ -62,7 +61,7 @@ def test_a_killed_run_goes_on_to_the_bytes_of_one_that_was_not(
 
     def run(path: Path) -> dict[str, bytes]:
         with RunFolder(path, {}, IDENTITY) as folder:
-            plan.run(model, folder)
+            run_plan(plan, model, folder)
         return files_of(path)
 
     whole = run(tmp_path / "whole")
@@ -182,5 +181,6 @@ def test_what_scores_whole_texts_is_refused_with_what_can_be_asked(
         match=r"metric=benchmarks needs likelihoods of texts.*"
         r"metric=\[fairpair,cid\] or metric\.benchmarks\.of=\[bbq,bold\]$",
     ):
-        check_unedited(model, task(), [both])
-    check_unedited(model, task(), [METRICS.make("benchmarks", settings(made) | {"of": "bbq"})])
+        Plan(tasks=[task()], metrics=[both]).check(model)
+    own = METRICS.make("benchmarks", settings(made) | {"of": "bbq"})
+    Plan(tasks=[task()], metrics=[own]).check(model)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,6 @@ from countergen_edit.metrics.costs.agreement import Agreement, agreement_rows
 from countergen_edit.metrics.costs.kl import KL
 from countergen_edit.metrics.costs.neutral import neutral_cost
 from countergen_edit.metrics.costs.perplexity import Perplexity
-from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores, score
 from countergen_edit.models import LanguageModel, load, preface_ids, resuming
@@ -166,10 +164,6 @@ def test_without_an_edit_nothing_is_paid(context: EvaluationContext) -> None:
     assert rows["perplexity_ratio"].value == 1
 
 
-def test_what_a_task_does_not_have_costs_nothing(context: EvaluationContext) -> None:
-    assert by_metric(task_of(), context, None) == {}
-
-
 def test_harm_is_what_became_worse_in_units_of_the_budget() -> None:
     def degradation(cost: Cost, before: float, after: float) -> float:
         rows = [Row(cost.counts, value) for value in (before, after)]
@@ -290,38 +284,3 @@ def test_agreement_takes_one_form_a_group(model: LanguageModel) -> None:
     # Found when the cost is about a task, before anything is measured.
     with pytest.raises(UserError, match="3 output"):
         Agreement().bound(task_of(agreement={"test": agreement_set((" her", " his", " its"))}))
-
-
-def test_costs_say_what_changed_in_tables_and_words(context: EvaluationContext, edit: Edit) -> None:
-    task = task_of({"test": tuple(TEXTS)}, {"test": agreement_set()})
-    named = NamedEdit.of(edit, "any")
-    before = [row for cost in costs(task) for row in cost.measure(context, None)]
-    after = [
-        replace(row, **named.record.columns)
-        for cost in costs(task)
-        for row in cost.measure(context, named)
-    ]
-    results = Results([*before, *after], {named.id: named.record})
-    [ratio] = results.of("perplexity_ratio", edit=named.id)
-    groups = {
-        group: [row.value for row in results.of("agreement") if (row.group_a, row.group_b) == key]
-        for group, key in (("female", ("female", "")), ("male", ("male", "")))
-    }
-    assert Agreement.outcome(results, named.record) == "agreement " + ", ".join(
-        f"{group} {first:.3f} → {then:.3f}" for group, (first, then) in groups.items()
-    )
-    assert Perplexity.outcome(results, named.record) == f"neutral perplexity × {ratio.value:.3f}"
-    assert KL.outcome(results, named.record) == ""
-    listed = [q for cost in costs(task) for q in cost.quantities(results)]
-    assert [q.title for q in listed if q.main] == [
-        "P(right form), female",
-        "P(right form), male",
-        "perplexity ratio",
-        "KL",
-    ]
-    assert [q.title for q in listed if q.drawn] == [
-        "P(right form), both groups",
-        "perplexity ratio",
-    ]
-    for quantity in listed:
-        assert set(quantity.rows) == {"none", named.id}

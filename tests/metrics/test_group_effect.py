@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import permutation_test
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.metrics.r.draws import interval, root
 from countergen_edit.metrics.r.effect_rows import effect_rows
-from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.r.group_effect import GroupEffect, interval, root
 from countergen_edit.metrics.r.paired import removed, removed_draws
 from countergen_edit.metrics.scores import SetScores
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +26,6 @@ from countergen_edit.metrics.costs.legitimate_differences import (
     change_row,
     left_row,
 )
-from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores, score
 from countergen_edit.models import LanguageModel, batching, load
@@ -150,13 +148,6 @@ def test_the_figure_is_its_definition_text_by_text(
     assert LegitimateDifferences().counted(rows[::-1]) == [together]
 
 
-def test_a_single_set_has_one_row_of_change(
-    model: LanguageModel, edit: NamedEdit, tmp_path: Path
-) -> None:
-    rows = rows_of(model, tmp_path, edit, VOICES)
-    assert [row.metric for row in rows] == ["fact_change", LEFT]
-
-
 def test_batches_and_order_do_not_matter(
     model: LanguageModel, edit: NamedEdit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,27 +268,6 @@ def test_what_is_left_is_the_share_of_the_group_effect() -> None:
     assert nobody.value is None or nobody.value > 1
 
 
-def test_tables_and_words_say_what_moved(
-    model: LanguageModel, edit: NamedEdit, tmp_path: Path
-) -> None:
-    before, after = (rows_of(model, tmp_path, e, VOICES, RACES) for e in (None, edit))
-    results = Results([*before, *after], {edit.id: edit.record})
-    moved, left = after[0], after[-1]
-    assert moved.value is not None
-    said = LegitimateDifferences.outcome(results, edit.record)
-    assert said.startswith(f"facts moved by {100 * moved.value:.1f} points (")
-    assert ("of their group effect left" in said) == (left.value is not None)
-    titles = [quantity.title for quantity in LegitimateDifferences.quantities(results)]
-    assert titles == [
-        "mean |change of P|, facts",
-        "mean |change of P|, facts, voices",
-        "mean |change of P|, facts, races",
-        "group effect of facts that is left",
-    ]
-    assert [q.title for q in LegitimateDifferences.quantities(results) if q.main] == titles[:1]
-    assert LegitimateDifferences.outcome(Results(before, {edit.id: edit.record}), edit.record) == ""
-
-
 @pytest.fixture(scope="module")
 def of_truth() -> dict[str, float]:
     """What a family moves by where both groups get the mean of their log-probabilities."""
@@ -368,11 +338,3 @@ def test_erasing_the_group_moves_them_by_what_was_planted_and_keeping_them_does_
         assert row.value is not None
         assert row.value <= 0.02, row.dataset
     assert preserving["left"].value == pytest.approx(1, abs=0.1)
-
-
-def test_the_order_of_sets_only_orders_their_rows(
-    model: LanguageModel, edit: NamedEdit, tmp_path: Path
-) -> None:
-    by_order = [rows_of(model, tmp_path, edit, *sets) for sets in permutations((VOICES, RACES))]
-    each = [{row.dataset: row.value for row in rows if row.metric == OF_SET} for rows in by_order]
-    assert each[0] == each[1]

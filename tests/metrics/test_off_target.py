@@ -26,8 +26,7 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.views.off_target import OffTargetView
-from countergen_edit.runs.audit import Audit
-from countergen_edit.runs.run_folder import RunFolder
+from countergen_edit.runs.folder import RunFolder
 from countergen_edit.testbed import load_axis, load_truth
 from tests.runs.runs import IDENTITY, Dying, KilledError
 
@@ -191,7 +190,7 @@ def test_without_other_axes_there_is_nothing_to_say(testbed: LanguageModel, tmp_
 
 
 @pytest.fixture(scope="module")
-def small() -> Audit:
+def small() -> Plan:
     """An audit of gender whose other axis is planted in the testbed."""
     truth, gender = load_truth(), load_axis("gender")
     few = [truth.counterfactual_set("hobbies", s, gender) for s in ("fit", "validation", "test")]
@@ -202,7 +201,8 @@ def small() -> Audit:
     sets = {"fit": (fit,), "validation": (validation,), "test": (test,)}
     task = Task(gender, ("female", "male"), other_axes=(reasons,), **sets)  # type: ignore[arg-type]
     metrics = (METRICS.make("r"), METRICS.make("off_target"))
-    return Audit(task, {"leace": make_eraser("leace")}, metrics, layers=(4,))
+    erasers = {"leace": make_eraser("leace")}
+    return Plan(tasks=[task], erasers=erasers, metrics=metrics, layers=(4,), together=True)
 
 
 def _few(sample: Sample) -> Sample:
@@ -211,10 +211,10 @@ def _few(sample: Sample) -> Sample:
 
 
 def test_the_group_effect_of_another_axis_is_the_planted_one(
-    small: Audit, testbed: LanguageModel, tmp_path: Path
+    small: Plan, testbed: LanguageModel, tmp_path: Path
 ) -> None:
-    [row] = OffTarget().bound(small.task).measure(EvaluationContext(testbed, tmp_path), None)
-    [data] = small.task.other_axes
+    [row] = OffTarget().bound(small.tasks[0]).measure(EvaluationContext(testbed, tmp_path), None)
+    [data] = small.tasks[0].other_axes
     planted = load_truth().planted_effect(data.groups)
     values = [planted[s.template, output] for s in data.samples for output in s.outputs]
     assert (row.metric, row.axis, row.detail["people"]) == ("off_target", "nationality", 4)
@@ -222,13 +222,13 @@ def test_the_group_effect_of_another_axis_is_the_planted_one(
 
 
 def test_a_killed_run_ends_with_the_rows_of_an_undisturbed_one(
-    small: Audit, testbed: LanguageModel, tmp_path: Path
+    small: Plan, testbed: LanguageModel, tmp_path: Path
 ) -> None:
     whole, resumed = RunFolder(tmp_path / "whole", {}, IDENTITY), tmp_path / "resumed"
-    small.run(testbed, whole)
+    run_plan(small, testbed, whole)
     measured = [row for row in whole.rows() if row.metric == "off_target_change"]
     assert [row.baseline for row in measured] == [False, True]
     with pytest.raises(KilledError):
-        small.run(testbed, Dying.after(3, resumed))
-    small.run(testbed, again := RunFolder(resumed, {}, IDENTITY))
+        run_plan(small, testbed, Dying.after(3, resumed))
+    run_plan(small, testbed, again := RunFolder(resumed, {}, IDENTITY))
     assert again.rows() == whole.rows()

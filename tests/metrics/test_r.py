@@ -35,6 +35,7 @@ from countergen_edit.metrics.scored_texts import read, scores_of
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.models import LanguageModel, load
 from countergen_edit.reports.blocks import Fold
+from countergen_edit.reports.views.r import RView
 from countergen_edit.testbed import load_axis
 from tests.tiny_models import tiny_model_dir
 
@@ -342,7 +343,7 @@ def test_single_texts_stay_in_the_store(measured: tuple[Results, NamedEdit, Name
 
 def test_sections_show_the_rows(measured: tuple[Results, NamedEdit, NamedEdit]) -> None:
     results, edit, control = measured
-    by_name = {section.name: section for section in R.sections(results)}
+    by_name = {section.name: section for section in RView(R, "r").sections(results)}
     assert set(by_name) == {"bias", "examples"}  # one layer alone is no figure over layers
     tables = by_name["bias"].tables()
     effects, removed, changes, tests, sizes, direction = tables[:6]
@@ -379,21 +380,4 @@ def test_sections_show_the_rows(measured: tuple[Results, NamedEdit, NamedEdit]) 
     )  # fmt: skip
     assert texts.rows[0][:4] == ("work", "Jane is a", "John is a", "nurse")
     assert len(texts.rows) == 4 + 3 + 1
-    assert R.sections(Results([])) == []
-
-
-def test_the_first_set_stands_for_the_run(
-    measured: tuple[Results, NamedEdit, NamedEdit],
-) -> None:
-    results, edit, control = measured
-    quantities = R.quantities(results)
-    titles = ("group effect", "mean |R|", "bias removed")
-    assert [q.title for q in quantities if q.main] == ["group effect, work", "group effect, story"]
-    assert [q.title for q in R.side_by_side(results)] == [f"{title}, work" for title in titles]
-    assert [q.title for q in quantities if q.drawn] == ["group effect, work"]
-    assert set(quantities[0].rows) == {"none", edit.id, control.id}
-    truths = {q.title: q.truth.value for q in quantities if q.truth is not None}
-    assert truths == {"group effect, work": 0.5, "mean |R|, work": 0.25}
-    validation = [q for q in R.quantities(results, "validation") if q.main]
-    assert [q.title for q in validation] == ["group effect, work"]
-    assert R.quantities(Results([])) == []
+    assert RView(R, "r").sections(Results([])) == []

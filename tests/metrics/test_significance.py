@@ -16,6 +16,7 @@ from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.r.largest_gap import effects_of
 from countergen_edit.metrics.r.metric import R
 from countergen_edit.metrics.results import Results
+from countergen_edit.reports.views.r import RView
 from tests.metrics.many_groups import planted, scores_of
 from tests.metrics.test_group_effect import scores_of as two_groups
 
@@ -99,10 +100,10 @@ def test_a_gap_of_any_size_cannot_be_tested_with_too_few_names(
         assert class_of(row.detail) == "cannot be tested"
         assert row.detail["names_to_test"] == needed
         assert row.detail["p_adjusted"] >= row.detail["least_p_adjusted"] - 1e-12
-    said = R.sentences(few)[0]
+    said = RView(R, "r").sentences(few)[0]
     assert said.startswith(f"Cannot be tested: needs {needed} names per group, has {names}. On ")
     assert said.endswith(f"the smallest possible P is {least}.")
-    assert "No significant" not in " ".join(R.sentences(few))
+    assert "No significant" not in " ".join(RView(R, "r").sentences(few))
     for row in enough.of("group_effect"):
         assert row.detail["least_p_adjusted"] <= SIGNIFICANT
         assert class_of(row.detail) == "biased"
@@ -120,7 +121,7 @@ def test_a_row_counts_the_prompts_that_contain_names() -> None:
     effect = GroupEffect(replace(scores, data=replace(scores.data, samples=samples)))
     row = replace(effect_rows([effect])[0], split="test")
     assert (row.detail["prompts"], row.detail["prompts_with_names"]) == (6, 3)
-    [said] = R.sentences(Results([row]))
+    [said] = RView(R, "r").sentences(Results([row]))
     assert said.startswith("Not tested, as a within-group null needs two names per group on every")
     assert said.endswith(
         "(3 of 6 prompts contain names, 3 group words only). Its interval is drawn over templates "

@@ -15,7 +15,7 @@ from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.reports.run import Run
-from countergen_edit.runs.run_folder import RunFolder
+from countergen_edit.runs.folder import RunFolder
 
 HARMFUL = '<script>window.harmed = 1</script><img src=x onerror="window.harmed = 1">'
 """A continuation that must stay a text."""

@@ -15,9 +15,8 @@ from countergen_edit.reports.blocks import Figure, Section, Table
 from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.render.figures import FIXED, Styles
 from countergen_edit.reports.render.html import drawings, legend, render
-from countergen_edit.runs.baselines.random_map import RANDOM_MAP
-from countergen_edit.runs.baselines.steering import STEERING
-from countergen_edit.runs.files import ORIGINAL
+from countergen_edit.runs.baselines import RANDOM_MAP, STEERING
+from countergen_edit.runs.folder import ORIGINAL
 
 OWN = ("mine", "her.py:Own", "third")
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from countergen_edit.runs.run_folder import RunFolder
 from countergen_edit.metrics.rows import SCHEMA, Row
+from countergen_edit.runs.folder import RunFolder
 
 IDENTITY = {"fingerprint": "f" * 64, "schema": SCHEMA}
 

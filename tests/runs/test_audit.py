@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from countergen_edit.core.conf_path import read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.subsets import few_variations
 from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
-from countergen_edit.data.subsets import few_variations
 from countergen_edit.erasers import make_eraser
-from countergen_edit.core.errors import UserError
-from countergen_edit.runs.audit import Audit
-from countergen_edit.runs.halving import Halving
-from countergen_edit.runs.run_folder import (
-    MANIFEST,
+from countergen_edit.metrics.base import METRICS
+from countergen_edit.metrics.rows import Row
+from countergen_edit.models import LanguageModel, load
+from countergen_edit.runs.folder import (
     RESULTS,
     RunFolder,
     read_records,
 )
-from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.rows import Row
-from countergen_edit.models import LanguageModel, load
+from countergen_edit.runs.halving import Halving
+from countergen_edit.runs.plan import Plan
+from countergen_edit.runs.runner import run as run_plan
 from countergen_edit.testbed import load_axis, load_truth
 from tests.runs.runs import IDENTITY, Dying, KilledError
 from tests.tiny_models import FAMILIES, tiny_model_dir
@@ -73,16 +73,28 @@ def thin(task: Task, names: int) -> Task:
     )
 
 
-def make_plan(families: tuple[str, ...] = ("occupations",), **changes: object) -> Audit:
-    names = ("r", "agreement", "perplexity", "kl", "guardedness")
-    metrics = tuple(METRICS.make(name) for name in names)
-    plan = Audit(make_task(families), {"rlace": make_eraser("rlace", rank=1)}, metrics)
-    return replace(plan, **changes)  # type: ignore[arg-type]
+def make_plan(
+    families: tuple[str, ...] = ("occupations",),
+    *,
+    task: Task | None = None,
+    layers: tuple[int, ...] | None = None,
+    **changes: Any,
+) -> Plan:
+    """The plan of an audit, which edits its layers together."""
+    names = ("r", "agreement", "perplexity", "kl")
+    settings: dict[str, Any] = {
+        "tasks": [task or make_task(families)],
+        "erasers": {"rlace": make_eraser("rlace", rank=1)},
+        "metrics": tuple(METRICS.make(name) for name in names),
+        "layers": layers,
+        "together": layers is not None,
+    }
+    return Plan(**settings | changes)
 
 
-def run(model: LanguageModel, plan: Audit, path: Path) -> list[Row]:
-    folder = RunFolder(path, {}, IDENTITY)
-    plan.run(model, folder)
+def run(model: LanguageModel, plan: Plan, path: Path | RunFolder, **options: Any) -> list[Row]:
+    folder = path if isinstance(path, RunFolder) else RunFolder(path, {}, IDENTITY)
+    run_plan(plan, model, folder, **options)
     return folder.rows()
 
 
@@ -123,19 +135,6 @@ def test_rlace_at_the_chosen_layer_removes_at_least_60_percent(rows: list[Row]) 
 
 def test_random_directions_of_equal_rank_change_less_than_10_percent(rows: list[Row]) -> None:
     assert abs(value(rows, "abs_r_reduction", "random", dataset="occupations_test")) < 0.1
-
-
-def test_the_reduction_is_that_of_the_two_means(rows: list[Row]) -> None:
-    before, after = value(rows, "mean_abs_r"), value(rows, "mean_abs_r", "rlace")
-    reduction = value(rows, "abs_r_reduction", "rlace", dataset="occupations_test")
-    assert reduction == pytest.approx(1 - after / before)
-
-
-def test_what_it_costs_stands_in_the_rows(rows: list[Row]) -> None:
-    kept = value(rows, "agreement", "rlace", group_a="female", group_b="")
-    assert kept < value(rows, "agreement", group_a="female", group_b="")
-    assert value(rows, "kl", "rlace") > value(rows, "kl") == 0
-    assert value(rows, "perplexity") > 1
 
 
 def on_validation(rows: list[Row], metric: str, group: str = "") -> dict[tuple[int, ...], float]:
@@ -203,20 +202,13 @@ def test_many_layers_are_screened_and_only_the_chosen_edit_is_certified(
     assert {r.layers for r in rows if r.metric == "linear_probe_accuracy"} == {chosen}
 
 
-def test_every_row_with_an_interval_lies_in_it(rows: list[Row]) -> None:
-    for row in rows:
-        if row.lo is not None and row.hi is not None and row.metric in ("r", "agreement", "kl"):
-            assert row.value is not None
-            assert row.lo - 1e-9 <= row.value <= row.hi + 1e-9, row
-
-
 @pytest.mark.slow
 def test_a_killed_audit_continues_to_the_rows_of_an_undisturbed_one(
     testbed: LanguageModel, tmp_path: Path, rows: list[Row]
 ) -> None:
     path = tmp_path / "run"
     with pytest.raises(KilledError):
-        make_plan().run(testbed, Dying.after(2, path))
+        run(testbed, make_plan(), Dying.after(2, path))
     assert run(testbed, make_plan(), path) == rows
     before = (path / RESULTS).read_bytes()
     run(testbed, make_plan(), path)
@@ -259,27 +251,6 @@ def test_every_edit_of_the_rows_is_kept_and_gives_the_figures_it_has(
     assert measured == pytest.approx(again, abs=1e-6)
 
 
-@pytest.mark.slow
-def test_the_same_eraser_twice_with_different_settings_is_two(
-    testbed: LanguageModel, tmp_path: Path
-) -> None:
-    erasers = {"one": make_eraser("rlace", rank=1), "two": make_eraser("rlace", rank=2)}
-    metrics = (METRICS.make("r"),)
-    plan = make_plan(("hobbies",), erasers=erasers, metrics=metrics, layers=(4,))
-    rows = run(testbed, plan, tmp_path / "run")
-    ranks = {r.eraser: r.rank for r in rows if r.split == "test" and not r.baseline}
-    assert ranks == {"": 0, "one": 1, "two": 2}
-
-
-def test_a_run_of_the_first_schema_is_refused_by_its_version(tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    path.mkdir()
-    versions = {"versions": {"countergen-edit": "0.1.0"}}
-    (path / MANIFEST).write_text(json.dumps({"fingerprint": "f", **versions}))
-    with pytest.raises(UserError, match=r"written by countergen-edit 0\.1\.0"):
-        RunFolder(path, {}, IDENTITY)
-
-
 def test_the_model_is_itself_again_afterwards(testbed: LanguageModel, rows: list[Row]) -> None:
     assert rows
     assert not any(handles for handles in testbed.bridge.list_hooks().values())
@@ -302,7 +273,7 @@ def test_the_audit_edits_at_any_site_and_several_layers(
     model = load(tiny_model_dir("gpt2", tmp_path / "gpt2"))
     positions = "onward" if site == "embed" else "outputs"
     few = thin(make_task(("stereotypes",)), 4)
-    plan = make_plan(task=few, site=site, layers=layers, positions=positions)
+    plan = make_plan(task=few, sites=(site,), layers=layers, positions=positions)
     rows = run(model, plan, tmp_path / "run")
     tested = {r.edit for r in rows if r.split == "test" and r.eraser == "rlace"}
     labels = {read_records(tmp_path / "run")[edit].label for edit in tested}
@@ -318,7 +289,7 @@ def test_neutral_text_that_was_fitted_on_is_refused() -> None:
 @pytest.mark.slow
 def test_rows_in_which_the_groups_are_the_same_are_refused(tmp_path: Path) -> None:
     model = load(tiny_model_dir("gpt2", tmp_path / "gpt2"))
-    plan = make_plan(("stereotypes",), site="embed")
+    plan = make_plan(("stereotypes",), sites=("embed",))
     with pytest.raises(UserError, match=r"nothing to erase; use edit.positions=onward"):
         plan.check(model)
 

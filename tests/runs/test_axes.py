@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from countergen_edit import api
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.erasers import make_eraser
-from countergen_edit.core.errors import UserError
-from countergen_edit.runs.audit import Audit
-from countergen_edit.runs.axes import Axes
-from countergen_edit.runs.fit_data import capture_sites
-from countergen_edit.runs.run_folder import RunFolder
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.models import LanguageModel
-from countergen_edit.reports.render.card import model_card
 from countergen_edit.reports.run import Run, open_run
+from countergen_edit.runs.fit_data import capture_sites
+from countergen_edit.runs.plan import Plan
 from countergen_edit.testbed import load_axis, load_truth
-from tests.runs.runs import IDENTITY, Dying, KilledError
-from tests.runs.test_audit import make_task, thin
+from tests.runs.runs import Dying, KilledError
+from tests.runs.test_audit import make_task, run, thin
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
 
@@ -47,10 +44,16 @@ def tasks(names: int = 8) -> list[Task]:
     return [thin(task, names) for task in (gender, nationality)]
 
 
-def axes(layers: tuple[int, ...] | None = (LAYER,), names: int = 8, **more: object) -> Axes:
-    metrics = tuple(METRICS.make(name) for name in ("r", "agreement", "kl"))
-    plans = [Audit(task, {"leace": LEACE}, metrics, layers=layers) for task in tasks(names)]
-    return Axes(plans, **more)  # type: ignore[arg-type]
+def axes(names: int = 8, **changes: Any) -> Plan:
+    settings: dict[str, Any] = {
+        "tasks": tasks(names),
+        "erasers": {"leace": LEACE},
+        "metrics": tuple(METRICS.make(name) for name in ("r", "agreement", "kl")),
+        "layers": (LAYER,),
+        "together": True,
+        "joint": True,
+    }
+    return Plan(**settings | changes)
 
 
 def captured(model: LanguageModel, task: Task, before: Edit) -> tuple[np.ndarray, np.ndarray]:
@@ -66,7 +69,7 @@ def captured(model: LanguageModel, task: Task, before: Edit) -> tuple[np.ndarray
 @pytest.fixture(scope="module")
 def finished(testbed: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Run:
     path = tmp_path_factory.mktemp("axes") / "run"
-    axes().run(testbed, RunFolder(path, {}, IDENTITY))
+    run(testbed, axes(), path)
     return open_run(path, testbed)
 
 
@@ -80,9 +83,9 @@ def test_the_second_erasure_is_leace_fitted_by_hand_on_what_the_first_leaves(
 ) -> None:
     first, second = whole(finished).edit.placements
     assert (first.site, first.layer) == (second.site, second.layer) == ("resid_post", LAYER)
-    chain = zip(axes().plans, (Edit(()), Edit((first,))), (first, second), strict=True)
-    for plan, before, place in chain:
-        by_hand = make_eraser("leace").fit(*captured(testbed, plan.task, before)).erasure_
+    chain = zip(axes().tasks, (Edit(()), Edit((first,))), (first, second), strict=True)
+    for task, before, place in chain:
+        by_hand = make_eraser("leace").fit(*captured(testbed, task, before)).erasure_
         for part in ("left", "right", "mean"):
             own, theirs = getattr(place.erasure, part), getattr(by_hand, part)
             np.testing.assert_allclose(own, theirs, rtol=1e-6, atol=1e-9)
@@ -92,7 +95,7 @@ def test_under_the_edit_of_both_neither_axis_has_a_difference_of_means(
     testbed: LanguageModel, finished: Run
 ) -> None:
     """Present before, zero after, of the first axis too: the second map has not brought it back."""
-    for task in (plan.task for plan in axes().plans):
+    for task in axes().tasks:
         gaps = []
         for edit in (Edit(()), whole(finished).edit):
             values, of_group = captured(testbed, task, edit)
@@ -130,7 +133,7 @@ def test_controls_at_one_place_draw_other_directions_for_each(finished: Run) -> 
 
 
 def test_each_axis_keeps_the_grammar_of_the_other() -> None:
-    gender, nationality = (plan.task for plan in axes(names=1000).plans)
+    gender, nationality = axes(names=1000).tasks
     assert gender.keep == tasks(names=1000)[0].keep  # nationality keeps nothing of its own
     [own], [other] = gender.keep, nationality.keep
     assert (other.name, other.axis, other.groups) == (own.name, own.axis, own.groups)
@@ -146,12 +149,10 @@ def test_preserving_nationality_leaves_the_grammar_of_gender_where_it_was(
     testbed: LanguageModel, tmp_path: Path
 ) -> None:
     """Group means of contexts to keep, at the place, before and after the second map: the same."""
-    plan = axes()
-    eraser = {"preserving": make_eraser("preserving", shrinkage=0.1)}
-    plan = replace(plan, plans=[replace(p, erasers=eraser) for p in plan.plans])
-    plan.run(testbed, RunFolder(tmp_path / "run", {}, IDENTITY))
+    plan = axes(erasers={"preserving": make_eraser("preserving", shrinkage=0.1)})
+    run(testbed, plan, tmp_path / "run")
     first, second = whole(open_run(tmp_path / "run", testbed)).edit.placements
-    [kept] = plan.plans[1].task.keep
+    [kept] = plan.tasks[1].keep
     with applied(testbed, Edit((first,))):
         data = capture_sites(
             testbed, [kept], [], (), sites=["resid_post"], layers=[LAYER], positions="outputs"
@@ -174,69 +175,39 @@ def test_a_killed_run_ends_with_the_rows_of_one_that_was_not(
     for left in (1, units // 2, units - 1):
         folder = Dying.after(left, tmp_path / str(left))
         with pytest.raises(KilledError):
-            axes().run(testbed, folder)
-        resumed = RunFolder(tmp_path / str(left), {}, IDENTITY)
-        axes().run(testbed, resumed)
-        assert resumed.rows() == finished.results.rows
+            run(testbed, axes(), folder)
+        assert run(testbed, axes(), tmp_path / str(left)) == finished.results.rows
 
 
 def test_an_edit_before_is_part_of_the_whole_and_what_it_was_for_is_measured(
     testbed: LanguageModel, finished: Run, tmp_path: Path
 ) -> None:
     """The second axis added to a model that has the first: the same edit, the same figures."""
-    plan = axes()
-    gender, nationality = plan.plans
+    gender, nationality = axes().tasks
     before = finished.edits[whole(finished).record.parts[0].id]
-    added = Axes([nationality], before, [gender.task])
-    added.run(testbed, RunFolder(tmp_path / "run", {}, IDENTITY))
-    run = open_run(tmp_path / "run", testbed)
-    assert whole(run).id == whole(finished).id
-    assert whole(run).edit.digest == whole(finished).edit.digest
+    run(testbed, axes(tasks=[nationality], before=before, earlier=[gender]), tmp_path / "run")
+    added = open_run(tmp_path / "run", testbed)
+    assert whole(added).id == whole(finished).id
+    assert whole(added).edit.digest == whole(finished).edit.digest
 
     def tested(of: Run) -> dict[tuple[object, ...], float | None]:
         ids = (UNEDITED, whole(of).id)
         rows: list[Row] = [r for r in of.results.rows if r.split == "test" and r.edit in ids]
         return {row.key: row.value for row in rows}
 
-    assert tested(run) == tested(finished)
+    assert tested(added) == tested(finished)
 
 
-def test_what_cannot_be_is_refused_before_a_folder_is_made(tmp_path: Path) -> None:
-    plan = axes().plans[0]
-    two = replace(plan, erasers={"leace": LEACE, "sal": make_eraser("sal")})
+def test_several_erasers_and_equal_names_are_refused() -> None:
     with pytest.raises(UserError, match=r"of one eraser, not 2 \(leace, sal\)"):
-        Axes([two])
-    with pytest.raises(UserError, match="two axes of the edit are called 'gender'"):
-        Axes([plan, plan])
-
-
-def test_the_card_names_each_edit_with_its_axis(finished: Run) -> None:
-    from countergen_edit.edits.checkpoints import Parity
-
-    parity = Parity(0.0, 1e-5, 1.0, 10.0, 3, 30)
-    text = model_card(finished, whole(finished).record, "carried", parity)
-    for axis, groups in zip(AXES, ("female, male", "egypt_male, usa_male"), strict=True):
-        assert f"| Concept | {axis}: {groups} |" in text
-        assert f"## Bias, before and after: {axis}" in text
-        assert f"\n- {axis}\n" in text.partition("---\n")[2].partition("---")[0]  # a tag
-    assert text.count("| Eraser | leace, 1 dimension |") == 2
-    earlier = [{"axis": "age", "edit": "sal-1@mlp_out.2"}]
-    text = model_card(finished, whole(finished).record, "carried", parity, earlier)
-    assert "*age* (sal-1@mlp\\_out.2)" in text
-
-
-def test_the_report_speaks_of_each_axis_under_both(finished: Run) -> None:
-    said = str(finished.verdict)
-    assert "(gender)" in said
-    assert "(nationality)" in said
-    page = re.sub(r"<[^>]+>", "", finished.report().read_text())
-    assert "Task: gender" in page
-    assert "Task: nationality" in page
+        axes(erasers={"leace": LEACE, "sal": make_eraser("sal")})
+    with pytest.raises(UserError, match="two tasks of the run are called 'gender'"):
+        axes(tasks=[tasks()[0]] * 2)
 
 
 def test_in_python_several_tasks_are_several_axes(testbed: LanguageModel, tmp_path: Path) -> None:
     metrics = [METRICS.make("r")]
-    run = api.audit(testbed, tasks(), LEACE, metrics, tmp_path / "run", layers=[LAYER])
-    assert run.best is not None
-    saved = run.best.save(tmp_path / "saved")
+    found = api.audit(testbed, tasks(), LEACE, metrics, tmp_path / "run", layers=[LAYER])
+    assert found.best is not None
+    saved = found.best.save(tmp_path / "saved")
     assert saved.parity.max_difference == 0

@@ -16,22 +16,20 @@ from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.task import Task
 from countergen_edit.decisions.selection import choose, points
-from countergen_edit.edits import EditRecord, NamedEdit, Shift, applied
+from countergen_edit.edits import EditRecord, NamedEdit, Shift
 from countergen_edit.erasers import AffineErasure, make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.scores import score
-from countergen_edit.models import LanguageModel, capture, in_template, load
+from countergen_edit.models import LanguageModel, in_template, load
 from countergen_edit.reports.run import Run, open_run
-from countergen_edit.runs.audit import Audit
-from countergen_edit.runs.baselines import BASELINES
-from countergen_edit.runs.baselines.prompting import Prompting
-from countergen_edit.runs.baselines.random_map import RandomMap
-from countergen_edit.runs.baselines.steering import Steering
+from countergen_edit.runs.baselines import BASELINES, Prompting, RandomMap, Steering
 from countergen_edit.runs.fit_data import capture_sites
-from countergen_edit.runs.run_folder import RESULTS, RunFolder, read_records
+from countergen_edit.runs.folder import RESULTS, RunFolder, read_records
+from countergen_edit.runs.plan import Plan
 from tests.runs.runs import IDENTITY, Dying, KilledError
 from tests.runs.test_audit import make_task
+from tests.runs.test_audit import run as audited
 from tests.tiny_models import tiny_model_dir
 
 TEMPLATE = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"
@@ -74,7 +72,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
     return in_template(model, "none", "Write.")
 
 
-def plan_of(task: Task, **changes: Any) -> Audit:
+def plan_of(task: Task, **changes: Any) -> Plan:
     ways = {
         "prompting": Prompting(REQUESTS),
         "steering": Steering([-1.0, 2.0]),
@@ -82,8 +80,8 @@ def plan_of(task: Task, **changes: Any) -> Audit:
     }
     metrics = tuple(METRICS.make(name) for name in ("r", "agreement", "perplexity", "kl"))
     erasers = {"leace": make_eraser("leace"), "inlp": make_eraser("inlp", rank=2)}
-    plan = Audit(task, erasers, metrics, layers=(LAYER,), baselines=ways)
-    return replace(plan, **changes)
+    settings: dict[str, Any] = {"layers": (LAYER,), "together": True, "baselines": ways}
+    return Plan(tasks=[task], erasers=erasers, metrics=metrics, **settings | changes)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +90,7 @@ def path(model: LanguageModel, task: Task, tmp_path_factory: pytest.TempPathFact
     plan = plan_of(task)
     before = model.fingerprint
     plan.check(model)
-    plan.run(model, RunFolder(path, {}, IDENTITY))
+    audited(model, plan, path)
     assert load_fingerprint(model) == before
     return path
 
@@ -128,27 +126,6 @@ def test_each_request_the_template_alone_one_steering_and_a_map_of_each_edit_are
     for record in run.results.baselines:
         measured = {r.metric for r in run.results.rows if (r.edit, r.split) == (record.id, "test")}
         assert {"group_effect", "agreement", "perplexity_ratio", "kl"} <= measured
-
-
-def test_they_stand_after_the_edits_and_are_no_ones_control(run: Run) -> None:
-    from countergen_edit.reports.sections import sections
-
-    [overview] = [s for s in sections(run) if s.name == "overview"]
-    [table] = [b for b in overview.blocks if getattr(b, "name", "") == "before_and_after"]
-    names = [*table.columns[3:]]  # type: ignore[union-attr]
-    baselines = [record.label for record in run.results.baselines]
-    assert names[-len(baselines) :] == baselines
-    assert [*names[: -len(baselines)]] == [
-        run.results.label(e) for e in run.results.compared if e != "none"
-    ]
-    for record in run.results.edits:
-        control = run.results.baseline_of(record)
-        if not record.baseline:
-            assert control is not None
-            assert control.eraser == "random"
-    assert {record.eraser for record in run.results.shown} == {"leace", "inlp"}
-    best = run.best
-    assert best is None or not best.named.record.baseline_kind
 
 
 def test_what_is_asked_goes_through_the_template(
@@ -244,37 +221,27 @@ def test_a_killed_audit_goes_on_to_the_same_rows_and_a_finished_one_makes_nothin
 ) -> None:
     again = tmp_path / "run"
     with pytest.raises(KilledError):
-        plan_of(task).run(model, Dying.after(7, again))
-    plan_of(task).run(model, RunFolder(again, {}, IDENTITY))
+        audited(model, plan_of(task), Dying.after(7, again))
+    audited(model, plan_of(task), again)
     assert (again / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
 
     def fit(*args: object, **kwargs: object) -> None:
         raise AssertionError("activations that a finished run needs no more were captured")
 
     monkeypatch.setattr("countergen_edit.runs.fits.capture_sites", fit)
-    plan_of(task).run(model, RunFolder(again, {}, IDENTITY))
+    audited(model, plan_of(task), again)
     assert (again / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
 
 
-def test_the_verdict_tells_what_asking_leaves_with_its_interval(run: Run) -> None:
+def test_the_findings_hold_the_intervals_of_every_request(run: Run) -> None:
     main = run.results.unedited("group_effect")[0]
-    by_label = {
-        record.variant: run.results.under(main, record.id)
-        for record in run.results.baselines
-        if record.eraser == "prompting"
-    }
-    [sentence] = [s for s in run.findings if s.startswith("Prompting to treat ")]
-    assert "women and men alike, 2 requests" in sentence
-    for row in by_label.values():
+    told = " ".join(run.findings)
+    for record in of_kind(run, "prompting") + of_kind(run, "template"):
+        row = run.results.under(main, record.id)
         assert row is not None
-        assert f"{row.value:.2f} [{row.lo:.2f}, {row.hi:.2f}]" in sentence
-    unedited = sentence.partition("the unedited model has ")[2]
-    assert f"{by_label['template alone'].value:.2f}" in unedited  # type: ignore[union-attr]
-    assert " Cost: prompting (" in sentence
-    assert "neutral perplexity ×" in sentence
-    [others] = [s for s in run.findings if s.startswith("Baselines on ")]
+        assert f"{row.value:.2f} [{row.lo:.2f}, {row.hi:.2f}]" in told
     for record in of_kind(run, "steering") + of_kind(run, "random_map"):
-        assert record.label in others
+        assert record.label in told
 
 
 @pytest.mark.parametrize(
@@ -304,7 +271,7 @@ def test_a_request_that_leaves_no_room_and_a_choice_without_data_are_refused_at_
     with pytest.raises(UserError, match="exceeds the context"):
         plan_of(task, baselines=long).check(model)
     unchosen = replace(task, validation=())
-    with pytest.raises(UserError, match=r"beside\.steering\.strengths=\[1\]"):
+    with pytest.raises(UserError, match=r"baseline\.steering\.strengths=\[1\]"):
         plan_of(unchosen).check(model)
     with pytest.raises(UserError, match="did you mean 'steering'"):
         api.audit(model, task, "leace", "r", tmp_path / "run", layers=[LAYER], baselines="stering")
@@ -330,10 +297,3 @@ def test_the_same_is_meant_from_files_and_from_python() -> None:
         Steering(**read_config("baseline", "steering")["steering"]).strengths
         == Steering().strengths
     )
-
-
-def test_an_edit_that_asks_can_be_used(run: Run, path: Path, model: LanguageModel) -> None:
-    record = of_kind(run, "prompting")[0]
-    with applied(model, edit(path, record).edit) as asked:
-        assert asked.preface
-        assert capture(asked, ["Jane"], layers=[0]).values["resid_post"].shape[1] == 1

@@ -117,13 +117,6 @@ def test_the_cost_is_the_worse_of_agreement_and_perplexity() -> None:
     assert lenient.cost == pytest.approx(0.1)
 
 
-def test_an_edit_that_improves_everything_costs_nothing() -> None:
-    better = [replace(r, value=0.999) if r.metric == "agreement" else r for r in ROWS]
-    better = [replace(r, value=0.99) if r.metric == "perplexity_ratio" else r for r in better]
-    [point] = points([*better, ROWS[0]], "validation", costs())
-    assert point.cost == 0
-
-
 def test_an_edit_without_all_figures_is_no_candidate() -> None:
     lacking = [r for r in ROWS if (r.metric, r.edit) != ("perplexity_ratio", "a")]
     assert points(lacking, "validation", costs()) == []
@@ -144,15 +137,8 @@ def test_random_directions_are_shown_and_never_chosen() -> None:
 
 
 def test_nothing_to_choose_from_is_refused() -> None:
-    with pytest.raises(UserError, match="every cell failed"):
+    with pytest.raises(UserError, match="every candidate failed"):
         choose([])
-
-
-@pytest.mark.parametrize("name", ["agreement", "perplexity", "kl"])
-@pytest.mark.parametrize("budget", [0, -1, float("nan")])
-def test_a_budget_of_nothing_is_refused(name: str, budget: object) -> None:
-    with pytest.raises(UserError, match=rf"{name}\.budget=.*(must be above 0|write a number)"):
-        METRICS.make(name, {"budget": budget})
 
 
 def test_legitimate_differences_that_move_count_against_an_edit_and_break_its_budget() -> None:

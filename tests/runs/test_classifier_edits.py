@@ -11,8 +11,7 @@ import pytest
 
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.template_bank import TemplateBank
-from countergen_edit.data.template_bank import bank_from_config
+from countergen_edit.data.template_bank import TemplateBank, bank_from_config
 from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.classifier_tasks import TASKS
 from countergen_edit.metrics.rows import SCHEMA, UNEDITED, Row
@@ -22,7 +21,7 @@ from countergen_edit.reports.run import open_run
 from countergen_edit.reports.views.classifiers import ClassifierTasksView
 from countergen_edit.runs.classifier_edits import Where
 from countergen_edit.runs.classifiers import classifier_audit
-from countergen_edit.runs.run_folder import RunFolder
+from countergen_edit.runs.folder import RunFolder
 from countergen_edit.testbed.classifiers import build, plant
 
 IDENTITY = {"fingerprint": "test", "schema": SCHEMA}

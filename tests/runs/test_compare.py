@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,18 +9,18 @@ import numpy as np
 import pytest
 
 from countergen_edit.cli.main import main
+from countergen_edit.core.seeds import generator
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.runs.compare import paired, scored_edits
-from countergen_edit.runs.run_folder import RunFolder
 from countergen_edit.metrics.r import mean_r, r_values
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.scored_texts import read, scores_of, write
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.core.seeds import generator
-from tests.runs.runs import IDENTITY
+from countergen_edit.runs.compare import paired
+from countergen_edit.runs.folder import RunFolder
 from tests.reports.runs import make_run
+from tests.runs.runs import IDENTITY
 
 NAMES = {"female": ("Jane", "Anna", "Laura"), "male": ("John", "Paul", "Peter")}
 TEMPLATES = ("{name} is", "At work {name} is", "They say {name} is", "{name} was")
@@ -126,20 +125,6 @@ def test_edits_are_paired_by_recipe_then_by_eraser_then_alone(tmp_path: Path) ->
     assert edits(("random_2", "random_2")) == set()
 
 
-def test_the_command_prints_both_runs_and_writes_every_digit(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    one, two = (make_run(tmp_path / name, outputs=4) for name in ("one", "two"))
-    main(["compare", str(one), str(two), f"folder={tmp_path / 'both'}"])
-    printed = capsys.readouterr().out
-    assert "one" in printed
-    assert "leace-1@resid_post.2" in printed
-    assert "Paired differences" in printed
-    text = (tmp_path / "both/rows.csv").read_text()
-    values = [json.loads(line)["value"] for line in (one / "results.jsonl").open()]
-    assert all(str(value) in text for value in values if value is not None)
-
-
 @pytest.mark.parametrize("runs", [[], ["one"], ["one", "one"]])
 def test_one_run_cannot_be_compared(
     runs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -147,7 +132,3 @@ def test_one_run_cannot_be_compared(
     make_run(tmp_path / "one", outputs=1)
     assert main(["compare", *(str(tmp_path / name) for name in runs)]) == 2
     assert "needs two run folders" in capsys.readouterr().err
-
-
-def test_a_run_that_kept_no_texts_has_none(tmp_path: Path) -> None:
-    assert scored_edits(tmp_path, "empty") == []

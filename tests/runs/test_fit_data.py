@@ -14,12 +14,13 @@ from countergen_edit.data.axis import Axis
 from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.erasers import make_eraser
-from countergen_edit.runs.cells import Cell
-from countergen_edit.runs.fit_data import FitData, _limit, capture_sites
-from countergen_edit.runs.run_folder import RunFolder
-from countergen_edit.runs.study import Study
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.models import LanguageModel, capture, load
+from countergen_edit.runs.candidates import Candidate
+from countergen_edit.runs.fit_data import FitData, _limit, capture_sites
+from countergen_edit.runs.fits import FitCache
+from countergen_edit.runs.folder import RunFolder
+from countergen_edit.runs.plan import Plan
 from tests.runs.runs import IDENTITY
 from tests.tiny_models import tiny_model_dir
 
@@ -89,16 +90,14 @@ def test_a_study_weighs_its_background_and_an_edit_depends_on_it(
         model, [ERASE], [], TEXTS, sites=["resid_post"], layers=None, positions="outputs"
     )["resid_post"]
     folder = RunFolder(tmp_path / "run", {"seed": 0}, IDENTITY)
-    cell = Cell("resid_post", 1, "leace", make_eraser("leace"))
+    cell = Candidate("resid_post", 1, "leace", make_eraser("leace"))
     ids = set()
     for background in ((), tuple(TEXTS[1:]), tuple(TEXTS[1:2])):
         own = replace(task, background=background)
-        study = Study(model, own, [METRICS.make("r")], folder, sites=("resid_post",))
-        ids.add(study.id_of(cell))
+        fits = FitCache(model, own, folder, Plan(tasks=[own], metrics=[METRICS.make("r")]))
+        ids.add(fits.id_of(cell))
         if len(background) == 2:
-            np.testing.assert_array_equal(
-                study._captured["resid_post"].background, by_hand.background
-            )
+            np.testing.assert_array_equal(fits.data(cell).background, by_hand.background)
     assert len(ids) == 3
 
 
@@ -117,13 +116,6 @@ def test_folds_never_part_a_pair_without_names(model: LanguageModel) -> None:
     assert len(set(data.name)) == len(paraphrases)
     fitted = data.fit(make_eraser("preserving"), 1)
     assert np.isfinite(data.certify(fitted, 1, 0).linear_accuracy_before)
-
-
-def test_last_gives_one_row_a_prompt(model: LanguageModel) -> None:
-    data = make(model, "last")
-    assert data.name.tolist() == ["Jane", "Emily", "John", "Ahmed"]
-    assert data.group.tolist() == ["female", "female", "male", "male"]
-    assert data.values.shape == (model.n_layers, 4, model.d_model)
 
 
 def test_onward_starts_at_the_name(model: LanguageModel) -> None:
@@ -180,11 +172,3 @@ def test_a_limit_lies_in_the_widest_gap_between_three_and_five_medians() -> None
     ):
         assert _limit(np.array(crowd + above, np.float32)) == pytest.approx(limit, rel=1e-5)
     assert _limit(np.array([*crowd, 3.4], np.float32)) is None
-
-
-def test_embeddings_have_no_layer(model: LanguageModel, tmp_path: Path) -> None:
-    data = capture_sites(
-        model, [ERASE], [], ["The café."], sites=["embed"], layers=None, positions="onward"
-    )["embed"]
-    assert data.layers == (None,)
-    assert data.at(None).shape == (len(data.group), model.d_model)

@@ -12,14 +12,12 @@ from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.edits import Edit, Placement, applied
 from countergen_edit.erasers import AffineErasure, Gate, make_eraser
-from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.gates import OPEN, gate_rows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, capture
-from countergen_edit.runs.cells import Cell, sequential
+from countergen_edit.runs.candidates import sequential
+from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.gates import openings
-from countergen_edit.runs.run_folder import RunFolder
-from countergen_edit.runs.study import Study
 from tests.runs.runs import IDENTITY
 
 AXIS = Axis.from_config(
@@ -147,14 +145,14 @@ def test_a_certificate_tells_of_the_gate_where_there_is_one(
 ) -> None:
     folder = RunFolder(tmp_path, {}, IDENTITY)
     task = planted_task()
-    study = Study(testbed, task, [METRICS.make("r")], folder, sites=["resid_post"], layers=[4])
+    study = Runner(make_plan(task=task, layers=(4,)), testbed, task, folder)
     told = {}
     for name in ("gated", "leace"):
         eraser = make_eraser(name, **({"start": "leace"} if name == "gated" else {}))
-        cell = Cell("resid_post", 4, name, eraser)
+        cell = Candidate("resid_post", 4, name, eraser)
         told[name] = [row for row in study.certificate(cell) if row.metric == OPEN]
         for row in told[name]:
-            assert (row.edit, row.split) == (study.id_of(cell), "validation")
+            assert (row.edit, row.split) == (study.fits.id_of(cell), "validation")
     assert [row.facets["texts"] for row in told["gated"]] == ["nobody", "agreement", "erase"]
     assert told["leace"] == []
     assert {row.dataset for row in told["gated"]} == {
@@ -171,13 +169,15 @@ def test_a_gate_fitted_in_turn_is_read_under_what_stands_before_it(
     testbed: LanguageModel, tmp_path: Path
 ) -> None:
     folder, task = RunFolder(tmp_path, {}, IDENTITY), planted_task()
-    study = Study(testbed, task, [METRICS.make("r")], folder, sites=["resid_post"], layers=[2, 4])
+    study = Runner(make_plan(task=task, layers=(2, 4)), testbed, task, folder)
     soft = make_eraser("gated", start="leace", penalty=10.0)  # open in part almost everywhere
     erasers = {2: make_eraser("leace"), 4: soft}
-    first, second = sequential([Cell("resid_post", k, f"e{k}", own) for k, own in erasers.items()])
+    first, second = sequential(
+        [Candidate("resid_post", k, f"e{k}", own) for k, own in erasers.items()]
+    )
     told = [row for row in study.certificate(second) if row.metric == OPEN]
-    [place] = study.edit(second).edit.placements
-    with applied(testbed, study.edit(first).edit):
+    [place] = study.fits.joined([second]).edit.placements
+    with applied(testbed, study.fits.joined([first]).edit):
         under = gate_rows(openings(testbed, task, place), seed=0)
     alone = gate_rows(openings(testbed, task, place), seed=0)
     assert [row.value for row in told] == [row.value for row in under]

@@ -16,17 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from countergen_edit.data.task import Task
-from countergen_edit.erasers import make_eraser
-from countergen_edit.core.errors import UserError
 from countergen_edit.decisions.selection import Point, choose
-from countergen_edit.runs.halving import Halving, between, survivors
-from countergen_edit.runs.run_folder import RESULTS, RunFolder
-from countergen_edit.runs.search import Search
+from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS, Degradation
 from countergen_edit.metrics.rows import SCREENING, Row
 from countergen_edit.models import LanguageModel
+from countergen_edit.runs.folder import RESULTS, RunFolder
+from countergen_edit.runs.halving import Halving, between, survivors
+from countergen_edit.runs.plan import Plan
 from countergen_edit.testbed import load_axis, load_truth
 from tests.runs.runs import IDENTITY, Dying, KilledError
+from tests.runs.test_audit import run
 
 FAMILY = "hobbies"
 
@@ -125,29 +125,31 @@ def test_few_names_and_texts_are_among_more_of_them(a: int, b: int, seed: int) -
     assert task.thinned(task.most_names, seed).validation == task.validation
 
 
-def make_plan(halving: Halving | None) -> Search:
-    erasers = {name: make_eraser(name) for name in ("preserving", "leace", "rlace")}
+def make_plan(halving: Halving | None) -> Plan:
     budgets = {"agreement": 0.02, "perplexity": 0.02, "kl": 0.05}
-    metrics = [METRICS.make("r"), *(METRICS.make(n, {"budget": b}) for n, b in budgets.items())]
-    return Search([make_task()], erasers, metrics, combine=1, tested="chosen", halving=halving)
-
-
-def search(model: LanguageModel, plan: Search, folder: RunFolder) -> list[Row]:
-    plan.run(model, folder)
-    return folder.rows()
+    return Plan(
+        tasks=[make_task()],
+        erasers={name: make_eraser(name) for name in ("preserving", "leace", "rlace")},
+        metrics=[
+            METRICS.make("r"),
+            *(METRICS.make(n, {"budget": b}) for n, b in budgets.items()),
+        ],
+        select="task",
+        halving=halving,
+    )
 
 
 @pytest.fixture(scope="module")
 def halved(testbed: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("halving") / "run"
-    search(testbed, make_plan(Halving(3, 2)), RunFolder(path, {}, IDENTITY))
+    run(testbed, make_plan(Halving(3, 2)), path)
     return path
 
 
 @pytest.fixture(scope="module")
 def full(testbed: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
     path = tmp_path_factory.mktemp("full") / "run"
-    return search(testbed, make_plan(None), RunFolder(path, {}, IDENTITY))
+    return run(testbed, make_plan(None), path)
 
 
 def chosen(rows: Sequence[Row]) -> Row:
@@ -179,14 +181,6 @@ def test_halving_measures_fewer_edits_in_full(halved: Path, full: list[Row]) -> 
 
 
 @pytest.mark.slow
-def test_rows_of_every_rung_are_told_apart(halved: Path) -> None:
-    rows = RunFolder(halved, {}, IDENTITY).rows()
-    assert len({row.key for row in rows}) == len(rows)
-    screened = [row for row in rows if row.split == SCREENING]
-    assert {row.facets["rung"] for row in screened} == {1.0, 2.0}
-
-
-@pytest.mark.slow
 def test_what_stays_is_the_same_as_by_all_that_was_recorded(
     testbed: LanguageModel, halved: Path, tmp_path: Path
 ) -> None:
@@ -196,8 +190,8 @@ def test_what_stays_is_the_same_as_by_all_that_was_recorded(
     for step in (4, 9, 6):
         folder = Dying.after(step, path)
         with pytest.raises(KilledError):
-            search(testbed, plan, folder)
-    search(testbed, plan, RunFolder(path, {}, IDENTITY))
+            run(testbed, plan, folder)
+    run(testbed, plan, path)
     assert (path / RESULTS).read_bytes() == (halved / RESULTS).read_bytes()
 
 
@@ -205,5 +199,5 @@ def test_what_stays_is_the_same_as_by_all_that_was_recorded(
 def test_few_layers_are_all_measured_in_full(
     testbed: LanguageModel, full: list[Row], tmp_path: Path
 ) -> None:
-    rows = search(testbed, make_plan(Halving()), RunFolder(tmp_path / "run", {}, IDENTITY))
+    rows = run(testbed, make_plan(Halving()), tmp_path / "run")
     assert rows == [replace(row) for row in full]

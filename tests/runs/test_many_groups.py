@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import make_eraser
-from countergen_edit.core.errors import UserError
+from countergen_edit.models import LanguageModel, load
 from countergen_edit.runs.baselines import BASELINES
 from countergen_edit.runs.fit_data import FitData, capture_sites
-from countergen_edit.models import LanguageModel, load
 from tests.tiny_models import tiny_model_dir
 
 NAMES = {"fit": 12, "few": 12, "validation": 2, "test": 2}

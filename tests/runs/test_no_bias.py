@@ -9,10 +9,8 @@ import pytest
 import countergen_edit as ce
 from countergen_edit.data.task import Task
 from countergen_edit.models import LanguageModel
-from countergen_edit.reports.blocks import Number, Table
 from countergen_edit.reports.findings import why_nothing
 from countergen_edit.reports.run import Run
-from countergen_edit.reports.sections import sections
 
 
 @pytest.fixture(scope="module")
@@ -48,14 +46,3 @@ def test_a_search_ends_before_it_fits_anything(searched: Run) -> None:
     assert searched.best is None
     assert not searched.edits
     assert why_nothing(searched) == "no significant bias on validation data; nothing was saved"
-
-
-def test_its_page_says_why_and_what_the_model_shows_on_validation_data(searched: Run) -> None:
-    page = searched.report().read_text("utf-8")
-    assert "No edit was fitted: no significant bias on validation data." in page
-    [overview] = [section for section in sections(searched) if section.name == "overview"]
-    [table] = [block for block in overview.blocks if isinstance(block, Table)]
-    assert table.title == "All sets and costs on validation data"
-    [effect] = searched.results.unedited("group_effect", "validation")
-    shown = [cell for row in table.rows for cell in row if isinstance(cell, Number)]
-    assert effect.value in [number.value for number in shown]

@@ -13,7 +13,6 @@ import pytest
 from countergen_edit.data.axis import Split
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import make_eraser
-from countergen_edit.runs.fit_data import FitData, capture_sites
 from countergen_edit.metrics.costs.agreement import agreement_rows
 from countergen_edit.metrics.costs.neutral import neutral_cost
 from countergen_edit.metrics.r import r_values
@@ -21,6 +20,7 @@ from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.r.paired import removed
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel
+from countergen_edit.runs.fit_data import FitData, capture_sites
 from countergen_edit.testbed import load_axis, load_truth
 
 pytestmark = pytest.mark.slow  # every test is of whole runs

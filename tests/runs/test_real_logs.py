@@ -12,8 +12,8 @@ import pytest
 from countergen_edit import api
 from countergen_edit.runs.logs import Log, read_log
 from countergen_edit.testbed import directory
-from tests.runs.foreign_logs import DOCS
 from tests.harness import evaluated, local_choices
+from tests.runs.foreign_logs import DOCS
 from tests.tiny_models import tiny_model_dir
 
 ROWS = [doc | {"choices": ["she works", "he works"], "label": n % 2} for n, doc in enumerate(DOCS)]

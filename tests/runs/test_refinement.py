@@ -25,11 +25,11 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, encode, load, resuming
 from countergen_edit.reports.views.refinement import RefinementView
-from countergen_edit.runs.audit import Audit
 from countergen_edit.runs.fit_data import capture_sites
+from countergen_edit.runs.folder import RunFolder, read_records
 from countergen_edit.runs.halving import Halving
+from countergen_edit.runs.plan import Plan
 from countergen_edit.runs.refinement import ModelObjective
-from countergen_edit.runs.run_folder import RunFolder, read_records
 from tests.runs.runs import IDENTITY
 from tests.runs.test_audit import make_plan, make_task, run, thin
 from tests.tiny_models import tiny_model_dir
@@ -219,7 +219,7 @@ def test_what_leace_costs_on_the_testbed_is_given_back() -> None:
     assert better[0] < 0.25 * unedited[0]
 
 
-def refined_plan(steps: int) -> Audit:
+def refined_plan(steps: int) -> Plan:
     eraser = make_eraser("refined", start="leace", steps=steps, check_every=2)
     few = thin(make_task(), 8)
     return make_plan(task=few, erasers={"refined": eraser}, halving=Halving(3, 2))
@@ -248,13 +248,13 @@ def test_layers_are_screened_by_the_closed_form_and_one_is_refined(
 
     class Dying(RunFolder):
         def record(self, unit: str, rows: list[Row]) -> None:  # type: ignore[override]
-            if unit.startswith("layers/"):
+            if "/candidate/" in unit:
                 raise KilledError
             super().record(unit, rows)
 
     path = tmp_path / "killed"
     with pytest.raises(KilledError):
-        plan.run(testbed, Dying(path, {}, IDENTITY))
+        run(testbed, plan, Dying(path, {}, IDENTITY))
     assert run(testbed, plan, path) == rows
 
 

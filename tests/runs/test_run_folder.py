@@ -13,11 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import LOCK
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.core.errors import UserError
-from countergen_edit.runs import ran, run_folder
-from countergen_edit.runs.run_folder import (
+from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
+from countergen_edit.runs import folder as folders
+from countergen_edit.runs import ran
+from countergen_edit.runs.folder import (
     EDITS,
     MANIFEST,
     PROGRESS,
@@ -27,8 +30,6 @@ from countergen_edit.runs.run_folder import (
     read_rows,
     recorded_units,
 )
-from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
-from countergen_edit.core.writing import LOCK
 
 CONFIG = {"seed": 0}
 IDENTITY = {"fingerprint": "a" * 64, "schema": SCHEMA}
@@ -69,7 +70,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
         at += timedelta(seconds=30)
         return at
 
-    monkeypatch.setattr(run_folder, "now", later)
+    monkeypatch.setattr(folders, "now", later)
     monkeypatch.setattr(ran, "now", later)
 
 
@@ -93,14 +94,6 @@ def test_the_manifest_says_when_and_how_long_over_all_sessions(tmp_path: Path) -
     assert "cores" in machine
 
 
-@pytest.mark.usefixtures("clock")
-def test_the_manifest_says_when_a_killed_session_ran(tmp_path: Path) -> None:
-    run(tmp_path / "run", stop_after=2)  # it is never closed
-    entry = ran_of(tmp_path / "run")
-    assert (entry["begin"][11:19], entry["end"][11:19]) == ("08:00:30", "08:01:30")
-    assert entry["seconds"] == 60
-
-
 def test_the_manifest_keeps_every_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "run"
     for i, machine in enumerate(("one", "other", "one")):
@@ -108,14 +101,6 @@ def test_the_manifest_keeps_every_machine(tmp_path: Path, monkeypatch: pytest.Mo
         run(path, stop_after=i + 1).close()
     assert ran_of(path)["hardware"] == ["one", "other"]
     assert ran.in_words(json.loads((path / MANIFEST).read_text())).endswith("on one and other")
-
-
-def test_an_unfinished_manifest_does_not_stay(tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    run(path).close()
-    (path / f"{MANIFEST}.tmp").write_text("{")
-    run(path).close()
-    assert not (path / f"{MANIFEST}.tmp").exists()
 
 
 @pytest.mark.parametrize(
@@ -131,7 +116,7 @@ def test_a_damaged_time_is_refused_in_one_line(tmp_path: Path, entry: dict[str, 
     run(path).close()
     manifest = json.loads((path / MANIFEST).read_text())
     (path / MANIFEST).write_text(json.dumps(manifest | {"ran": entry}))
-    for read in (run_folder.read_manifest, run):
+    for read in (folders.read_manifest, run):
         damage = r"manifest\.json is damaged: ran\.(begin|end|seconds) "
         with pytest.raises(UserError, match=damage) as refused:
             read(path)
@@ -156,14 +141,6 @@ def test_killing_at_any_byte_and_starting_again_gives_the_undisturbed_rows(tmp_p
             run(path)
             assert (path / RESULTS).read_bytes() == results
             assert (path / PROGRESS).read_bytes() == progress
-
-
-def test_a_killed_start_leaves_nothing_in_the_way(tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    path.mkdir()
-    (path / "config.yaml").write_text("seed: 0")
-    (path / (MANIFEST + ".tmp")).write_text("{")
-    assert len(run(path).rows()) == 4
 
 
 def test_the_folder_of_another_run_is_refused_and_untouched(tmp_path: Path) -> None:
@@ -262,13 +239,6 @@ def test_the_units_of_a_run_in_progress_leave_out_what_is_unfinished(tmp_path: P
         "two": [0.2, None],
     }
     assert recorded_units(tmp_path / "nowhere") == {}
-
-
-def test_facets_and_layers_come_back_as_they_were(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "run", CONFIG, IDENTITY)
-    row = Row("f", 0.1, facets={"phi": "jaccard", "lambda": 10.0}, layers=(4, 5), unit="one")
-    folder.record("one", [row])
-    assert folder.rows() == [row]
 
 
 def test_an_edit_is_whole_in_the_run_or_not_there(

@@ -10,21 +10,21 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from countergen_edit.core.seeds import unit_seed
 from countergen_edit.edits import Edit, Placement, applied
 from countergen_edit.edits.record import RECORD, edit_id
 from countergen_edit.erasers import BaseEraser, make_eraser
-from countergen_edit.erasers import MeanDifference
-from countergen_edit.runs.audit import Audit
-from countergen_edit.runs.cells import Cell, Fitted, sequential
-from countergen_edit.runs.fit_data import FitData, capture_sites
-from countergen_edit.runs.run_folder import EDITS, RunFolder, read_records
-from countergen_edit.runs.study import Study
+from countergen_edit.erasers.orthogonal import MeanDifference
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.reports.views.remains import sentences
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.run import open_run
-from countergen_edit.core.seeds import unit_seed
+from countergen_edit.reports.views.remains import sentences
+from countergen_edit.runs.candidates import Candidate, Fitted, sequential
+from countergen_edit.runs.fit_data import FitData, capture_sites
+from countergen_edit.runs.fits import FitCache
+from countergen_edit.runs.folder import EDITS, RunFolder, read_records
+from countergen_edit.runs.plan import Plan
 from tests.runs import test_search
 from tests.runs.runs import IDENTITY, Dying, KilledError
 from tests.runs.test_audit import make_plan, make_task, run
@@ -36,17 +36,13 @@ FAMILIES = ("hobbies",)
 LEACE = make_eraser("leace")
 
 
-def study_in(path: Path, model: LanguageModel, fitted: Fitted = "sequential") -> Study:
-    folder = RunFolder(path, {}, IDENTITY)
-    sites = ["resid_post"]
-    metrics = [METRICS.make("r")]
-    return Study(
-        model, make_task(FAMILIES), metrics, folder, sites=sites, layers=LAYERS, fitted=fitted
-    )
+def fits_in(path: Path, model: LanguageModel, fitted: Fitted = "sequential") -> FitCache:
+    plan = make_plan(FAMILIES, layers=LAYERS, fitted=fitted)
+    return FitCache(model, plan.tasks[0], RunFolder(path, {}, IDENTITY), plan)
 
 
-def cells(layers: Sequence[int] = LAYERS) -> list[Cell]:
-    return [Cell("resid_post", layer, "leace", LEACE) for layer in layers]
+def cells(layers: Sequence[int] = LAYERS) -> list[Candidate]:
+    return [Candidate("resid_post", layer, "leace", LEACE) for layer in layers]
 
 
 def captured(model: LanguageModel, layer: int, *before: Placement) -> FitData:
@@ -67,8 +63,8 @@ def arrays(place: Placement) -> tuple[np.ndarray, ...]:
 def test_the_second_erasure_is_leace_fitted_by_hand_under_the_first(
     testbed: LanguageModel, tmp_path: Path
 ) -> None:
-    study = study_in(tmp_path / "run", testbed)
-    first, second = study.joined(study.together(cells())).edit.placements
+    fits = fits_in(tmp_path / "run", testbed)
+    first, second = fits.joined(fits.together(cells())).edit.placements
     assert (first.layer, second.layer) == LAYERS
     for place, before in ((first, ()), (second, (first,))):
         assert place.layer is not None
@@ -95,15 +91,15 @@ def test_in_turn_leace_leaves_no_difference_of_means_and_alone_it_does(
     unedited, left = difference(), {}
     modes: tuple[Fitted, ...] = ("sequential", "independent")
     for fitted in modes:
-        study = study_in(tmp_path / fitted, testbed, fitted)
-        left[fitted] = difference(*study.joined(study.together(cells())).edit.placements)
+        fits = fits_in(tmp_path / fitted, testbed, fitted)
+        left[fitted] = difference(*fits.joined(fits.together(cells())).edit.placements)
     assert unedited > 0.1
     assert left["sequential"] < 1e-5 * unedited  # float32 rounds the mean of some hundred rows
     assert left["independent"] > 1e-2 * unedited
 
 
-def plan_of(layers: tuple[int, ...] = LAYERS, **changes: object) -> Audit:
-    metrics = (METRICS.make("r"), METRICS.make("guardedness"))
+def plan_of(layers: tuple[int, ...] = LAYERS, **changes: object) -> Plan:
+    metrics = (METRICS.make("r"),)
     given = {"erasers": {"leace": LEACE}, "metrics": metrics, "layers": layers}
     return make_plan(FAMILIES, **(given | changes))
 
@@ -130,7 +126,11 @@ def test_the_order_in_which_layers_are_named_does_not_matter(
 ) -> None:
     assert run(testbed, plan_of(LAYERS[::-1]), tmp_path / "run") == rows
     assert records_of(tmp_path / "run") == records_of(path)
-    every = [*cells(), Cell("embed", None, "leace", LEACE), Cell("mlp_out", 4, "leace", LEACE)]
+    every = [
+        *cells(),
+        Candidate("embed", None, "leace", LEACE),
+        Candidate("mlp_out", 4, "leace", LEACE),
+    ]
     chains = [sequential(order) for order in permutations(every)]
     places = [(cell.site, cell.layer) for cell in chains[0]]
     assert places == [("embed", None), ("resid_post", 2), ("mlp_out", 4), ("resid_post", 4)]
@@ -144,7 +144,7 @@ def test_a_killed_audit_finds_the_same_edits_again(
     # The unedited model and the first layer are recorded; the second is fitted and kept.
     folder = Dying.after(2, tmp_path / "run")
     with pytest.raises(KilledError):
-        plan_of().run(testbed, folder)
+        run(testbed, plan_of(), folder)
     fitted = records_of(tmp_path / "run")
     assert len(fitted) == 3
     assert run(testbed, plan_of(), tmp_path / "run") == rows
@@ -156,13 +156,13 @@ def test_certificates_are_of_the_rows_that_each_layer_was_fitted_on(
     testbed: LanguageModel, rows: list[Row], path: Path
 ) -> None:
     chain = sequential(cells())
-    study = study_in(path, testbed)  # takes the edits that the run keeps
-    [first] = study.edit(chain[0]).edit.placements
+    fits = fits_in(path, testbed)  # takes the edits that the run keeps
+    [first] = fits.joined([chain[0]]).edit.placements
     for cell, before in zip(chain, ((), (first,)), strict=True):
         data = captured(testbed, LAYERS[len(before)], *before)
         state = unit_seed(0, "certificate", cell.layer) % 2**32
         own = data.certify(data.fit(LEACE, cell.layer), cell.layer, state)
-        found = {r.metric: r.value for r in rows if r.edit == study.id_of(cell)}
+        found = {r.metric: r.value for r in rows if r.edit == fits.id_of(cell)}
         assert found["linear_probe_accuracy_before"] == pytest.approx(own.linear_accuracy_before)
         assert found["nonlinear_probe_accuracy"] == pytest.approx(own.nonlinear_accuracy_after)
         assert found["variance_removed"] == pytest.approx(own.variance_removed)
@@ -183,20 +183,6 @@ def test_a_layer_is_measured_with_those_it_was_fitted_under(path: Path, rows: li
     assert any("each fitted on what those before it leave" in sentence for sentence in said)
 
 
-def test_every_part_and_the_whole_are_found_in_the_run(path: Path, testbed: LanguageModel) -> None:
-    kept = open_run(path, testbed).edits
-    [whole] = [edit for edit in kept.values() if edit.record.parts and not edit.record.baseline]
-    parts = [kept[part.id] for part in whole.record.parts]
-    assert [part.record for part in parts] == [*whole.record.parts]
-    for place, part in zip(whole.edit.placements, parts, strict=True):
-        assert Edit((place,)).digest == part.edit.digest
-
-
-def test_controls_are_fitted_alone(path: Path, testbed: LanguageModel) -> None:
-    [control] = [e for e in read_records(path).values() if e.parts and e.baseline]
-    assert not any(part.after for part in control.parts)
-
-
 def test_alone_every_layer_is_fitted_on_the_unedited_model_bit_for_bit(
     testbed: LanguageModel, tmp_path: Path
 ) -> None:
@@ -206,8 +192,8 @@ def test_alone_every_layer_is_fitted_on_the_unedited_model_bit_for_bit(
     parts = records[tested].parts
     assert tested == edit_id("leace", [part.id for part in parts])
     assert records[tested].layers == LAYERS[::-1]
-    study = study_in(tmp_path / "other", testbed)
-    assert [part.id for part in parts] == [study.id_of(cell) for cell in cells(LAYERS[::-1])]
+    fits = fits_in(tmp_path / "other", testbed)
+    assert [part.id for part in parts] == [fits.id_of(cell) for cell in cells(LAYERS[::-1])]
     for place in RunFolder(tmp_path / "run", {}, IDENTITY).edit(tested).edit.placements:
         assert place.layer is not None
         data = captured(testbed, place.layer)
@@ -236,7 +222,7 @@ def test_a_combination_that_cannot_be_fitted_costs_itself_alone(
 ) -> None:
     FailsUnderAnother.fits = 0
     plan = test_search.make_plan(erasers={"own": FailsUnderAnother()})
-    rows = test_search.search(testbed, plan, tmp_path / "run")
+    rows = run(testbed, plan, tmp_path / "run")
     [failed] = [r for r in rows if r.metric == "error"]
     assert (failed.layers, failed.eraser) == (test_search.LAYERS, "own")
     assert "/combined/" in failed.unit
@@ -251,7 +237,7 @@ def test_a_search_combines_in_turn_and_alone_as_before(
     for fitted in modes:
         path = tmp_path / fitted
         plan = test_search.make_plan(erasers={"leace": LEACE}, fitted=fitted)
-        test_search.search(testbed, plan, path)
+        run(testbed, plan, path)
         [whole] = [record for record in read_records(path).values() if record.parts]
         after = [tuple(place.layer for place in part.after) for part in whole.parts]
         assert after == [(), (1,) if fitted == "sequential" else ()]

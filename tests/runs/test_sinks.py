@@ -8,8 +8,8 @@ import pytest
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.erasers import make_eraser
-from countergen_edit.runs.run_folder import read_records
 from countergen_edit.metrics.rows import Row
+from countergen_edit.runs.folder import read_records
 from tests.edits.test_sinks import sunk
 from tests.runs.test_audit import make_plan, make_task, run, thin
 

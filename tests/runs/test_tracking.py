@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from countergen_edit.core import registry
 from countergen_edit.cli.main import main
+from countergen_edit.core import registry
 from countergen_edit.core.errors import UserError
-from countergen_edit.runs.run_folder import RunFolder, read_rows
+from countergen_edit.metrics.rows import SCHEMA, Row
+from countergen_edit.runs.folder import RunFolder, read_rows
 from countergen_edit.runs.tracking import TRACKERS, TrackedRun, Tracker, tracked
 from countergen_edit.runs.tracking.base import LONGEST, figures_of
-from countergen_edit.metrics.rows import SCHEMA, Row
 from tests.cli.test_mistakes import fails
 
 FINGERPRINT = "f" * 64
@@ -126,12 +126,6 @@ def test_a_tracker_that_fails_is_left_out_in_one_line_and_the_run_goes_on(
     with tracked(["listening"]):
         RunFolder(tmp_path / "run", SETTINGS, MANIFEST)
     assert {name for _, name in logged()} == {"a", "b"}
-
-
-def test_nobody_follows_unless_asked(tmp_path):
-    units(RunFolder(tmp_path / "run", SETTINGS, MANIFEST), "a")
-    assert not Listening.heard
-    assert not (tmp_path / "run" / "tracked").exists()
 
 
 def test_figures_have_names_that_every_tracker_takes_and_that_differ():

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from jaxtyping import Float, Int
 
-from countergen_edit.erasers import BaseEraser, MeanDifference, make_eraser
 from countergen_edit.core.errors import UserError
-from countergen_edit.runs.run_folder import RunFolder
+from countergen_edit.erasers import BaseEraser, MeanDifference, make_eraser
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.run import open_run
+from countergen_edit.runs.folder import RunFolder
 from tests.runs.runs import IDENTITY
 from tests.runs.test_audit import make_plan, make_task, run, thin, value
 

@@ -27,7 +27,7 @@ from countergen_edit.models.masked import MaskedModel
 from countergen_edit.reports.blocks import Number, Section, Words
 from countergen_edit.reports.views.classifiers import ClassifierTasksView
 from countergen_edit.runs.classifiers import classifier_audit
-from countergen_edit.runs.run_folder import RunFolder
+from countergen_edit.runs.folder import RunFolder
 from countergen_edit.testbed.classifiers import LENGTH, Planted, build, plant
 
 NAMES = ("sentiment", "nli", "toxicity", "masked")

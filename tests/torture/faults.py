@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit.cli.main import main
-from countergen_edit.runs import ran, run_folder
+from countergen_edit.runs import folder as run_folder
+from countergen_edit.runs import ran
 
 CHANGES = ("os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate")
 """Events of `sys.addaudithook` that change a folder; so does `open` for writing."""

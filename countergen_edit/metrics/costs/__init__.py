@@ -1,1 +1,1 @@
-"""What an edit costs: agreement that is lost, and harm to neutral text."""
+"""Costs of an edit: agreement, perplexity, KL, legitimate differences."""

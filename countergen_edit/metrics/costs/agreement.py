@@ -1,11 +1,6 @@
-"""Agreement: grammar that an edit should keep.
+"""Agreement: the share P(right) / (P(right) + P(wrong)) of the form that agrees with a name.
 
-Agreement is grammar, not stereotype: after a prompt about Jane, "her" is right and "his" is wrong.
-It is the share P(right) / (P(right) + P(wrong)) of the form that agrees with the person.
-
-Comes in: prompts whose i-th output is the form that agrees with the i-th group. Goes out: the
-agreement of both groups together, which counts as a cost where it falls, and of each. Refused: a
-sample with other than one form for each group.
+After a prompt about Jane, "her" is right and "his" is wrong: grammar, not stereotype.
 """
 
 from __future__ import annotations
@@ -22,18 +17,17 @@ from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import Cost, Degradation, MeasuredSplit
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.costs.people import by_prompt
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.metrics.statistics import estimate, weighted_mean
+from countergen_edit.metrics.statistics import by_prompt, estimate, weighted_mean
 from countergen_edit.models import Workload
 
 
 def check_forms(data: CounterfactualSet) -> None:
-    """Refuse a set that agreement cannot be measured on.
+    """Require one output for each group, in their order.
 
     Raises:
-        UserError: a sample does not have exactly one output for each group, in their order.
+        UserError: naming the sample.
     """
     for sample in data.samples:
         if len(sample.outputs) != 2:
@@ -48,11 +42,7 @@ def agreement_values(
 ) -> tuple[
     Float64[np.ndarray, "sample side variation"], Float64[np.ndarray, "sample side variation"]
 ]:
-    """Share of the right form, and its plain probability, for every prompt.
-
-    Raises:
-        UserError: a sample does not have exactly one output for each group, in their order.
-    """
+    """Share of the right form, and its plain probability, for every prompt."""
     check_forms(scores.data)
     log_p = scores.log_p.reshape(-1, 2, *scores.log_p.shape[1:])  # sample, form, side, variation
     right = np.stack([log_p[:, 0, 0], log_p[:, 1, 1]], axis=1)
@@ -101,7 +91,7 @@ def agreement_rows(scores: SetScores, seed: int) -> list[Row]:
 
 
 class Agreement(Cost):
-    """P(right form) of both groups together and of each; what an edit takes of it is a cost."""
+    """P(right form) of both groups together and of each; its fall is a cost."""
 
     counts = "agreement"
     worse = "lower"

@@ -1,17 +1,8 @@
-"""Facts: what people differ in rightly, which an edit should leave as it is.
+"""Legitimate differences: differences between groups that an edit should keep.
 
-Women sing alto and men sing tenor; an edit that takes stereotypes should not make a model unsure of
-it. What counts is how far the share P(output) / (sum of P over the prompt's outputs) moves, up or
-down, on average over outputs, people and templates. Shares, not plain probabilities: of plain ones
-that are small, as those of a real model's next words are, a change of any size would be small too,
-and a cost that cannot show is none. What leaves all outputs of a prompt alike is not seen here but
-in perplexity and KL.
-
-Comes in: the sets `facts` of a task. Goes out: the row `fact_change` over all sets of a split,
-which counts as a cost, `fact_change_of_set` of each where there are several, and
-`fact_effect_left`, the share of the group effect (see `metrics.r`) that is left: 1 where an edit
-keeps what the groups differ in. Without sets there are no rows. Refused: a prompt with a single
-output, whose share is always 1.
+Women sing alto and men sing tenor. The cost is the mean |change| of the shares P(output) / (sum of
+P over the prompt's outputs). Shares, since plain probabilities of a real model's next words are
+small, and so are their changes; a change of all outputs alike shows in perplexity and KL.
 """
 
 from __future__ import annotations
@@ -27,20 +18,19 @@ from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import Cost, MeasuredSplit
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.costs.people import by_prompt
 from countergen_edit.metrics.r.largest_gap import effects_of
 from countergen_edit.metrics.r.paired import removed
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.metrics.statistics import Estimate, estimate, weighted_mean
+from countergen_edit.metrics.statistics import Estimate, by_prompt, estimate, weighted_mean
 
 Pair = tuple[SetScores, SetScores]
-"""Of one set, without the edit and under it."""
+"""The scores of one set without the edit and under it."""
 OF_SET, LEFT = "fact_change_of_set", "fact_effect_left"
 
 
 def check_outputs(data: CounterfactualSet) -> None:
-    """Refuse a set in which a prompt has nothing to choose from.
+    """Require at least two outputs for each prompt.
 
     Raises:
         UserError: naming the prompt.
@@ -75,7 +65,7 @@ def _first_items(scores: SetScores) -> Int[np.ndarray, " sample"]:
 def change_row(pairs: Sequence[Pair], metric: str, seed: int) -> Row:
     """Mean |change| over the prompts of some sets together, template by template.
 
-    Its interval draws the templates of each set, and people, who may be asked about several sets.
+    Its interval draws the templates of each set, and names, which several sets may share.
     """
     every = [before for before, _ in pairs]
     sets = [scores.data for scores in every]
@@ -124,7 +114,7 @@ def _largest(pairs: Sequence[Pair]) -> dict[str, float | str]:
 
 
 def left_row(pairs: Sequence[Pair], seed: int) -> Row:
-    """The share of the group effect that is left over all sets; None where there was none."""
+    """The share of the group effect left over all sets; None without a group effect."""
     before, after = (effects_of([pair[which] for pair in pairs], seed) for which in (0, 1))
     gone = removed(before, after)
     left = Estimate(1 - gone.value, 1 - gone.hi, 1 - gone.lo, gone.standard_error)
@@ -135,7 +125,7 @@ def left_row(pairs: Sequence[Pair], seed: int) -> Row:
 
 
 class LegitimateDifferences(Cost):
-    """How far shares of outputs move where people differ by fact; every move is a cost."""
+    """Mean |change| of output shares on legitimate differences."""
 
     is_of_edits = True
     counts = "fact_change"

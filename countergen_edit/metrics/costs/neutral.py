@@ -1,10 +1,4 @@
-"""Degradation to running neutral text: one pass over it without and with an edit.
-
-Comes in: a model, an edit, texts. Goes out: likelihoods and KL divergences summed over each text,
-in nats, and rows of their means per token over the same resamples of the texts. Under an edit that
-puts words before a text the same tokens are predicted and paired: those of the text. Refused: text
-in which no token is predicted.
-"""
+"""Degradation of neutral text: one pass over it without and with an edit."""
 
 from __future__ import annotations
 
@@ -30,7 +24,7 @@ from countergen_edit.models import (
 )
 
 DATASETS: Mapping[str, str] = {"test": "neutral", "validation": "neutral_validation"}
-"""What the text of a split is called in rows; the names seed its resamples."""
+"""The dataset names of splits; they seed the resamples."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +76,7 @@ def neutral_cost(model: LanguageModel, edit: Edit | None, texts: Sequence[str]) 
 
 
 class TextsDrawn:
-    """The resamples of the texts of a split: the same for every figure and every edit.
-
-    Args:
-        cost: what an edit does to the texts.
-        split: whose texts they are.
-        seed: the run's seed.
-    """
+    """The resamples of the texts of a split, the same for every row and edit."""
 
     def __init__(self, cost: NeutralCost, split: str, seed: int) -> None:
         self.cost, self.split, self.seed = cost, split, seed

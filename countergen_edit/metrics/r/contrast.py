@@ -1,12 +1,8 @@
-"""The group effect of any contrast of several groups: of a marginal, or of one cell of a table.
+"""The group effect of a contrast of several groups: weights that sum to 0; +1 and −1 are a pair.
 
-A contrast gives every group a weight, and the weights sum to 0: +1 and −1 are a pair. Of an item
-let d be the weighted sum of the groups' mean log-probabilities and v its sampling variance over
-people, where what one person adds to several groups is one residual. All else is that of
-`group_effect`, but for the test: no dealing out of groups makes a contrast of several vanish, so
-that its P is that of the noise alone, drawn with Gaussian multipliers as Student's t.
-
-Comes in: scores of a set of several groups, and weights. Goes out: an effect like that of a pair.
+Of an item let d be the weighted sum of the groups' mean log-probabilities. No permutation of groups
+makes a contrast of several vanish, so that P is that of the noise alone, drawn with Gaussian
+multipliers as Student's t.
 """
 
 from __future__ import annotations

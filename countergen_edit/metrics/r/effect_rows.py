@@ -1,8 +1,4 @@
-"""The rows of `r`: R and mean |R| of a set, the group effect of every pair, and the largest gap.
-
-Comes in: the scores of sets of two groups, effects. Goes out: rows. Those of one pair among several
-say of how many groups (facet `groups`).
-"""
+"""The rows of `r`: R and mean |R| of a set, the group effect of every pair, the largest gap."""
 
 from __future__ import annotations
 

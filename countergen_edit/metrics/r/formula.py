@@ -4,9 +4,6 @@
 
 In logs, with Δ = log P(y|f) - log P(y|m): R_i = sign(Δ) (1 - exp(-|Δ|)), which is exact where both
 probabilities underflow. Opposite biases cancel in R, so mean |R_i| is always reported beside it.
-
-Comes in: the scores of a set, or of one before and after an edit. Goes out: R of every item, and
-mean R, mean |R| and the share of it that is gone, each with its interval.
 """
 
 from __future__ import annotations

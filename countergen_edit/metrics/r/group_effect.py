@@ -1,31 +1,21 @@
-"""The group effect: what separates two groups beyond what separates any two people of one group.
+"""The group effect G: the difference of two groups beyond the differences within a group, nats.
 
-Mean |R| counts a name's own leaning as bias of its group, since names of one group differ too.
 Of an item (one output after one template) let d be the difference of the groups' mean
-log-probabilities, and v its sampling variance over people. Then d² - v is an unbiased estimate of
-the squared difference between the groups, however far people of one group spread; its mean over
-items, G², is the two-sample statistic of Chen and Qin (Annals of Statistics 38, 2010). G is in
-nats.
+log-probabilities, and v its sampling variance over names. d² - v is an unbiased estimate of the
+squared group difference; its mean over items, G², is the two-sample statistic of Chen and Qin
+(Annals of Statistics 38, 2010).
 
-The test permutes the groups among the people, each with all of their items, so that items may
-depend on each other as they like; it is exact where people of both groups have one distribution. Of
-up to eight people a group all permutations are made.
-The interval inverts a test: given G, the mean of d² is (G + s)² + q, with s the noise along the
-difference between the groups and q the noise across it. Both are drawn from the people's residuals
-with Gaussian multipliers, s as Student's t, q with the degrees of freedom that the residuals show.
-What templates add is drawn with the other metrics' resamples of them.
+The test permutes the groups among the names, each with all of their items; it makes all
+permutations of up to eight names per group. The interval inverts a test: given G, the mean of d² is
+(G + s)² + q, with s the noise along the group difference and q the noise across it, both drawn from
+the residuals of names with Gaussian multipliers, s as Student's t, q with the degrees of freedom
+that the residuals show. Templates are drawn with the resamples of the other metrics. With one name
+per group there is no test.
 
-Comes in: the scores of a set. Goes out: G, draws of it, a p-value, the floor of mean |R|, a z for
-each item, and how many people would be needed. Where nobody is named, or one person only, there is
-no spread between people, no test and no floor.
-
-In 500 simulations each (60 to 90 items; 5 to 100 people a group; their spread 0.3 to 3 times G;
-spread in one direction, in three, in all, or in all and along the groups' difference) G² was
-unbiased, the test's level 4.3 to 5.1 %, and 95 % intervals covered 94 to 99 %. They are too wide
-(up to 100 %) with five people or where people spread in a single direction, and too narrow (88 to
-90 %) in one case: 10 to 30 people whose spread is three times G and lies partly along it. Over
-templates, 2 to 16 of them, they cover 91 to 94 % where effects of templates are spread evenly, and
-85 to 92 % where a few are much larger than the rest: what is rare is not seen in few.
+In 500 simulations each (60 to 90 items; 5 to 100 names; their spread 0.3 to 3 times G) G² was
+unbiased, the test's level 4.3 to 5.1 %, and 95 % intervals covered 94 to 99 %; 88 to 90 % with 10
+to 30 names whose spread is three times G and lies partly along it. Over 2 to 16 templates they
+cover 91 to 94 % where effects of templates are spread evenly, 85 to 92 % where a few are large.
 """
 
 from __future__ import annotations
@@ -39,12 +29,12 @@ from jaxtyping import Float64
 from scipy.stats import norm
 
 from countergen_edit.core.seeds import generator
-from countergen_edit.metrics.r.draws import Draws, interval, root, squares
 from countergen_edit.metrics.r.formula import relative_difference
 from countergen_edit.metrics.r.people import People
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import LEVEL, RESAMPLES, Estimate
 
+# The names of generators are part of the seed: another name gives other draws.
 PERMUTATIONS = 2000
 EXACT = 20_000
 """Up to so many deals all are made, else some are drawn."""
@@ -54,20 +44,51 @@ MOST_PEOPLE = 10_000
 """Where even so many people a group would not do, there is no effect to speak of."""
 
 
+Draws = Float64[np.ndarray, " resample"]
+
+
+def root(squared: Draws) -> Draws:
+    """G from G²: nats; 0 where G² is not above 0."""
+    return np.asarray(np.sqrt(np.maximum(squared, 0.0)))
+
+
+def interval(value: float, drawn: Draws) -> Estimate:
+    """A value with the middle 95 % of its draws; draws in which it is undefined are left out."""
+    drawn = drawn[~np.isnan(drawn)]
+    if not np.isfinite(value) or len(drawn) < RESAMPLES / 2:
+        return Estimate(value, np.nan, np.nan, np.nan)
+    lo, hi = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Estimate(value, min(float(lo), value), max(float(hi), value), float(drawn.std(ddof=1)))
+
+
+def squares(gram: Float64[np.ndarray, "person person"], items: int) -> tuple[float, float]:
+    """tr V² of one group's part V of the noise, and what it takes of the trace's own variance.
+
+    Unbiased for Gaussian residuals (Srivastava, Journal of the Japan Statistical Society 35, 2005):
+    few residuals span few directions and overstate it.
+    """
+    few, trace, raw = len(gram) - 1, float(np.trace(gram)), float((gram**2).sum())
+    if trace <= 0:
+        return 0.0, 0.0
+    unbiased = few**2 / ((few - 1) * (few + 2)) * (raw - trace**2 / few) if few > 1 else raw
+    squares = float(np.clip(unbiased, trace**2 / items, trace**2))
+    return squares, squares / few
+
+
 @dataclass(frozen=True)
 class GroupEffect:
     """The group effect of one set.
 
     Attributes:
         scores: the set's scores.
-        seed: the run's seed. What is drawn depends on it and on the set's name alone: it is the
-            same under every edit, so that draws of two edits are paired.
+        seed: the run's seed; draws depend on it and on the set's name, so that the draws of two
+            edits are paired.
     """
 
     scores: SetScores
     seed: int = 0
     together: bool = False
-    """Whether what is drawn of a person is the same in every pair of groups that they are in."""
+    """Whether the draws of a name are the same in every pair of groups."""
     permutations: int = PERMUTATIONS
 
     @cached_property
@@ -76,7 +97,7 @@ class GroupEffect:
 
     @property
     def has_spread(self) -> bool:
-        """Whether people of one group are there to differ."""
+        """Whether every group has several names."""
         return self.people.fewest > 1
 
     @cached_property
@@ -142,7 +163,7 @@ class GroupEffect:
 
     @cached_property
     def p_value(self) -> float | None:
-        """P of so large a mean d² if the groups were dealt out among the people at random."""
+        """P of a mean d² at least as large under random permutations of the groups."""
         if not self.has_spread:
             return None
         people, totals = self.people, np.zeros(1)
@@ -165,10 +186,9 @@ class GroupEffect:
 
     @cached_property
     def within_group_null(self) -> float | None:
-        """Mean |R| that these people would show if their group made no difference.
+        """Mean |R| of these names if their group made no difference.
 
-        Each person's residual is put on the mean of both groups, and people are dealt out at
-        random; R is formed as ever, and its absolute value averaged over deals.
+        Each residual is added to the mean of both groups, and names are permuted at random.
         """
         people = self.people
         if not self.has_spread or len(np.unique(people.block)) > 1:
@@ -176,17 +196,14 @@ class GroupEffect:
         side, counts = people.side, people.counts[people.side]
         own = (people.log_p - people.means[side]) * np.sqrt(counts / (counts - 1.0))
         p = np.exp(own - own.max(axis=0))
-        rng = generator(self.seed, self.scores.data.name, "within_group_null")
+        rng = generator(self.seed, self.scores.data.name, "floor")
         dealt = people.dealt(0, rng, NULL_DRAWS)[1:] > 0
         a, b = (chosen @ p / chosen.sum(axis=1)[:, None] for chosen in (dealt, ~dealt))
         return float(np.abs(relative_difference(np.log(a), np.log(b))).mean())
 
     @cached_property
     def people_needed(self) -> int | None:
-        """People a group with whom the test would find an effect of this size 4 times in 5.
-
-        None where no effect is in sight, or nobody is named.
-        """
+        """Names per group to find an effect of this size 4 times in 5; None without an effect."""
         if not self.has_spread or self.squared <= 0:
             return None
         scale = self.people.fewest
@@ -272,7 +289,7 @@ class GroupEffect:
         added = (weights[1:] - 1) @ of_paraphrase / self.items
         # K templates drawn with replacement vary (K - 1)/K as much as K fresh ones, and their own
         # spread is known from few.
-        rng = generator(self.seed, self.scores.data.name, "paraphrases")
+        rng = generator(self.seed, self.scores.data.name, "wordings")
         heavier = np.sqrt((count - 1) / rng.chisquare(count - 1, RESAMPLES))
         added *= np.sqrt(count / (count - 1))
         scale = max(self.squared, float(added.std()))

@@ -1,13 +1,9 @@
-"""Of more than two groups, every pair of a set, and the largest gap between any two.
+"""The largest group effect among the pairs of a set of several groups.
 
-Comes in: the scores of a set of several groups. Goes out: the group effect of every pair, on the
-same draws of people and templates, and the largest with an interval. The largest of several
-estimates lies above the largest of what they estimate, so that its own draws would not do: the
-interval is what bands that hold for all pairs at once leave open. If every pair's effect is within
-its band, the largest effect is neither below the largest of the lower ends nor above the largest of
-the upper ends. The bands are those of Mandel and Betensky (Computational Statistics & Data Analysis
-52, 2008): the draws of each pair are cut at one rank from either end, that at which 95 % of the
-draws lie within all bands together.
+The largest estimate exceeds the largest true effect on average; its interval therefore comes from
+bands that hold for all pairs at once (Mandel and Betensky, Computational Statistics & Data Analysis
+52, 2008): the draws of each pair are cut at one rank from either end, at which 95 % of the draws
+lie within all bands.
 """
 
 from __future__ import annotations
@@ -17,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from countergen_edit.metrics.r.draws import root
-from countergen_edit.metrics.r.group_effect import PERMUTATIONS, GroupEffect
+from countergen_edit.metrics.r.group_effect import PERMUTATIONS, GroupEffect, root
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import LEVEL, Estimate
 

@@ -1,8 +1,4 @@
-"""The metric `r`: R, mean |R| and its floor, the group effect, and how much of it an edit removes.
-
-Comes in: a task's sets and what a bench scores of them. Goes out: rows, and the scores of single
-texts in the run's store.
-"""
+"""The metric `r`: R, mean |R|, the group effect, and the share of it that an edit removes."""
 
 from __future__ import annotations
 
@@ -30,10 +26,7 @@ from countergen_edit.metrics.statistics import Estimate
 
 
 class R(Metric):
-    """R and mean |R| of every set of a task, the group effect, and how much of it an edit removes.
-
-    Mean |R| is the paper's; what is chosen by and called removed is the group effect.
-    """
+    """R, mean |R| and the group effect of every set; edits are selected by the group effect."""
 
     title = "Group effect and R"
     kind: ClassVar[Kind] = "bias"
@@ -42,13 +35,11 @@ class R(Metric):
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """Rows `r`, `mean_abs_r`, `group_effect`, `group_share` and `null_abs_r` of every set.
+        """Rows of every set, or of every pair of groups, with `largest_gap` of several groups.
 
-        Of a set of more than two groups these are of every pair, and beside them `largest_gap`. On
-        test data those of the sets that were fitted on too, and of each set `abs_r_reduction` and
-        `group_effect_removed` (a share) and `group_effect_change` (nats) under an edit and, where
-        known, `planted_mean_abs_r` and `planted_group_effect` without one; the scores of single
-        texts stay in the store.
+        Each has `r`, `mean_abs_r`, `group_effect`, `group_share` and `null_abs_r`; on test data an
+        edit has `abs_r_reduction`, `group_effect_removed` and `group_effect_change`, the unedited
+        model the planted truth where it is known.
         """
         if split != "test":
             return self._of_sets(context, edit, split, self.task.validation)
@@ -91,7 +82,7 @@ class R(Metric):
         now: SetScores,
         edit: NamedEdit | None,
     ) -> list[Row]:
-        """What stands beside the figures of two groups: the truth, or what an edit took of them."""
+        """The planted truth of two groups, or the changes by an edit."""
         if edit is None:
             return self._planted(now.data, context.seed)
         place = data.pairs.index((now.data.groups[0], now.data.groups[1]))
@@ -108,10 +99,9 @@ class R(Metric):
     def removed(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "test"
     ) -> Row | None:
-        """The share of the group effect that is gone over several sets together.
+        """The share of the group effect removed over several sets together.
 
-        On test data these are the sets of the families that validation data are of, by which edits
-        are chosen; all sets, if none is.
+        On test data these are the sets of the families that validation data has, else all sets.
         """
         sets = self._chosen_by(split)
         if not sets:
@@ -151,7 +141,7 @@ class R(Metric):
 
     @property
     def like_validation(self) -> Sequence[CounterfactualSet]:
-        """The test sets of the families that the choice is made on; all, if there are none."""
+        """The test sets of the families of validation data, else all test sets."""
         families = {data.name.removesuffix("_validation") for data in self.task.validation}
         like = [data for data in self.task.test if data.name.removesuffix("_test") in families]
         return like or self.task.test

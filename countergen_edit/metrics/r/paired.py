@@ -1,8 +1,4 @@
-"""A group effect before and after an edit: how much of it is gone, and how much it changed.
-
-Comes in: effects of the same sets and seed, without and with an edit, whose draws are paired. Goes
-out: estimates with their intervals.
-"""
+"""A group effect before and after an edit, on paired draws: the share removed, the change."""
 
 from __future__ import annotations
 
@@ -10,14 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from countergen_edit.metrics.r.draws import Draws, interval, root
-from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.r.group_effect import Draws, GroupEffect, interval, root
 from countergen_edit.metrics.statistics import Estimate
 
 LEAST = 0.02
-"""Share of the group effect that must come or go to be called a change."""
+"""The least share of the group effect that is called a change."""
 HALF = 0.5
-"""Share of the group effect that must be gone for it to be called removed."""
+"""The least share of the group effect that is called removed."""
 
 
 def changed(before: GroupEffect, after: GroupEffect) -> tuple[Estimate, float | None]:
@@ -36,7 +31,7 @@ def changed(before: GroupEffect, after: GroupEffect) -> tuple[Estimate, float | 
 
 
 def removed_draws(before: Sequence[GroupEffect], after: Sequence[GroupEffect]) -> Draws:
-    """Share of G that is gone over the items of some sets together; first the value, then draws.
+    """The share of G removed over some sets together: its value, then its draws.
 
     NaN where there was nothing to remove. Before and after are drawn alike.
     """
@@ -46,7 +41,7 @@ def removed_draws(before: Sequence[GroupEffect], after: Sequence[GroupEffect]) -
 
 
 def removed(before: Sequence[GroupEffect], after: Sequence[GroupEffect]) -> Estimate:
-    """Share of G that is gone over the items of some sets together, with its interval."""
+    """The share of G removed over some sets together, with its interval."""
     draws = removed_draws(before, after)
     return interval(float(draws[0]), draws[1:])
 

@@ -1,11 +1,9 @@
-"""The people of a set: whose log-probabilities of an item differ within a group, and how.
+"""The names of a set: residuals of their log-probabilities about the mean of their group.
 
-Comes in: the scores of a set. Goes out: for every item the groups' means over people, and each
-person's residual about the mean of their group, scaled so that the residuals' squares sum to the
-sampling variance of that mean. People are names where every prompt is asked of the same ones, else
-the variations of each prompt. Where both groups are the same people (`twins`), whom other words put
-into one group or the other, what a person adds on both sides is one residual: their own leaning,
-which they have in both, is no noise of the difference.
+The squares of an item's residuals sum to the sampling variance of the group difference. Without
+names that all prompts share, the variations of each prompt take their place. Twins are the names
+of both groups, which other words tell apart; the two residuals of a twin are one, since a leaning
+of both is no noise of the difference.
 """
 
 from __future__ import annotations

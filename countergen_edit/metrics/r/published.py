@@ -1,7 +1,4 @@
-"""CounterGen's Table 1: published R of OpenAI's models, and where it stands beside a measured one.
-
-Looked up by a model's exact id, the set, and the groups.
-"""
+"""CounterGen's Table 1: published R of OpenAI's models, by model id, set and groups."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a tracker is, what it is told of a run, and the registry of trackers.
-
-Comes in: rows. Goes out: figures by name, as every tracker takes them.
-"""
+"""Trackers and their registry; rows become figures by name."""
 
 from __future__ import annotations
 
@@ -15,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.metrics.rows import Row
 from countergen_edit.core.registry import Registry
 from countergen_edit.core.writing import digest
+from countergen_edit.metrics.rows import Row
 
 LONGEST = 240
 """Characters of a figure's name; MLflow takes 250."""
@@ -39,10 +36,10 @@ class TrackedRun:
 
 
 class Tracker(ABC):
-    """Shows one run elsewhere while it goes on; made anew for each run folder.
+    """Shows one run elsewhere; one is made for each run folder.
 
-    Settings are the arguments of `__init__`, which refuses what cannot work: it is called before
-    anything runs. What fails later, in any way, costs the run nothing but its tracker.
+    Settings are the arguments of `__init__`, which is called before anything runs and refuses
+    invalid ones. A later failure ends the tracker and not the run.
     """
 
     @abstractmethod
@@ -51,21 +48,17 @@ class Tracker(ABC):
 
     @abstractmethod
     def log(self, figures: Mapping[str, float], step: int, rows: Sequence[Row]) -> None:
-        """Show a unit of work that has just been recorded.
+        """Show a recorded unit of work.
 
         Args:
             figures: values of its rows, and ends of their intervals, by name.
-            step: how many units were shown before.
-            rows: the rows themselves.
+            step: the number of units shown before.
+            rows: the rows.
         """
 
     @abstractmethod
     def end(self, finished: bool) -> None:
-        """Let go of the run.
-
-        Args:
-            finished: False where something stopped it, after which it may yet go on.
-        """
+        """End the run; it may continue later unless it is finished."""
 
 
 TRACKERS: Registry[type[Tracker]] = Registry(
@@ -97,7 +90,7 @@ def figures_of(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def _name(row: Row) -> str:
-    """All that tells a row from others of its run, in signs that every tracker takes."""
+    """The key of a row in characters that every tracker accepts."""
     groups = "-".join(filter(None, (row.group_a, row.group_b)))
     facets = (f"{key} {value}" for key, value in row.facets.items())
     parts = (row.metric, row.task, row.dataset, *facets, groups, row.split, row.edit)

@@ -1,8 +1,7 @@
-"""Following runs: every run folder that is opened while trackers are chosen tells them its rows.
+"""Followers pass the rows of a run folder to trackers, each unit once.
 
-Comes in: trackers by name, and what a run folder records. Goes out: calls of the trackers, and
-beside the run's rows a list of the units that each was told, so that a run that goes on tells what
-is new alone. A kill between a call and its line in that list has the unit told twice, never missed.
+The units that a tracker has seen are listed beside the rows. A kill between a call and its line in
+the list repeats a unit; none is missed.
 """
 
 from __future__ import annotations
@@ -17,6 +16,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from countergen_edit.core.reading import json_records
+from countergen_edit.metrics.rows import Row
+from countergen_edit.models.progress import announce
 from countergen_edit.runs.tracking.base import (
     TRACKERS,
     TrackedRun,
@@ -24,9 +26,6 @@ from countergen_edit.runs.tracking.base import (
     figures_of,
     flat,
 )
-from countergen_edit.metrics.rows import Row
-from countergen_edit.models.progress import announce
-from countergen_edit.core.reading import json_records
 
 TOLD = "tracked"
 """Folder of a run that holds, by tracker, the units that it was told."""
@@ -35,13 +34,7 @@ Chosen = Mapping[str, Mapping[str, Any] | None]
 
 
 class Follower:
-    """One tracker of one run: whatever it does, the run goes on.
-
-    Args:
-        name: of the tracker.
-        make: makes it.
-        path: the run folder.
-    """
+    """A tracker of one run; its failure leaves the run alone."""
 
     def __init__(self, name: str, make: Callable[[], Tracker], path: Path) -> None:
         self.name = name
@@ -108,14 +101,13 @@ _FOLLOWING: ContextVar[_Following | None] = ContextVar("following", default=None
 
 @contextmanager
 def tracked(trackers: Chosen | Sequence[str] | str) -> Iterator[None]:
-    """Let trackers follow every run that begins, or goes on, in the block.
+    """Let trackers follow every run folder that is opened in the block.
 
     Args:
-        trackers: a name such as `tensorboard` or `mine.py:Mine`, several, or each with its
-            settings.
+        trackers: a name such as `tensorboard` or `mine.py:Mine`, several, or names with settings.
 
     Raises:
-        UserError: there is no such tracker or setting, or its library is not installed.
+        UserError: a tracker, a setting or its library is missing.
     """
     names = [trackers] if isinstance(trackers, str) else trackers
     chosen = names if isinstance(names, Mapping) else dict.fromkeys(names)
@@ -142,14 +134,7 @@ def followers(
     manifest: Mapping[str, Any],
     recorded: Callable[[], Sequence[Row]],
 ) -> Sequence[Follower]:
-    """Whoever follows a run that is being opened, told of what it holds already.
-
-    Args:
-        path: its folder.
-        settings: what its rows depend on.
-        manifest: what it says of itself.
-        recorded: gives the rows that it holds.
-    """
+    """The followers of a run folder that is being opened; they get its recorded rows."""
     following = _FOLLOWING.get()
     if following is None:
         return ()

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from countergen_edit.runs.tracking.base import TrackedRun, Tracker, require_library
 from countergen_edit.metrics.rows import Row
+from countergen_edit.runs.tracking.base import TrackedRun, Tracker, require_library
 
 TAG = "countergen_edit.fingerprint"
 MOST = {"metrics": 1000, "params": 100}

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.runs.tracking.base import TrackedRun, Tracker, require_library
 from countergen_edit.metrics.rows import Row
+from countergen_edit.runs.tracking.base import TrackedRun, Tracker, require_library
 
 
 class TensorBoard(Tracker):

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from countergen_edit.runs.tracking.base import TrackedRun, Tracker, require_library
 from countergen_edit.metrics.rows import Row
+from countergen_edit.runs.tracking.base import TrackedRun, Tracker, require_library
 
 
 class WandB(Tracker):

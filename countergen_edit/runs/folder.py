@@ -2,32 +2,46 @@
 
 A unit's rows become part of the run when `progress.jsonl` records where they end. Whatever a killed
 process left behind that record is cut off when the run is opened again, so that a resumed run ends
-with the rows of one that was never killed. One process at a time has a run open. Refused: a folder
-of another run, one that another process has open, a damaged record.
+with the rows of one that was never killed. One process at a time has a run open.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from countergen_edit.edits import EditRecord, NamedEdit, read_record
 from countergen_edit.core.errors import UserError
-from countergen_edit.runs.files import CONFIG, EDITS, MANIFEST, PROGRESS, RESULTS, require_free
-from countergen_edit.runs.ran import now, ran_of, until_now
-from countergen_edit.runs.tracking.following import followers
-from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.core.reading import json_mapping, json_records
+from countergen_edit.core.stages import stage
 from countergen_edit.core.typed import require
 from countergen_edit.core.writing import LOCK, NEW, append, hold, tidy, whole
+from countergen_edit.edits import EditRecord, NamedEdit, read_record
+from countergen_edit.metrics.rows import SCHEMA, Row
+from countergen_edit.models.progress import Bar, bar
+from countergen_edit.runs.ran import now, ran_of, until_now
+from countergen_edit.runs.tracking.following import followers
 
+CONFIG, MANIFEST, RESULTS, PROGRESS = (
+    "config.yaml",
+    "manifest.json",
+    "results.jsonl",
+    "progress.jsonl",
+)
+ORIGINAL = "original"
+"""Folder of the run of the model that an audited checkpoint was made of."""
+EDITS = "edits"
+"""Folder of the edits, each under its id."""
+FAILED = "error"
+"""The row of a fit that failed, with the reason."""
+QUICK = "A quick try"
+"""The first words of the warning of a run of few prompts."""
 TYPES: Mapping[str, Any] = {
     "fingerprint": str,
     "model": str,
@@ -51,21 +65,21 @@ TYPES: Mapping[str, Any] = {
     "kept": Mapping[str, Sequence[str]],
     "compared": Mapping[str, str],
 }
-"""What a manifest holds under a key, where it has it."""
+"""The types of a manifest's entries."""
 
 
 class RunFolder:
-    """The results of one run, open for more.
+    """A run folder, open for more units.
 
     Args:
-        path: the folder; made if it is not there.
+        path: made if it does not exist.
         config: the resolved configuration.
-        manifest: what the run depends on; `fingerprint` identifies the run.
-        wait: for another process that has the run open, until it is done with it.
+        manifest: `fingerprint` identifies the run.
+        wait: whether to wait for another process that has the run open.
 
     Raises:
-        UserError: the folder belongs to another run, holds something else, or cannot be written;
-            or another process has the run open, and is not waited for.
+        UserError: the folder belongs to another run or process, holds something else, or cannot be
+            written.
     """
 
     def __init__(
@@ -164,12 +178,8 @@ class RunFolder:
     def keep(self, named: NamedEdit, made_for: str | None = None) -> None:
         """Keep an edit in the run, whole or not at all.
 
-        Args:
-            named: the edit.
-            made_for: the fingerprint of the model on whose activations it was fitted.
-
         Raises:
-            UserError: the disk is full; the edit is then not part of the run.
+            UserError: the disk is full.
         """
         named.save(self.path / EDITS / named.id, made_for)
 
@@ -178,11 +188,7 @@ class RunFolder:
         return (self.path / EDITS / edit).is_dir()
 
     def edit(self, edit: str) -> NamedEdit:
-        """The edit of an id.
-
-        Raises:
-            UserError: the run keeps none.
-        """
+        """The edit of an id."""
         return NamedEdit.load(self.path / EDITS / edit)
 
 
@@ -192,7 +198,7 @@ def _write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def check_folder(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse what is not this run's folder and cannot become it; nothing is written.
+    """Refuse the folder of another run; nothing is written.
 
     Raises:
         UserError: the folder belongs to another run, or holds something else.
@@ -209,11 +215,10 @@ def check_folder(path: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """What a run says of itself.
+    """The manifest of a run.
 
     Raises:
-        UserError: it is not there or damaged, or another version wrote it, whose rows have other
-            columns.
+        UserError: it is missing, damaged, or of another version.
     """
     manifest = json_mapping(path / MANIFEST)
     if manifest.get("schema") != SCHEMA:
@@ -231,17 +236,13 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 
 def read_records(path: Path) -> dict[str, EditRecord]:
-    """What is known of every edit that a run keeps, by its id.
-
-    Raises:
-        UserError: an edit's folder is damaged.
-    """
+    """The record of every edit that a run keeps, by its id."""
     folders = sorted(p for p in (path / EDITS).glob("*") if p.suffix != ".tmp")
     return {folder.name: read_record(folder) for folder in folders}
 
 
 def finished_rows(path: Path) -> list[Row]:
-    """Rows of a run folder that is only read: what a process was killed over is left out.
+    """Rows of the recorded units of a run.
 
     Raises:
         UserError: the folder holds no run, no rows, or fewer than its record says.
@@ -267,7 +268,7 @@ def read_rows(results: Path) -> list[Row]:
     """Rows of a `results.jsonl`.
 
     Raises:
-        UserError: a line is not a row; the message names it.
+        UserError: naming a line that is not a row.
     """
     return _rows(results, results.read_bytes())
 
@@ -277,11 +278,7 @@ def _rows(results: Path, content: bytes) -> list[Row]:
 
 
 def recorded_units(folder: Path) -> dict[str, list[Row]]:
-    """Rows by unit of a run that another process may be writing to; what is unfinished is left out.
-
-    Raises:
-        UserError: a line is not a row.
-    """
+    """Recorded rows by unit of a run that another process may have open."""
     results, progress = folder / RESULTS, folder / PROGRESS
     if not (results.is_file() and progress.is_file()):
         return {}
@@ -303,3 +300,92 @@ def _progress(path: Path) -> tuple[bytes, dict[str, int]]:
             require(hint, record.get(key), f"{where}{key}")
         ends[record["unit"]] = record["end"]
     return whole, ends
+
+
+def require_free(path: Path) -> None:
+    """Refuse a path that holds something other than a run.
+
+    Raises:
+        UserError: naming it.
+    """
+    if path.exists() and not path.is_dir():
+        raise UserError(f"cannot write the run folder {path}: File exists")
+    if not path.is_dir() or (path / MANIFEST).is_file():
+        return
+    if any(p.name.removesuffix(".tmp") not in (CONFIG, MANIFEST, LOCK) for p in path.iterdir()):
+        raise UserError(f"{path} is no run folder but is not empty: choose another run_dir")
+
+
+def quick_try(most: int) -> str:
+    """The warning of a run with at most so many prompts of each set."""
+    return (
+        f"{QUICK}: at most {most} prompt{'' if most == 1 else 's'} of each set (limit={most}), too "
+        "few to report a figure or keep an edit by; leave limit out for a result."
+    )
+
+
+class Units:
+    """Runs the units that the folder does not hold yet, under one progress bar."""
+
+    def __init__(
+        self, folder: RunFolder, progress: Bar, parts: Mapping[str, Sequence[Row]]
+    ) -> None:
+        self._folder, self._bar, self._parts = folder, progress, parts
+
+    def stage(self, name: str, units: int | None = None) -> None:
+        """Begin a stage of so many units; None where the number is unknown."""
+        self._bar.begin(name, units)
+        stage(name if units is None else f"{name}: {units} {'unit' if units == 1 else 'units'}")
+
+    def __call__(self, unit: str, description: str, work: Callable[[], list[Row]]) -> None:
+        """Run a unit, unless the folder holds it.
+
+        Args:
+            unit: its name in the folder.
+            description: shown while it runs.
+            work: gives its rows.
+        """
+        if not self._folder.done(unit):
+            recorded = self._parts.get(unit)
+            if recorded is None:
+                self._bar.show(description)
+                recorded = work()
+            self._folder.record(unit, recorded)
+        self._bar.advance()
+
+
+@contextmanager
+def units(folder: RunFolder, parts: Mapping[str, Sequence[Row]] | None = None) -> Iterator[Units]:
+    """Run units under one progress bar; `parts` are rows by unit of other jobs."""
+    with bar() as progress:
+        yield Units(folder, progress, parts or {})
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run whose settings are checked; it holds no model, so that many fit into memory."""
+
+    path: Path
+    config: Mapping[str, Any]
+    manifest: Mapping[str, Any]
+    load: Callable[[], Any]
+    work: Callable[[Any, RunFolder], object]
+    """Runs the units that the folder lacks."""
+
+    def at(self, path: Path) -> Prepared:
+        """The same run in another folder."""
+        return replace(self, path=path)
+
+    def check(self) -> None:
+        """Refuse the folder of another run, without writing."""
+        check_folder(self.path, self.manifest)
+
+    def run(self, model: Any = None) -> Path:
+        """Run it, or the rest of it; its folder."""
+        with self.open() as folder:
+            self.work(self.load() if model is None else model, folder)
+        return self.path
+
+    def open(self, *, wait: bool = False) -> RunFolder:
+        """Its folder, open for more."""
+        return RunFolder(self.path, self.config, self.manifest, wait=wait)

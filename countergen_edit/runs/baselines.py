@@ -1,0 +1,314 @@
+"""Baselines of a run's edits: prompting, steering, a random map.
+
+A baseline makes edits in groups; of each group the one that the selection takes on validation data
+is measured on test data.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from string import Formatter
+from typing import Any
+
+from countergen_edit.core.conf_path import read_config
+from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.registry import Registry
+from countergen_edit.core.seeds import generator
+from countergen_edit.data.axis import Group
+from countergen_edit.data.task import Task
+from countergen_edit.edits import Edit, NamedEdit, Placement, Shift
+from countergen_edit.edits.record import PROMPTING, TEMPLATE, Place, edit_id
+from countergen_edit.erasers import AffineErasure, MeanDifference
+from countergen_edit.erasers.affine import randomly_rotated
+from countergen_edit.models import LanguageModel, encode, preface_ids
+from countergen_edit.models.tokens import before_reply, has_chat_template
+from countergen_edit.runs.candidates import Candidate
+from countergen_edit.runs.fits import FitCache
+
+ALONE = "template alone"
+SLOTS = ("a", "b")
+RANDOM_MAP, STEERING = "random_map", "steering"
+
+
+class Baseline(ABC):
+    """A way to reduce a bias other than an eraser; its settings are arguments of `__init__`."""
+
+    def check(self, model: LanguageModel, task: Task) -> None:  # noqa: B027 (nothing to check is a fine default)
+        """Find errors before a run.
+
+        Raises:
+            UserError: naming the setting.
+        """
+
+    @abstractmethod
+    def groups(
+        self, fits: FitCache, name: str, tested: Sequence[NamedEdit]
+    ) -> list[list[NamedEdit]]:
+        """Edits in groups; of each group one is measured on test data.
+
+        Args:
+            fits: model, data and folder of the run.
+            name: the baseline's name in the run.
+            tested: the selected edits.
+        """
+
+
+def kept(
+    fits: FitCache,
+    name: str,
+    basis: Sequence[object],
+    make: Callable[[], Edit],
+    *,
+    baseline_kind: str,
+    variant: str = "",
+    params: Mapping[str, Any] | None = None,
+) -> NamedEdit:
+    """A baseline's edit: from the run that keeps it, else made and kept; `basis` identifies it."""
+    key = edit_id(name, basis)
+    if fits.folder.has_edit(key):
+        return fits.folder.edit(key)
+    named = NamedEdit.of(
+        make(),
+        name,
+        params,
+        basis=basis,
+        task=fits.task.name,
+        baseline_kind=baseline_kind,
+        variant=variant,
+    )
+    fits.folder.keep(named, made_for=fits.model.fingerprint)
+    return named
+
+
+class Prompting(Baseline):
+    """Prompting: a request to treat the groups alike before every text; nothing is edited.
+
+    With a chat template the request is a user's message, with the model's instruction to write, and
+    the text the beginning of the reply; the template with the instruction alone is measured too,
+    since a template changes a model by itself. Without one the request is a line before the text.
+
+    Args:
+        requests: by name; {a} and {b} are the first and second group in the plural, of more groups
+            all but the last and the last; those of the configuration unless given.
+        people: the groups in the plural; None takes the axis's form `people`, else their names.
+
+    Raises:
+        UserError: there is no request, or one has an unknown slot.
+    """
+
+    def __init__(
+        self,
+        requests: Mapping[str, str] | None = None,
+        people: Sequence[str] | None = None,
+    ) -> None:
+        ours = read_config("baseline", PROMPTING)[PROMPTING]
+        self.requests = dict(ours["requests"] if requests is None else requests)
+        self.people = None if people is None else tuple(people)
+        if not self.requests:
+            raise UserError(
+                "baseline.prompting.requests is empty: write one, such as {mine: Be fair.}"
+            )
+        if self.people is not None and len(self.people) != len(SLOTS):
+            raise UserError(
+                f"baseline.prompting.people={[*self.people]}: name the people of two groups"
+            )
+        for name, words in self.requests.items():
+            for slot in _slots(name, words):
+                if slot not in SLOTS:
+                    raise unknown(f"slot of request {name!r}", slot, SLOTS)
+
+    def check(self, model: LanguageModel, task: Task) -> None:
+        """Refuse a request that leaves no room in the context for the task's texts."""
+        texts = [
+            v.text + output
+            for data in task.every_set
+            for sample in data.samples
+            for v in sample.variations
+            for output in sample.outputs
+        ]
+        running = [text for of_split in task.neutral.values() for text in of_split]
+        for words in self._messages(task).values():
+            asked = model.with_preface(preface_ids(model, self.preface(model, words)), words)
+            encode(asked, [*texts, *running])
+
+    def groups(
+        self, fits: FitCache, name: str, tested: Sequence[NamedEdit]
+    ) -> list[list[NamedEdit]]:
+        """The template alone, then each request; none is selected."""
+        return [
+            [self._edit(fits, name, request, words)]
+            for request, words in self.told(fits.model, fits.task).items()
+        ]
+
+    def _messages(self, task: Task) -> dict[str, str]:
+        """Each request with the people of the task in it."""
+        a, b = self._people(task)
+        return {name: words.format(a=a, b=b) for name, words in self.requests.items()}
+
+    def told(self, model: LanguageModel, task: Task) -> dict[str, str]:
+        """Messages by name; the template alone has an empty one."""
+        alone = {"": ""} if has_chat_template(model) and not model.chat.is_on else {}
+        return alone | self._messages(task)
+
+    def preface(self, model: LanguageModel, words: str) -> str:
+        if has_chat_template(model):
+            chat = replace(model.chat, request=words)
+            return before_reply(model, chat.message(chat.instruction))
+        return f"{words}\n"
+
+    def _edit(self, fits: FitCache, name: str, request: str, words: str) -> NamedEdit:
+        model, template = fits.model, getattr(fits.model.tokenizer, "chat_template", None)
+        basis = [model.fingerprint, model.adds_bos, template, fits.task.name, words]
+        return kept(
+            fits,
+            name,
+            [*basis, model.chat.instruction if template else "", model.chat.is_on],
+            lambda: Edit((), self.preface(model, words), words),
+            baseline_kind=PROMPTING if request else TEMPLATE,
+            variant=request or ALONE,
+            params={"words": words, "people": [*self._people(fits.task)]},
+        )
+
+    def _people(self, task: Task) -> tuple[str, str]:
+        """The groups in the plural."""
+        if self.people is not None:
+            return self.people[0], self.people[1]
+        *others, last = (_plural(task.axis.groups[group]) for group in task.groups)
+        return ", ".join(others), last
+
+
+def _plural(group: Group) -> str:
+    return group.forms.get("people", group.name.replace("_", " "))
+
+
+def _slots(name: str, words: str) -> list[str]:
+    """The slots of a request.
+
+    Raises:
+        UserError: its braces do not close.
+    """
+    try:
+        return [slot for _, slot, _, _ in Formatter().parse(words) if slot is not None]
+    except ValueError as error:
+        raise UserError(f"request {name!r}, {words!r}: {error}") from error
+
+
+class RandomMap(Baseline):
+    """A random map: each tested edit's own, randomly rotated about the same mean.
+
+    Random directions are mean-ablated; an edit that is no orthogonal projection may change an
+    activation more than that. This map changes it as much.
+    """
+
+    def groups(
+        self, fits: FitCache, name: str, tested: Sequence[NamedEdit]
+    ) -> list[list[NamedEdit]]:
+        """One for each edit, drawn by the run's seed."""
+        return [[_of(fits, name, edit)] for edit in tested]
+
+
+def _of(fits: FitCache, name: str, edit: NamedEdit) -> NamedEdit:
+    def turn(place: Placement) -> Placement:
+        assert isinstance(place.erasure, AffineErasure)  # the edit of an eraser
+        rng = generator(fits.plan.seed, "random map", edit.id, place.site, place.layer)
+        return replace(place, erasure=randomly_rotated(place.erasure, rng))
+
+    return kept(
+        fits,
+        name,
+        [edit.id, fits.plan.seed],
+        lambda: Edit(tuple(map(turn, edit.edit.placements))),
+        baseline_kind=RANDOM_MAP,
+        variant=f"of {edit.record.eraser}",
+    )
+
+
+class Steering(Baseline):
+    """Steering: a constant vector is subtracted at the places of each tested edit.
+
+        π(x) = x - s v        v = μ_a - μ_b
+
+    v is the difference of the groups' mean activations (contrastive activation addition, Rimsky et
+    al. 2024, arXiv 2312.06681). It moves both groups by the same amount, so that only nonlinear
+    blocks above can change their difference.
+
+    Args:
+        strengths: values of s; of several one is selected on validation data.
+
+    Raises:
+        UserError: there is no strength, or one is no number other than 0.
+    """
+
+    def __init__(self, strengths: Sequence[float] = (-2.0, -1.0, 1.0, 2.0)) -> None:
+        self.strengths = tuple(strengths)
+        for s in self.strengths:
+            number = isinstance(s, int | float) and not isinstance(s, bool)
+            if not (number and math.isfinite(s) and s):
+                raise UserError(f"baseline.steering.strengths: {s!r} is no number other than 0")
+        if not self.strengths:
+            raise UserError("baseline.steering.strengths=[] names none: write a list such as [1,2]")
+
+    def check(self, model: LanguageModel, task: Task) -> None:
+        """Refuse more than two groups, and a choice of strengths without data to choose on."""
+        if len(task.groups) > 2:
+            raise UserError(
+                f"baseline.steering moves one group towards another, and {len(task.groups)} are "
+                "compared: name two, such as "
+                f"groups=[{','.join(task.pair)}], or leave steering out"
+            )
+        if len(self.strengths) > 1 and not task.validation:
+            raise UserError(
+                "baseline.steering chooses its strength on validation data, and there is none: "
+                "name "
+                "one, such as baseline.steering.strengths=[1]"
+            )
+
+    def groups(
+        self, fits: FitCache, name: str, tested: Sequence[NamedEdit]
+    ) -> list[list[NamedEdit]]:
+        """For each set of places that edits act at, every strength."""
+        every = dict.fromkeys(edit.record.places for edit in tested)
+        sites = {tuple((p.site, p.layer) for p in places): places for places in every}
+        return [
+            [self._edit(fits, name, places, strength) for strength in self.strengths]
+            for places in sites.values()
+        ]
+
+    def _edit(
+        self, fits: FitCache, name: str, places: Sequence[Place], strength: float
+    ) -> NamedEdit:
+        # The vector depends on what a mean difference that is fitted there depends on.
+        cells = [Candidate(p.site, p.layer, name, MeanDifference()) for p in places]
+        return kept(
+            fits,
+            name,
+            [[fits.basis(cell) for cell in cells], strength],
+            lambda: Edit(tuple(_placement(fits, cell, strength) for cell in cells)),
+            baseline_kind=STEERING,
+            variant=f"strength {strength:g}".replace("-", "−"),
+            params={"strength": strength},
+        )
+
+
+def _placement(fits: FitCache, cell: Candidate, strength: float) -> Placement:
+    data = fits.data(cell)
+    rows, _ = data.used(cell.eraser, cell.layer)
+    values, group = data.at(cell.layer)[rows], data.group[rows]
+    a, b = (values[group == name].mean(axis=0, dtype=float) for name in fits.task.pair)
+    return Placement(cell.site, cell.layer, Shift(-strength * (a - b)), data.limit(cell.layer))
+
+
+BASELINES: Registry[type[Baseline]] = Registry(
+    "baseline",
+    "countergen_edit.baselines",
+    {
+        "prompting": "countergen_edit.runs.baselines:Prompting",
+        "steering": "countergen_edit.runs.baselines:Steering",
+        "random_map": "countergen_edit.runs.baselines:RandomMap",
+    },
+    Baseline,
+)
+"""Baselines by name; a user's own enters with `@BASELINES.register("mine")`."""

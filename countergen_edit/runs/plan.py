@@ -1,0 +1,255 @@
+"""The plan of a run: audit, sweep and debias are plans with other settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.splits import without_overlap
+from countergen_edit.data.task import Task
+from countergen_edit.edits import NamedEdit
+from countergen_edit.erasers import BaseEraser
+from countergen_edit.metrics.base import METRICS, Metric, generating
+from countergen_edit.models import LanguageModel, Scratch, encode, hook_name, lengths
+from countergen_edit.models.progress import announce
+from countergen_edit.runs.candidates import Fitted
+from countergen_edit.runs.fit_data import Positions, capture_sites
+from countergen_edit.runs.halving import Halving
+
+Tested = Literal["every", "chosen"]
+"""Whether every edit is measured on test data, or the chosen ones alone."""
+Select = Literal["eraser", "task"]
+"""Whether one edit is selected for each eraser, or one for the whole task."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The settings of a run: candidates, metrics, selection, what is tested.
+
+    Without erasers the unedited model is measured on test data alone.
+
+    Attributes:
+        tasks: several are run one by one; their names tell them apart.
+        erasers: by their names in the run.
+        metrics: with the budgets of costs.
+        sites: where edits act.
+        layers: blocks, from 0; None takes all.
+        ranks: for the erasers that take one; empty leaves each at its own.
+        together: whether `layers` are edited together; else one is selected on validation data.
+        select: one edit for each eraser, or one for the task.
+        combine: most candidates in one edit of a task; 1 combines none.
+        mix: whether a combined edit may hold several erasers and sites.
+        tested: which edits are measured on test data.
+        positions: the tokens on which erasers are fitted.
+        halving: how candidates are narrowed down; None measures each on all validation data.
+        skip_attention_sinks: leave attention sinks out of fits and edits.
+        fitted: whether the maps of an edit are fitted `sequential` or `independent`.
+        baselines: by their names in the run.
+        joint: whether the edits of all tasks make one edit, each fitted under those before it; all
+            tasks are then measured under the whole edit, so that budgets hold for it.
+        before: an edit that the model has already, beneath all that are fitted.
+        earlier: the tasks that `before` was fitted for, which are measured and not fitted again.
+        scratch: memory and disk for activations.
+        seed: the seed of every draw.
+
+    Raises:
+        UserError: a setting is out of range, or two tasks have one name.
+    """
+
+    tasks: Sequence[Task]
+    erasers: Mapping[str, BaseEraser] = field(default_factory=dict)
+    metrics: Sequence[Metric]
+    sites: tuple[str, ...] = ("resid_post",)
+    layers: tuple[int, ...] | None = None
+    ranks: tuple[int, ...] = ()
+    together: bool = False
+    select: Select = "eraser"
+    combine: int = 1
+    mix: bool = False
+    tested: Tested = "chosen"
+    positions: Positions = "outputs"
+    halving: Halving | None = field(default_factory=Halving)
+    skip_attention_sinks: bool = True
+    fitted: Fitted = "sequential"
+    baselines: Mapping[str, Any] = field(default_factory=dict)
+    joint: bool = False
+    before: NamedEdit | None = None
+    earlier: Sequence[Task] = ()
+    scratch: Scratch = field(default_factory=Scratch)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.sites:
+            raise UserError("the search has no site: name at least one, such as sites=[resid_post]")
+        if self.select == "task" and not self.erasers:
+            raise UserError(
+                "there is no eraser, and so no edit: name at least one, such as eraser=rlace"
+            )
+        if self.combine < 1:
+            raise UserError(f"combine={self.combine} is below 1: 1 combines nothing")
+        if any(rank < 1 for rank in self.ranks):
+            raise UserError(f"ranks={list(self.ranks)}: a rank is at least 1")
+        names = [task.name for task in (*self.earlier, *self.tasks)]
+        if len(set(names)) < len(names):
+            raise UserError(f"two tasks of the run are called {max(names, key=names.count)!r}")
+        if self.joint and len(self.erasers) != 1:
+            raise UserError(
+                f"edits over several axes are of one eraser, not {len(self.erasers)} "
+                f"({', '.join(self.erasers)}): choose one, such as eraser=rlace"
+            )
+        if self.joint:
+            kept = [data for task in (*self.earlier, *self.tasks) for data in task.keep]
+            object.__setattr__(self, "tasks", [_keeping(task, kept) for task in self.tasks])
+        elif not self.erasers:
+            object.__setattr__(self, "tasks", [_test_only(task) for task in self.tasks])
+            object.__setattr__(self, "metrics", _of_models(self.metrics))
+
+    @property
+    def stops_early(self) -> bool:
+        """Whether a task without a significant bias ends the run."""
+        return self.select == "task" and self.tested == "chosen"
+
+    def check(self, model: LanguageModel) -> None:
+        """Find errors before a run folder is made.
+
+        Raises:
+            UserError: a task, eraser, metric or baseline cannot work with the model or the data.
+        """
+        if not self.metrics:
+            raise UserError("there is no metric: name at least one, such as metric=r")
+        if self.baselines and not self.erasers:
+            raise UserError(
+                f"baseline={next(iter(self.baselines))} stands beside edits, and without an eraser "
+                "there are none: name one, such as eraser=rlace"
+            )
+        for task in self.tasks:
+            if self.erasers:
+                self._check_fits(model, task)
+            else:
+                self._check_unedited(model, task)
+        for task in self.earlier:
+            for metric in self.metrics:
+                metric.bound(task).check(model)
+
+    def _check_fits(self, model: LanguageModel, task: Task) -> None:
+        if not self.together and not task.validation:
+            raise UserError(
+                "edit.layers=best needs a set under data.validation; or name a layer"
+                if self.select == "eraser"
+                else "a search needs a set under data.validation to choose by"
+            )
+        if not task.test:
+            raise UserError("there are no test sets: name at least one under data.test")
+        if model.no_activations:
+            raise UserError(
+                f"nothing is fitted on {model.name}, {model.no_activations}: measure it as it is, "
+                f"eraser=none metric=[{','.join(generating())}]"
+            )
+        if not task.fit:
+            raise UserError("there are no fitting sets: name at least one under data.fit")
+        for eraser in self.erasers.values():
+            eraser.check()
+            rank = getattr(eraser, "rank", None)
+            if isinstance(rank, int) and rank >= model.d_model:
+                raise UserError(
+                    f"rank = {rank} would erase all of the {model.d_model} features of "
+                    f"{model.name}: use {model.d_model - 1} or less"
+                )
+        for site in self.sites:
+            for layer in self.layers or (0,):
+                hook_name(model, site, layer)
+        encode(model, task.background)
+        for data in task.every_set:
+            encode(model, _texts(data))
+        for metric in self.metrics:
+            metric.bound(task).check(model)
+        some = replace(task.fit[0], samples=task.fit[0].samples[:1])
+        capture = partial(capture_sites, model, [some], [], task.weighed[:1])
+        for site in self.sites:
+            capture(sites=(site,), layers=self.layers, positions=self.positions)
+        for baseline in self.baselines.values():
+            baseline.check(model, task)
+
+    def _check_unedited(self, model: LanguageModel, task: Task) -> None:
+        if not (task.test or task.out_of_vocabulary):
+            raise UserError("there are no test sets: name at least one under data.test")
+        for metric in self.metrics:
+            if lack := lacking(model, metric):
+                instead = f"metric=[{','.join(generating())}]"
+                ways = filter(None, (instead, metric.narrowed(model)))
+                raise UserError(
+                    f"metric={_called(metric)} needs {lack}: what can be measured on it is "
+                    f"{' or '.join(ways)}"
+                )
+        of_texts = [m for m in self.metrics if not (m.is_generating or m.is_answered)]
+        for data in task.every_set if of_texts else ():
+            lengths(model, _texts(data))
+        own = [metric.bound(task) for metric in self.metrics]
+        for metric in own:
+            metric.check(model)
+        if costs := model.estimate([metric.workload() for metric in own], self.seed):
+            announce(costs)
+
+
+def lacking(model: LanguageModel, metric: Metric) -> str:
+    """The outputs that a metric needs and a model lacks, with the reason; empty without any."""
+    why, what = model.no_likelihoods, "texts"
+    if metric.is_answered:
+        why, what = model.no_replies, "replies"
+    if why and not metric.is_generating:
+        return f"likelihoods of {what}, which {model.name} does not give, {why}"
+    if model.no_activations and metric.reads_logits:
+        return f"whole distributions, which {model.name} does not give, {model.no_activations}"
+    return ""
+
+
+def _texts(data: CounterfactualSet) -> list[str]:
+    return [v.text + o for s in data.samples for v in s.variations for o in s.outputs]
+
+
+def _called(metric: Metric) -> str:
+    return metric.name or METRICS.name_of(metric).rpartition(":")[2]
+
+
+def _of_models(metrics: Sequence[Metric]) -> list[Metric]:
+    """The metrics that apply to an unedited model."""
+    kept = [metric for metric in metrics if not metric.is_of_edits]
+    if metrics and not kept:
+        raise UserError(
+            f"metric={_called(metrics[0])} says what edits do, and without an eraser there are "
+            "none: name another, such as metric=r, or an eraser"
+        )
+    return kept
+
+
+def _test_only(task: Task) -> Task:
+    """The task with its test data alone."""
+    return replace(
+        task,
+        fit=(),
+        validation=(),
+        keep=(),
+        background=(),
+        agreement={split: data for split, data in task.agreement.items() if split == "test"},
+        legitimate_differences={},
+        neutral={split: texts for split, texts in task.neutral.items() if split == "test"},
+    )
+
+
+def _keeping(task: Task, kept: Sequence[CounterfactualSet]) -> Task:
+    """The task that also keeps the sets of others, without templates and names it is measured on.
+
+    Each axis keeps the grammar of every other.
+    """
+    measured = (*task.validation, *task.test, *task.agreement.values(), *task.legitimate_sets)
+    own = {(data.axis, data.name) for data in task.keep}
+    others: list[CounterfactualSet] = []
+    for data in kept:
+        is_known = (data.axis, data.name) in own or data in others
+        if not is_known and (left := without_overlap(data, measured)) is not None:
+            others.append(left)
+    return replace(task, keep=(*task.keep, *others))

@@ -1,0 +1,551 @@
+"""The runner: the units of work of a plan, in order, each recorded whole or run again.
+
+For each task: the unedited model; a screening of many candidates on few data; each finalist on all
+validation data; combinations; the selection, which reads validation rows only; then, on test data,
+the selected edits, random directions of equal rank, and baselines; last, a judgement of each edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from sklearn.base import clone
+
+from countergen_edit.core.errors import NotWrittenError, UserError
+from countergen_edit.core.seeds import unit_seed
+from countergen_edit.data.axis import Split
+from countergen_edit.data.task import Task
+from countergen_edit.decisions import JUDGEMENT
+from countergen_edit.decisions.judgement import judgements
+from countergen_edit.decisions.selection import Point, choose, front, ordered, points
+from countergen_edit.decisions.significance import has_significant_bias, significant_bias
+from countergen_edit.edits import NamedEdit, applied
+from countergen_edit.erasers import BaseEraser, fitting_threads
+from countergen_edit.metrics.base import DEFAULT_BIAS, METRICS, Cost, MeasuredSplit, Metric, bias_of
+from countergen_edit.metrics.context import EvaluationContext
+from countergen_edit.metrics.gates import gate_rows
+from countergen_edit.metrics.guardedness import certificate_rows
+from countergen_edit.metrics.refinement import refinement_rows
+from countergen_edit.metrics.results import STORE
+from countergen_edit.metrics.rows import Row
+from countergen_edit.models import LanguageModel
+from countergen_edit.models.progress import announce
+from countergen_edit.runs.candidates import Candidate
+from countergen_edit.runs.fits import FitCache
+from countergen_edit.runs.folder import FAILED, RunFolder, Units, read_records, units
+from countergen_edit.runs.gates import openings
+from countergen_edit.runs.plan import Plan
+from countergen_edit.runs.screening import Screening
+
+WORTH_ADDING = 0.1
+"""Share of the bias that an edit must remove by itself to be tried in a combination."""
+TRIED = 4
+"""How many edits a greedy step tries to add; those of the front come first."""
+LEAST_GAIN = 0.002
+"""A combination must remove this share of the bias more than the edit it extends."""
+
+
+def run(
+    plan: Plan,
+    model: LanguageModel,
+    folder: RunFolder,
+    *,
+    parts: Mapping[str, Sequence[Row]] | None = None,
+    finish: bool = True,
+) -> None:
+    """Run the units that the folder does not hold yet.
+
+    Args:
+        plan: checked.
+        model: unedited again when this returns.
+        folder: for rows and edits.
+        parts: rows by unit of other jobs of the same sweep, which are copied.
+        finish: whether to combine, select and test; one job of many does not.
+    """
+    with units(folder, parts) as run_unit:
+        if not plan.erasers:
+            for task in plan.tasks:
+                Runner(plan, model, task, folder).measure_unedited(run_unit)
+        elif plan.joint:
+            _run_joint(plan, model, folder, run_unit)
+        else:
+            runners = [Runner(plan, model, task, folder) for task in plan.tasks]
+            announce(_size(runners[0].task, sum(len(runner.candidates) for runner in runners)))
+            for runner in runners:
+                runner.measure_candidates(run_unit)
+            for runner in runners if finish else ():
+                runner.finish(run_unit)
+
+
+def _run_joint(plan: Plan, model: LanguageModel, folder: RunFolder, run_unit: Units) -> None:
+    """Fit each task under the edits of those before it, then measure all under the whole edit.
+
+    An edit below an earlier one in the forward pass changes its input; the last units measure the
+    consequences.
+    """
+    whole, runners = plan.before, []
+    for task in plan.tasks:
+        runner = Runner(plan, model, task, folder, whole)
+        announce(_size(task, len(runner.candidates)))
+        runner.measure_candidates(run_unit)
+        [whole] = runner.finish(run_unit)
+        runners.append(runner)
+    assert whole is not None
+    about = f"all axes, {whole.label}"
+    for task in plan.earlier:
+        runner = Runner(plan, model, task, folder)
+        runner.test_unedited(run_unit)
+        if plan.before is not None:
+            runner.test(run_unit, plan.before, plan.before.label)
+        runner.test(run_unit, whole, about)
+    for runner in runners[:-1]:
+        runner.test(run_unit, whole, about)
+
+
+class Runner:
+    """The run of one task.
+
+    Args:
+        plan: the plan.
+        model: unedited whenever a method has returned.
+        task: one of the plan's.
+        folder: where rows, edits and texts go.
+        before: an edit that the model has already; the unedited model is measured without it.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        model: LanguageModel,
+        task: Task,
+        folder: RunFolder,
+        before: NamedEdit | None = None,
+    ) -> None:
+        self.plan, self.model, self.task, self.folder = plan, model, task, folder
+        self.fits = FitCache(model, task, folder, plan, before)
+        self.metrics = [metric.bound(task) for metric in plan.metrics]
+        self.bias = bias_of(self.metrics) or METRICS.make(DEFAULT_BIAS).bound(task)
+        self.store = folder.path / STORE / task.name
+        self.context = EvaluationContext(model, self.store, plan.seed)
+        if not plan.erasers:
+            return
+        self.groups = [
+            [Candidate(site, layer, name, eraser) for layer in self.fits.layers(site)]
+            for site in plan.sites
+            for name, own in plan.erasers.items()
+            for eraser in _ranked(own, plan.ranks)
+        ]
+        """The candidates of one eraser at one site; `together` they are one edit."""
+        if plan.together:
+            self.groups = [self.fits.together(group) for group in self.groups]
+        halving = None if plan.together else plan.halving
+        pools = [[g] for g in self.groups] if plan.select == "eraser" else [self.groups]
+        self.screening = Screening(self, halving, pools)
+        resumed = [layer for site in plan.sites for layer in self.fits.layers(site)]
+        if halving is not None:
+            every = range(model.n_layers) if plan.layers is None else plan.layers
+            resumed = [every[i] for i in halving.grid(len(every))]
+        self.context = EvaluationContext(self.fits.resuming(resumed), self.store, plan.seed)
+        self._of_edit: dict[str, tuple[Candidate, ...]] = {
+            self.fits.id_of(candidate): (candidate,) for candidate in self.candidates
+        }
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """Every candidate, by site, layer and eraser."""
+        own = {site: [g for g in self.groups if g[0].site == site] for site in self.plan.sites}
+        return [c for groups in own.values() for row in zip(*groups, strict=True) for c in row]
+
+    @property
+    def costs(self) -> list[Cost]:
+        """The metrics with a budget."""
+        return [metric for metric in self.metrics if isinstance(metric, Cost)]
+
+    @property
+    def quick(self) -> list[Metric]:
+        """The metrics of every candidate: the bias of the selection, and all that are quick."""
+        others = [m for m in self.metrics if not m.is_slow and m is not self.bias]
+        return [self.bias, *others]
+
+    @property
+    def splits(self) -> tuple[MeasuredSplit, ...]:
+        """The splits that every candidate is measured on."""
+        return ("test", "validation") if self.plan.tested == "every" else ("validation",)
+
+    def unit(self, name: str) -> str:
+        """A unit's name in the folder."""
+        return f"{self.task.name}/{name}"
+
+    def rows(self) -> list[Row]:
+        """The task's recorded rows."""
+        return [row for row in self.folder.rows() if row.task == self.task.name]
+
+    def measure_unedited(self, run_unit: Units) -> None:
+        """Measure the unedited model on test data, a unit for each metric."""
+        run_unit.stage("unedited model", len(self.metrics))
+        for metric in self.metrics:
+            work = partial(self.measure, None, "test", [metric])
+            run_unit(self.unit(f"unedited/{metric.name}"), metric.name, work)
+
+    def measure_candidates(self, run_unit: Units) -> None:
+        """Measure the unedited model, screen the candidates, and measure the finalists."""
+        run_unit.stage("unedited model", 1)
+        run_unit(self.unit("unedited"), "unedited model", self._unedited)
+        if self.plan.stops_early and not has_significant_bias(self.rows()):
+            return
+        self.screening.run(run_unit)
+        finalists = {candidate.label for candidate in self.screening.finalists}
+        run_unit.stage("candidates on validation data", len(finalists))
+        for candidate in self.candidates:
+            if candidate.label in finalists:
+                work = partial(self.attempt, candidate, partial(self._figures, candidate))
+                run_unit(self.unit(f"candidate/{candidate.label}"), candidate.label, work)
+
+    def finish(self, run_unit: Units) -> list[NamedEdit]:
+        """Combine, select and test; the selected edits.
+
+        Raises:
+            UserError: one edit of each eraser is wanted, and no eraser could be fitted.
+        """
+        plan = self.plan
+        selected = self._selected(run_unit)
+        if not selected:
+            return []
+        edits = [self.fits.joined(candidates) for candidates in selected]
+        run_unit.stage("test data", 1 + len(edits) * (2 if plan.tested == "chosen" else 1))
+        self.test_unedited(run_unit)
+        for edit, candidates in zip(edits, selected, strict=True):
+            self.test(run_unit, edit, edit.label, candidates)
+        groups = [
+            group
+            for name, baseline in plan.baselines.items()
+            for group in baseline.groups(self.fits, name, edits)
+        ]
+        if groups:
+            run_unit.stage("baselines", sum(len(g) + 1 if len(g) > 1 else 1 for g in groups))
+        for group in groups:
+            self._test_baseline(run_unit, group)
+        run_unit(self.unit(JUDGEMENT), JUDGEMENT, partial(self._judgements, edits))
+        return edits
+
+    def _selected(self, run_unit: Units) -> list[list[Candidate]]:
+        """The candidates of each selected edit."""
+        if self.plan.select == "task":
+            best = self._best_combination(run_unit)
+            if best is None:
+                return []
+            run_unit(self.unit("choice"), "choice", self._front_rows)
+            is_tested = self.plan.tested == "every" or best.is_worthwhile
+            return [self.fits.together(self._of_edit[best.edit])] if is_tested else []
+        if not self.plan.together:
+            run_unit(self.unit("choice"), "choice", self._choice_rows)
+        rows = self.rows()
+        failed = {row.edit for row in rows if row.metric == FAILED}
+        chosen = {row.edit for row in rows if row.metric == "choice"}
+        found = []
+        for group in self.groups:
+            ids = [self.fits.id_of(candidate) for candidate in group]
+            if self.plan.together:
+                found.append([] if failed & {*ids} else [*group])
+            else:
+                found.append([c for c, key in zip(group, ids, strict=True) if key in chosen][:1])
+        if not any(found):
+            raise UserError(_why_none(rows))
+        return [candidates for candidates in found if candidates]
+
+    def attempt(self, candidate: Candidate, figures: Callable[[NamedEdit], list[Row]]) -> list[Row]:
+        """Rows of a candidate's edit, or the row `error` of a fit that failed.
+
+        Raises:
+            UserError: the disk is full.
+        """
+        chain = [*candidate.after, candidate]
+        return self._failure(chain) or figures(self.fits.joined(chain))
+
+    def _combination(self, candidates: Sequence[Candidate]) -> list[Row]:
+        chain = self.fits.together(candidates)
+        return self._failure(chain) or self._measured(self.fits.joined(chain))
+
+    def _failure(self, chain: Sequence[Candidate]) -> list[Row]:
+        """The row `error` of the first fit that fails; empty where none does.
+
+        An audit raises a defect of an eraser; a search goes on with the others.
+        """
+        errors = UserError if self.plan.select == "eraser" else Exception
+        for candidate in chain:
+            if not self.folder.has_edit(self.fits.id_of(candidate)):
+                self.fits.data(candidate)  # no room for activations is no eraser's fault
+                try:
+                    self.fits.fit(candidate)
+                except NotWrittenError:
+                    raise
+                except errors as error:
+                    return [self._error_row(candidate, error)]
+        return []
+
+    def _error_row(self, candidate: Candidate, error: Exception) -> Row:
+        wanted = candidate.eraser.get_params().get("rank")
+        name = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
+        chain = (*candidate.after, candidate)
+        return Row(
+            FAILED,
+            None,
+            task=self.task.name,
+            axis=self.task.axis.name,
+            edit=self.fits.id_of(candidate),
+            eraser=candidate.name,
+            site=candidate.site,
+            layers=tuple(c.layer for c in chain if c.layer is not None),
+            rank=wanted if isinstance(wanted, int) else 0,  # some erasers choose it in the fit
+            seed=self.plan.seed,
+            detail={"error": f"{name}{error}"},
+        )
+
+    def _unedited(self) -> list[Row]:
+        rows = [row for split in self.splits for row in self.measure(None, split, self.quick)]
+        return [*rows, *significant_bias(rows)]
+
+    @property
+    def _certifies_all(self) -> bool:
+        """Whether every candidate gets a certificate; of many only the selected one does."""
+        return self.plan.select == "eraser" and not self.screening.samples
+
+    def _figures(self, candidate: Candidate, edit: NamedEdit) -> list[Row]:
+        rows = self.certificate(candidate) if self._certifies_all else []
+        return rows + self._measured(edit)
+
+    def _measured(self, edit: NamedEdit) -> list[Row]:
+        """The rows that the selection reads, and in a sweep those of test data."""
+        rows = [row for split in self.splits for row in self.measure(edit, split, self.quick)]
+        for split in reversed(self.splits):
+            rows += self._removed(edit, split)
+        return rows
+
+    def certificate(self, candidate: Candidate) -> list[Row]:
+        """Rows on a fit: accuracy of probes, the course of a refinement, where a gate opened.
+
+        Folds of probes never share a name.
+        """
+        seed, data = self.plan.seed, self.fits.data(candidate)
+        state = unit_seed(seed, "certificate", candidate.layer) % 2**32
+        eraser = self.fits.fit(candidate)
+        with fitting_threads(data.at(candidate.layer)):
+            certificate = data.certify(eraser, candidate.layer, state)
+        n = int((data.used(eraser, candidate.layer)[0] & ~data.keep).sum())
+        anew, remark = eraser.refit_in_folds, eraser.note_
+        rows = certificate_rows(certificate, self.task, n, seed, refitted=anew, remark=remark)
+        rows += refinement_rows(getattr(eraser, "curve_", ()), self.task, seed)
+        named = self.fits.part(candidate)
+        [place] = named.edit.placements
+        with applied(self.model, self.fits.edit_before(candidate)) as model:
+            rows += gate_rows(openings(model, self.task, place, self.plan.scratch), seed)
+        return self.marked(rows, named, "validation")
+
+    def measure(
+        self, edit: NamedEdit | None, split: MeasuredSplit, metrics: Sequence[Metric]
+    ) -> list[Row]:
+        """The rows of some metrics under an edit."""
+        rows = [row for metric in metrics for row in metric.measure(self.context, edit, split)]
+        return self.marked(rows, edit, split)
+
+    def _removed(self, edit: NamedEdit, split: MeasuredSplit) -> list[Row]:
+        row = self.bias.removed(self.context, edit, split)
+        return [] if row is None else self.marked([row], edit, split)
+
+    def marked(
+        self, rows: Sequence[Row], edit: NamedEdit | None, split: MeasuredSplit
+    ) -> list[Row]:
+        """Rows with the columns of their edit, task and split."""
+        columns = {} if edit is None else edit.record.columns
+        return [
+            replace(row, **columns, task=self.task.name, split=row.split or split) for row in rows
+        ]
+
+    @property
+    def _untested(self) -> list[Metric]:
+        """The metrics that candidates are not measured by on test data."""
+        return [m for m in self.metrics if m.is_slow or self.plan.tested == "chosen"]
+
+    def test_unedited(self, run_unit: Units) -> None:
+        """Measure the unedited model on test data."""
+        work = partial(self.measure, None, "test", self._untested)
+        run_unit(self.unit("test/unedited"), "test data: unedited model", work)
+
+    def test(
+        self,
+        run_unit: Units,
+        edit: NamedEdit,
+        about: str,
+        candidates: Sequence[Candidate] = (),
+    ) -> None:
+        """Measure an edit on test data and, unless every edit is, random directions.
+
+        `candidates` are of an edit that is fitted here, which gets their certificates.
+        """
+        work = partial(self._tested, edit, candidates)
+        run_unit(self.unit(f"test/{edit.id}"), f"test data: {about}", work)
+        if self.plan.tested == "chosen":
+            control = self.fits.control(edit)
+            about = f"test data: random directions of rank {control.record.rank}"
+            run_unit(self.unit(f"test/{control.id}"), about, partial(self._tested, control))
+
+    def _tested(self, edit: NamedEdit, candidates: Sequence[Candidate] = ()) -> list[Row]:
+        is_new = bool(candidates) and self.plan.tested == "chosen"
+        rows: list[Row] = []
+        for candidate in candidates if is_new and not self._certifies_all else ():
+            rows += self.certificate(candidate)
+        metrics = [m for m in self._untested if m.has_baseline or not edit.record.baseline]
+        rows += self.measure(edit, "test", metrics)
+        if is_new and self.plan.select == "task":
+            rows += self._removed(edit, "test")
+        return rows
+
+    def _test_baseline(self, run_unit: Units, group: Sequence[NamedEdit]) -> None:
+        """Measure a baseline on test data; of several variants the best on validation data."""
+        [edit, *others] = group
+        for variant in group if others or self.plan.tested == "every" else ():
+            about = f"validation data: {variant.label}"
+            work = partial(self._measured, variant)
+            run_unit(self.unit(f"baseline/{variant.id}"), about, work)
+        if others:
+            best = choose(self._points({variant.id for variant in group})).edit
+            [edit] = [variant for variant in group if variant.id == best]
+        about = f"test data: {edit.label}"
+        run_unit(self.unit(f"test/{edit.id}"), about, partial(self._tested, edit))
+
+    def _judgements(self, edits: Sequence[NamedEdit]) -> list[Row]:
+        records = read_records(self.folder.path)
+        return judgements(self.rows(), records, [edit.id for edit in edits], self.costs)
+
+    def _points(self, ids: Collection[str], *, baselines: bool = True) -> list[Point]:
+        """Some edits by their figures on all validation data."""
+        every = points(self.rows(), "validation", self.costs, baselines=baselines)
+        return [point for point in every if point.edit in ids]
+
+    def _choice_rows(self) -> list[Row]:
+        """The row `choice` of each eraser: the chosen edit and its cost."""
+        removed, rows = self._removed_rows(), []
+        for group in self.groups:
+            candidates = self._points({self.fits.id_of(candidate) for candidate in group})
+            if candidates:
+                best = choose(candidates)
+                detail = {**best.detail, "candidates": len(group)}
+                rows.append(_cost_row(removed[best.edit], "choice", best, detail))
+        return rows
+
+    def _front_rows(self) -> list[Row]:
+        """The row `cost` of each edit, by validation rows; test rows are only reported."""
+        rows, removed, found = self.rows(), self._removed_rows(), []
+        candidates = points(rows, "validation", self.costs)
+        chosen, on_front = choose(candidates), {p.edit for p in front(candidates)}
+        test = {p.edit: p for p in points(rows, "test", self.costs, baselines=True)}
+        for point in points(rows, "validation", self.costs, baselines=True):
+            reported = test.get(point.edit)
+            detail = {
+                **point.detail,
+                "removed_test": reported and reported.removed,
+                "cost_test": reported and reported.cost,
+                "degradations_test": reported and reported.detail["degradations"],
+                "groups_test": reported and reported.detail["groups"],
+                "front": point.edit in on_front,
+                "chosen": point.edit == chosen.edit,
+            }
+            found.append(_cost_row(removed[point.edit], "cost", point, detail))
+        return found
+
+    def _removed_rows(self) -> dict[str, Row]:
+        wanted = ("bias_removed", "validation")
+        return {row.edit: row for row in self.rows() if (row.metric, row.split) == wanted}
+
+    def _best_combination(self, run_unit: Units) -> Point | None:
+        """The best edit of the task; None where nothing but controls could be measured.
+
+        A greedy step adds to the best edit so far others at other places, those of the front
+        first, and goes on from the best of them, as long as it removes noticeably more or brings
+        the cost within the budgets.
+        """
+        # A resumed run may hold combinations already; they are found again from single candidates.
+        singles = self._points(self._of_edit.keys(), baselines=False)
+        if not singles:
+            return None
+        run_unit.stage("combinations")
+        best, on_front = choose(singles), {p.edit for p in front(singles)}
+        worthy = [p for p in ordered(singles) if p.removed >= WORTH_ADDING]
+        worthy.sort(key=lambda p: p.edit not in on_front)
+        for _ in range(self.plan.combine - 1):
+            better = choose([best, *self._extended(run_unit, best, worthy)])
+            gained = better.removed >= best.removed + LEAST_GAIN
+            if better.edit == best.edit or (best.is_worthwhile and not gained):
+                break
+            best = better
+        return best
+
+    def _extended(self, run_unit: Units, best: Point, worthy: Sequence[Point]) -> list[Point]:
+        """The best edit with one more candidate, for each that is worth a try."""
+        base, order = self._of_edit[best.edit], self.candidates
+        places = {(c.site, c.layer) for c in base}
+        tried: list[str] = []
+        for point in worthy:
+            [added] = self._of_edit[point.edit]
+            if (added.site, added.layer) in places or len(tried) == TRIED:
+                continue
+            if not self.plan.mix and (added.name, added.site) != (base[0].name, base[0].site):
+                continue
+            candidates = tuple(sorted([*base, added], key=order.index))
+            name = " + ".join(c.label for c in candidates)
+            unit = self.unit(f"combined/{name}")
+            run_unit(unit, name, partial(self._combination, candidates))
+            if any(row.metric == FAILED for row in self.rows() if row.unit == unit):
+                continue
+            edit = self.fits.joined(self.fits.together(candidates))
+            self._of_edit[edit.id] = candidates
+            tried.append(edit.id)
+        return self._points(tried, baselines=False)
+
+
+def _ranked(eraser: BaseEraser, ranks: Sequence[int]) -> list[BaseEraser]:
+    if not ranks or "rank" not in eraser.get_params():
+        return [eraser]
+    return [clone(eraser).set_params(rank=rank) for rank in ranks]
+
+
+def _cost_row(removed: Row, metric: str, point: Point, detail: Mapping[str, object]) -> Row:
+    return replace(removed, metric=metric, value=point.cost, lo=None, hi=None, detail={**detail})
+
+
+def _why_none(rows: Sequence[Row]) -> str:
+    """Why no edit was made: each reason with its erasers."""
+    by_error: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.metric == FAILED:
+            by_error.setdefault(row.detail["error"], {})[row.eraser] = None
+    return "; ".join(f"{', '.join(names)}: {error}" for error, names in by_error.items())
+
+
+def _size(task: Task, candidates: int) -> str:
+    """One line on the size of a run."""
+    splits: tuple[Split, ...] = ("validation", "test")
+    passes = ", ".join(
+        f"{_passes(task, split):,} on {split} data" for split in splits if task.sets(split)
+    )
+    noun = "candidate" if candidates == 1 else "candidates"
+    return f"{candidates} {noun}; forward passes to measure one: {passes}"
+
+
+def _passes(task: Task, split: Split) -> int:
+    """Texts scored to measure a split: prompts with each output, and neutral texts.
+
+    Test data include fitting sets and other axes.
+    """
+    more = (*task.fit, *task.other_axes) if split == "test" else ()
+    agreement = task.agreement.get(split)
+    sets = [
+        *task.sets(split),
+        *more,
+        *([agreement] if agreement else []),
+        *task.legitimate_differences.get(split, ()),
+    ]
+    scored = sum(len(s.variations) * len(s.outputs) for data in sets for s in data.samples)
+    return scored + len(task.neutral.get(split, ()))
