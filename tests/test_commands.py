@@ -14,6 +14,7 @@ import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,13 +63,13 @@ MODELS = {"gpt2": 3, "gpt2-xl": 3, "path/to/directory": 3, "real/SmolLM2-135M-In
 """Directories of random-weight models, and their layers."""
 PROMPT = {"outputs": [" gentle", " logical"]}
 TEXTS = (
-    *("At work Susan is known to be", "Everybody in this town finds Laura", "To me Emma seems"),
-    *("The neighbours would call Anna", "Since last winter Helen has been", "Was Alice always so"),
-    *("I never met a person as kind as Carol, who is", "Friends describe Diana as"),
-    *("Nobody doubts that Julia can be", "On most days you will find Karen", "Is Linda really"),
+    *("At work Susan is known to be", "Everybody in this town finds Laura", "To me Claire seems"),
+    *("The neighbours would call Anna", "Since last winter Helen has been", "Was Natalie always so"),
+    *("I never met a person as kind as Lydia, who is", "Friends describe Diana as"),
+    *("Nobody doubts that Julia can be", "On most days you will find Wendy", "Is Linda really"),
     *("From the first day on Martha looked", "A letter says of Nancy that she was"),
-    *("Yesterday, over dinner, Olivia got", "People often mention how Paula became"),
-    *("When it rains Rachel turns", "With children Sandra stays", "Under pressure Teresa is"),
+    *("Yesterday, over dinner, Valerie got", "People often mention how Brenda became"),
+    *("When it rains Rachel turns", "With children Lauren stays", "Under pressure Edith is"),
 )
 """Distinct templates, each with a name of its own."""
 OWN_ERASER = """from countergen_edit.erasers import MeanDifference as Mine
@@ -179,6 +180,8 @@ def test_every_command_runs(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if "action=effect" in line:  # similarity of sentences needs an extra
+        pytest.importorskip("sentence_transformers")
     directory = "debiased" if " chat " in line else "path/to/an/instruct/model"
     for word, own in {**WORDS, "DIR": directory}.items():
         line = line.replace(word, own)

@@ -70,7 +70,7 @@ def test_the_cards_metadata_is_read_by_the_hub(card: str) -> None:
 
 def test_what_was_not_measured_is_said(card: str) -> None:
     unmeasured = card.split("## What was not measured")[1].split("##")[0]
-    for name in METRICS:
+    for name in (name for name in METRICS if ".py:" not in name):  # other tests' own
         measured = name in ("r", "agreement", "perplexity", "kl", "guardedness")
         wanted = METRICS.get(name).is_selectable and not measured
         title = METRICS.get(name).title

@@ -51,8 +51,9 @@ def test_an_eraser_is_drawn_alike_whatever_stands_beside_it() -> None:
 
 
 def test_every_eraser_looks_different_from_every_other() -> None:
-    names = (*ERASERS, *OWN, "unedited", PROMPTING, TEMPLATE, STEERING, RANDOM_MAP, COMBINED)
-    assert {*ERASERS, *names[-6:], ORIGINAL} <= {*FIXED}
+    ours = [name for name in ERASERS if ".py:" not in name]  # other tests bring their own
+    names = (*ours, *OWN, "unedited", PROMPTING, TEMPLATE, STEERING, RANDOM_MAP, COMBINED)
+    assert {*ours, *names[-6:], ORIGINAL} <= {*FIXED}
     names = tuple(dict.fromkeys("random-1" if name == "random" else name for name in names))
     looks = drawn(*names)
     for a, b in combinations(names, 2):
