@@ -102,7 +102,8 @@ def headline(results: Results) -> list[str]:
     if untestable := found["cannot be tested"]:
         parts.append(f"Cannot be tested: {_listed(untestable, set_label)} ({needs(untestable)})")
     if untested := found["not tested"]:
-        parts.append(f"Not tested, without names: {_listed(untested, _nats)}")
+        listed = _listed(untested, _with_names)
+        parts.append(f"Not tested, as a test needs names on every prompt: {listed}")
     return [f"{'. '.join(parts)}."]
 
 
