@@ -64,7 +64,11 @@ MODELS = {"gpt2": 3, "gpt2-xl": 3, "path/to/directory": 3, "real/SmolLM2-135M-In
 PROMPT = {"outputs": [" gentle", " logical"]}
 TEXTS = (
     *("At work Susan is known to be", "Everybody in this town finds Laura", "To me Claire seems"),
-    *("The neighbours would call Anna", "Since last winter Helen has been", "Was Natalie always so"),
+    *(
+        "The neighbours would call Anna",
+        "Since last winter Helen has been",
+        "Was Natalie always so",
+    ),
     *("I never met a person as kind as Lydia, who is", "Friends describe Diana as"),
     *("Nobody doubts that Julia can be", "On most days you will find Wendy", "Is Linda really"),
     *("From the first day on Martha looked", "A letter says of Nancy that she was"),

@@ -18,7 +18,8 @@ from countergen_edit.edits.checkpoints import Checkpoint, is_checkpoint, open_ch
 from countergen_edit.metrics.base import METRICS, Cost, Metric
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.findings import after_audit
-from countergen_edit.runs.folder import ORIGINAL, Prepared
+from countergen_edit.runs.files import ORIGINAL
+from countergen_edit.runs.folder import Prepared
 from countergen_edit.runs.halving import Halving
 from countergen_edit.runs.plan import Plan, lacking
 

@@ -13,7 +13,7 @@ from countergen_edit.core.locating import located_here
 from countergen_edit.core.reading import json_mapping, nearest_to, yaml_mapping
 from countergen_edit.data.axis_config import OF_AXIS
 from countergen_edit.data.task import Task
-from countergen_edit.runs.folder import MANIFEST, require_free
+from countergen_edit.runs.files import MANIFEST, require_free
 from countergen_edit.testbed.files import SHIPPED, TESTBED
 
 READ = ("run", "runs", "saved_edit", "checkpoint")

@@ -25,7 +25,7 @@ from countergen_edit.reports.findings import after_search
 from countergen_edit.reports.render import search_figures
 from countergen_edit.reports.run import Run
 from countergen_edit.reports.sections import sections
-from countergen_edit.runs.folder import FAILED
+from countergen_edit.runs.files import FAILED
 
 POOL = Path("runs") / "sweep" / "parts"
 """Where jobs record their candidates without a run_dir."""

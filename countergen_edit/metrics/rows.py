@@ -14,7 +14,7 @@ from countergen_edit.data.counterfactual import CounterfactualSet
 if TYPE_CHECKING:
     from countergen_edit.metrics.statistics import Estimate
 
-SCHEMA = 3
+SCHEMA = 4
 """Version of the columns, facets and details of rows; a run's manifest tells it."""
 SCREENING = "screening"
 """The split of what was measured on few names and texts of the validation data."""

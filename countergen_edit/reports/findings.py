@@ -16,7 +16,7 @@ from countergen_edit.metrics.results import MOST_EDITS, Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Number
 from countergen_edit.reports.views.base import View
-from countergen_edit.runs.folder import FAILED, quick_try
+from countergen_edit.runs.files import FAILED, quick_try
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run

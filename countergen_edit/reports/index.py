@@ -19,7 +19,7 @@ from countergen_edit.core.writing import LOCK, hold
 from countergen_edit.decisions import JUDGEMENT, RECOMMENDED
 from countergen_edit.metrics.rows import SCHEMA
 from countergen_edit.reports.blocks import Cell, Link, Section, Table
-from countergen_edit.runs.folder import MANIFEST, PROGRESS, QUICK, RESULTS
+from countergen_edit.runs.files import MANIFEST, PROGRESS, QUICK, RESULTS
 
 PAGE, INDEX = "report.html", "index.html"
 DEEPEST = 4

@@ -31,16 +31,8 @@ from countergen_edit.reports.findings import Verdict, findings, recommended, ver
 from countergen_edit.reports.render.card import model_card, parameters
 from countergen_edit.reports.views.base import VIEWS, Quantity, View, view_of
 from countergen_edit.runs.compare import rows_of_log
-from countergen_edit.runs.folder import (
-    CONFIG,
-    EDITS,
-    MANIFEST,
-    ORIGINAL,
-    RESULTS,
-    finished_rows,
-    read_manifest,
-    read_records,
-)
+from countergen_edit.runs.files import CONFIG, EDITS, MANIFEST, ORIGINAL, RESULTS
+from countergen_edit.runs.folder import finished_rows, read_manifest, read_records
 from countergen_edit.runs.logs import Log, read_log
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from countergen_edit.reports.blocks import Block, Cell, Figure, Number, Section,
 from countergen_edit.reports.findings import choice, failures
 from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.views.by_layer import Recipe, eraser_labels, of_layers, recipe, single
-from countergen_edit.runs.folder import FAILED
+from countergen_edit.runs.files import FAILED
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run

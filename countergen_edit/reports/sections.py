@@ -25,7 +25,7 @@ from countergen_edit.reports.findings import edit_of, of_chosen, recommended
 from countergen_edit.reports.panels import Panel, Series, edit_dots
 from countergen_edit.reports.search import search
 from countergen_edit.reports.views.base import Quantity
-from countergen_edit.runs.folder import ORIGINAL
+from countergen_edit.runs.files import ORIGINAL
 from countergen_edit.runs.ran import in_words
 
 if TYPE_CHECKING:

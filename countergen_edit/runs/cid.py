@@ -28,7 +28,8 @@ from countergen_edit.metrics.context import EvaluationContext, id_of
 from countergen_edit.metrics.results import STORE, Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, contrastive_generate, token_texts
-from countergen_edit.runs.folder import RESULTS, RunFolder, read_rows
+from countergen_edit.runs.files import RESULTS
+from countergen_edit.runs.folder import RunFolder, read_rows
 
 EFFECTS = "effects.jsonl"
 SHEET = ".csv"

@@ -11,7 +11,8 @@ from countergen_edit.core.writing import whole, whole_folder
 from countergen_edit.edits import read_record
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
-from countergen_edit.runs.folder import EDITS, MANIFEST, recorded_units
+from countergen_edit.runs.files import EDITS, MANIFEST
+from countergen_edit.runs.folder import recorded_units
 
 
 def parts_of(pool: Path, tasks: Mapping[str, str]) -> dict[str, list[Row]]:

@@ -14,7 +14,8 @@ from countergen_edit.edits.checkpoints import load_checkpoint
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
-from countergen_edit.runs.folder import RESULTS, read_rows
+from countergen_edit.runs.files import RESULTS
+from countergen_edit.runs.folder import read_rows
 from tests.tiny_models import tiny_model_dir
 
 pytestmark = pytest.mark.slow  # every test is of whole runs

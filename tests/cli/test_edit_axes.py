@@ -11,7 +11,8 @@ from countergen_edit.cli.main import main
 from countergen_edit.edits.checkpoints import Checkpoint, open_checkpoint
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.run import open_run
-from countergen_edit.runs.folder import RESULTS, read_rows
+from countergen_edit.runs.files import RESULTS
+from countergen_edit.runs.folder import read_rows
 
 ONE = "[{source: testbed, family: questions}]"
 KEEP = "[{source: testbed_agreement}]"

@@ -16,7 +16,8 @@ import pytest
 import yaml
 
 import countergen_edit
-from countergen_edit.runs.folder import PROGRESS, RESULTS, recorded_units
+from countergen_edit.runs.files import PROGRESS, RESULTS
+from countergen_edit.runs.folder import recorded_units
 
 ROOT = Path(countergen_edit.__file__).parent.parent
 ONE = "[{source: testbed, family: questions}]"

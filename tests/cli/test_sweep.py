@@ -9,7 +9,8 @@ import pytest
 
 from countergen_edit.cli.main import main
 from countergen_edit.metrics.rows import SCHEMA, Row
-from countergen_edit.runs.folder import MANIFEST, RunFolder, recorded_units
+from countergen_edit.runs.files import MANIFEST
+from countergen_edit.runs.folder import RunFolder, recorded_units
 from countergen_edit.runs.parts import parts_of
 
 pytestmark = pytest.mark.slow  # every test is of whole runs

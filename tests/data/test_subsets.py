@@ -6,11 +6,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from countergen_edit.core.conf_path import conf_dir, read_config
+from countergen_edit.cli.settings import own_settings
+from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import SPLITS, Axis, Group
 from countergen_edit.data.subsets import (
@@ -113,8 +113,7 @@ def test_appendix_a_keeps_its_first_ten_names() -> None:
 
 @pytest.mark.parametrize("command", ["audit", "debias", "sweep", "edit"])
 def test_commands_and_python_have_the_same_defaults(command: str) -> None:
-    config = yaml.safe_load((conf_dir() / f"{command}.yaml").read_text("utf-8"))
-    assert config["names"] == NAME_COUNTS
+    assert own_settings(command)["names"] == NAME_COUNTS
     assert NameDraw.from_config({"test": 3}) == NameDraw(**{**NAME_COUNTS, "test": 3})
     assert NameDraw.from_config(None, seed=2) == NameDraw(seed=2)
 

@@ -17,7 +17,9 @@ from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.models import LanguageModel, load
 from countergen_edit.models.served import connect
-from countergen_edit.runs.folder import MANIFEST, RunFolder
+from countergen_edit.runs.files import MANIFEST
+from countergen_edit.runs.folder import RunFolder
+from countergen_edit.runs.plan import Plan
 from tests.made_benchmarks import long_context_dir, settings
 from tests.metrics.test_benchmarks import bound, task
 from tests.models.completions_server import Completions, serving

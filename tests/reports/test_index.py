@@ -18,7 +18,7 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Link
 from countergen_edit.reports.index import list_runs, section
 from countergen_edit.reports.run import open_run
-from countergen_edit.runs.folder import ORIGINAL
+from countergen_edit.runs.files import ORIGINAL
 from tests.reports.runs import LEACE, MANIFEST, audit_rows, make_run
 
 

@@ -11,7 +11,7 @@ from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Figure, Table, Words
 from countergen_edit.reports.run import Run, open_run
 from countergen_edit.reports.sections import overview, sections
-from countergen_edit.runs.folder import ORIGINAL
+from countergen_edit.runs.files import ORIGINAL
 from tests.reports.runs import (
     LABELS,
     audit_rows,

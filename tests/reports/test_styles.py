@@ -16,7 +16,7 @@ from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.render.figures import FIXED, Styles
 from countergen_edit.reports.render.html import drawings, legend, render
 from countergen_edit.runs.baselines import RANDOM_MAP, STEERING
-from countergen_edit.runs.folder import ORIGINAL
+from countergen_edit.runs.files import ORIGINAL
 
 OWN = ("mine", "her.py:Own", "third")
 

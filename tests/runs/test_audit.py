@@ -19,11 +19,8 @@ from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, load
-from countergen_edit.runs.folder import (
-    RESULTS,
-    RunFolder,
-    read_records,
-)
+from countergen_edit.runs.files import RESULTS
+from countergen_edit.runs.folder import RunFolder, read_records
 from countergen_edit.runs.halving import Halving
 from countergen_edit.runs.plan import Plan
 from countergen_edit.runs.runner import run as run_plan

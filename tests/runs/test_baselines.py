@@ -24,8 +24,9 @@ from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, in_template, load
 from countergen_edit.reports.run import Run, open_run
 from countergen_edit.runs.baselines import BASELINES, Prompting, RandomMap, Steering
+from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.fit_data import capture_sites
-from countergen_edit.runs.folder import RESULTS, RunFolder, read_records
+from countergen_edit.runs.folder import RunFolder, read_records
 from countergen_edit.runs.plan import Plan
 from tests.runs.runs import IDENTITY, Dying, KilledError
 from tests.runs.test_audit import make_task

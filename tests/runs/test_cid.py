@@ -26,7 +26,8 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCHEMA
 from countergen_edit.models.contrastive import contrast
 from countergen_edit.runs.cid import EffectPlan, perturbation_effect, saved_edit
-from countergen_edit.runs.folder import RESULTS, RunFolder, read_records, read_rows
+from countergen_edit.runs.files import RESULTS
+from countergen_edit.runs.folder import RunFolder, read_records, read_rows
 
 SMALL = [
     "axis=nationality",

@@ -18,6 +18,7 @@ from countergen_edit.models import LanguageModel, capture
 from countergen_edit.runs.candidates import sequential
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.gates import openings
+from countergen_edit.runs.runner import Runner
 from tests.runs.runs import IDENTITY
 
 AXIS = Axis.from_config(

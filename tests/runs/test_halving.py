@@ -21,7 +21,8 @@ from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS, Degradation
 from countergen_edit.metrics.rows import SCREENING, Row
 from countergen_edit.models import LanguageModel
-from countergen_edit.runs.folder import RESULTS, RunFolder
+from countergen_edit.runs.files import RESULTS
+from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.halving import Halving, between, survivors
 from countergen_edit.runs.plan import Plan
 from countergen_edit.testbed import load_axis, load_truth

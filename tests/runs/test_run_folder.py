@@ -20,16 +20,8 @@ from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
 from countergen_edit.runs import folder as folders
 from countergen_edit.runs import ran
-from countergen_edit.runs.folder import (
-    EDITS,
-    MANIFEST,
-    PROGRESS,
-    RESULTS,
-    RunFolder,
-    read_records,
-    read_rows,
-    recorded_units,
-)
+from countergen_edit.runs.files import EDITS, MANIFEST, PROGRESS, RESULTS
+from countergen_edit.runs.folder import RunFolder, read_records, read_rows, recorded_units
 
 CONFIG = {"seed": 0}
 IDENTITY = {"fingerprint": "a" * 64, "schema": SCHEMA}

@@ -21,9 +21,10 @@ from countergen_edit.models import LanguageModel
 from countergen_edit.reports.run import open_run
 from countergen_edit.reports.views.remains import sentences
 from countergen_edit.runs.candidates import Candidate, Fitted, sequential
+from countergen_edit.runs.files import EDITS
 from countergen_edit.runs.fit_data import FitData, capture_sites
 from countergen_edit.runs.fits import FitCache
-from countergen_edit.runs.folder import EDITS, RunFolder, read_records
+from countergen_edit.runs.folder import RunFolder, read_records
 from countergen_edit.runs.plan import Plan
 from tests.runs import test_search
 from tests.runs.runs import IDENTITY, Dying, KilledError

@@ -13,7 +13,8 @@ from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.models import LanguageModel, load
 from countergen_edit.runs.baselines import BASELINES
-from countergen_edit.runs.folder import EDITS, RESULTS, RunFolder
+from countergen_edit.runs.files import EDITS, RESULTS
+from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.plan import Plan
 from tests.metrics.fairpair_settings import SMALL
 from tests.runs.runs import IDENTITY, Dying, KilledError

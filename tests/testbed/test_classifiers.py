@@ -323,7 +323,7 @@ def test_the_papers_figures_stand_beside_those_of_its_own_model(task: str, tmp_p
 
 def test_an_audit_cannot_take_the_classifier_tasks() -> None:
     with pytest.raises(UserError, match="countergen-edit classifiers"):
-        metric.prepare()
+        METRICS.make("classifier_tasks").prepare()
     assert ClassifierTasksView().sections(Results([])) == []
 
 

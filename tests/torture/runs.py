@@ -16,7 +16,7 @@ import psutil
 
 from countergen_edit.edits import NamedEdit
 from countergen_edit.edits.checkpoints import open_checkpoint
-from countergen_edit.runs.folder import EDITS
+from countergen_edit.runs.files import EDITS
 from tests.torture import faults
 
 SEED = 20

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from countergen_edit.runs.folder import RESULTS
+from countergen_edit.runs.files import RESULTS
 from tests.cli.test_launchers import ROOT
 from tests.torture.conftest import Whole
 from tests.torture.runs import FEW, RUN, SEED, SMALL, contents, finish

@@ -61,7 +61,7 @@ def stereotypes(request: Request) -> CounterfactualSet:
 
 def legitimate_differences(request: Request) -> CounterfactualSet:
     """Factual differences between groups of an axis, such as the voices that people sing with."""
-    kinds = _of_axis("facts", request.axis.name)
+    kinds = _of_axis("legitimate_differences", request.axis.name)
     return _expanded("natural_facts", _templates(kinds, request.split), request)
 
 

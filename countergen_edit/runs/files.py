@@ -1,0 +1,45 @@
+"""Names of the files of a run; no model library is imported for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import LOCK
+
+CONFIG, MANIFEST, RESULTS, PROGRESS = (
+    "config.yaml",
+    "manifest.json",
+    "results.jsonl",
+    "progress.jsonl",
+)
+ORIGINAL = "original"
+"""Folder of the run of the model that an audited checkpoint was made of."""
+EDITS = "edits"
+"""Folder of the edits, each under its id."""
+FAILED = "error"
+"""The row of a fit that failed, with the reason."""
+QUICK = "A quick try"
+"""The first words of the warning of a run of few prompts."""
+
+
+def require_free(path: Path) -> None:
+    """Refuse a path that holds something other than a run.
+
+    Raises:
+        UserError: naming it.
+    """
+    if path.exists() and not path.is_dir():
+        raise UserError(f"cannot write the run folder {path}: File exists")
+    if not path.is_dir() or (path / MANIFEST).is_file():
+        return
+    if any(p.name.removesuffix(".tmp") not in (CONFIG, MANIFEST, LOCK) for p in path.iterdir()):
+        raise UserError(f"{path} is no run folder but is not empty: choose another run_dir")
+
+
+def quick_try(most: int) -> str:
+    """The warning of a run with at most so many prompts of each set."""
+    return (
+        f"{QUICK}: at most {most} prompt{'' if most == 1 else 's'} of each set (limit={most}), too "
+        "few to report a figure or keep an edit by; leave limit out for a result."
+    )
