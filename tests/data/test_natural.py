@@ -140,7 +140,8 @@ def test_stereotypes_exist_for_every_axis(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "kind"), [("natural_stereotypes", "stereotypes"), ("natural_facts", "facts")]
+    ("source", "kind"),
+    [("natural_stereotypes", "stereotypes"), ("natural_facts", "legitimate differences")],
 )
 def test_an_axis_without_natural_templates_is_refused(source: str, kind: str) -> None:
     groups = {g: {"names": {"test": [g.title()]}} for g in ("blue", "brown")}

@@ -20,6 +20,7 @@ from countergen_edit.models.served import connect
 from countergen_edit.runs.files import MANIFEST
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.plan import Plan
+from countergen_edit.runs.runner import run as run_plan
 from tests.made_benchmarks import long_context_dir, settings
 from tests.metrics.test_benchmarks import bound, task
 from tests.models.completions_server import Completions, serving

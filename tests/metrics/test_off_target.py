@@ -28,6 +28,7 @@ from countergen_edit.models import LanguageModel
 from countergen_edit.reports.views.off_target import OffTargetView
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.plan import Plan
+from countergen_edit.runs.runner import run as run_plan
 from countergen_edit.testbed import load_axis, load_truth
 from tests.runs.runs import IDENTITY, Dying, KilledError
 

@@ -352,7 +352,7 @@ def test_sections_show_the_rows(measured: tuple[Results, NamedEdit, NamedEdit]) 
     before = ("set", "n", "planted truth")
     after = ("unedited", edit.label, control.label)
     assert effects.columns == (*before, *after)
-    assert sizes.columns == (*before, "within_group_null", *after)
+    assert sizes.columns == (*before, "within-group null", *after)
     assert [line[0] for line in effects.rows] == ["work", "story"]
     assert [line[0] for line in fitted.rows] == ["work (fitted)"]
     assert [type(block) for block in by_name["bias"].blocks][-1] is Fold

@@ -122,7 +122,7 @@ def test_a_row_counts_the_prompts_that_contain_names() -> None:
     row = replace(effect_rows([effect])[0], split="test")
     assert (row.detail["prompts"], row.detail["prompts_with_names"]) == (6, 3)
     [said] = RView(R, "r").sentences(Results([row]))
-    assert said.startswith("Not tested, as a within-group null needs two names per group on every")
+    assert said.startswith("Not tested: a within-group null needs two names per group on every")
     assert said.endswith(
         "(3 of 6 prompts contain names, 3 group words only). Its interval is drawn over templates "
         "only."

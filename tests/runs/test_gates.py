@@ -20,6 +20,7 @@ from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.gates import openings
 from countergen_edit.runs.runner import Runner
 from tests.runs.runs import IDENTITY
+from tests.runs.test_audit import make_plan
 
 AXIS = Axis.from_config(
     {

@@ -13,6 +13,7 @@ from scipy.stats import norm, ttest_rel
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import TemplateBank, bank_from_config
+from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
 from countergen_edit.metrics.classifier_tasks.sentiment import (
     TESTS,

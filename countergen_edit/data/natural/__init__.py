@@ -118,7 +118,7 @@ def _expanded(name: str, templates: list[Template], request: Request) -> Counter
 def _of_axis(file: str, axis: str) -> Any:
     axes = _read(file)
     if axis not in axes:
-        raise unknown(f"axis with natural {file}", axis, axes)
+        raise unknown(f"axis with natural {file.replace('_', ' ')}", axis, axes)
     return axes[axis]
 
 
