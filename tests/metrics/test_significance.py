@@ -124,6 +124,5 @@ def test_a_row_counts_the_prompts_that_contain_names() -> None:
     [said] = RView(R, "r").sentences(Results([row]))
     assert said.startswith("Not tested: a within-group null needs two names per group on every")
     assert said.endswith(
-        "(3 of 6 prompts contain names, 3 group words only). Its interval is drawn over templates "
-        "only."
+        "(3 of 6 prompts contain names, 3 group words only). Its interval is over templates only."
     )

@@ -15,7 +15,7 @@ from countergen_edit.erasers import AffineErasure, Gate, make_eraser
 from countergen_edit.metrics.gates import OPEN, gate_rows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, capture
-from countergen_edit.runs.candidates import sequential
+from countergen_edit.runs.candidates import Candidate, sequential
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.gates import openings
 from countergen_edit.runs.runner import Runner
