@@ -206,10 +206,6 @@ def classifier_rows() -> list[Row]:
         Row(
             "sentiment_difference", -0.2, lo=-0.3, hi=-0.1, detail=first, facets=paraphrase, **about
         ),
-        *(
-            Row("sentiment_difference", value, facets={"paraphrase": text}, **about)
-            for value, text in ((-0.1, "{name} seems well"), (0.3, "{name} looks well"))
-        ),
         *tests,
         Row("names_in_lexicon", 1.0, detail={"valence": {HARMFUL: 2.3}}),
         Row("FPED over templates", 0.05, n=3, detail=over, dataset="feels"),
