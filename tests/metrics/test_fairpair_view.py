@@ -133,7 +133,7 @@ def test_published_values_are_shown_for_the_same_model_and_groups_alone() -> Non
     gpt2 = rows(UNEDITED, 1.11, "gpt2")
     for other in (
         rows(UNEDITED, 1.11, "openai-community/gpt2-of-mine"),
-        [replace(row, dataset="paraphrased_sents") for row in gpt2],
+        [replace(row, dataset="reworded_sents") for row in gpt2],
         [replace(row, detail=row.detail | {"source": "female", "target": "male"}) for row in gpt2],
     ):
         assert len(texts(results(other), "fairpair")) == 1

@@ -72,7 +72,7 @@ from countergen_edit.metrics.statistics import (
 from countergen_edit.metrics.template_tests import ALPHA, flip_counts, paired_p
 from countergen_edit.models import LanguageModel, Workload, encode_replies, lengths
 
-COMMON_SENTS, PARAPHRASED, OWN = "common_sents", "paraphrased_sents", "own_prompts"
+COMMON_SENTS, PARAPHRASED, OWN = "common_sents", "reworded_sents", "own_prompts"
 EXAMPLES = 3
 """Perturbations of each kind that rows quote."""
 TERMS = 10
