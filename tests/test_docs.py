@@ -194,7 +194,7 @@ def test_the_tutorial_ends_in_a_debiased_model_audited_on_own_prompts(
     assert "! edits are fitted on 'James'" in first
     assert "no warnings" in second
     assert "Against testbed, the model that it was made of" in printed["mine"]
-    assert "mine against original, by group effect: lower on mine" in printed["mine"]
+    assert "mine against original, group effect: lower on mine" in printed["mine"]
     monkeypatch.chdir(place)
     [use] = blocks(PAGES["tutorial.md"], "python")
     names: dict[str, Any] = {}

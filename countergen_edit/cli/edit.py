@@ -108,7 +108,7 @@ def earlier_tasks(
             contents[name] = content
         except (UserError, TypeError) as error:
             reasons[name] = f": {error}"
-    for edit in base.record["edits"]:
+    for edit in base.record.get("edits", ()):
         if (axis := edit["axis"]) not in (*contents, *names):
             called = axis or "an axis without a name"
             say([f"Edited before and not measured again: {called}{reasons.get(axis, '')}"])

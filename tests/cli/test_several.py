@@ -133,14 +133,10 @@ def test_table_3_is_every_run_and_their_mean(folder: Path, comparison: Compariso
             assert math.isclose(shown[2] or 0, sum(known) / 2)
 
 
-def test_cid_has_both_models_in_one_table_and_one_figure(comparison: Comparison) -> None:
-    shares = table(comparison, "cid_divergence")
-    assert shares.columns == ("λ", *NAMES)
+def test_cid_has_both_models_in_one_figure(comparison: Comparison) -> None:
     figures = {f.name: f for section in comparison.sections for f in section.figures()}
     [panel] = figures["cid"].panels
     assert [series.name for series in panel.series] == [*NAMES]
-    continuations = table(comparison, "cid_continuations")
-    assert {row[1] for row in continuations.rows} == {*NAMES}
 
 
 def test_what_would_stop_one_model_is_refused_before_any_runs(
@@ -191,4 +187,5 @@ def test_classifiers_and_cid_take_several_models(models: dict[str, Path], tmp_pa
     both = f"model=[{','.join(map(str, models.values()))}]"
     small = ["names=1", "lambda=0,10", "max_new_tokens=4"]
     assert main(["cid", "action=audit", both, *small, f"run_dir={place}"]) == 0
-    assert "Divergence along the CID path" in (place / "report.html").read_text("utf-8")
+    page = (place / "report.html").read_text("utf-8")
+    assert all(name in page for name in NAMES)

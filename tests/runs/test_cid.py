@@ -108,7 +108,7 @@ def test_sheets_go_out_and_come_back(
     run: Path, edit_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sheets = tmp_path / "sheets"
-    words = [f"runs=[{run}]", f"sheets={sheets}", "raters=[anna,ben,eve]"]
+    words = [f"runs=[{run}]", f"folder={sheets}", "raters=[anna,ben,eve]"]
     assert main(["cid", "action=sheet", *words]) == 0
     assert sorted(p.name for p in sheets.iterdir()) == ["anna.csv", "ben.csv", "eve.csv"]
     assert code(["cid", "action=sheet", *words]) == 2

@@ -250,7 +250,7 @@ def _shares(metric: str, runs: Sequence[Rated]) -> list[Block]:
     if not rows:
         return []
     if not any(row.value or row.hi for row in rows):
-        return [Words((f"{title}: none, of any group, at any λ, of any model or edit.",), True)]
+        return [Words((f"{title}: none, of any group, at any λ.",), True)]
     columns: dict[str, dict[float, Cell]] = {}
     panels = []
     for group in dict.fromkeys(row.group_a for row in rows):
