@@ -17,6 +17,7 @@ from countergen_edit.metrics import row_schema
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
 from countergen_edit.reports.run import open_run, open_run_or_log
+from countergen_edit.reports.views.base import VIEWS
 from countergen_edit.runs.compare import paired_items
 from countergen_edit.runs.folder import RunFolder
 from tests.made_benchmarks import make_benchmarks, settings
@@ -58,10 +59,10 @@ RUNS = {
         *UNEDITED,
         "metric=benchmarks",
         "metric.benchmarks.of=[bold]",
-        "metric.benchmarks.settings.bold.max_new_tokens=4",
+        "+metric.benchmarks.settings.bold.max_new_tokens=4",
         "DATA",
     ],
-    "classifiers": ["classifiers", "task=sentiment", "task.most.emotion=2"],
+    "classifiers": ["classifiers", "task=sentiment", "task.most={emotion: 2}"],
 }
 """Small runs that have rows of every metric between them."""
 
@@ -121,11 +122,11 @@ def lines(runs: list[Path]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*METRICS])
+@pytest.mark.parametrize("name", [*METRICS, "guardedness", "refinement", "gates"])
 def test_every_metric_has_rows_here(name: str, runs: list[Path]) -> None:
-    metric = METRICS.get(name)
+    view = VIEWS.get(name)(METRICS.get(name) if name in METRICS else None, name)
     results = [open_run(run).results for run in runs]
-    assert any(metric.sections(rows) or metric.quantities(rows) for rows in results)
+    assert any(view.sections(rows) or view.quantities(rows) for rows in results)
 
 
 @pytest.mark.slow
