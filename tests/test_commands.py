@@ -103,12 +103,18 @@ def small(command: str, words: list[str], place: Path) -> list[str]:
     if any(word.startswith("cost.") for word in words):
         del sizes["cost"]
     layered = command == "classifiers" or any("layers=" in word for word in words)
-    return words + [
-        f"{key}={value}"
-        for key, value in sizes.items()
-        if _is_setting(config, key) and key not in named
-        if not (layered and key.endswith("layers"))
-    ]
+    refines = any(word.startswith("eraser=") and "refined" in word for word in words)
+    steps = ["+eraser.refined.steps=2"] if refines else []
+    return (
+        words
+        + steps
+        + [
+            f"{key}={value}"
+            for key, value in sizes.items()
+            if _is_setting(config, key) and key not in named
+            if not (layered and key.endswith("layers"))
+        ]
+    )
 
 
 def _is_setting(config: Any, key: str) -> bool:
