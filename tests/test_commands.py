@@ -37,7 +37,6 @@ ELSEWHERE = {
     "experiment=": "tests/cli/test_experiments.py",
     "launcher=": "tests/cli/test_launchers.py",
     "lm_eval/": "tests/cli/test_compare_logs.py",
-    "eraser.refined.start={": "tests/runs/test_refinement.py",
     "tracker=": "tests/runs/test_tracking.py",
 }
 """Commands that another file runs, which makes what they need."""
