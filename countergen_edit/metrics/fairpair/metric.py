@@ -359,9 +359,10 @@ class FairPairRows:
         if not known.any():
             return UNKNOWN
         kinds = max(1, len(self.paraphrases))
+        # These words seed the draws.
         of_paraphrases, of_occupations = (
             resample(count, self.seed, "fairpair", self.about.dataset, kind)
-            for kind, count in (("paraphrases", kinds), ("occupations", len(values) // kinds))
+            for kind, count in (("wordings", kinds), ("occupations", len(values) // kinds))
         )
         drawn = (of_paraphrases[:, :, None] * of_occupations[:, None, :]).reshape(-1, len(values))
         with np.errstate(invalid="ignore"):  # a draw may hold no finite value
