@@ -1,4 +1,4 @@
-"""Whatever befell a file that this package wrote: it is read, or refused in one line."""
+"""A damaged file of this package is read, or refused in one line."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from countergen_edit.api import task
 from countergen_edit.core.conf_path import config_of, read_config
 from countergen_edit.core.errors import UserError
+from countergen_edit.core.locating import RECORD
 from countergen_edit.data.template_bank import load_bank
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.edits.checkpoints import open_checkpoint
@@ -98,6 +99,17 @@ def test_a_checkpoint(
     elif file.read_bytes() != before[file]:
         with pytest.raises(UserError):
             open_checkpoint(folder)
+
+
+@pytest.mark.parametrize("key", ["record", "edits", "config", "template", "form"])
+def test_an_entry_of_the_wrong_type(key: str, checkpoint: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint"
+    shutil.copytree(checkpoint, folder)
+    content = json.loads((folder / RECORD).read_text("utf-8"))
+    (folder / RECORD).write_text(json.dumps({**content, key: -1}), "utf-8")
+    write_checksums(folder)
+    with pytest.raises(UserError):
+        _ = open_checkpoint(folder).named
 
 
 @pytest.fixture(scope="module")

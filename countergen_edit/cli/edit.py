@@ -108,7 +108,7 @@ def earlier_tasks(
             contents[name] = content
         except (UserError, TypeError) as error:
             reasons[name] = f": {error}"
-    for edit in base.record.get("edits", ()):
+    for edit in base.record.get("edits") or ():
         if (axis := edit["axis"]) not in (*contents, *names):
             called = axis or "an axis without a name"
             say([f"Edited before and not measured again: {called}{reasons.get(axis, '')}"])
@@ -117,7 +117,7 @@ def earlier_tasks(
 
 def task_contents(record: Mapping[str, Any]) -> dict[str, Content]:
     """The settings of each task of a checkpoint's record."""
-    config = record.get("config", {})
+    config = record.get("config") or {}
     if "tasks" in config:
         return dict(config["tasks"])
     content = {key: config[key] for key in OF_TASK if key in config}

@@ -137,7 +137,7 @@ class EditRecord:
 
     @classmethod
     def from_dict(
-        cls, content: Mapping[str, Any], where: str = "record of an edit: "
+        cls, content: object, where: str = "record of an edit: "
     ) -> EditRecord:
         """Read the output of `to_dict`; messages of a `UserError` begin with `where`."""
         return built(cls, content, where)

@@ -23,13 +23,16 @@ from countergen_edit.models import LanguageModel, in_template, load
 CHECKSUMS = "SHA256SUMS"
 EDIT = "edit"
 """Folder of a checkpoint with its edit."""
-_NEEDED: dict[str, Any] = {
+_ENTRIES: dict[str, Any] = {
     "form": Literal["folded", "carried"],
     "model": str,
     "model_fingerprint": str,
     "dtype": str,
+    "edits": list[dict[str, Any]] | None,
+    "config": dict[str, Any] | None,
+    "template": dict[str, str] | None,
 }
-"""Required entries of a checkpoint's record."""
+"""Entries of a checkpoint's record."""
 
 
 def sha256(path: Path) -> str:
@@ -93,7 +96,7 @@ def folded_into(model: LanguageModel) -> list[dict[str, Any]]:
     if not is_checkpoint(folder) or hasattr(model.bridge, "carried"):
         return []
     about = json_mapping(folder / RECORD)
-    return list(about.get("edits", ())) if about.get("form") == "folded" else []
+    return list(about.get("edits") or ()) if about.get("form") == "folded" else []
 
 
 @dataclass(frozen=True)
@@ -139,7 +142,7 @@ def open_checkpoint(directory: str | Path) -> Checkpoint:
         )
     verify_checksums(folder)
     record = json_mapping(folder / RECORD)
-    for key, hint in _NEEDED.items():
+    for key, hint in _ENTRIES.items():
         require(hint, record.get(key), f"{folder / RECORD}: {key}")
     return Checkpoint(folder, record, load_edit(folder / EDIT))
 
