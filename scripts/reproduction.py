@@ -1,13 +1,11 @@
-"""Run what the papers' tables and figures need, and write docs/reproduction.md.
+"""Run the papers' tables and figures, and write docs/reproduction.md.
 
     python scripts/reproduction.py [testbed] [real=DIRECTORY] [ENTRY …]
 
-Without a column nothing is run: the page is written from the records of earlier runs. `testbed`
-runs the entries that have no current record on the shipped model, `real=DIRECTORY` on the directory
-that `make real` builds; names of entries run these alone. What was stopped goes on. An entry is a
-few lines of docs/reproduction/PAPER.yaml. Refused, in one line and with exit code 2: an unknown
-word, an entry that is not written as it must be. Ends with 1 where a command failed; the others are
-run all the same.
+`testbed` runs the entries without a current record on the shipped model, `real=DIRECTORY` on the
+directory that `make real` builds; names of entries run these alone. Without either, the page is
+written from existing records. Killed runs are resumed. The exit code is 2 for an unknown word or
+invalid entry, and 1 if a command failed.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from countergen_edit.core.writing import whole
 
 
 def main(words: Sequence[str]) -> int:
-    """Run what is asked for and was not yet run, and write the page."""
+    """Run the entries without a record, and write the page."""
     papers = read_papers()
     entries = {name: entry for paper in papers for name, entry in paper.entries.items()}
     models, chosen = {}, []
@@ -57,7 +55,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def write_page(papers: Sequence[Paper], records: Records) -> None:
-    """Write the guide, whole or not at all."""
+    """Write the guide atomically."""
     with whole(DOCS / "reproduction.md") as temporary:
         temporary.write_text(page(papers, records), "utf-8")
 

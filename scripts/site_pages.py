@@ -1,9 +1,8 @@
-"""Parts of the site's pages that are told elsewhere, put in where a page asks for them.
+"""Fill the marked places of the documentation's pages.
 
-Comes in: a page with comments such as `<!-- made: terms -->`, or `<!-- from: README.md » A » B -->`
-for what a file says from the text A up to B. Goes out: the page as it is shown. Refused: a part
-that nobody makes, a text that is not there. MkDocs calls `on_page_markdown`; tests call it too, and
-need no MkDocs.
+`<!-- made: terms -->` is replaced by generated text, `<!-- from: README.md » A » B -->` by the text
+of a file from A up to B. MkDocs calls `on_page_markdown`; tests call it without MkDocs. An unknown
+mark or text raises a `UserError`.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ SCHEMA = "docs/results/rows-*.schema.json"
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """A page with its parts put in."""
+    """A page with its marked places filled."""
     markdown = MADE.sub(lambda hit: PARTS[hit[1]](), markdown)
     markdown = FROM.sub(lambda hit: between(*hit.groups()), markdown)
     markdown = OUTSIDE.sub(r"\1", markdown)
@@ -39,7 +38,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def between(file: str, start: str, end: str) -> str:
-    """What a file says from one text up to another."""
+    """The part of a text from one string up to another."""
     text = (ROOT / file).read_text("utf-8")
     if start not in text or end not in text.split(start, 1)[1]:
         raise ValueError(f"{file} has no {start!r} before {end!r}")
@@ -57,7 +56,7 @@ def anchor(term: Term) -> str:
 
 
 def terms() -> str:
-    """The glossary, part by part."""
+    """The glossary by section."""
     lines: list[str] = []
     for part, entries in groupby(glossary(), key=lambda term: term.of):
         lines += [f"## {part}", ""]
@@ -67,7 +66,7 @@ def terms() -> str:
 
 
 def _entry(term: Term) -> list[str]:
-    """A term and what is told of it, as Markdown's definition lists have it."""
+    """A term with its definition, as a Markdown definition list."""
     names = [*map(_plain, term.aliases), *(f"`{name}`" for name in term.rows if name != term.term)]
     also = f" <small>{', '.join(names)}</small>" if names else ""
     see = ", ".join(f"[{_plain(name)}](#{anchor(explain(name))})" for name in term.see)
@@ -84,12 +83,12 @@ def _entry(term: Term) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Text in which no sign is Markdown's."""
+    """Text with Markdown characters escaped."""
     return re.sub(r"([*_|<{])", r"\\\1", text)
 
 
 def columns() -> str:
-    """The columns of a row, of the newest version of their schema."""
+    """The columns of a row, from the newest schema."""
     newest = max(ROOT.glob(SCHEMA), key=lambda path: int(re.findall(r"\d+", path.name)[0]))
     schema = json.loads(newest.read_text("utf-8"))
     lines = [
@@ -112,7 +111,7 @@ def _type(column: dict[str, Any]) -> str:
 
 
 def metrics() -> str:
-    """What the column `metric` may say, and the term that explains it."""
+    """The values of the column `metric`, with the terms that explain them."""
     lines = ["| metric | is, or is about |", "|---|---|"]
     for term in glossary():
         leads = f"[{_plain(term.term)}](concepts.md#{anchor(term)})"
@@ -121,7 +120,7 @@ def metrics() -> str:
 
 
 def notebook() -> str:
-    """The cells of the notebook, with what they last gave."""
+    """The cells of the notebook with their stored outputs."""
     content = json.loads((ROOT / "docs/notebook.ipynb").read_text("utf-8"))
     lines: list[str] = []
     for cell in content["cells"]:
@@ -135,7 +134,7 @@ def notebook() -> str:
 
 
 def _output(output: dict[str, Any]) -> str:
-    """A picture, or what was printed."""
+    """An image, or printed text."""
     data = output.get("data", {})
     if "image/png" in data:
         picture = "".join(data["image/png"]).replace("\n", "")

@@ -1,9 +1,9 @@
-"""Try an installed countergen-edit from an empty folder, with its own Python.
+"""Try an installed countergen-edit from an empty folder.
 
     PYTHON scripts/try_wheel.py
 
-What an audit needs must come from the installation: settings, the shipped model, natural texts,
-pages. Ends with 1 at the first command that fails, or where the package that runs is another one.
+An audit must find settings, the shipped model, natural texts and pages in the installation. The
+exit code is 1 if a command fails, or if another package is imported.
 """
 
 from __future__ import annotations

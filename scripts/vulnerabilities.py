@@ -1,7 +1,7 @@
-"""What pip-audit found against the pinned versions: python scripts/vulnerabilities.py REPORT.json.
+"""Print the findings of pip-audit: python scripts/vulnerabilities.py REPORT.json.
 
-Ends with 1 where a version has a known vulnerability, with 0 where none has, and with 0 and a line
-where no index of advisories can be asked (pip-audit then leaves no report, or skips every package).
+The exit code is 1 if a version has a known vulnerability, and 0 if none has or no index of
+advisories could be reached (pip-audit leaves no report, or skips every package).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def main(report: Path) -> int:
-    """Print what is known; the exit code."""
+    """Print known vulnerabilities; return the exit code."""
     try:
         packages = json.loads(report.read_text("utf-8"))["dependencies"]
     except (OSError, ValueError):

@@ -1,7 +1,6 @@
-"""What the reproduction guide is about: an entry for each table and figure of the papers.
+"""Entries of the reproduction guide: one per table and figure of the papers.
 
-Comes in: `docs/reproduction/*.yaml`, a file a paper. Goes out: `Paper` and `Entry`. Refused, in one
-line: an unknown key, an entry that shows no figure of its runs, a column that is none.
+They are read from `docs/reproduction/*.yaml`, one file per paper, into `Paper` and `Entry`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ MODELS = {"testbed": "testbed", "real": "real/SmolLM2-135M-Instruct-Q4_1"}
 
 @dataclass(frozen=True)
 class Shown:
-    """A line of an entry: a published figure, and the rows of a run that stand beside it."""
+    """A line of an entry: a published figure and the rows of a run to compare."""
 
     what: str
     rows: Mapping[str, Any]
@@ -42,7 +41,7 @@ class Shown:
     """What ours is multiplied by, where the paper prints percent or hundredths."""
 
     def of(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows that the line shows, each with no more detail than that takes."""
+        """The rows of the line, with the details that it needs."""
         found = [
             row
             for row in rows
@@ -99,7 +98,7 @@ def read_papers(folder: Path = ENTRIES) -> list[Paper]:
     """Every paper of a folder.
 
     Raises:
-        UserError: a file or an entry is not written as here; two entries have one name.
+        UserError: a file or an entry is invalid, or two entries have one name.
     """
     papers = [_paper(path) for path in sorted(folder.glob("*.yaml"))]
     names = [name for paper in papers for name in paper.entries]
@@ -119,7 +118,7 @@ def entry_of(name: str, content: Mapping[str, Any]) -> Entry:
     """An entry from its YAML.
 
     Raises:
-        UserError: a key or column is unknown, or what is run shows no figure.
+        UserError: a key or column is unknown, or no figure of the run is shown.
     """
     known = {f.name for f in fields(Entry)} - {"name"}
     for key in content:

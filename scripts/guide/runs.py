@@ -1,8 +1,7 @@
-"""The runs behind the reproduction guide, and the records that are kept of them.
+"""The runs behind the reproduction guide, and their records.
 
-Comes in: entries. Goes out: a `Record` of each run (its command, its time, the rows that the guide
-shows), a line of `docs/reproduction/runs.jsonl`. A command whose record is there is not run again,
-unless its line is deleted; one that was stopped goes on in its folder. Refused: a damaged record.
+A `Record` (command, time, the rows that the guide shows) is one line of
+`docs/reproduction/runs.jsonl`. A command with a record is not run again; a killed one is resumed.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ RUNS = Path("runs") / "reproduction"
 
 @dataclass(frozen=True)
 class Record:
-    """What is kept of a run."""
+    """The record of a run."""
 
     entry: str
     column: str
@@ -51,7 +50,7 @@ class Record:
 
     @classmethod
     def from_json(cls, line: str) -> Record:
-        """Read a line back."""
+        """Read a line."""
         content = json.loads(line)
         shown = [[Row.from_dict(row) for row in rows] for rows in content["shown"]]
         return cls(**content | {"shown": shown})
@@ -62,7 +61,7 @@ Records = dict[tuple[str, str], Record]
 
 
 def read_records(path: Path = RECORDS) -> Records:
-    """All records; none where there is no file yet.
+    """All records; empty if the file does not exist.
 
     Raises:
         UserError: a line is no record.
@@ -79,14 +78,14 @@ def read_records(path: Path = RECORDS) -> Records:
 
 
 def write_records(records: Records, path: Path = RECORDS) -> None:
-    """Write all records, in an order that does not depend on when they were made."""
+    """Write all records in a fixed order."""
     with whole(path) as temporary:
         lines = [records[key].to_json() + "\n" for key in sorted(records)]
         temporary.write_text("".join(lines), "utf-8")
 
 
 def is_current(record: Record | None, entry: Entry, column: str) -> bool:
-    """Whether a record is of the entry's command, and holds all rows that it shows now."""
+    """Whether a record has the entry's command and all rows that it shows."""
     return (
         record is not None
         and record.command == typed(entry, column)
@@ -145,6 +144,6 @@ def run(entry: Entry, column: str, models: Mapping[str, str], place: Path = RUNS
 
 
 def _seconds() -> float:
-    """Processor time of all processes that were started from here and ended."""
+    """Processor time of all ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

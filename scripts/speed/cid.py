@@ -2,9 +2,8 @@
 
     python scripts/speed/cid.py
 
-Peers: the definition as a loop of two forward passes a step without cache, which is how it is
-usually written down; and plain `generate` of the same rows, below which no contrast can go. Ratios
-are of processor time, which other work on the machine disturbs least; wall time stands beside it.
+Peers: a loop of two forward passes per step without cache, and plain `generate` of the same rows, a
+lower bound for contrastive decoding. Ratios are of processor time; wall time is printed too.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ TEMPLATE = "{}, a data analyst, failed his interview at a large hospital because
 
 @dataclass
 class Duration:
-    """Time on the clock and of the processor."""
+    """Wall and processor time."""
 
     wall: float
     cpu: float
@@ -44,7 +43,7 @@ class Duration:
 
 
 def seconds(call: Callable[[], Any], repeats: int = 1) -> tuple[Duration, Any]:
-    """The least time of `repeats` calls, and what the last returned."""
+    """The least time of `repeats` calls, and the last result."""
     best, answer = Duration(float("inf"), float("inf")), None
     for _ in range(repeats):
         wall, cpu = time.perf_counter(), time.process_time()
@@ -71,7 +70,7 @@ def contrasts() -> tuple[list[str], list[str], list[float]]:
 
 
 def naive(lm: LanguageModel, x: str, other: str, strength: float) -> list[int]:
-    """The definition: two forward passes a step, over everything so far."""
+    """The definition: two forward passes per step over the whole text."""
     a, b = (e.ids for e in encode(lm, [x, other]))
     new: list[int] = []
     model = lm.bridge.original_model

@@ -1,12 +1,10 @@
-"""Speed of the erasers against their peers from PyPI, as ratios on the same rows in the same run.
+"""Speed of the erasers against peers from PyPI, as ratios on the same rows in the same run.
 
     pip install --no-deps --target /tmp/bench countergenedit==1.1.0 concept-erasure==0.2.4
     PYTHONPATH=/tmp/bench python scripts/speed/erasers.py
 
-Peers: `countergenedit` 1.1.0 (the implementation of the paper this package builds on) and
-`concept-erasure` 0.2.4. Both import much that a benchmark of their algorithms does not need, some
-of it gone from current libraries, so each algorithm's own file is loaded and what it imports for
-other purposes is stood in for; the algorithms run as they were published.
+Peers: `countergenedit` 1.1.0 (the paper's own implementation) and `concept-erasure` 0.2.4. Each
+algorithm's file is loaded alone, with stand-ins for imports that it does not need.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ N, D, RANK = 2000, 768, 8
 
 @dataclass
 class Rows:
-    """What `countergenedit` calls an ActivationsDataset, as far as its algorithms look."""
+    """The part of `countergenedit.ActivationsDataset` that its algorithms use."""
 
     x_data: torch.Tensor
     y_data: torch.Tensor
@@ -53,7 +51,7 @@ class Rows:
 
 
 def rows(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Like activations: a steep spectrum, a concept in a few directions of middling variance."""
+    """Rows like activations: a steep spectrum, a concept in directions of middle variance."""
     rng = np.random.default_rng(seed)
     z = np.arange(n) % 2
     X = rng.standard_normal((n, d), dtype=np.float32) / np.sqrt(1 + np.arange(d, dtype=np.float32))
@@ -63,7 +61,7 @@ def rows(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def seconds(call: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
-    """The best wall time of `repeats` calls, and what the last returned."""
+    """The least wall time of `repeats` calls, and the last result."""
     best, answer = np.inf, None
     for _ in range(repeats):
         began = time.perf_counter()
@@ -73,7 +71,7 @@ def seconds(call: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
 
 
 def load(package: str, module: str) -> Any:
-    """One file of an installed package, without running the package's `__init__`."""
+    """Load one file of an installed package without its `__init__`."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         sys.exit(f"{package} is not installed: see the top of scripts/speed/erasers.py")
@@ -85,7 +83,7 @@ def load(package: str, module: str) -> Any:
 
 
 def published_algorithms() -> Any:
-    """`countergenedit.editing.direction_algos`, with its other imports stood in for."""
+    """`countergenedit.editing.direction_algos` with stand-ins for its other imports."""
 
     def stand_in(name: str, **attributes: Any) -> None:
         module = types.ModuleType(name)
@@ -136,7 +134,7 @@ def textbook_inlp(X: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 
 def held_out(directions: np.ndarray, fit: tuple, test: tuple) -> float:
-    """Accuracy of a fresh probe on rows neither it nor the eraser has seen."""
+    """Accuracy of a new probe on held-out rows."""
 
     def erase(X: np.ndarray) -> np.ndarray:
         return X - (X @ directions.T) @ directions

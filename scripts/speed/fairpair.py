@@ -1,11 +1,11 @@
-"""FairPair's two costs beside their plain counterparts, as ratios in the same run.
+"""Speed of FairPair's sampling and scoring, as ratios in the same run.
 
     python scripts/speed/fairpair.py
 
-Sampling: tokens a second at the size of GPT-2 (124M, random weights) against `generate` of plain
-transformers with its own sampler on the same batch, with and without an edit. On a GPU the whole
-60 × 100 × 128 run is timed as well. Scoring: 60 prompts × 100 continuations, both Φ and 1,000
-permutations, and the pairwise step against the double loop of the paper's formula.
+Sampling: tokens per second at the size of GPT-2 (124M, random weights) against `generate` of
+transformers on the same batch, with and without an edit; on a GPU the whole 60 × 100 × 128 run.
+Scoring: 60 prompts × 100 continuations, both Φ and 1,000 permutations, and the pairwise step
+against the double loop of the paper's formula.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def seconds(call: Callable[[], Any]) -> float:
 
 
 def random_gpt2(device: str) -> tuple[LanguageModel, Any]:
-    """A model of GPT-2's size that never ends early, wrapped and plain."""
+    """A model of GPT-2's size that generates no end of text, wrapped and plain."""
     from transformers import AutoTokenizer
 
     torch.manual_seed(0)
@@ -121,7 +121,7 @@ def bench_sampling(rows: int, new: int, repeats: int) -> None:
 
 
 def _without_end(lm: LanguageModel) -> list[tuple[str, Any]]:
-    """A hook under which no text ends, so that both sides write equally many tokens."""
+    """A hook that suppresses the end of text, so that both sides generate equally many tokens."""
 
     def hook(logits: torch.Tensor, hook: Any) -> torch.Tensor:
         logits[..., 0] = -1e4
@@ -138,7 +138,7 @@ def texts(rng: np.random.Generator, n: int) -> tuple[str, ...]:
 
 
 class GivenSentiment(Sentiment):
-    """Scores that are known already, as VADER's are once they are cached."""
+    """Precomputed scores, as VADER's are once cached."""
 
     def __init__(self, known: dict[str, float]) -> None:
         super().__init__(processes=1)
@@ -146,7 +146,7 @@ class GivenSentiment(Sentiment):
 
 
 def double_loop(pg: tuple[str, ...], gp: tuple[str, ...], phi: Callable[[str, str], float]) -> Any:
-    """The paper's formulas as they stand."""
+    """The paper's formulas, as loops."""
     b = float(np.mean([phi(u, v) for u in pg for v in gp]))
     v_pg = float(np.mean([phi(u, v) for u, v in itertools.combinations(pg, 2)]))
     v_gp = float(np.mean([phi(u, v) for u, v in itertools.combinations(gp, 2)]))
@@ -154,7 +154,7 @@ def double_loop(pg: tuple[str, ...], gp: tuple[str, ...], phi: Callable[[str, st
 
 
 def pairwise_step(phi: Phi, s: Sampled) -> Callable[[], Pairwise]:
-    """What the double loop is held against: from scores or sets to B and both V."""
+    """From scores or sets to B and both V, without loops."""
     represented = phi.represent(s.texts)
     return lambda: pairwise(phi.distances(represented), len(s.p_g_x))
 

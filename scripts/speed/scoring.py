@@ -1,11 +1,9 @@
-"""Scoring with rows shared between texts that begin alike, against a row for each text.
+"""Speed of scoring with shared prefixes against one row per text.
 
     python scripts/speed/scoring.py [MODEL_DIRECTORY]
 
-log P of sixty occupations after every name of one template, and the cost of an edit to neutral
-text.
-Without a directory, the shipped model. Both sides alternate in one process, each repeated; seconds
-are of processor time, which other work on the machine changes little, and the least of each counts.
+log P of sixty occupations after every name of one template, and the cost of an edit on neutral
+text, on the shipped model or a directory. Both sides alternate; the least processor time counts.
 """
 
 from __future__ import annotations

@@ -1,18 +1,15 @@
-"""Speed of a sweep against the naive loop, its memory, and how its time grows.
+"""Speed of a sweep against the naive loop, its memory, and its growth.
 
     python scripts/speed/sweep.py [gpt2|whole|costs|scaling|testbed]
 
-`gpt2`: a GPT-2 of 124 million random weights, 12 layers × {INLP 8, RLACE 1, LEACE, preserving},
-log P on Appendix A, CounterGen's stereotypes and its double bind (`pip install countergen==1.1.0`).
-The naive loop captures, fits and evaluates every cell from the tokens: once as a plain loop over
-pairs of prompt and output, once with this package's own scoring, which runs equal prompts once.
-All are measured on a stretch and extrapolated: a naive cell costs the same at every layer, and a
-cell of the sweep one block less at every next one; so the stretch is of two layers whose mean is
-the mean of all. What the sweep does once is measured whole. `whole` runs all 48 cells of the
-sweep instead. Seconds are of processor time, which other work on the machine changes little.
-`costs`: processor time a token at two sizes, the figures of docs/large_models.md.
-`scaling`: wall time against layers and prompts, with a plot. `testbed`: the whole sweep of the
-shipped model, in a process of its own.
+`gpt2`: GPT-2 with 124 million random weights, 12 layers × {INLP 8, RLACE 1, LEACE, preserving}, log
+P on Appendix A, CounterGen's stereotypes and its double bind (`pip install countergen==1.1.0`). The
+naive loop captures, fits and evaluates every candidate from the tokens: as a plain loop over pairs
+of prompt and output, and with this package's scoring, which runs equal prompts once. Two layers are
+measured and extrapolated to all; `whole` runs all 48 candidates. Seconds are of processor time.
+`costs`: processor time per token at two sizes, for docs/large_models.md. `scaling`: wall time
+against layers and prompts, with a plot. `testbed`: a whole sweep of the shipped model in its own
+process.
 """
 
 from __future__ import annotations
@@ -53,7 +50,7 @@ BATCH = 32
 
 
 def tokenizer(texts: Sequence[str]) -> Any:
-    """Byte-level BPE learnt on the texts: about one token a word, as GPT-2 has for common words."""
+    """Byte-level BPE trained on the texts: about one token per word, as GPT-2's."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -72,7 +69,7 @@ def tokenizer(texts: Sequence[str]) -> Any:
 
 
 def gpt2(texts: Sequence[str], **size: int) -> LanguageModel:
-    """GPT-2's architecture with random weights, its 124 million unless told otherwise."""
+    """GPT-2's architecture with random weights."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(0)
@@ -87,7 +84,7 @@ def gpt2(texts: Sequence[str], **size: int) -> LanguageModel:
 
 
 def paper_sets() -> tuple[CounterfactualSet, list[CounterfactualSet]]:
-    """Appendix A, and with it the sets on which R is measured."""
+    """Appendix A, and the sets on which R is measured."""
     config = read_config("axis", "gender")
     axis = Axis.from_config(config)
     words = Substitution.from_config(axis, config["substitution"])
@@ -107,7 +104,7 @@ def texts_of(sets: Sequence[CounterfactualSet]) -> list[str]:
 
 
 class Subject:
-    """A model with its data, swept by either side."""
+    """A model with its data."""
 
     def __init__(self, model: LanguageModel, fit: CounterfactualSet, sets: list[Any]) -> None:
         truth, gender = load_truth(), load_axis("gender")
@@ -118,7 +115,7 @@ class Subject:
         """When the last sweep had done what it does once."""
 
     def sweep(self, layers: Sequence[int], erasers: Sequence[str]) -> dict[tuple[int, str], list]:
-        """What the package does: one capture, every edit resumed at its layer."""
+        """One capture; every edit resumes at its layer."""
         data = self.capture(layers)
         model = resuming(self.model, layers)
         for d in self.sets:
@@ -141,11 +138,11 @@ class Subject:
             return [score(model, d).log_p for d in self.sets]
 
     def from_tokens(self, layer: int, name: str) -> list[np.ndarray]:
-        """The naive cell with this package's own scoring."""
+        """A candidate from the tokens with this package's scoring."""
         return self.cell(self.model, self.capture([layer]), layer, name)
 
     def pair_by_pair(self, layer: int, name: str) -> tuple[float, float, np.ndarray]:
-        """The naive cell as a plain loop: seconds to fit, seconds a pair, and the values."""
+        """A candidate as a plain loop: seconds to fit, seconds per pair, and the values."""
         began = time.process_time()
         data = self.capture([layer])
         edit = fitted(data, make_eraser(name, **ERASERS[name]), layer)
@@ -170,7 +167,7 @@ def fitted(data: FitData, eraser: BaseEraser, layer: int) -> Edit:
 
 
 def plain_scores(model: LanguageModel, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
-    """log P of each output as one would write it down: whole batches, whole logits."""
+    """log P of each output by whole batches and whole logits."""
     values = []
     for start in range(0, len(pairs), BATCH):
         part = pairs[start : start + BATCH]
@@ -223,7 +220,7 @@ def bench_gpt2(swept: Sequence[int] = STRETCH_LAYERS) -> None:
 
 
 def bench_costs() -> None:
-    """Processor time a token of what a sweep does, at two sizes."""
+    """Processor time per token of the steps of a sweep, at two sizes."""
     texts = load_truth().neutral_texts()
     sizes = {"30M": {"n_layer": 8, "n_embd": 384, "n_head": 6}, "124M": {}}
     for size in sizes.values():

@@ -1,4 +1,4 @@
-"""The clustered bootstrap against a loop that draws and measures again, on the same data.
+"""Speed of the clustered bootstrap against a loop that resamples and measures, on the same data.
 
     python scripts/speed/templates.py
 

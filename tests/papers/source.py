@@ -1,7 +1,6 @@
-"""The papers' own texts, where they lie beside the checkout; they are no part of it.
+"""The texts of the papers, in a folder next to the checkout or in `COUNTERGEN_PAPERS`.
 
-Comes in: a paper's name. Goes out: its text. A test that needs one is skipped where there is none;
-`COUNTERGEN_PAPERS` names another folder.
+Tests that need a text are skipped without it.
 """
 
 from __future__ import annotations
