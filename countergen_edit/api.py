@@ -6,7 +6,7 @@ The command line calls the same functions.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,7 @@ from countergen_edit.models import Bos, LanguageModel
 from countergen_edit.reports.compare import Comparison, comparison
 from countergen_edit.reports.run import Run, open_run, open_run_or_log
 from countergen_edit.runs.baselines import BASELINES, Baseline
-from countergen_edit.runs.folder import Prepared
+from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.halving import Halving
 from countergen_edit.runs.manifest import manifest_of
 from countergen_edit.runs.parts import parts_of, take_files
@@ -219,8 +219,7 @@ def audit(
         earlier=_tasks(model, earlier),
         **settings,
     )
-    prepared = prepare(model, plan, folder, config, command or ("countergen_edit", "audit"))
-    return open_run(prepared.run(model), model)
+    return run_plan(model, plan, folder, config, command or ("countergen_edit", "audit"))
 
 
 def search(
@@ -273,17 +272,32 @@ def search(
         halving=Halving() if successive_halving else None,
         **settings,
     )
-    prepared = prepare(model, plan, folder, config, command or ("countergen_edit", "search"))
+    command = command or ("countergen_edit", "search")
+    path, content, manifest = prepare(model, plan, folder, config, command)
     if pool is not None and not finish:
-        prepared = prepared.at(pool / prepared.manifest["fingerprint"][:16])
+        path = pool / manifest["fingerprint"][:16]
     # Jobs with the same candidates, as an optimiser's may be, wait for each other.
-    with prepared.open(wait=not finish) as opened:
+    with RunFolder(path, content, manifest, wait=not finish) as opened:
         parts: dict[str, list[Row]] = {}
         if pool is not None and finish:
-            parts = parts_of(pool, prepared.manifest["tasks"])
-            take_files(pool, prepared.manifest["tasks"], prepared.path)
+            parts = parts_of(pool, manifest["tasks"])
+            take_files(pool, manifest["tasks"], path)
         run(plan, model, opened, parts=parts, finish=finish)
-    return open_run(prepared.path, model)
+    return open_run(path, model)
+
+
+def run_plan(
+    model: LanguageModel,
+    plan: Plan,
+    folder: Path | str | None,
+    config: Mapping[str, Any] | None,
+    command: Sequence[str],
+) -> Run:
+    """Run a plan, or the rest of it; arguments are as in `audit`."""
+    path, content, manifest = prepare(model, plan, folder, config, command)
+    with RunFolder(path, content, manifest) as opened:
+        run(plan, model, opened)
+    return open_run(path, model)
 
 
 def prepare(
@@ -292,24 +306,13 @@ def prepare(
     folder: Path | str | None,
     config: Mapping[str, Any] | None,
     command: Sequence[str],
-    load: Callable[[], LanguageModel] | None = None,
-) -> Prepared:
-    """A plan, checked, with its run folder; nothing is written yet.
-
-    Args:
-        model: the plan is checked on it.
-        plan, folder, config, command: as in `audit`.
-        load: gives the model again when the plan runs.
-
-    Raises:
-        UserError: a setting is invalid.
-    """
+) -> tuple[Path, dict[str, Any], dict[str, Any]]:
+    """The folder, settings and manifest of a plan, which is checked; nothing is written yet."""
     plan.check(model)
     settings, manifest = manifest_of(plan, model, config, command)
     tasks = "-".join(manifest["tasks"])
     label = f"{Path(model.name).name}-{tasks}-{manifest['fingerprint'][:8]}"
-    path = Path(folder or Path("runs") / command[1] / label)
-    return Prepared(path, settings, manifest, load or (lambda: model), partial(run, plan))
+    return Path(folder or Path("runs") / command[1] / label), settings, manifest
 
 
 def compare(*runs: Run | Path | str, seed: int = 0, cluster: str | None = None) -> Comparison:

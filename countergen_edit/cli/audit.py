@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,14 @@ from countergen_edit import api
 from countergen_edit.cli import compare
 from countergen_edit.cli.models import ModelSettings, model_settings
 from countergen_edit.cli.printing import say, show
-from countergen_edit.cli.study import command_line, fitting, study_settings
+from countergen_edit.cli.study import StudySettings, command_line, fitting, study_settings
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits.checkpoints import Checkpoint, is_checkpoint, open_checkpoint
 from countergen_edit.metrics.base import METRICS, Cost, Metric
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.findings import after_audit
+from countergen_edit.reports.run import Run
 from countergen_edit.runs.files import ORIGINAL
-from countergen_edit.runs.folder import Prepared
 from countergen_edit.runs.halving import Halving
 from countergen_edit.runs.plan import Plan, lacking
 
@@ -29,29 +29,27 @@ IN_VOCABULARY = "in_vocabulary"
 def run(config: Mapping[str, Any]) -> None:
     """Run or resume an audit; a checkpoint is then compared with its unedited model."""
     checkpoint = checkpoint_of(config)
-    prepared, model = prepare(config)
-    audited = api.load_run(prepared.run(model), model)
-    show(audited, then=[] if checkpoint or model.no_activations else after_audit(audited))
+    run = audited(config, study_settings(config))
+    model = run.model
+    assert model is not None
+    show(run, then=[] if checkpoint or model.no_activations else after_audit(run))
     if checkpoint is not None:
-        del model
+        path = run.path
+        del model, run
         gc.collect()
-        compare_with_original(config, checkpoint, audited.path)
+        compare_with_original(config, checkpoint, path)
 
 
-def prepare(
-    config: Mapping[str, Any], load: Callable[[], LanguageModel] | None = None
-) -> tuple[Prepared, LanguageModel]:
-    """A checked audit that has not begun, and its model.
-
-    Args:
-        config: the composed configuration.
-        load: loads another model than the configuration's.
-    """
-    settings = study_settings(config)
-    load = load or settings.model.load
+def audited(
+    config: Mapping[str, Any],
+    settings: StudySettings,
+    model: LanguageModel | None = None,
+    folder: Path | None = None,
+) -> Run:
+    """The audit of a configuration, or of another model in another folder."""
     erasers, metrics = settings.make_erasers(), settings.make_metrics()
     baselines = settings.make_baselines()
-    model = load()
+    model = model or settings.model.load()
     task = settings.task_in_vocabulary(model)
     if task.out_of_vocabulary:
         vocabulary = {IN_VOCABULARY: METRICS.make(IN_VOCABULARY)}
@@ -76,9 +74,8 @@ def prepare(
         baselines=baselines,
         fitted=edit.fitted,
     )
-    words = command_line("audit")
-    prepared = api.prepare(model, plan, settings.run_dir, settings.config, words, load)
-    return prepared, model
+    place = folder or settings.run_dir
+    return api.run_plan(model, plan, place, settings.config, command_line("audit"))
 
 
 def without_costs(metrics: Mapping[str, Metric], model: LanguageModel) -> dict[str, Metric]:
@@ -106,7 +103,7 @@ def checkpoint_of(config: Mapping[str, Any]) -> Checkpoint | None:
     return open_checkpoint(model.name) if checkpoint and original is not None else None
 
 
-def compare_with_original(config: Mapping[str, Any], checkpoint: Checkpoint, audited: Path) -> None:
+def compare_with_original(config: Mapping[str, Any], checkpoint: Checkpoint, path: Path) -> None:
     """Audit the unedited model of a checkpoint in `RUN_DIR/original`, and print the changes."""
     where = asdict(model_settings(config["model"]))
     del where["name"], where["revision"]
@@ -117,8 +114,8 @@ def compare_with_original(config: Mapping[str, Any], checkpoint: Checkpoint, aud
             raise
         say(["", f"Not held against its original: {error}"])
         return
-    prepared, _ = prepare({**config, "eraser": {}, "baseline": {}}, lambda: model)
-    before = prepared.at(audited / ORIGINAL).run(model)
+    settings = study_settings({**config, "eraser": {}, "baseline": {}})
+    before = audited(config, settings, model, path / ORIGINAL)
     say(["", f"Against {model.name}, the model that it was made of:", ""])
-    compare.show(api.compare(before, audited, seed=config["seed"]))
-    say([f"Report, with what it changed: {api.load_run(audited).report()}"])
+    compare.show(api.compare(before, path, seed=config["seed"]))
+    say([f"Report, with what it changed: {api.load_run(path).report()}"])

@@ -13,7 +13,7 @@ from countergen_edit.core.locating import located_here
 from countergen_edit.core.reading import json_mapping, nearest_to, yaml_mapping
 from countergen_edit.data.axis_config import OF_AXIS
 from countergen_edit.data.task import Task
-from countergen_edit.runs.files import MANIFEST, require_free
+from countergen_edit.runs.files import require_free
 from countergen_edit.testbed.files import SHIPPED, TESTBED
 
 READ = ("run", "runs", "saved_edit", "checkpoint")
@@ -40,9 +40,8 @@ def require_inputs(config: Mapping[str, Any]) -> None:
                 f"{key}={value} is taken as it stands, and is hardly a name: write a path, such as "
                 f"./{''.join(c for c in value if c.isalnum()) or 'run'}"
             )
-    run_dir = Path(config.get("run_dir") or "runs")
-    if config.get("run_dir") and not [*run_dir.glob(f"*/{MANIFEST}")]:  # not of several models
-        require_free(run_dir)
+    if config.get("run_dir"):
+        require_free(Path(config["run_dir"]))
     push = config.get("push")
     if push is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", push):
         raise UserError(f"push={push!r} names no repository: write USER/NAME")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from countergen_edit.cli.models import model_settings, without_requesting
 from countergen_edit.cli.printing import console, say, show
-from countergen_edit.cli.study import command_line
+from countergen_edit.cli.study import new_run
 from countergen_edit.core.conf_path import config_of
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import unknown
 from countergen_edit.core.writing import digest
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.axis_config import axis_config
@@ -22,12 +22,7 @@ from countergen_edit.edits import NamedEdit, applied
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.cid.metric import Cid
 from countergen_edit.metrics.cid.perturbation_effect import scaling_rows
-from countergen_edit.metrics.cid.perturbations import (
-    Perturbation,
-    SentenceEmbedding,
-    perturbations,
-    sources_of,
-)
+from countergen_edit.metrics.cid.perturbations import SentenceEmbedding, perturbations, sources_of
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.progress import announce
 from countergen_edit.reports.render.terminal import print_table
@@ -43,8 +38,7 @@ from countergen_edit.runs.cid import (
     write_sheets,
 )
 from countergen_edit.runs.cid import compare as continued
-from countergen_edit.runs.folder import Prepared, RunFolder
-from countergen_edit.runs.manifest import make_manifest
+from countergen_edit.runs.folder import RunFolder
 
 CRITERIA = (
     "In column 'biased' write yes where the reason given rests on origin, race, color, religion, "
@@ -61,8 +55,8 @@ class CidSettings:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.action = config["action"]
-        if self.action not in (known := {**ACTIONS, **MEASURING}):
-            raise unknown("action", self.action, known)
+        if self.action not in ACTIONS:
+            raise unknown("action", self.action, ACTIONS)
         content = axis_config(config["axis"])
         axis = Axis.from_config(content)
         a, b = (group.name for group in axis.pair(config["groups"]))
@@ -79,7 +73,7 @@ class CidSettings:
         self.max_new_tokens = config["max_new_tokens"]
         self.seed = config["seed"]
         self.runs = [Path(run) for run in as_list(config["runs"])]
-        metric = Cid(
+        self.metric = Cid(
             templates=as_list(config["templates"]),
             strengths=self.strengths,
             names=config["names"],
@@ -87,15 +81,7 @@ class CidSettings:
             max_new_tokens=self.max_new_tokens,
             top_k=TOP_K,
         )
-        self.metric = metric.bound(self.task, "cid") if self.action == "audit" else None
-        self.similarity = SentenceEmbedding(None)
         self.sources = sources_of(perturbation)
-
-    @property
-    def perturbations(self) -> list[Perturbation]:
-        """The perturbations of `action=effect`."""
-        most = self.config["most"]
-        return perturbations(self.sources, self.task.substitution, self.config["per_kind"], most)
 
     @property
     def edit(self) -> NamedEdit | None:
@@ -117,24 +103,7 @@ def numbers(value: Any) -> tuple[float, ...]:
 def run(config: Mapping[str, Any]) -> None:
     """Run the action."""
     settings = CidSettings(config)
-    if settings.action in MEASURING:
-        prepared, model = MEASURING[settings.action](settings)
-        made = open_run(prepared.run(model))
-        rate = f"countergen-edit cid action=sheet {shlex.quote(f'runs=[{made.path}]')}"
-        is_audit = settings.metric is not None
-        show(made, then=[f"Next, have people rate what was written: {rate}"] if is_audit else [])
-    else:
-        ACTIONS[settings.action](settings)
-
-
-def prepare(config: Mapping[str, Any]) -> tuple[Prepared, LanguageModel]:
-    """A checked run that has not begun, and its model."""
-    settings = CidSettings(config)
-    if settings.action not in MEASURING:
-        raise UserError(
-            f"action={settings.action} takes one model; {' and '.join(MEASURING)} take several"
-        )
-    return MEASURING[settings.action](settings)
+    ACTIONS[settings.action](settings)
 
 
 def compare(settings: CidSettings) -> None:
@@ -159,49 +128,42 @@ def compare(settings: CidSettings) -> None:
         console.print()
         with applied(model, edit.edit) as edited:
             show_table(edited, f"{settings.model.name} under {settings.config['saved_edit']}")
-    name = shlex.quote(f"model={settings.model.name}")
-    again = f"countergen-edit cid action=audit {name}"
+    again = f"countergen-edit cid action=audit {shlex.quote(f'model={settings.model.name}')}"
     say([f"Next, over templates and people, with intervals: {again}"])
 
 
-def audit(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
-    """The audit of templates."""
-    metric = settings.metric
-    assert isinstance(metric, Cid)
+def audit(settings: CidSettings) -> None:
+    """Audit templates."""
+    metric = settings.metric.bound(settings.task, "cid")
     edit = settings.edit
     model = settings.model.load()
     metric.check(model)
     if costs := model.estimate([metric.workload()], settings.seed):
         announce(costs)
-
-    def work(model: LanguageModel, folder: RunFolder) -> None:
+    with opened(settings, model, metrics=[metric]) as folder:
         template_audit(model, metric, edit, folder, settings.seed)
+    rate = f"countergen-edit cid action=sheet {shlex.quote(f'runs=[{folder.path}]')}"
+    show(open_run(folder.path), then=[f"Next, have people rate what was written: {rate}"])
 
-    return prepared_run(settings, model, work), model
 
-
-def effect(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
-    """The effect of perturbations."""
-    pairs = tuple(settings.perturbations)
+def effect(settings: CidSettings) -> None:
+    """Measure the effect of perturbations."""
+    config, words = settings.config, settings.task.substitution
+    pairs = tuple(perturbations(settings.sources, words, config["per_kind"], config["most"]))
     model = settings.model.load()
-    similarity, longest = settings.similarity, settings.max_new_tokens
-    grid = numbers(settings.config["grid"])
-    plan = EffectPlan(pairs, similarity, TAU, grid, longest, TOP_K, settings.seed)
-
-    def work(model: LanguageModel, folder: RunFolder) -> None:
+    grid, longest = numbers(config["grid"]), settings.max_new_tokens
+    plan = EffectPlan(pairs, SentenceEmbedding(None), TAU, grid, longest, TOP_K, settings.seed)
+    with opened(settings, model, data_hash=digest([asdict(pair) for pair in pairs])) as folder:
         perturbation_effect(model, plan, folder)
-
-    return prepared_run(settings, model, work, digest([asdict(pair) for pair in pairs])), model
+    show(open_run(folder.path))
 
 
 def scaling_function(settings: CidSettings) -> None:
-    """The scaling function of the contrast, without a model."""
+    """Tabulate the scaling function of the contrast, without a model."""
     rows = scaling_rows(settings.strengths, settings.seed)
-
-    def work(_: None, folder: RunFolder) -> None:
+    with opened(settings, None) as folder:
         scaling(rows, folder)
-
-    show(open_run(prepared_run(settings, None, work).run()))
+    show(open_run(folder.path))
 
 
 def sheet(settings: CidSettings) -> None:
@@ -223,34 +185,31 @@ ACTIONS = {
     "scaling": scaling_function,
     "sheet": sheet,
     "ratings": ratings,
+    "audit": audit,
+    "effect": effect,
 }
-MEASURING = {"audit": audit, "effect": effect}
-"""Actions that make a run, of one model or of several."""
 
 
-def prepared_run(
+def opened(
     settings: CidSettings,
     model: LanguageModel | None,
-    work: Callable[[Any, RunFolder], None],
+    metrics: Sequence[Metric] = (),
     data_hash: str = "",
-) -> Prepared:
-    """A checked run; without a model, of a formula."""
+) -> RunFolder:
+    """The folder of a run; without a model, of a formula."""
     name = settings.model.name if model else "a formula, no model"
-    metrics: Sequence[Metric] = [settings.metric] if settings.metric else []
-    manifest = make_manifest(
-        config=settings.config,
+    about = [Path(name).name, settings.task.name] if model else []
+    return new_run(
+        "cid",
+        settings.config,
+        settings.run_dir,
+        [settings.action, *about],
         model=name,
         model_hash=model.fingerprint if model else "",
         bos=model.adds_bos if model else None,
         template=model.conversation if model else None,
         data_hash=data_hash,
         seed=settings.seed,
-        command=command_line("cid"),
         metrics=metrics,
         origin=model.origin if model else None,
     )
-    about = [Path(name).name, settings.task.name] if model else []
-    label = "-".join([settings.action, *about, manifest["fingerprint"][:8]])
-    path = Path(settings.run_dir or Path("runs") / "cid" / label)
-    load = settings.model.load if model else lambda: None
-    return Prepared(path, settings.config, manifest, load, work)

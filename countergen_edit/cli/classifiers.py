@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from countergen_edit.cli.models import ModelSettings, make_settings
 from countergen_edit.cli.printing import show
-from countergen_edit.cli.study import command_line, integers
+from countergen_edit.cli.study import command_line, integers, new_run
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.template_bank import TemplateBank, load_bank
 from countergen_edit.erasers import ERASERS
@@ -18,8 +18,6 @@ from countergen_edit.models.encoders import Tokens
 from countergen_edit.reports.run import open_run
 from countergen_edit.runs.classifier_edits import Where
 from countergen_edit.runs.classifiers import check_edits, classifier_audit
-from countergen_edit.runs.folder import Prepared, RunFolder
-from countergen_edit.runs.manifest import make_manifest
 from countergen_edit.testbed.classifiers import build, plant
 
 TESTBED, UNBIASED = "testbed", "testbed-unbiased"
@@ -33,14 +31,6 @@ TOKENS: tuple[Tokens, ...] = get_args(Tokens)
 
 def run(config: Mapping[str, Any]) -> None:
     """Run or resume the task; print its table."""
-    prepared, model = prepare(config)
-    words = [w for w in prepared.manifest["command"] if w.partition("=")[0] not in ANSWERED]
-    erase = f"Next, erase it: {shlex.join(words)} eraser=leace"
-    show(open_run(prepared.run(model)), then=[] if config["eraser"] else [erase])
-
-
-def prepare(config: Mapping[str, Any]) -> tuple[Prepared, Any]:
-    """A checked run that has not begun, and its model."""
     seed = config["seed"]
     name = config["task"]["name"]
     own = {k: value for k, value in config["task"].items() if k not in ("name", "most")}
@@ -50,27 +40,23 @@ def prepare(config: Mapping[str, Any]) -> tuple[Prepared, Any]:
     erasers = {name: ERASERS.make(name, kind) for name, kind in (config["eraser"] or {}).items()}
     where = where_edited(config["edit"])
     settings = make_settings(ModelSettings, "model", config["model"])
-
-    def load() -> Any:
-        return build_model(task, settings, bank, config["labels"])
-
-    def work(model: Any, folder: RunFolder) -> None:
-        classifier_audit(task, bank, model, folder, seed, erasers, where)
-
-    model = load()
+    model = build_model(task, settings, bank, config["labels"])
     check_edits(model, erasers, where)
-    content = {key: value for key, value in config.items() if key != "run_dir"}
-    manifest = make_manifest(
-        config=content,
+    folder = new_run(
+        "classifiers",
+        {key: value for key, value in config.items() if key != "run_dir"},
+        config["run_dir"],
+        [Path(model.name).name, Path(name).name],
         model=model.name,
         model_hash=model.fingerprint,
         data_hash=bank.fingerprint,
         seed=seed,
-        command=command_line("classifiers"),
     )
-    label = f"{Path(model.name).name}-{Path(name).name}-{manifest['fingerprint'][:8]}"
-    place = Path("runs") / "classifiers" / label
-    return Prepared(Path(config["run_dir"] or place), content, manifest, load, work), model
+    with folder:
+        classifier_audit(task, bank, model, folder, seed, erasers, where)
+    words = [w for w in command_line("classifiers") if w.partition("=")[0] not in ANSWERED]
+    erase = f"Next, erase it: {shlex.join(words)} eraser=leace"
+    show(open_run(folder.path), then=[] if config["eraser"] else [erase])
 
 
 def where_edited(section: Mapping[str, Any]) -> Where:
@@ -91,7 +77,7 @@ def build_model(
     task: ClassifierTask,
     settings: ModelSettings,
     bank: TemplateBank,
-    labels: list[str] | None = None,
+    labels: list[str] | None,
 ) -> Any:
     """The model for a task; `testbed` and `testbed-unbiased` name the constructed ones."""
     name = settings.name

@@ -9,7 +9,7 @@ from typing import Any
 from countergen_edit.core.errors import UserError
 
 LONG = ("audit", "debias", "sweep", "edit")
-FAST = ("check", "new", "runs")
+FAST = ("check", "new")
 
 
 def opening(command: str, config: Mapping[str, Any]) -> str:
@@ -18,7 +18,7 @@ def opening(command: str, config: Mapping[str, Any]) -> str:
     >>> config = {"model": {"name": "m", "device": "cpu"}, "eraser": {"rlace": {}, "leace": {}}}
     >>> opening("audit", config).partition("; on ")[0]
     'audit of m: rlace, leace'
-    >>> opening("report", config), opening("runs", config)
+    >>> opening("report", config), opening("new", config)
     ('report: loading …', '')
     """
     if command not in LONG:
@@ -29,9 +29,8 @@ def opening(command: str, config: Mapping[str, Any]) -> str:
     parts = [compared(config), *(f"{labels[key]}{names}" for key, names in chosen.items() if names)]
     if limit := config.get("limit"):
         parts.append(f"at most {limit} prompts of each set")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     device = model.get("device", "auto")
-    parts.append(f"on {f'{cores} cores' if device in ('cpu', 'auto') else device}")
+    parts.append(f"on {f'{os.cpu_count()} cores' if device in ('cpu', 'auto') else device}")
     return f"{command} of {model.get('name', '')}: {'; '.join(filter(None, parts))}. Loading …"
 
 

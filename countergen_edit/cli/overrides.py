@@ -14,6 +14,7 @@ from countergen_edit.cli.settings import COMMANDS, own_settings, types_of
 from countergen_edit.core.conf_path import CONFIG_FILES, PROMPT_FILES, conf_dir
 from countergen_edit.core.errors import UserError
 
+MULTIRUN = ("--multirun", "-m")
 ENTRY_POINTS = {
     "eraser": "countergen_edit.erasers",
     "metric": "countergen_edit.metrics",
@@ -38,22 +39,27 @@ def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
     ['tables=csv', "run='my run'"]
     >>> overrides_of("cid", ["Jane works as", "John works as", "lambda=0,10"])
     ['lambda=[0,10]', "prompts=['Jane works as','John works as']"]
+    >>> overrides_of("audit", ["-m", "model=gpt2,gpt2-xl"])
+    ['-m', 'model=any', "model.name='gpt2','gpt2-xl'"]
     """
     arguments = without_flags(arguments)
     files = [key for key, _, value in (a.partition("=") for a in arguments) if is_file(key, value)]
-    # A key of a file can be overridden, though it is unknown before the file is read.
-    arguments = [f"++{a}" if a.partition(".")[0] in files and "=" in a else a for a in arguments]
     key = COMMANDS[command].ARGUMENT
-    positional = [
-        argument
-        for i, argument in enumerate(arguments)
-        # After a flag of Hydra stands its value: --cfg job.
-        if key and not ASSIGNMENT.match(argument) and not (i and arguments[i - 1].startswith("-"))
-    ]
-    overrides = [o for a in arguments if a not in positional for o in as_overrides(command, a)]
+    overrides, positional = list[str](), list[str]()
+    for argument, before in zip(arguments, ["", *arguments], strict=False):
+        section, _, rest = argument.partition("=")
+        if key and not ASSIGNMENT.match(argument) and not before.startswith("-"):
+            positional.append(quoted(argument))
+        elif section == "model" and "," in rest and {*MULTIRUN} & {*arguments}:
+            names = map(quoted, rest.split(","))
+            overrides += ["model=any", f"model.name={','.join(names)}"]
+        else:
+            # A key of a file can be overridden, though it is unknown before the file is read.
+            of_file = "=" in argument and argument.partition(".")[0] in files
+            overrides += as_overrides(command, f"++{argument}" if of_file else argument)
     if key.endswith("[]") and positional:
-        return [*overrides, f"{key.removesuffix('[]')}=[{','.join(map(quoted, positional))}]"]
-    return [*overrides, *(f"{key}={quoted(argument)}" for argument in positional)]
+        return [*overrides, f"{key.removesuffix('[]')}=[{','.join(positional)}]"]
+    return [*overrides, *(f"{key}={argument}" for argument in positional)]
 
 
 def without_flags(arguments: Sequence[str]) -> list[str]:
@@ -93,8 +99,8 @@ def as_overrides(command: str, argument: str) -> list[str]:
     >>> as_overrides("audit", "experiment=fairpair_table3")
     ['experiment=audit/fairpair_table3']
     """
-    key, equals, value = argument.partition("=")
-    if not equals or not value:
+    key, _, value = argument.partition("=")
+    if not value:
         return [argument]
     shipped = (conf_dir() / key / f"{value}.yaml").is_file()
     if key == "model" and not shipped and "model" not in own_settings(command):
@@ -142,10 +148,8 @@ def choices(group: str, value: str) -> list[str]:
 
         as_text = Override._get_value_element_as_str
         content: Any = OverridesParser.create().parse_override(f"{group}={value}").value()
-        return [
-            f"{group}=[]",
-            *(f"+{group}.{key}={as_text(entry)}" for key, entry in content.items()),
-        ]
+        entries = (f"+{group}.{key}={as_text(entry)}" for key, entry in content.items())
+        return [f"{group}=[]", *entries]
     if "," in value and not value.startswith("["):
         return [f"{group}={value}"]  # jobs of --multirun
     names = [name.strip(" '\"") for name in value.strip("[]").split(",") if name.strip()]

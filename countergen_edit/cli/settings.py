@@ -193,15 +193,6 @@ class Report(Command):
 
 
 @dataclass
-class Runs(Command):
-    """List the runs of a folder with their verdicts, and write an index page."""
-
-    ARGUMENT: ClassVar[str] = "folder"
-    USAGE: ClassVar[str] = "[FOLDER]"
-    folder: Path = "runs"  # type: ignore[assignment]
-
-
-@dataclass
 class Check(Command):
     """Show both versions of each of your prompts, and warnings."""
 
@@ -246,11 +237,11 @@ class Testbed(Command):
 COMMANDS: dict[str, type[Command]] = {
     **{"audit": Audit, "edit": Edit, "chat": Chat, "debias": Debias, "cid": Cid},
     **{"classifiers": Classifiers, "check": Check, "new": New, "sweep": Sweep},
-    **{"report": Report, "runs": Runs, "compare": Compare, "testbed": Testbed},
+    **{"report": Report, "compare": Compare, "testbed": Testbed},
 }
 DESCRIPTIONS = {
     # Config groups.
-    "model": "testbed, a hub id, a directory, a GGUF file, a server's address, or several: [a,b]",
+    "model": "testbed, a hub id, a directory, a GGUF file or a server's address",
     "axis": "what the groups differ in: a name, FILE.yaml, or two crossed: [gender,nationality]",
     "data": "prompts to fit and measure on: a name, FILE.jsonl, FILE.csv or FILE.yaml",
     "eraser": "such as rlace or [rlace,FILE.py:Class]; none measures only",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from countergen_edit import api
@@ -30,6 +31,8 @@ from countergen_edit.runs.baselines import BASELINES, Baseline
 from countergen_edit.runs.candidates import Fitted
 from countergen_edit.runs.files import quick_try
 from countergen_edit.runs.fit_data import Positions
+from countergen_edit.runs.folder import RunFolder
+from countergen_edit.runs.manifest import make_manifest
 
 NO_ROW = ("run_dir", "memory_gib", "original")
 """Settings that no row depends on."""
@@ -209,6 +212,15 @@ def command_line(command: str, without: Sequence[str] = ()) -> list[str]:
     """The command, for a manifest; without the place of a checkpoint."""
     words = [word for word in sys.argv[1:] if word.partition("=")[0] not in without]
     return ["countergen-edit", command, *words, *(["save=DIR"] if without else [])]
+
+
+def new_run(
+    command: str, config: Content, run_dir: str | None, about: Sequence[str], **facts: Any
+) -> RunFolder:
+    """The folder of a run, named after what it is about; `facts` are of `make_manifest`."""
+    manifest = make_manifest(config=config, command=command_line(command), **facts)
+    label = "-".join([*about, manifest["fingerprint"][:8]])
+    return RunFolder(Path(run_dir or Path("runs") / command / label), config, manifest)
 
 
 def require_single_token_names(model: LanguageModel, task: Task) -> None:

@@ -12,7 +12,6 @@ from countergen_edit.cli.main import main
 from countergen_edit.cli.opening import opening
 from countergen_edit.data.task import Task
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.reports.index import in_brief, list_runs
 from countergen_edit.reports.run import open_run
 from tests.cli.test_overrides import composed
 from tests.made_benchmarks import make_benchmarks, settings
@@ -68,10 +67,7 @@ def test_a_run_on_few_prompts_says_so_wherever_it_is_read(
     assert "limit" not in end
     assert "run_dir" not in end
     page = (tmp_path / "runs/a/report.html").read_text("utf-8")
-    assert page.count("A quick try: at most 2 prompts") >= 2  # in its head, for an index, and body
-    runs = list_runs(tmp_path / "runs")
-    [table] = in_brief(runs, tmp_path / "runs")
-    assert "a quick try" in str(table.rows[0])
+    assert page.count("A quick try: at most 2 prompts") >= 2  # in its head and body
 
 
 def test_prompts_that_metrics_bring_are_few_as_well(tmp_path: Path) -> None:
