@@ -47,8 +47,7 @@ def audited(
     folder: Path | None = None,
 ) -> Run:
     """The audit of a configuration, or of another model in another folder."""
-    erasers, metrics = settings.make_erasers(), settings.make_metrics()
-    baselines = settings.make_baselines()
+    erasers, metrics, baselines = settings.erasers, settings.metrics, settings.baselines
     model = model or settings.model.load()
     task = settings.task_in_vocabulary(model)
     if task.out_of_vocabulary:

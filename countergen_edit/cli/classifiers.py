@@ -9,8 +9,8 @@ from typing import Any, get_args
 
 from countergen_edit.cli.models import ModelSettings, make_settings
 from countergen_edit.cli.printing import show
-from countergen_edit.cli.study import command_line, integers, new_run
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.cli.study import command_line, layers_in, new_run
+from countergen_edit.core.errors import unknown
 from countergen_edit.data.template_bank import TemplateBank, load_bank
 from countergen_edit.erasers import ERASERS
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
@@ -61,11 +61,9 @@ def run(config: Mapping[str, Any]) -> None:
 
 def where_edited(section: Mapping[str, Any]) -> Where:
     """Where a classifier is edited."""
-    layers = section.get("layers")
-    own = None if layers == LAST else integers("edit.layers", layers)
-    if own == ():
-        raise UserError("edit.layers names no layer: write edit.layers=last, or a list")
-    where = make_settings(Where, "edit", {**section, "layers": own})
+    layers = layers_in("edit.layers", section.get("layers"), LAST)
+    own = {**section, "layers": None if layers == LAST else layers}
+    where = make_settings(Where, "edit", own)
     if where.site not in SITES:
         raise unknown("edit.site", where.site, SITES)
     if where.positions not in TOKENS:

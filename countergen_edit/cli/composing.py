@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -17,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from countergen_edit.cli.checks import require_inputs
+from countergen_edit.cli.overrides import MULTIRUN
 from countergen_edit.cli.settings import COMMANDS, own_settings, require_settings
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError, unknown
@@ -24,7 +24,6 @@ from countergen_edit.core.locating import RECORD
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.testbed.files import TESTBED
 
-MULTIRUN = ("--multirun", "-m")
 HYDRA: dict[str, Any] = {
     "run": {"dir": "."},
     "sweep": {"dir": "runs/.multirun", "subdir": "."},
@@ -34,7 +33,7 @@ NO_PLUGIN = re.compile(r"Could not find 'hydra/\w+/((joblib|submitit|ray|optuna)
 UNKNOWN_CHOICE = re.compile(r"(?:In '\w+': )?Could not (?:find|load) '([\w/]+)/([^/']+)'")
 UNKNOWN_KEY = re.compile(r"(?:Could not override|Key) '([^']+)'")
 FULL_KEY = re.compile(r"full_key: (\S+)")
-BUDGET_WORDS = {"tolerance": "budget", "loss": "budget"}
+BUDGET_WORDS = dict.fromkeys(("tolerance", "loss", "max"), "budget")
 """Common words for a budget."""
 
 LATE = ("launcher", "experiment")
@@ -136,9 +135,7 @@ def require_choices(command: str, overrides: Sequence[str]) -> None:
             raise UserError(f"{override!r} names no setting: write key=value")
         groups = COMMANDS[command].CHOICES
         if key.startswith("~") and key[1:] in groups:
-            raise UserError(
-                f"{override}: {key[1:]} cannot be taken away, but another can be chosen"
-            )
+            raise UserError(f"{key}: {key[1:]} cannot be taken away, but another can be chosen")
         if key in groups and re.fullmatch(r"[-+]?[\d.]+|true|false", value):
             raise unknown(key, value, names_of(key))
 
@@ -191,15 +188,12 @@ def unknown_setting(command: str, key: str) -> UserError:
 
 
 def nearest_setting(command: str, key: str) -> str:
-    """The setting that shares most words with a key, the rarer the better, or else letters."""
+    """The setting that shares most words with a key, or else letters."""
     keys = [*leaves(composed(command)), *COMMANDS[command].CHOICES]
     meant = {BUDGET_WORDS.get(word, word) for word in re.split(r"[._]", key)}
-    frequency = Counter(word for known in keys for word in {*re.split(r"[._]", known)})
 
-    def likeness(known: str) -> tuple[float, float]:
-        shared = {*re.split(r"[._]", known)} & meant
-        weight = sum(1 / frequency[word] for word in shared)
-        return weight, SequenceMatcher(None, key, known).ratio()
+    def likeness(known: str) -> tuple[int, float]:
+        return len({*re.split(r"[._]", known)} & meant), SequenceMatcher(None, key, known).ratio()
 
     return max(keys, key=likeness)
 

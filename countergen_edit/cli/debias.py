@@ -21,7 +21,7 @@ def run(config: Mapping[str, Any]) -> None:
         SystemExit: with code 1 if no edit within the budgets is shown to remove bias.
     """
     saving, settings = save_settings("debias", config), study_settings(config, SAVING)
-    erasers, metrics, place = settings.make_erasers(), settings.make_metrics(), settings.edit
+    place = settings.edit
     model = settings.model.load()
     layers = searched_layers(config["layers"], model)
     saving.check(model, place.site, layers)
@@ -29,8 +29,8 @@ def run(config: Mapping[str, Any]) -> None:
     searched = api.search(
         model,
         task,
-        erasers,
-        fitting(metrics, task),
+        settings.erasers,
+        fitting(settings.metrics, task),
         settings.run_dir,
         sites=(place.site,),
         layers=layers,

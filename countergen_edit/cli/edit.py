@@ -36,7 +36,7 @@ def run(config: Mapping[str, Any]) -> None:
         save_of_run(config, saving)
         return
     settings = study_settings(config, (*SAVING, "run", "run_task"))
-    erasers, metrics = settings.make_erasers(), settings.make_metrics()
+    erasers = settings.erasers
     if not erasers:
         raise UserError("a checkpoint holds an edit: name an eraser, such as eraser=rlace")
     if len(erasers) != 1:
@@ -63,7 +63,7 @@ def run(config: Mapping[str, Any]) -> None:
         model,
         tasks,
         erasers,
-        metrics,
+        settings.metrics,
         settings.run_dir,
         site=place.site,
         layers=place.layers,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from countergen_edit import api
@@ -69,14 +69,12 @@ def without_requesting(content: Content) -> dict[str, Any]:
 
 def make_settings(cls: type[T], section: str, content: Content) -> T:
     """A dataclass from a section of the configuration."""
-    names = [f.name for f in fields(cls)]  # type: ignore[arg-type]
-    for key in content:
-        if key not in names:
-            raise unknown(f"{section} setting", key, names)
-    for name in names:
-        if name not in content:
-            raise UserError(f"{section}.{name} is missing from the configuration")
     hints = hints_of(cls)
-    for name, value in content.items():
-        require(hints[name], value, f"{section}.{name}")
+    for key, value in content.items():
+        if key not in hints:
+            raise unknown(f"{section} setting", key, hints)
+        require(hints[key], value, f"{section}.{key}")
+    for key in hints:
+        if key not in content:
+            raise UserError(f"{section}.{key} is missing from the configuration")
     return cls(**content)

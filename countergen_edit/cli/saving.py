@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +46,7 @@ class SaveSettings:
         layers: Sequence[int] | None,
         before: NamedEdit | None = None,
     ) -> None:
-        """Check before any work that an edit at a place can be saved in the form.
-
-        Raises:
-            UserError: it does not fold.
-        """
+        """Refuse, before any work, a form in which an edit at a place cannot be saved."""
         direction = np.ones((model.d_model, 1)) / np.sqrt(model.d_model)
         erasure = AffineErasure(direction, direction.T, np.ones(model.d_model))
         places = layers or (0,) if has_layers(site) else (None,)
@@ -71,7 +67,7 @@ class SaveSettings:
             say([f"Uploaded: {push_to_hub(saved.folder, self.push)}"])
 
 
-SAVING = tuple(SaveSettings.__dataclass_fields__)
+SAVING = tuple(field.name for field in fields(SaveSettings))
 
 
 def save_settings(command: str, config: Mapping[str, Any]) -> SaveSettings:

@@ -20,6 +20,7 @@ from countergen_edit.cli.models import (
 from countergen_edit.cli.printing import say
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.registry import Registry
 from countergen_edit.core.typed import require
 from countergen_edit.data.axis import DoesNotFitError
 from countergen_edit.data.axis_config import OF_AXIS, axis_config, data_of
@@ -34,6 +35,7 @@ from countergen_edit.runs.fit_data import Positions
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.manifest import make_manifest
 
+BEST = "best"
 NO_ROW = ("run_dir", "memory_gib", "original")
 """Settings that no row depends on."""
 
@@ -62,10 +64,10 @@ class StudySettings:
     texts: Content
     names: Content | None
     groups: tuple[str, ...] | str | None
-    eraser: Mapping[str, Content]
-    measured: Mapping[str, Content]
-    """Metrics and costs."""
-    baselines: Mapping[str, Content]
+    erasers: Mapping[str, BaseEraser]
+    metrics: Mapping[str, Metric]
+    """With costs."""
+    baselines: Mapping[str, Baseline]
     edit: EditSettings
     seed: int
     limit: int | None
@@ -102,8 +104,8 @@ class StudySettings:
             task = task.limited(self.limit, self.seed)
             say([quick_try(self.limit)])
         if not {"fit", "test"} <= self.of_axis:
-            say([task.summary(fits=bool(self.eraser))])
-        if self.eraser and self.data.get("single_token_names"):
+            say([task.summary(fits=bool(self.erasers))])
+        if self.erasers and self.data.get("single_token_names"):
             require_single_token_names(model, task)
         return task
 
@@ -127,18 +129,6 @@ class StudySettings:
             )
         return [self.about(axis, data) for axis, data in axes.items()]
 
-    def make_erasers(self) -> dict[str, BaseEraser]:
-        """The erasers by name."""
-        return {name: ERASERS.make(name, settings) for name, settings in self.eraser.items()}
-
-    def make_metrics(self) -> dict[str, Metric]:
-        """The metrics by name."""
-        return {name: METRICS.make(name, settings) for name, settings in self.measured.items()}
-
-    def make_baselines(self) -> dict[str, Baseline]:
-        """The baselines by name."""
-        return {name: BASELINES.make(name, settings) for name, settings in self.baselines.items()}
-
 
 def study_settings(config: Content, without: Collection[str] = ()) -> StudySettings:
     """The settings of a study, checked.
@@ -147,7 +137,8 @@ def study_settings(config: Content, without: Collection[str] = ()) -> StudySetti
         config: the composed configuration.
         without: further settings that no row depends on.
     """
-    edit = {**config["edit"], "layers": best_or_layers(config["edit"].get("layers"))}
+    layers = layers_in("edit.layers", config["edit"].get("layers"), BEST)
+    edit = {**config["edit"], "layers": None if layers == BEST else layers}
     groups = config["groups"]
     contents: dict[str, Any] = {"axis": axis_config(config["axis"])}
     contents["data"], of_axis = data_of(contents["axis"], config_of("data", config["data"]))
@@ -165,9 +156,9 @@ def study_settings(config: Content, without: Collection[str] = ()) -> StudySetti
         texts=contents["texts"],
         names=config["names"],
         groups=groups if groups is None or isinstance(groups, str) else tuple(groups),
-        eraser=components(config, "eraser"),
-        measured=components(config, "metric") | components(config, "cost"),
-        baselines=components(config, "baseline"),
+        erasers=components(config, "eraser", ERASERS),
+        metrics=components(config, "metric", METRICS) | components(config, "cost", METRICS),
+        baselines=components(config, "baseline", BASELINES),
         edit=make_settings(EditSettings, "edit", edit),
         seed=config["seed"],
         limit=config.get("limit"),
@@ -196,16 +187,10 @@ def fitting(metrics: Mapping[str, Metric], task: Task) -> dict[str, Metric]:
 
 def searched_layers(value: Any, model: LanguageModel) -> tuple[int, ...] | None:
     """The layers of a search; None for all."""
-    if value == "all":
-        return None
     if value == "middle":
         return (model.n_layers // 2 - 1,)
-    if isinstance(value, str):
-        raise unknown("layers", value, ("all", "middle"))
-    layers = integers("layers", value)
-    if not layers:
-        raise UserError("layers=[] names no layer: write layers=all, or a list such as [2,3]")
-    return layers
+    layers = layers_in("layers", value, "all", "middle")
+    return layers if isinstance(layers, tuple) else None
 
 
 def command_line(command: str, without: Sequence[str] = ()) -> list[str]:
@@ -250,25 +235,22 @@ def texts_in(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys([value] if isinstance(value, str) else value or ()))
 
 
-def components(config: Content, group: str) -> dict[str, Content]:
-    """The components of a group by name, with their settings."""
+def components(config: Content, group: str, registry: Registry[Any]) -> dict[str, Any]:
+    """The components of a group by name."""
     section = config.get(group) or {}
     require(Mapping[str, Any], section, group)
     for name, content in section.items():
         require(Mapping[str, Any] | None, content, f"{group}.{name}")
-    return {name: dict(content or {}) for name, content in section.items()}
+    return {name: registry.make(name, content) for name, content in section.items()}
 
 
-def best_or_layers(value: Any) -> tuple[int, ...] | None:
-    """The layers of an edit; None for the best one."""
-    if value == "best":
-        return None
-    try:
-        layers = integers("edit.layers", value)
-    except UserError as error:
-        raise UserError(
-            f"edit.layers={value!r}: write edit.layers=best, a number, or a list such as [2,3]"
-        ) from error
+def layers_in(key: str, value: Any, *words: str) -> tuple[int, ...] | str:
+    """Layers by number, or one of the words."""
+    if isinstance(value, str):
+        if value not in words:
+            raise unknown(key, value, words)
+        return value
+    layers = integers(key, value)
     if not layers:
-        raise UserError("edit.layers=[] names no layer: write edit.layers=best, or a list")
+        raise UserError(f"{key} names no layer: write {key}={words[0]}, or a list such as [2,3]")
     return layers

@@ -42,14 +42,13 @@ def run(config: Mapping[str, Any]) -> tuple[float, float] | None:
         SystemExit: with code 1 after a whole sweep in which an eraser failed on a candidate.
     """
     settings, is_job = study_settings(config), is_multirun_job()
-    erasers, metrics = settings.make_erasers(), settings.make_metrics()
     model = settings.model.load()
     tasks = [own.task(model) for own in settings.by_axis(config["axes"])]
     swept = api.search(
         model,
         tasks if config["axes"] else tasks[0],
-        erasers,
-        metrics,
+        settings.erasers,
+        settings.metrics,
         settings.run_dir,
         sites=texts_in(config["sites"]) or (settings.edit.site,),
         layers=searched_layers(config["layers"], model),
@@ -82,7 +81,7 @@ def run(config: Mapping[str, Any]) -> tuple[float, float] | None:
 
 def best_of(swept: Run, settings: StudySettings) -> tuple[float, float]:
     """Bias removed and cost of the best candidate of a job."""
-    costs = [m for m in api.named_metrics(settings.make_metrics()) if isinstance(m, Cost)]
+    costs = [m for m in api.named_metrics(settings.metrics) if isinstance(m, Cost)]
     parts = swept.results.by_task().values()
     candidates = [p for part in parts for p in points(part.rows, "validation", costs)]
     best = choose(candidates) if candidates else None

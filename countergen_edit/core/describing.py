@@ -18,8 +18,6 @@ PACKAGE = Path(__file__).parents[1]
 
 def named(things: Any, registry: Registry[Any]) -> dict[str, Any]:
     """Objects by their names in a run; a second `rlace` becomes `rlace_2`.
-    Raises:
-        UserError: unknown name.
 
     >>> [*named([4.5, "real", 2.5], Registry("number", "numbers", {"real": "builtins:float"}))]
     ['real', 'real_2', 'real_3']
@@ -39,6 +37,7 @@ def named(things: Any, registry: Registry[Any]) -> dict[str, Any]:
 
 def described(value: Any, without: Collection[str] = ()) -> Any:
     """A value as plain JSON; an object becomes its class and settings.
+
     >>> described({"ranks": (1, 2), "place": Path("runs")})
     {'ranks': [1, 2], 'place': 'runs'}
     """

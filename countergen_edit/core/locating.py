@@ -9,7 +9,7 @@ from typing import Any
 
 from countergen_edit.core.errors import UserError, unknown
 
-_PROBE_SECONDS = 5.0
+_PROBE_SECONDS = 5
 _LOCAL = "a local directory works offline: model=/path/to/directory"
 RECORD = "countergen_edit.json"
 """File of a checkpoint's provenance."""
@@ -45,13 +45,7 @@ def locate(model: str | Path, revision: str | None = None) -> Location:
 
 
 def located_here(model: str | Path) -> Location | None:
-    """The location of a directory or file; None for a hub id.
-
-    Raises
-    ------
-    UserError
-        The path holds no model.
-    """
+    """The location of a directory or file, None for a hub id; `UserError` if it is no model."""
     if not str(model).strip():
         raise UserError(f"no model given: a hub id or {_LOCAL}")
     path = Path(model).expanduser()

@@ -66,9 +66,9 @@ class Registry(Generic[T]):
         """
 
         def enter(thing: Registered) -> Registered:
-            holder = self._holder(name, thing)
-            if holder is not None:
-                raise UserError(f"{self.kind} name {name!r} is taken by {holder}: choose another")
+            known = _where(self._entered[name]) if name in self._entered else self._ours.get(name)
+            if known not in (None, _where(thing)):
+                raise UserError(f"{self.kind} name {name!r} is taken by {known}: choose another")
             self._entered[name] = thing  # type: ignore[assignment]
             return thing
 
@@ -78,7 +78,7 @@ class Registry(Generic[T]):
         """The component of a name; built-in ones come before those of installed packages.
 
         Raises:
-            UserError: unknown name, a name of several packages, or a failed import.
+            UserError: unknown name, or a failed import.
         """
         if name in self._entered:
             return self._entered[name]
@@ -87,14 +87,7 @@ class Registry(Generic[T]):
             thing: T = getattr(importlib.import_module(module), attribute)
             return thing
         if name in (installed := _installed(self.group)):
-            points = installed[name]
-            if len(points) > 1:
-                values = " and ".join(point.value for point in points)
-                raise UserError(
-                    f"{self.kind} {name!r} is entered by several packages ({values}): uninstall "
-                    "all but one of them"
-                )
-            return self._load(name, points[0].load)
+            return self._load(name, installed[name].load)
         path, colon, attribute = str(name).rpartition(":")
         if colon and path.endswith(".py"):
             return self._load(name, lambda: _from_file(Path(path), attribute))
@@ -136,34 +129,13 @@ class Registry(Generic[T]):
         for name, entry in self._entered.items():
             if entry is cls:
                 return name
-        for name, place in self._places():
-            if place.rpartition(":")[2] == cls.__qualname__ and self._is(name, place, cls):
+        for name, place in self._ours.items():
+            module, _, attribute = place.partition(":")
+            # A module that was never imported cannot have defined the class.
+            if attribute == cls.__qualname__ and module in sys.modules and self.get(name) is cls:
                 return name
         file = getattr(sys.modules.get(cls.__module__), "__file__", None)
         return f"{file}:{cls.__qualname__}" if file else _where(cls)
-
-    def _places(self) -> Iterator[tuple[str, str]]:
-        """Every name with its `module:attribute`, where known without an import."""
-        yield from self._ours.items()
-        for name, points in _installed(self.group).items():
-            if name not in self._ours and len(points) == 1:
-                yield name, f"{points[0].module}:{points[0].attr}"
-
-    def _is(self, name: str, place: str, cls: Any) -> bool:
-        # A package that was never imported cannot have defined the class.
-        return place.partition(":")[0].partition(".")[0] in sys.modules and self.get(name) is cls
-
-    def _holder(self, name: str, thing: Any) -> str | None:
-        """The place of another component that has the name already, if any."""
-        if name in self._entered:
-            places = [_where(self._entered[name])]
-        elif name in self._ours:
-            places = [self._ours[name]]
-        else:
-            # A package may register what it defines elsewhere: only the last part is compared.
-            points = _installed(self.group).get(name, ())
-            places = [p.value for p in points if p.attr != thing.__qualname__]
-        return next((place for place in places if place != _where(thing)), None)
 
     def _load(self, name: str, load: Callable[[], Any]) -> T:
         try:
@@ -191,13 +163,9 @@ def _where(thing: Any) -> str:
 
 
 @cache
-def _installed(group: str) -> dict[str, tuple[EntryPoint, ...]]:
-    """The distinct entry points of a group, by name."""
-    points: dict[str, dict[str, EntryPoint]] = {}
-    for point in entry_points(group=group):
-        # An installation may be listed twice, as an editable one beside its checkout is.
-        points.setdefault(point.name, {}).setdefault(point.value, point)
-    return {name: tuple(by_value.values()) for name, by_value in points.items()}
+def _installed(group: str) -> dict[str, EntryPoint]:
+    """The entry points of a group, by name."""
+    return {point.name: point for point in entry_points(group=group)}
 
 
 def _from_file(path: Path, attribute: str) -> Any:

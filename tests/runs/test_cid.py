@@ -193,7 +193,7 @@ MISTAKES = {
     "one prompt": (["one text"], "cid compares two prompts, not 1"),
     "lambda that is no number": (
         ["a text", "b text", "lambda=x"],
-        "lambda=['x']: write a list of numbers",
+        "lambda.0='x': Input should be a valid number",
     ),
     "unknown action": (["action=adit"], "did you mean 'audit'"),
     "unknown experiment": (["experiment=cid_figure_3"], "cid_figure_2"),
@@ -204,7 +204,7 @@ MISTAKES = {
     "no such sentences": (["action=effect", "perturbation=no.yaml"], "no file 'no.yaml'"),
     "unknown sentences": (["action=effect", "perturbation=workplac"], "workplace"),
     "lambda beyond exp": (["action=scaling", "lambda=1000"], "lambda=1000: from 0 to 709"),
-    "no perturbations": (["action=effect", "most=0"], "most=0: write a whole number above 0"),
+    "no perturbations": (["action=effect", "most=0"], "most=0: Input should be greater than 0"),
 }
 
 
