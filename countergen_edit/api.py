@@ -47,14 +47,8 @@ from countergen_edit.testbed.files import TESTBED
 
 ON_RECORD = "auto"
 """The original model that a checkpoint's record names."""
-METRICS_UNLESS_GIVEN = (
-    "r",
-    "agreement",
-    "perplexity",
-    "kl",
-    "legitimate_differences",
-    "off_target",
-)
+COSTS = ("agreement", "perplexity", "kl", "legitimate_differences")
+METRICS_UNLESS_GIVEN = ("r", *COSTS, "off_target")
 Erasers = Mapping[str, BaseEraser | str] | Sequence[BaseEraser | str] | BaseEraser | str
 Metrics = Mapping[str, Metric | str] | Sequence[Metric | str] | Metric | str
 Baselines = Mapping[str, Baseline | str] | Sequence[Baseline | str] | Baseline | str
@@ -219,7 +213,11 @@ def audit(
         earlier=_tasks(model, earlier),
         **settings,
     )
-    return run_plan(model, plan, folder, config, command or ("countergen_edit", "audit"))
+    command = command or ("countergen_edit", "audit")
+    path, content, manifest = prepare(model, plan, folder, config, command)
+    with RunFolder(path, content, manifest) as opened:
+        run(plan, model, opened)
+    return open_run(path, model)
 
 
 def search(
@@ -283,20 +281,6 @@ def search(
             parts = parts_of(pool, manifest["tasks"])
             take_files(pool, manifest["tasks"], path)
         run(plan, model, opened, parts=parts, finish=finish)
-    return open_run(path, model)
-
-
-def run_plan(
-    model: LanguageModel,
-    plan: Plan,
-    folder: Path | str | None,
-    config: Mapping[str, Any] | None,
-    command: Sequence[str],
-) -> Run:
-    """Run a plan, or the rest of it; arguments are as in `audit`."""
-    path, content, manifest = prepare(model, plan, folder, config, command)
-    with RunFolder(path, content, manifest) as opened:
-        run(plan, model, opened)
     return open_run(path, model)
 
 

@@ -20,8 +20,7 @@ from countergen_edit.models import LanguageModel
 from countergen_edit.reports.findings import after_audit
 from countergen_edit.reports.run import Run
 from countergen_edit.runs.files import ORIGINAL
-from countergen_edit.runs.halving import Halving
-from countergen_edit.runs.plan import Plan, lacking
+from countergen_edit.runs.plan import lacking
 
 IN_VOCABULARY = "in_vocabulary"
 
@@ -29,13 +28,13 @@ IN_VOCABULARY = "in_vocabulary"
 def run(config: Mapping[str, Any]) -> None:
     """Run or resume an audit; a checkpoint is then compared with its unedited model."""
     checkpoint = checkpoint_of(config)
-    run = audited(config, study_settings(config))
-    model = run.model
+    made = audited(config, study_settings(config))
+    model = made.model
     assert model is not None
-    show(run, then=[] if checkpoint or model.no_activations else after_audit(run))
+    show(made, then=[] if checkpoint or model.no_activations else after_audit(made))
     if checkpoint is not None:
-        path = run.path
-        del model, run
+        path = made.path
+        del model, made
         gc.collect()
         compare_with_original(config, checkpoint, path)
 
@@ -58,23 +57,21 @@ def audited(
     metrics = fitting(metrics, task)
     if not erasers:
         metrics = without_costs(metrics, model)
-    edit = settings.edit
-    plan = Plan(
-        tasks=[api.with_truth(model, task)],
-        erasers=erasers,
-        metrics=api.named_metrics(metrics),
-        sites=(edit.site,),
-        layers=edit.layers,
-        together=edit.layers is not None,
-        positions=edit.positions,
-        halving=Halving() if config["successive_halving"] else None,
-        skip_attention_sinks=edit.skip_attention_sinks,
-        seed=settings.seed,
+    return api.audit(
+        model,
+        task,
+        erasers,
+        metrics,
+        folder or settings.run_dir,
+        site=settings.edit.site,
+        layers=settings.edit.layers,
+        successive_halving=config["successive_halving"],
         baselines=baselines,
-        fitted=edit.fitted,
+        seed=settings.seed,
+        config=settings.config,
+        command=command_line("audit"),
+        **settings.edit.how,
     )
-    place = folder or settings.run_dir
-    return api.run_plan(model, plan, place, settings.config, command_line("audit"))
 
 
 def without_costs(metrics: Mapping[str, Metric], model: LanguageModel) -> dict[str, Metric]:

@@ -1,4 +1,4 @@
-"""Checks of a configuration that need no torch: files, folders, layers and the task."""
+"""Checks of a configuration that need no torch: files, folders and the task."""
 
 from __future__ import annotations
 
@@ -9,19 +9,13 @@ from typing import Any
 
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError
-from countergen_edit.core.locating import located_here
-from countergen_edit.core.reading import json_mapping, nearest_to, yaml_mapping
+from countergen_edit.core.reading import nearest_to, yaml_mapping
 from countergen_edit.data.axis_config import OF_AXIS
 from countergen_edit.data.task import Task
 from countergen_edit.runs.files import require_free
-from countergen_edit.testbed.files import SHIPPED, TESTBED
 
 READ = ("run", "runs", "saved_edit", "checkpoint")
 """Settings that name a folder that must exist; `runs` may name a log of another tool."""
-WRITTEN = ("run_dir", "save", "folder")
-"""Settings that name a folder that is written."""
-LAYER_COUNTS = ("num_hidden_layers", "n_layer", "num_layers")
-"""Keys of a model's config for its number of layers."""
 
 
 def require_inputs(config: Mapping[str, Any]) -> None:
@@ -33,21 +27,11 @@ def require_inputs(config: Mapping[str, Any]) -> None:
             if not (path.is_dir() or (key == "runs" and path.is_file())):
                 problem = "is a file, not a folder" if path.exists() else "is not there"
                 raise UserError(f"{key}: {folder!r} {problem}{nearest_to(path)}")
-    for key in WRITTEN:
-        value = config.get(key)
-        if isinstance(value, str) and (value.isdecimal() or "${" in value):
-            raise UserError(
-                f"{key}={value} is taken as it stands, and is hardly a name: write a path, such as "
-                f"./{''.join(c for c in value if c.isalnum()) or 'run'}"
-            )
     if config.get("run_dir"):
         require_free(Path(config["run_dir"]))
     push = config.get("push")
     if push is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", push):
         raise UserError(f"push={push!r} names no repository: write USER/NAME")
-    model = config.get("model")
-    if isinstance(model, Mapping) and "served_name" not in model and model.get("name"):
-        require_layers(config, str(model["name"]))
     if config.get("action") == "compare":
         prompts = config["prompts"]
         if (count := len(prompts) if isinstance(prompts, list) else 1) != 2:
@@ -60,25 +44,6 @@ def require_inputs(config: Mapping[str, Any]) -> None:
         yaml_mapping(config["template_file"])
     if "data" in config:
         require_task(config)
-
-
-def require_layers(config: Mapping[str, Any], model: str) -> None:
-    """Refuse layers that a model on this machine lacks."""
-    here = SHIPPED if model == TESTBED else located_here(model)
-    place = config.get("edit") or {}
-    site, layers = place.get("site"), config.get("layers", place.get("layers"))
-    if here is None or site == "embed" or not isinstance(layers, int | list):
-        return
-    path = Path(str(here)) / "config.json"
-    about = json_mapping(path) if path.is_file() else {}
-    counts = [about[key] for key in LAYER_COUNTS if isinstance(about.get(key), int)]
-    if len(counts) != 1 or counts[0] < 1 or about.get("is_encoder_decoder"):
-        return
-    for layer in layers if isinstance(layers, list) else [layers]:
-        if isinstance(layer, int) and not 0 <= layer < counts[0]:
-            raise UserError(
-                f"unknown layer {layer} of {model} for site {site}: valid are 0..{counts[0] - 1}"
-            )
 
 
 def require_task(config: Mapping[str, Any]) -> None:

@@ -36,13 +36,11 @@ def run(config: Mapping[str, Any]) -> None:
         layers=layers,
         combine=config["combine"],
         tested="chosen",
-        positions=place.positions,
         successive_halving=config["successive_halving"],
-        skip_attention_sinks=place.skip_attention_sinks,
-        fitted=place.fitted,
         seed=settings.seed,
         config=settings.config,
         command=command_line("debias", SAVING),
+        **place.how,
     )
     best = searched.best
     if best is None or not searched.results.edits:

@@ -67,14 +67,12 @@ def run(config: Mapping[str, Any]) -> None:
         settings.run_dir,
         site=place.site,
         layers=place.layers,
-        positions=place.positions,
-        skip_attention_sinks=place.skip_attention_sinks,
-        fitted=place.fitted,
         before=base.before,
         earlier=earlier,
         seed=settings.seed,
         config=kept,
         command=command_line("edit", SAVING),
+        **place.how,
     )
     saved = saving.save_best(edited)
     show(edited, *(f"Edit: {e.label}" for e in [edited.best] if e), *saved_as(saved))

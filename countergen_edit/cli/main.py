@@ -13,8 +13,7 @@ from typing import Any
 
 import countergen_edit
 from countergen_edit.cli.help import explained, page, usage
-from countergen_edit.cli.opening import LONG, opening
-from countergen_edit.cli.overrides import MULTIRUN, overrides_of, without_flags
+from countergen_edit.cli.overrides import MULTIRUN, overrides_of
 from countergen_edit.cli.settings import COMMANDS
 from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.core.errors import UserError, unknown
@@ -22,6 +21,10 @@ from countergen_edit.core.stages import printed, stage
 from countergen_edit.core.typed import require
 
 HELP = ("-h", "--help")
+FAST = ("check", "new")
+"""Commands that import nothing heavy."""
+LONG = ("audit", "debias", "sweep", "edit")
+"""Commands that print their stages where nobody sees a progress bar."""
 
 
 class TerminatedError(KeyboardInterrupt):
@@ -88,7 +91,7 @@ def run(command: str, arguments: Sequence[str]) -> None:
     overrides = overrides_of(command, arguments)
     # Hydra's parser takes overrides on one side of a flag only.
     overrides.sort(key=lambda override: override not in MULTIRUN)
-    words = [f"countergen-edit {command}", *without_flags(arguments)]
+    words = [f"countergen-edit {command}", *arguments]
     before, sys.argv = sys.argv, words  # for manifests
     try:
         found = checked_configs(command, overrides)
@@ -102,8 +105,8 @@ def run(command: str, arguments: Sequence[str]) -> None:
 
 def run_job(command: str, config: dict[str, Any]) -> Any:
     """Run a command with a checked configuration."""
-    line = opening(command, config)
-    if line and sys.stderr.isatty():
+    line = f"{command}: loading …"
+    if command not in FAST and sys.stderr.isatty():
         print(line, file=sys.stderr, flush=True)
     with printed() if command in LONG else nullcontext(), tracking(config):
         stage(line)

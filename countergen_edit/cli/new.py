@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import keyword
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, StrictUndefined
+
 from countergen_edit.cli.printing import say
-from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.core.errors import UserError, unknown
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -33,37 +33,23 @@ def run(config: Mapping[str, Any]) -> None:
         )
     if kind not in NEXT:
         raise unknown("kind of file", kind, NEXT)
+    if not NAME.fullmatch(name) or keyword.iskeyword(name):
+        raise UserError(
+            f"{name!r} names no file: write small letters, digits and _, such as my_{kind}"
+        )
     [source] = TEMPLATES.glob(f"{kind}.*.jinja")
     file = Path(f"{name}.{source.suffixes[0][1:]}")
-    require_name(kind, name, file)
-    from jinja2 import Environment, StrictUndefined
-
     title = "".join(part.capitalize() for part in name.split("_"))
     line = NEXT[kind].format(file=file, title=title)
-    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
-    template = environment.from_string(source.read_text("utf-8"))
+    template = Environment(undefined=StrictUndefined, keep_trailing_newline=True).from_string(
+        source.read_text("utf-8")
+    )
     try:
         with file.open("x", encoding="utf-8") as out:
             out.write(template.render(name=name, title=title, file=file, line=line))
+    except FileExistsError:
+        raise UserError(f"{file} is there already: choose another name") from None
     except OSError as error:
         raise UserError(f"cannot write {file}: {error.strerror}") from None
     say([f"{file} is written, and works as it stands: change it as its comments say."])
     say([f"Next: {line}"])
-
-
-def require_name(kind: str, name: str, file: Path) -> None:
-    """Refuse a name that is invalid or taken."""
-    if not NAME.fullmatch(name) or keyword.iskeyword(name):
-        plain = re.sub(r"\W+", "_", name.lower()).strip("_")
-        near = plain if NAME.fullmatch(plain) and not keyword.iskeyword(plain) else f"my_{kind}"
-        raise UserError(
-            f"{name!r} names no file: write small letters, digits and _, such as {near}"
-        )
-    if file.exists():
-        raise UserError(f"{file} is there already: choose another name, such as {name}_2")
-    if (conf_dir() / kind / f"{name}.yaml").is_file():
-        raise UserError(f"{name!r} is a shipped {kind}: choose another, such as my_{name}")
-    if file.suffix == ".py" and importlib.util.find_spec(name) is not None:
-        raise UserError(
-            f"{name!r} is a module that others import: choose another, such as my_{name}"
-        )

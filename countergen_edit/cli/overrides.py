@@ -42,7 +42,6 @@ def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
     >>> overrides_of("audit", ["-m", "model=gpt2,gpt2-xl"])
     ['-m', 'model=any', "model.name='gpt2','gpt2-xl'"]
     """
-    arguments = without_flags(arguments)
     files = [key for key, _, value in (a.partition("=") for a in arguments) if is_file(key, value)]
     key = COMMANDS[command].ARGUMENT
     overrides, positional = list[str](), list[str]()
@@ -60,25 +59,6 @@ def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
     if key.endswith("[]") and positional:
         return [*overrides, f"{key.removesuffix('[]')}=[{','.join(positional)}]"]
     return [*overrides, *(f"{key}={argument}" for argument in positional)]
-
-
-def without_flags(arguments: Sequence[str]) -> list[str]:
-    """The arguments with `--limit N` as `limit=N`.
-
-    >>> without_flags(["--limit", "4", "model=gpt2"]), without_flags(["--limit=4"])
-    (['limit=4', 'model=gpt2'], ['limit=4'])
-    """
-    plain: list[str] = []
-    rest = iter(arguments)
-    for argument in rest:
-        flag, equals, value = argument.partition("=")
-        if flag == "--limit":
-            value = value if equals else next(rest, "")
-            if not value:
-                raise UserError("--limit needs a value, such as --limit 20")
-            argument = f"limit={value}"
-        plain.append(argument)
-    return plain
 
 
 def as_overrides(command: str, argument: str) -> list[str]:

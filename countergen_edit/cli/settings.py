@@ -258,7 +258,7 @@ DESCRIPTIONS = {
     # Settings of commands.
     "groups": "two or more, such as [female,male], or all; null takes the axis's first two",
     "names": "names drawn per group, by split; null takes all",
-    "limit": "most prompts per set, for a quick try; also --limit 20; null takes all",
+    "limit": "most prompts per set, for a quick try; null takes all",
     "seed": "seed of everything that is drawn",
     "run_dir": "folder of the run, resumed if it exists; null names one under runs/",
     "successive_halving": "measure all layers on few data and the best on all; false: all on all",

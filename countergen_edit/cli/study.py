@@ -51,6 +51,11 @@ class EditSettings:
     skip_attention_sinks: bool
     fitted: Fitted
 
+    @property
+    def how(self) -> dict[str, Any]:
+        """The settings of fitting, as `api.audit` and `api.search` take them."""
+        return {key: getattr(self, key) for key in ("positions", "skip_attention_sinks", "fitted")}
+
 
 @dataclass(frozen=True)
 class StudySettings:

@@ -56,16 +56,14 @@ def run(config: Mapping[str, Any]) -> tuple[float, float] | None:
         combine=config["combine"],
         mix=True,
         tested="every",
-        positions=settings.edit.positions,
         successive_halving=config["successive_halving"],
-        skip_attention_sinks=settings.edit.skip_attention_sinks,
-        fitted=settings.edit.fitted,
         scratch=Scratch(int(config["memory_gib"] * 2**30)),
         seed=settings.seed,
         pool=Path(f"{settings.run_dir}.parts") if settings.run_dir else POOL,
         finish=not is_job,
         config=settings.config,
         command=command_line("sweep"),
+        **settings.edit.how,
     )
     if is_job:
         return best_of(swept, settings)
