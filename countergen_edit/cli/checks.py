@@ -10,7 +10,6 @@ from typing import Any
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import nearest_to, yaml_mapping
-from countergen_edit.data.axis_config import OF_AXIS
 from countergen_edit.data.task import Task
 from countergen_edit.runs.files import require_free
 
@@ -51,15 +50,11 @@ def require_task(config: Mapping[str, Any]) -> None:
     texts = dict(config["texts"])
     if texts.get("neutral") == "written":
         del texts["neutral"]
-    pairs = config.get("axes") or {}
-    if not isinstance(pairs, Mapping):
-        return  # refused where it is read
-    for axis, data in [*pairs.items()] or [(config["axis"], config["data"])]:
-        Task.from_config(
-            config_of("axis", axis),
-            config_of("data", OF_AXIS if data is None else data),
-            groups=config["groups"],
-            texts=texts,
-            names=config["names"],
-            seed=config["seed"],
-        )
+    Task.from_config(
+        config_of("axis", config["axis"]),
+        config_of("data", config["data"]),
+        groups=config["groups"],
+        texts=texts,
+        names=config["names"],
+        seed=config["seed"],
+    )

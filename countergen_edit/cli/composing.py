@@ -29,7 +29,7 @@ HYDRA: dict[str, Any] = {
     "sweep": {"dir": "runs/.multirun", "subdir": "."},
     "output_subdir": None,
 }
-NO_PLUGIN = re.compile(r"Could not find 'hydra/\w+/((joblib|submitit|ray|optuna)\w*)'")
+NO_PLUGIN = re.compile(r"Could not find 'hydra/\w+/((joblib|submitit|ray)\w*)'")
 UNKNOWN_CHOICE = re.compile(r"(?:In '\w+': )?Could not (?:find|load) '([\w/]+)/([^/']+)'")
 UNKNOWN_KEY = re.compile(r"(?:Could not override|Key) '([^']+)'")
 FULL_KEY = re.compile(r"full_key: (\S+)")

@@ -1,12 +1,11 @@
 """`countergen-edit edit`: save an edited model with its card: an eraser's edit, or a run's best.
 
-Of several axes each is edited after the ones before it; a checkpoint with edits gets one more, and
-its earlier tasks are measured again if they can be.
+A checkpoint with edits gets one more, and its earlier tasks are measured again if they can be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -44,24 +43,19 @@ def run(config: Mapping[str, Any]) -> None:
             f"a checkpoint holds one edit, not {len(erasers)} ({', '.join(erasers)}): choose one, "
             "such as eraser=rlace; `countergen-edit audit` compares several"
         )
-    by_axis, place = settings.by_axis(config["axes"]), settings.edit
-    if config["axes"] and settings.groups is not None:
-        raise UserError(f"groups={[*settings.groups]} is for one axis: leave it out with axes=")
+    place = settings.edit
     base = base_of(settings.model)
     model = base.model
     saving.check(model, place.site, place.layers, base.before)
-    tasks = [own.task(model) for own in by_axis]
-    contents, earlier = earlier_tasks(base, settings, [task.name for task in tasks])
-    for task, own in zip(tasks, by_axis, strict=True):
-        contents[task.name] = {key: getattr(own, key) for key in OF_TASK}
+    task = settings.task(model)
+    contents, earlier = earlier_tasks(base, settings, task.name)
     kept = settings.config
-    if config["axes"]:  # axis and data would be of an axis that is not edited
-        kept = {key: value for key, value in kept.items() if key not in ("axis", "data")}
-    if earlier or config["axes"]:
+    if earlier:
+        contents[task.name] = {key: getattr(settings, key) for key in OF_TASK}
         kept = {**kept, "tasks": contents}
     edited = api.audit(
         model,
-        tasks,
+        task,
         erasers,
         settings.metrics,
         settings.run_dir,
@@ -88,15 +82,15 @@ def base_of(where: ModelSettings | ServedSettings) -> Base:
 
 
 def earlier_tasks(
-    base: Base, settings: StudySettings, names: Sequence[str]
+    base: Base, settings: StudySettings, now: str
 ) -> tuple[dict[str, Content], list[Task]]:
-    """The tasks of a checkpoint's earlier edits, but for axes that are edited now.
+    """The tasks of a checkpoint's earlier edits, but for the one of this name.
 
     A task that cannot be made, such as of a file that was deleted, is printed.
     """
     contents, tasks, reasons = dict[str, Content](), list[Task](), dict[str, str]()
     for name, content in task_contents(base.record).items():
-        if name in names:
+        if name == now:
             continue
         try:
             groups = content.get("groups")
@@ -107,7 +101,7 @@ def earlier_tasks(
         except (UserError, TypeError) as error:
             reasons[name] = f": {error}"
     for edit in base.record.get("edits") or ():
-        if (axis := edit["axis"]) not in (*contents, *names):
+        if (axis := edit["axis"]) not in (*contents, now):
             called = axis or "an axis without a name"
             say([f"Edited before and not measured again: {called}{reasons.get(axis, '')}"])
     return contents, tasks

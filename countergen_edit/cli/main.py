@@ -103,14 +103,14 @@ def run(command: str, arguments: Sequence[str]) -> None:
         sys.argv = before
 
 
-def run_job(command: str, config: dict[str, Any]) -> Any:
+def run_job(command: str, config: dict[str, Any]) -> None:
     """Run a command with a checked configuration."""
     line = f"{command}: loading …"
     if command not in FAST and sys.stderr.isatty():
         print(line, file=sys.stderr, flush=True)
     with printed() if command in LONG else nullcontext(), tracking(config):
         stage(line)
-        return import_module(f"countergen_edit.cli.{command}").run(config)
+        import_module(f"countergen_edit.cli.{command}").run(config)
 
 
 def run_in_hydra(command: str, overrides: Sequence[str]) -> None:
@@ -125,12 +125,12 @@ def run_in_hydra(command: str, overrides: Sequence[str]) -> None:
 
     own_process, arguments = os.getpid(), sys.argv
 
-    def task(config: Any) -> Any:
+    def task(config: Any) -> None:
         sys.argv = arguments
         try:
             content = plain(command, config)
             require_valid(command, content, overrides)
-            return run_job(command, content)
+            run_job(command, content)
         except UserError as error:
             if os.getpid() != own_process:
                 raise  # of a launcher's worker, for the process that waits

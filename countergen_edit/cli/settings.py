@@ -70,7 +70,17 @@ class Audit(Study):
 
 
 @dataclass
-class Edit(Study):
+class Saved(Study):
+    """A command that saves a checkpoint."""
+
+    save: Path | None = None
+    form: str = "auto"
+    overwrite: bool = False
+    push: str | None = None
+
+
+@dataclass
+class Edit(Saved):
     """Edit a model and save it with a model card; a checkpoint gets an additional edit."""
 
     CHOICES: ClassVar[dict[str, Any]] = Study.CHOICES | {
@@ -78,27 +88,18 @@ class Edit(Study):
         "metric": ["r", "off_target"],
     }
     USAGE: ClassVar[str] = "[key=value …] save=DIR"
-    save: Path | None = None
-    form: str = "auto"
-    overwrite: bool = False
-    push: str | None = None
     run: Path | None = None
     run_task: str | None = None
-    axes: Any = None
 
 
 @dataclass
-class Debias(Study):
+class Debias(Saved):
     """Find the edit that removes most bias within budgets, audit it, and save the edited model."""
 
     CHOICES: ClassVar[dict[str, Any]] = Study.CHOICES | {
         "eraser": ["preserving", "leace", "rlace"],
         "metric": ["r", "paraphrases", "fairpair", "cid", "off_target"],
     }
-    save: Path | None = None
-    form: str = "auto"
-    overwrite: bool = False
-    push: str | None = None
     layers: Integers | str = "all"
     combine: Count = 3
     limit: Count | None = None
@@ -118,7 +119,6 @@ class Sweep(Study):
     layers: Integers | str = "all"
     sites: Texts | None = None
     ranks: Any = None
-    axes: Any = None
     combine: Count = 3
     limit: Count | None = None
     successive_halving: bool = False
@@ -269,7 +269,6 @@ DESCRIPTIONS = {
     "push": "USER/NAME of a private repository on the hub to upload to",
     "run": "folder of a run, whose best edit is saved or whose report is written",
     "run_task": "task of a run of several",
-    "axes": "several axes with their data, such as {gender: contexts, nationality: null}",
     "layers": "layers to search: all, middle or a list such as [2,3]",
     "sites": "list such as [resid_post,mlp_out]; null takes edit.site",
     "ranks": "list for the erasers that take a rank, such as [1,2,4]",

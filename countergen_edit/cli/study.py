@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.registry import Registry
 from countergen_edit.core.typed import require
 from countergen_edit.data.axis import DoesNotFitError
-from countergen_edit.data.axis_config import OF_AXIS, axis_config, data_of
+from countergen_edit.data.axis_config import axis_config, data_of
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric
@@ -81,11 +81,7 @@ class StudySettings:
     """All settings on which rows depend."""
 
     def task(self, model: LanguageModel) -> Task:
-        """The task; names are checked against the model's tokens if that is set.
-
-        Raises:
-            UserError: the words of the axis's own data are out of the model's vocabulary.
-        """
+        """The task; names are checked against the model's tokens if that is set."""
         task = self.task_in_vocabulary(model)
         if task.out_of_vocabulary and not (task.fit and task.test):
             raise UserError(
@@ -113,26 +109,6 @@ class StudySettings:
         if self.erasers and self.data.get("single_token_names"):
             require_single_token_names(model, task)
         return task
-
-    def about(self, axis: str, data: str | Content | None) -> StudySettings:
-        """The settings for another axis and its data; None takes the axis's own."""
-        content = axis_config(axis)
-        data, of_axis = data_of(content, config_of("data", OF_AXIS if data is None else data))
-        return replace(self, axis=content, data=data, of_axis=of_axis)
-
-    def by_axis(self, axes: Any) -> list[StudySettings]:
-        """The settings for each of several axes, or these.
-
-        Raises:
-            UserError: `axes` is no mapping of axes to their data.
-        """
-        if axes is None:
-            return [self]
-        if not (isinstance(axes, Mapping) and axes):
-            raise UserError(
-                f"axes={axes!r}: write an axis and its data, such as {{gender: contexts}}"
-            )
-        return [self.about(axis, data) for axis, data in axes.items()]
 
 
 def study_settings(config: Content, without: Collection[str] = ()) -> StudySettings:

@@ -1,4 +1,4 @@
-"""Read text, JSON, JSON-lines, YAML and CSV files; errors name file and line."""
+"""Read text, JSON, JSON-lines, YAML and CSV files; a `UserError` names file and line."""
 
 from __future__ import annotations
 
@@ -78,11 +78,7 @@ def yaml_mapping(path: Path | str) -> dict[str, Any]:
 
 
 def csv_table(path: Path | str, delimiter: str = ",") -> tuple[Sequence[str], list[Row]]:
-    """Columns and rows of a CSV file with a header.
-
-    Raises:
-        UserError: invalid delimiter, a row with more cells than the header, or not CSV.
-    """
+    """Columns and rows of a CSV file with a header."""
     if len(delimiter) != 1 or delimiter in '\r\n"':
         raise UserError(f"delimiter={delimiter!r}: write one character, such as ';'")
     reader = csv.DictReader(io.StringIO(text_of(path), newline=""), delimiter=delimiter)

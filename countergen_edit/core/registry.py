@@ -52,11 +52,7 @@ class Registry(Generic[T]):
         return name in [*self]
 
     def register(self, name: str) -> Callable[[Registered], Registered]:
-        """Register a class or function under `name`.
-
-        Raises:
-            UserError: another class or function has the name. Defining the same one again, as
-                in a notebook cell, replaces it.
+        """Register a class or function under a name; `UserError` if another one has it.
 
         >>> shapes = Registry("shape", "shapes", {})
         >>> @shapes.register("square")
@@ -75,11 +71,7 @@ class Registry(Generic[T]):
         return enter
 
     def get(self, name: str) -> T:
-        """The component of a name; built-in ones come before those of installed packages.
-
-        Raises:
-            UserError: unknown name, or a failed import.
-        """
+        """The component of a name, of ours first; `UserError` if unknown or not to be imported."""
         if name in self._entered:
             return self._entered[name]
         if name in self._ours:
@@ -96,10 +88,7 @@ class Registry(Generic[T]):
         raise unknown(self.kind, name, self)
 
     def make(self, name: str, settings: Mapping[str, Any] | None = None, **fixed: Any) -> Any:
-        """An instance of a registered component.
-        Raises:
-            UserError: unknown name; an unknown, missing or ill-typed setting.
-        """
+        """An instance of a component; `UserError` for an unknown, missing or ill-typed setting."""
         params = dict(settings or {})
         kind = str(params.pop(KIND, name))
         thing = self.get(kind)

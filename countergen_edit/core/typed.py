@@ -21,9 +21,6 @@ _SHOULD_BE = "Input should be "
 def require(hint: Any, value: object, where: str) -> None:
     """Check a value against a type annotation.
 
-    Raises:
-        UserError: wrong type.
-
     >>> require(float, 3, "penalty")
     >>> require(int | None, True, "rank")
     Traceback (most recent call last):
@@ -45,11 +42,7 @@ def require(hint: Any, value: object, where: str) -> None:
 
 
 def require_arguments(thing: Callable[..., Any], arguments: Mapping[str, Any], where: str) -> None:
-    """Check arguments against the annotations of a class or function.
-
-    Raises:
-        UserError: wrong type.
-    """
+    """Check arguments against the annotations of a class or function."""
     hints = hints_of(thing.__init__ if inspect.isclass(thing) else thing)
     for name, value in arguments.items():
         if name in hints:
@@ -57,11 +50,7 @@ def require_arguments(thing: Callable[..., Any], arguments: Mapping[str, Any], w
 
 
 def built(cls: Callable[..., T], content: object, where: str) -> T:
-    """A dataclass instance, with nested ones, from JSON content.
-
-    Raises:
-        UserError: a field is missing or has the wrong type.
-    """
+    """A dataclass instance, with nested ones, from JSON content."""
     validator = _validator(cls)
     assert validator is not None, cls
     try:

@@ -1,4 +1,4 @@
-"""Atomic writes of files and folders, and locks: one writer at a time."""
+"""Atomic writes, and locks: one writer at a time; `NotWrittenError` where the disk is full."""
 
 from __future__ import annotations
 
@@ -24,11 +24,7 @@ NEW, OLD = ".tmp", ".old.tmp"
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """A temporary path that replaces `path` on success and is deleted on failure.
-
-    Raises:
-        NotWrittenError: the disk is full, or the folder cannot be written to.
-    """
+    """A temporary path that replaces `path` on success and is deleted on failure."""
     temporary = path.with_name(f"{path.name}{NEW}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,11 +86,7 @@ def only_writer(folder: Path) -> Iterator[None]:
 
 
 def hold(folder: Path, file: Path, *, wait: bool) -> BaseFileLock:
-    """Acquire the lock of a folder; it ends with the process and can be acquired repeatedly.
-
-    Raises:
-        UserError: another process holds it and `wait` is false, or it cannot be written.
-    """
+    """Acquire the lock of a folder; it ends with the process and can be acquired repeatedly."""
     from filelock import FileLock, Timeout  # late: help and mistakes answer at once
 
     lock = FileLock(file.resolve(), thread_local=False, is_singleton=True)

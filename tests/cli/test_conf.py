@@ -31,7 +31,6 @@ PLUGINS = {
     "submitit": "hydra_plugins.hydra_submitit_launcher",
     "submitit_local": "hydra_plugins.hydra_submitit_launcher",
     "ray": "hydra_plugins.hydra_ray_launcher",
-    "optuna": "hydra_plugins.hydra_optuna_sweeper",
 }
 
 

@@ -38,7 +38,7 @@ def fails(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return said
 
 
-EXTRAS = {"joblib": "joblib", "ray": "ray", "submitit_local": "slurm", "optuna": "optuna"}
+EXTRAS = {"joblib": "joblib", "ray": "ray", "submitit_local": "slurm"}
 """Launcher → the extra it comes with."""
 
 
