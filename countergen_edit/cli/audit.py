@@ -10,9 +10,15 @@ from typing import Any
 
 from countergen_edit import api
 from countergen_edit.cli import compare
-from countergen_edit.cli.models import ModelSettings, model_settings
 from countergen_edit.cli.printing import say, show
-from countergen_edit.cli.study import StudySettings, command_line, fitting, study_settings
+from countergen_edit.cli.study import (
+    ModelSettings,
+    StudySettings,
+    command_line,
+    fitting,
+    model_settings,
+    study_settings,
+)
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits.checkpoints import Checkpoint, is_checkpoint, open_checkpoint
 from countergen_edit.metrics.base import METRICS, Cost, Metric

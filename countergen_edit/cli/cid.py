@@ -8,9 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.cli.models import model_settings, without_requesting
 from countergen_edit.cli.printing import console, say, show
-from countergen_edit.cli.study import new_run
+from countergen_edit.cli.study import model_settings, new_run, without_requesting
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import unknown
 from countergen_edit.core.writing import digest

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from countergen_edit.cli.models import ModelSettings, make_settings
 from countergen_edit.cli.printing import show
-from countergen_edit.cli.study import command_line, layers_in, new_run
+from countergen_edit.cli.study import ModelSettings, command_line, layers_in, make_settings, new_run
 from countergen_edit.core.errors import unknown
 from countergen_edit.data.template_bank import TemplateBank, load_bank
 from countergen_edit.erasers import ERASERS

@@ -15,13 +15,14 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from countergen_edit.cli.checks import require_inputs
 from countergen_edit.cli.overrides import MULTIRUN
 from countergen_edit.cli.settings import COMMANDS, own_settings, require_settings
-from countergen_edit.core.conf_path import conf_dir, read_config
+from countergen_edit.core.conf_path import conf_dir, config_of, read_config
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.locating import RECORD
-from countergen_edit.core.reading import json_mapping
+from countergen_edit.core.reading import json_mapping, nearest_to, yaml_mapping
+from countergen_edit.data.task import Task
+from countergen_edit.runs.files import require_free
 from countergen_edit.testbed.files import TESTBED
 
 HYDRA: dict[str, Any] = {
@@ -36,6 +37,8 @@ FULL_KEY = re.compile(r"full_key: (\S+)")
 BUDGET_WORDS = dict.fromkeys(("tolerance", "loss", "max"), "budget")
 """Common words for a budget."""
 
+READ = ("run", "runs", "saved_edit", "checkpoint")
+"""Settings that name a folder that must exist; `runs` may name a log of another tool."""
 LATE = ("launcher", "experiment")
 """Groups that override settings of the command."""
 
@@ -102,6 +105,49 @@ def require_valid(command: str, config: Mapping[str, Any], overrides: Sequence[s
             raise unknown_setting(command, full)
     require_settings(command, config)
     require_inputs(config)
+
+
+def require_inputs(config: Mapping[str, Any]) -> None:
+    """Refuse a configuration whose files or folders are missing or hold something else."""
+    for key in READ:
+        value = config.get(key) or ()
+        for folder in [value] if isinstance(value, str) else value:
+            path = Path(folder).expanduser()
+            if not (path.is_dir() or (key == "runs" and path.is_file())):
+                problem = "is a file, not a folder" if path.exists() else "is not there"
+                raise UserError(f"{key}: {folder!r} {problem}{nearest_to(path)}")
+    if config.get("run_dir"):
+        require_free(Path(config["run_dir"]))
+    push = config.get("push")
+    if push is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", push):
+        raise UserError(f"push={push!r} names no repository: write USER/NAME")
+    if config.get("action") == "compare":
+        prompts = config["prompts"]
+        if (count := len(prompts) if isinstance(prompts, list) else 1) != 2:
+            raise UserError(
+                f'cid compares two prompts, not {count}: countergen-edit cid "PROMPT" "PROMPT"'
+            )
+    if "perturbation" in config:
+        config_of("perturbation", config["perturbation"])
+    if config.get("template_file"):
+        yaml_mapping(config["template_file"])
+    if "data" in config:
+        require_task(config)
+
+
+def require_task(config: Mapping[str, Any]) -> None:
+    """Refuse axes and data that do not make a task."""
+    texts = dict(config["texts"])
+    if texts.get("neutral") == "written":
+        del texts["neutral"]
+    Task.from_config(
+        config_of("axis", config["axis"]),
+        config_of("data", config["data"]),
+        groups=config["groups"],
+        texts=texts,
+        names=config["names"],
+        seed=config["seed"],
+    )
 
 
 def texts_of(model: Any) -> dict[str, Any]:

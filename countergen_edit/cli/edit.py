@@ -10,10 +10,17 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from countergen_edit import api
-from countergen_edit.cli.models import Content, ModelSettings, ServedSettings, make_settings
 from countergen_edit.cli.printing import say, show
 from countergen_edit.cli.saving import SAVING, SaveSettings, save_settings
-from countergen_edit.cli.study import StudySettings, command_line, study_settings
+from countergen_edit.cli.study import (
+    Content,
+    ModelSettings,
+    ServedSettings,
+    StudySettings,
+    command_line,
+    make_settings,
+    study_settings,
+)
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.task import Task
 from countergen_edit.edits.checkpoints import Base, is_checkpoint, load_base

@@ -21,8 +21,6 @@ from countergen_edit.core.stages import printed, stage
 from countergen_edit.core.typed import require
 
 HELP = ("-h", "--help")
-FAST = ("check", "new")
-"""Commands that import nothing heavy."""
 LONG = ("audit", "debias", "sweep", "edit")
 """Commands that print their stages where nobody sees a progress bar."""
 
@@ -106,7 +104,7 @@ def run(command: str, arguments: Sequence[str]) -> None:
 def run_job(command: str, config: dict[str, Any]) -> None:
     """Run a command with a checked configuration."""
     line = f"{command}: loading …"
-    if command not in FAST and sys.stderr.isatty():
+    if command != "check" and sys.stderr.isatty():
         print(line, file=sys.stderr, flush=True)
     with printed() if command in LONG else nullcontext(), tracking(config):
         stage(line)

@@ -118,7 +118,7 @@ class Sweep(Study):
     }
     layers: Integers | str = "all"
     sites: Texts | None = None
-    ranks: Any = None
+    ranks: Integers | None = None
     combine: Count = 3
     limit: Count | None = None
     successive_halving: bool = False
@@ -218,15 +218,6 @@ class Chat(Command):
 
 
 @dataclass
-class New(Command):
-    """Write a commented axis, data, eraser or metric file that works, for you to change."""
-
-    ARGUMENT: ClassVar[str] = "file[]"
-    USAGE: ClassVar[str] = "axis|data|eraser|metric NAME"
-    file: Texts = ()
-
-
-@dataclass
 class Testbed(Command):
     """Verify the shipped model against its planted truth, or train it again."""
 
@@ -236,7 +227,7 @@ class Testbed(Command):
 
 COMMANDS: dict[str, type[Command]] = {
     **{"audit": Audit, "edit": Edit, "chat": Chat, "debias": Debias, "cid": Cid},
-    **{"classifiers": Classifiers, "check": Check, "new": New, "sweep": Sweep},
+    **{"classifiers": Classifiers, "check": Check, "sweep": Sweep},
     **{"report": Report, "compare": Compare, "testbed": Testbed},
 }
 DESCRIPTIONS = {

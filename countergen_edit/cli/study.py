@@ -6,28 +6,21 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from countergen_edit import api
-from countergen_edit.cli.models import (
-    Content,
-    ModelSettings,
-    ServedSettings,
-    make_settings,
-    model_settings,
-    without_requesting,
-)
 from countergen_edit.cli.printing import say
+from countergen_edit.cli.settings import Integers
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.registry import Registry
-from countergen_edit.core.typed import require
+from countergen_edit.core.typed import hints_of, require
 from countergen_edit.data.axis import DoesNotFitError
 from countergen_edit.data.axis_config import axis_config, data_of
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric
-from countergen_edit.models import LanguageModel, generate_neutral_text, split_names
+from countergen_edit.models import Bos, LanguageModel, connect, generate_neutral_text, split_names
 from countergen_edit.runs.baselines import BASELINES, Baseline
 from countergen_edit.runs.candidates import Fitted
 from countergen_edit.runs.files import quick_try
@@ -35,9 +28,51 @@ from countergen_edit.runs.fit_data import Positions
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.manifest import make_manifest
 
+T = TypeVar("T")
+Content = Mapping[str, Any]
 BEST = "best"
 NO_ROW = ("run_dir", "memory_gib", "original")
 """Settings that no row depends on."""
+REQUESTING = ("parallel", "attempts", "cache", "most_requests")
+"""Settings of a served model that no row depends on."""
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """A model on this machine; the arguments of `api.load`."""
+
+    name: str
+    device: str
+    dtype: str
+    device_map: str | None
+    revision: str | None
+    bos: Bos
+    template: str
+    instruction: str | None
+
+    def load(self) -> LanguageModel:
+        """Load the model."""
+        return api.load(**asdict(self))
+
+
+@dataclass(frozen=True)
+class ServedSettings:
+    """A model behind a server; the arguments of `connect`."""
+
+    name: str
+    """Address of the server."""
+    served_name: str | None
+    template: str
+    log_probs: str
+    n: int
+    parallel: int
+    attempts: int
+    cache: str
+    most_requests: int | None
+
+    def load(self) -> LanguageModel:
+        """Connect to the server."""
+        return connect(self.name, **{k: v for k, v in asdict(self).items() if k != "name"})
 
 
 @dataclass(frozen=True)
@@ -81,7 +116,7 @@ class StudySettings:
     """All settings on which rows depend."""
 
     def task(self, model: LanguageModel) -> Task:
-        """The task; names are checked against the model's tokens if that is set."""
+        """The task; `UserError` if the words of its axis are out of the model's vocabulary."""
         task = self.task_in_vocabulary(model)
         if task.out_of_vocabulary and not (task.fit and task.test):
             raise UserError(
@@ -204,10 +239,8 @@ def require_single_token_names(model: LanguageModel, task: Task) -> None:
 
 def integers(key: str, value: Any) -> tuple[int, ...]:
     """Distinct whole numbers of one or a list; none for null."""
+    require(Integers | None, value, key)
     numbers = value if isinstance(value, list) else [] if value is None else [value]
-    for number in numbers:
-        if isinstance(number, bool) or not isinstance(number, int):
-            raise UserError(f"{key}: {number!r} is not a whole number")
     return tuple(dict.fromkeys(numbers))
 
 
@@ -235,3 +268,28 @@ def layers_in(key: str, value: Any, *words: str) -> tuple[int, ...] | str:
     if not layers:
         raise UserError(f"{key} names no layer: write {key}={words[0]}, or a list such as [2,3]")
     return layers
+
+
+def model_settings(content: Content) -> ModelSettings | ServedSettings:
+    """The settings of either kind of model."""
+    if "served_name" in content:
+        return make_settings(ServedSettings, "model", content)
+    return make_settings(ModelSettings, "model", content)
+
+
+def without_requesting(content: Content) -> dict[str, Any]:
+    """The settings of a model on which rows depend."""
+    return {key: value for key, value in content.items() if key not in REQUESTING}
+
+
+def make_settings(cls: type[T], section: str, content: Content) -> T:
+    """A dataclass from a section of the configuration."""
+    hints = hints_of(cls)
+    for key, value in content.items():
+        if key not in hints:
+            raise unknown(f"{section} setting", key, hints)
+        require(hints[key], value, f"{section}.{key}")
+    for key in hints:
+        if key not in content:
+            raise UserError(f"{section}.{key} is missing from the configuration")
+    return cls(**content)

@@ -63,10 +63,10 @@ def test_the_folder_tells_each_edit_with_its_axis(place: Path) -> None:
 def test_both_in_one_call_of_python_are_the_same_edit(place: Path) -> None:
     model = ce.load()
     names = {"fit": 12, "few": 6, "agreement": 4, "validation": 6, "test": 8}
-    sets = dict.fromkeys(
-        ("fit", "validation", "test"), [{"source": "testbed", "family": "questions"}]
-    )
-    gender = read_config("data", "testbed") | sets | {"keep": [{"source": "testbed_agreement"}]}
+    one = [{"source": "testbed", "family": "questions"}]
+    keep = [{"source": "testbed_agreement"}]
+    own = {"fit": one, "validation": one, "test": one, "keep": keep}
+    gender = read_config("data", "testbed") | own
     tasks = [
         ce.task("gender", gender, names=names),
         ce.task("nationality", "nationality", names=names),

@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 
 from countergen_edit.cli.cid import CidSettings
 from countergen_edit.cli.main import main, overrides_of
-from countergen_edit.cli.models import ModelSettings
+from countergen_edit.cli.study import ModelSettings
 from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.edits import Edit, save_edit
 from countergen_edit.erasers import AffineErasure
