@@ -14,7 +14,6 @@ from typing import Any
 
 from countergen_edit import models
 from countergen_edit.core.conf_path import config_of
-from countergen_edit.core.describing import named
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import SPLITS
 from countergen_edit.data.axis_config import OF_AXIS, axis_config
@@ -201,13 +200,13 @@ def audit(
     model = load(model) if isinstance(model, str) else model
     plan = Plan(
         tasks=_tasks(model, task),
-        erasers=named(erasers, ERASERS),
+        erasers=ERASERS.named(erasers),
         metrics=named_metrics(metrics),
         sites=(site,),
         layers=None if layers is None else tuple(layers),
         together=layers is not None,
         halving=Halving() if successive_halving else None,
-        baselines=named(baselines, BASELINES),
+        baselines=BASELINES.named(baselines),
         joint=bool(before or earlier) or (not isinstance(task, Task) and len(task) > 1),
         before=before,
         earlier=_tasks(model, earlier),
@@ -260,7 +259,7 @@ def search(
     model = load(model) if isinstance(model, str) else model
     plan = Plan(
         tasks=_tasks(model, task),
-        erasers=named(erasers, ERASERS),
+        erasers=ERASERS.named(erasers),
         metrics=named_metrics(metrics),
         sites=tuple(sites),
         layers=None if layers is None else tuple(layers),
@@ -344,7 +343,7 @@ def in_vocabulary(model: LanguageModel, task: Task, keys: Collection[str] = SPLI
 
 def named_metrics(metrics: Metrics | None) -> list[Metric]:
     """The metrics with their names in a run."""
-    by_name = named(METRICS_UNLESS_GIVEN if metrics is None else metrics, METRICS)
+    by_name = METRICS.named(METRICS_UNLESS_GIVEN if metrics is None else metrics)
     own = {name: copy.copy(metric) for name, metric in by_name.items()}
     for name, metric in own.items():
         metric.name = name

@@ -32,11 +32,11 @@ from countergen_edit.runs.cid import (
     perturbation_effect,
     read_ratings,
     saved_edit,
-    scaling,
     template_audit,
     write_sheets,
 )
 from countergen_edit.runs.cid import compare as continued
+from countergen_edit.runs.cid import scaling as record_scaling
 from countergen_edit.runs.folder import RunFolder
 
 CRITERIA = (
@@ -112,14 +112,8 @@ def compare(settings: CidSettings) -> None:
     model = settings.model.load()
 
     def show_table(model: LanguageModel, title: str) -> None:
-        texts = continued(
-            model,
-            (first, second),
-            settings.strengths,
-            max_new_tokens=settings.max_new_tokens,
-            top_k=TOP_K,
-            sentence=True,
-        )
+        how: dict[str, Any] = {"max_new_tokens": settings.max_new_tokens, "top_k": TOP_K}
+        texts = continued(model, (first, second), settings.strengths, sentence=True, **how)
         print_table(comparison((first, second), settings.strengths, texts, title), console)
 
     show_table(model, settings.model.name)
@@ -157,11 +151,11 @@ def effect(settings: CidSettings) -> None:
     show(open_run(folder.path))
 
 
-def scaling_function(settings: CidSettings) -> None:
+def scaling(settings: CidSettings) -> None:
     """Tabulate the scaling function of the contrast, without a model."""
     rows = scaling_rows(settings.strengths, settings.seed)
     with opened(settings, None) as folder:
-        scaling(rows, folder)
+        record_scaling(rows, folder)
     show(open_run(folder.path))
 
 
@@ -179,14 +173,7 @@ def ratings(settings: CidSettings) -> None:
         show(open_run(path))
 
 
-ACTIONS = {
-    "compare": compare,
-    "scaling": scaling_function,
-    "sheet": sheet,
-    "ratings": ratings,
-    "audit": audit,
-    "effect": effect,
-}
+ACTIONS = {f.__name__: f for f in (compare, scaling, sheet, ratings, audit, effect)}
 
 
 def opened(

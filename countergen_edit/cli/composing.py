@@ -86,23 +86,19 @@ def checked_configs(command: str, overrides: Sequence[str]) -> list[dict[str, An
     overrides = [override for override in overrides if override not in flags]
     require_choices(command, overrides)
     try:
-        jobs = jobs_of(overrides) if flags else [overrides]
-        made = [composed(command, job) for job in jobs]
+        made = [composed(command, job) for job in (jobs_of(overrides) if flags else [overrides])]
     except (HydraException, OmegaConfBaseException) as error:
         raise in_one_line(command, error) from error
-    for config, job in zip(made, jobs, strict=True):
-        require_valid(command, config, job)
+    for config in made:
+        require_valid(command, config)
     return made
 
 
-def require_valid(command: str, config: Mapping[str, Any], overrides: Sequence[str]) -> None:
+def require_valid(command: str, config: Mapping[str, Any]) -> None:
     """Check a configuration."""
-    known = {*COMMANDS[command].CHOICES, *own_settings(command)}
     for key in config:
-        if key not in known:
-            given = (o.lstrip("+~").partition("=")[0] for o in overrides)
-            full = next((name for name in given if name.partition(".")[0] == key), key)
-            raise unknown_setting(command, full)
+        if key not in {*COMMANDS[command].CHOICES, *own_settings(command)}:
+            raise unknown_setting(command, key)
     require_settings(command, config)
     require_inputs(config)
 
@@ -124,9 +120,8 @@ def require_inputs(config: Mapping[str, Any]) -> None:
     if config.get("action") == "compare":
         prompts = config["prompts"]
         if (count := len(prompts) if isinstance(prompts, list) else 1) != 2:
-            raise UserError(
-                f'cid compares two prompts, not {count}: countergen-edit cid "PROMPT" "PROMPT"'
-            )
+            usage = 'countergen-edit cid "PROMPT" "PROMPT"'
+            raise UserError(f"cid compares two prompts, not {count}: {usage}")
     if "perturbation" in config:
         config_of("perturbation", config["perturbation"])
     if config.get("template_file"):
@@ -227,10 +222,9 @@ def in_one_line(command: str, error: Exception) -> UserError:
 
 def unknown_setting(command: str, key: str) -> UserError:
     """The error for an unknown setting, with the nearest one."""
-    return UserError(
-        f"unknown setting {key!r}: did you mean {nearest_setting(command, key)!r}? "
-        f"See countergen-edit {command} --help all"
-    )
+    nearest = nearest_setting(command, key)
+    where = f"countergen-edit {command} --help all"
+    return UserError(f"unknown setting {key!r}: did you mean {nearest!r}? See {where}")
 
 
 def nearest_setting(command: str, key: str) -> str:

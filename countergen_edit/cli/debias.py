@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from countergen_edit import api
+from countergen_edit.cli.edit import SAVING, save_settings
 from countergen_edit.cli.printing import console, say, show
-from countergen_edit.cli.saving import SAVING, save_settings
 from countergen_edit.cli.study import command_line, fitting, searched_layers, study_settings
 from countergen_edit.reports.findings import nothing_fits, saved_as, why_nothing
 from countergen_edit.reports.render.terminal import print_run

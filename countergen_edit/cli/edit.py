@@ -6,12 +6,14 @@ A checkpoint with edits gets one more, and its earlier tasks are measured again 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from countergen_edit import api
 from countergen_edit.cli.printing import say, show
-from countergen_edit.cli.saving import SAVING, SaveSettings, save_settings
 from countergen_edit.cli.study import (
     Content,
     ModelSettings,
@@ -23,14 +25,71 @@ from countergen_edit.cli.study import (
 )
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.task import Task
-from countergen_edit.edits.checkpoints import Base, is_checkpoint, load_base
+from countergen_edit.edits import Edit, NamedEdit
+from countergen_edit.edits.checkpoints import (
+    FORMS,
+    Base,
+    Saved,
+    check_target,
+    choose_form,
+    fold,
+    is_checkpoint,
+    load_base,
+    push_to_hub,
+    record_of,
+)
+from countergen_edit.erasers import AffineErasure
+from countergen_edit.models import LanguageModel
+from countergen_edit.models.capture import has_layers
 from countergen_edit.reports.findings import saved_as
 from countergen_edit.reports.run import Run
+from countergen_edit.runs.manifest import masked
 
 OF_TASK = ("axis", "data", "texts", "names", "groups", "seed")
 """The settings of a task."""
 LOADING = ("device", "dtype", "device_map", "bos", "template", "instruction")
 """The settings of a model that say where and how it is loaded."""
+
+
+@dataclass(frozen=True)
+class SaveSettings:
+    """Where the checkpoint goes, and in which form."""
+
+    save: Path | None
+    """None: into the run folder."""
+    form: str
+    overwrite: bool
+    push: str | None
+
+    def check(
+        self,
+        model: LanguageModel,
+        site: str,
+        layers: Sequence[int] | None,
+        before: NamedEdit | None = None,
+    ) -> None:
+        """Refuse, before any work, a form in which an edit at a place cannot be saved."""
+        direction = np.ones((model.d_model, 1)) / np.sqrt(model.d_model)
+        erasure = AffineErasure(direction, direction.T, np.ones(model.d_model))
+        places = layers or (0,) if has_layers(site) else (None,)
+        sample = Edit.at(site, dict.fromkeys(places, erasure))
+        if before is not None:
+            sample = before.edit.then(sample)
+        if choose_form(model, sample, self.form) == "folded":
+            fold(model, sample)
+
+    def save_best(self, run: Run) -> Saved:
+        """Save a run's best edit."""
+        assert run.best is not None
+        return run.best.save(self.save or run.path / "checkpoint", self.form, self.overwrite)
+
+    def upload(self, saved: Saved) -> None:
+        """Upload the checkpoint, if `push` is set."""
+        if self.push:
+            say([f"Uploaded: {push_to_hub(saved.folder, self.push)}"])
+
+
+SAVING = tuple(field.name for field in fields(SaveSettings))
 
 
 def run(config: Mapping[str, Any]) -> None:
@@ -43,12 +102,10 @@ def run(config: Mapping[str, Any]) -> None:
         return
     settings = study_settings(config, (*SAVING, "run", "run_task"))
     erasers = settings.erasers
-    if not erasers:
-        raise UserError("a checkpoint holds an edit: name an eraser, such as eraser=rlace")
     if len(erasers) != 1:
         raise UserError(
-            f"a checkpoint holds one edit, not {len(erasers)} ({', '.join(erasers)}): choose one, "
-            "such as eraser=rlace; `countergen-edit audit` compares several"
+            f"a checkpoint holds one edit, not {len(erasers)}: name one eraser, such as "
+            "eraser=rlace; `countergen-edit audit` compares several"
         )
     place = settings.edit
     base = base_of(settings.model)
@@ -152,12 +209,21 @@ def save_of_run(config: Mapping[str, Any], saving: SaveSettings) -> None:
 def part_of(run: Run, task: str | None) -> Run:
     """The part of a run for a task; without a task its only part, or the edit of all."""
     parts = run.by_task()
-    if task is None and run.best is not None:
-        return run
-    if task is None and len(parts) == 1:
-        return next(iter(parts.values()))
+    if task is None and (run.best is not None or len(parts) == 1):
+        return run if run.best is not None else next(iter(parts.values()))
     if task is None:
         raise UserError(f"{run.path} has several tasks: write run_task=NAME, of {', '.join(parts)}")
     if task not in parts:
         raise unknown("task of the run", task, parts)
     return parts[task]
+
+
+def save_settings(command: str, config: Mapping[str, Any]) -> SaveSettings:
+    """The settings of saving, checked; a checkpoint of the same command may exist."""
+    if config["form"] not in FORMS:
+        raise unknown("form", config["form"], FORMS)
+    target = Path(str(config["save"])).expanduser() if config["save"] else None
+    if target is not None:
+        own = record_of(target).get("command") == masked(command_line(command, SAVING))
+        check_target(target, config["overwrite"] or own)
+    return SaveSettings(**({key: config[key] for key in SAVING} | {"save": target}))

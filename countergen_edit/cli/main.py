@@ -127,7 +127,7 @@ def run_in_hydra(command: str, overrides: Sequence[str]) -> None:
         sys.argv = arguments
         try:
             content = plain(command, config)
-            require_valid(command, content, overrides)
+            require_valid(command, content)
             run_job(command, content)
         except UserError as error:
             if os.getpid() != own_process:

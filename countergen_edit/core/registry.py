@@ -11,7 +11,8 @@ import importlib.util
 import inspect
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -125,6 +126,24 @@ class Registry(Generic[T]):
                 return name
         file = getattr(sys.modules.get(cls.__module__), "__file__", None)
         return f"{file}:{cls.__qualname__}" if file else _where(cls)
+
+    def named(self, things: Any) -> dict[str, Any]:
+        """Objects or names by their names in a run; a second `rlace` becomes `rlace_2`.
+
+        >>> [*Registry("number", "numbers", {"real": "builtins:float"}).named([4.5, "real"])]
+        ['real', 'real_2']
+        """
+        if isinstance(things, Mapping):
+            return {k: self.make(v) if isinstance(v, str) else v for k, v in things.items()}
+        is_one = isinstance(things, str) or not isinstance(things, Iterable)
+        by_name: dict[str, Any] = {}
+        counts: Counter[str] = Counter()
+        for thing in [things] if is_one else things:
+            own = self.make(thing) if isinstance(thing, str) else thing
+            name = self.name_of(own).rpartition(":")[2]
+            counts[name] += 1
+            by_name[name if counts[name] == 1 else f"{name}_{counts[name]}"] = own
+        return by_name
 
     def _load(self, name: str, load: Callable[[], Any]) -> T:
         try:
