@@ -1,4 +1,4 @@
-"""Help and the settings page of the documentation, generated from `settings` and `conf/`."""
+"""Help, generated from `settings` and `conf/`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ NAMED = ("eraser", "metric", "cost", "baseline", "tracker")
 UNDESCRIBED = ("experiment", "launcher", "axis", "perturbation")
 """Groups whose files hold other settings than their own."""
 COLUMN, WIDTH = 34, 100
-TABLE = ["| setting | default | description |", "|---|---|---|"]
 
 
 def usage() -> str:
@@ -87,31 +86,6 @@ def explained(word: str) -> str:
     for name, text in parts.items():
         lines += wrapped(f"{name}: {text}", "  ") if text else []
     return "\n".join(lines)
-
-
-def markdown() -> str:
-    """The tables of all settings and choices, for the documentation."""
-    lines: list[str] = []
-    every: dict[str, str] = {}
-    for command in COMMANDS:
-        defaults = defaults_of(command)
-        every = defaults | every
-        lines += [f"### {command}", "", summary_of(command), ""]
-        lines += [f"    countergen-edit {command} {COMMANDS[command].USAGE}", "", *TABLE]
-        own = [key for key in defaults if "." not in key]
-        lines += [*(row(f"`{key}`", f"`{defaults[key]}`", described(key)) for key in own), ""]
-    lines += ["### Components", "", *TABLE]
-    lines += [row(f"`{k}`", f"`{every[k]}`", described(k)) for k in every if "." in k]
-    for group in dict.fromkeys(g for command in COMMANDS.values() for g in command.CHOICES):
-        lines += ["", f"### {group}=", "", "| choice | description |", "|---|---|"]
-        paths = sorted((conf_dir() / group).rglob("*.yaml"))
-        lines += [row(f"`{path.stem}`", description_of(path)) for path in paths]
-    return "\n".join(lines)
-
-
-def row(*cells: str) -> str:
-    """A row of a Markdown table."""
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def defaults_of(command: str) -> dict[str, str]:
@@ -206,7 +180,3 @@ def wrapped(text: str, indent: str = "") -> list[str]:
         break_on_hyphens=False,
         break_long_words=False,
     )
-
-
-if __name__ == "__main__":
-    print(markdown())

@@ -15,14 +15,8 @@ from countergen_edit.core.conf_path import CONFIG_FILES, PROMPT_FILES, conf_dir
 from countergen_edit.core.errors import UserError
 
 MULTIRUN = ("--multirun", "-m")
-ENTRY_POINTS = {
-    "eraser": "countergen_edit.erasers",
-    "metric": "countergen_edit.metrics",
-    "cost": "countergen_edit.metrics",
-    "baseline": "countergen_edit.baselines",
-    "tracker": "countergen_edit.trackers",
-}
-"""Group that takes several choices → entry-point group of installed packages."""
+SEVERAL = ("eraser", "metric", "cost", "baseline", "tracker")
+"""Groups that take several choices, of which what is not shipped is a registry's."""
 LITERAL = ("model.name", "model.served_name", "model.cache", "texts.neutral")
 """Settings of components that hold a path or a name."""
 REPLACED = ("baseline.prompting.requests", "metric.benchmarks.limit", "metric.cid.templates")
@@ -97,7 +91,7 @@ def as_overrides(command: str, argument: str) -> list[str]:
         return [f"lambda=[{value}]"]
     if key == "experiment" and "/" not in value and value != "null":
         return [f"experiment={command}/{value}"]
-    if key in ENTRY_POINTS:
+    if key in SEVERAL:
         return choices(key, value)
     if key in REPLACED and value[0] in "{[":
         return [f"~{key}", f"+{key}={value}"]
@@ -133,8 +127,8 @@ def choices(group: str, value: str) -> list[str]:
     if "," in value and not value.startswith("["):
         return [f"{group}={value}"]  # jobs of --multirun
     names = [name.strip(" '\"") for name in value.strip("[]").split(",") if name.strip()]
-    custom = [name for name in names if is_custom(group, name)]
-    shipped = [name for name in names if name not in custom]
+    shipped = [name for name in names if (conf_dir() / group / f"{name}.yaml").is_file()]
+    custom = [name for name in names if name not in shipped]
     if group == "eraser" and "none" in shipped and names != ["none"]:
         others = ", ".join(name for name in names if name != "none")
         raise UserError(f"eraser=none stands alone, not beside {others}: write one or the other")
@@ -142,16 +136,6 @@ def choices(group: str, value: str) -> list[str]:
         return [f"{group}={value}"]
     added = [f"+{group}.{n.rpartition(':')[2]}={{kind:{quoted(n)}}}" for n in custom]
     return [f"{group}=[{','.join(shipped)}]", *added]
-
-
-def is_custom(group: str, name: str) -> bool:
-    """Whether a choice is a class in a file, or registered by an installed package."""
-    if (conf_dir() / group / f"{name}.yaml").is_file():
-        return False
-    from importlib.metadata import entry_points  # late: help needs none
-
-    points = entry_points(group=ENTRY_POINTS[group])
-    return ".py:" in name or name in {point.name for point in points}
 
 
 def quoted(value: str) -> str:
