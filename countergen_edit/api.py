@@ -89,11 +89,7 @@ def load(
 
 
 def load_original(checkpoint: Checkpoint, name: str = ON_RECORD, **where: Any) -> LanguageModel:
-    """Load the model that a checkpoint was made of; `where` holds settings of `load`.
-
-    Raises:
-        UserError: it is missing, or is not the model that the checkpoint was made of.
-    """
+    """Load the model that a checkpoint was made of; `where` holds settings of `load`."""
     record = checkpoint.record
     if name == ON_RECORD:
         name = str(record["model"])
@@ -293,8 +289,7 @@ def prepare(
     """The folder, settings and manifest of a plan, which is checked; nothing is written yet."""
     plan.check(model)
     settings, manifest = manifest_of(plan, model, config, command)
-    tasks = "-".join(manifest["tasks"])
-    label = f"{Path(model.name).name}-{tasks}-{manifest['fingerprint'][:8]}"
+    label = "-".join([Path(model.name).name, *manifest["tasks"], manifest["fingerprint"][:8]])
     return Path(folder or Path("runs") / command[1] / label), settings, manifest
 
 

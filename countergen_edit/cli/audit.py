@@ -82,12 +82,8 @@ def audited(
 
 def without_costs(metrics: Mapping[str, Metric], model: LanguageModel) -> dict[str, Metric]:
     """The metrics, without the default costs that an unedited model cannot be measured by."""
-    left_out = [
-        name
-        for name, metric in metrics.items()
-        if isinstance(metric, Cost) and lacking(model, metric)
-    ]
-    if left_out:
+    costs = {name: metric for name, metric in metrics.items() if isinstance(metric, Cost)}
+    if left_out := [name for name, cost in costs.items() if lacking(model, cost)]:
         why = model.no_likelihoods or model.no_activations
         say([f"Not measured on {model.name}, {why}: {', '.join(left_out)}."])
     return {name: metric for name, metric in metrics.items() if name not in left_out}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit.cli.printing import console, say, show
-from countergen_edit.cli.study import model_settings, new_run, without_requesting
+from countergen_edit.cli.study import model_settings, new_run, texts_in, without_requesting
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import unknown
 from countergen_edit.core.writing import digest
@@ -71,12 +71,12 @@ class CidSettings:
         self.strengths = numbers(config["lambda"])
         self.max_new_tokens = config["max_new_tokens"]
         self.seed = config["seed"]
-        self.runs = [Path(run) for run in as_list(config["runs"])]
+        self.runs = [Path(run) for run in texts_in(config["runs"])]
         self.metric = Cid(
-            templates=as_list(config["templates"]),
+            templates=texts_in(config["templates"]),
             strengths=self.strengths,
             names=config["names"],
-            splits=as_list(config["splits"]),
+            splits=texts_in(config["splits"]),
             max_new_tokens=self.max_new_tokens,
             top_k=TOP_K,
         )
@@ -89,14 +89,9 @@ class CidSettings:
         return None if directory is None else saved_edit(Path(directory))
 
 
-def as_list(value: Any) -> list[Any]:
-    """The values of one or a list."""
-    return value if isinstance(value, list) else [value]
-
-
 def numbers(value: Any) -> tuple[float, ...]:
     """The distinct numbers of one or a list."""
-    return tuple(dict.fromkeys(map(float, as_list(value))))
+    return tuple(dict.fromkeys(map(float, value if isinstance(value, list) else [value])))
 
 
 def run(config: Mapping[str, Any]) -> None:
@@ -161,7 +156,7 @@ def scaling(settings: CidSettings) -> None:
 
 def sheet(settings: CidSettings) -> None:
     """Write a rating sheet per rater."""
-    raters = as_list(settings.config["raters"])
+    raters = texts_in(settings.config["raters"])
     paths = write_sheets(settings.runs, Path(settings.config["folder"]), raters, settings.seed)
     say([*(f"Rating sheet: {path}" for path in paths), CRITERIA])
 

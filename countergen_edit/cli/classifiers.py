@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from countergen_edit.cli.printing import show
 from countergen_edit.cli.study import ModelSettings, command_line, layers_in, make_settings, new_run
@@ -13,7 +13,6 @@ from countergen_edit.core.errors import unknown
 from countergen_edit.data.template_bank import TemplateBank, load_bank
 from countergen_edit.erasers import ERASERS
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
-from countergen_edit.models.encoders import Tokens
 from countergen_edit.reports.run import open_run
 from countergen_edit.runs.classifier_edits import Where
 from countergen_edit.runs.classifiers import check_edits, classifier_audit
@@ -25,7 +24,6 @@ LAST = "last"
 ANSWERED = ("eraser", "run_dir")
 """Settings that the same question with an eraser does not repeat."""
 SITES = ("resid_post", "embed")
-TOKENS: tuple[Tokens, ...] = get_args(Tokens)
 
 
 def run(config: Mapping[str, Any]) -> None:
@@ -65,20 +63,15 @@ def where_edited(section: Mapping[str, Any]) -> Where:
     where = make_settings(Where, "edit", own)
     if where.site not in SITES:
         raise unknown("edit.site", where.site, SITES)
-    if where.positions not in TOKENS:
-        raise unknown("edit.positions", where.positions, TOKENS)
     return where
 
 
 def build_model(
-    task: ClassifierTask,
-    settings: ModelSettings,
-    bank: TemplateBank,
-    labels: list[str] | None,
+    task: ClassifierTask, settings: ModelSettings, bank: TemplateBank, labels: list[str] | None
 ) -> Any:
     """The model for a task; `testbed` and `testbed-unbiased` name the constructed ones."""
     name = settings.name
     if name in (TESTBED, UNBIASED):
         return task.wrap(name, *build(plant(bank, biased=name == TESTBED)), labels)
-    where = {"device": settings.device, "dtype": settings.dtype, "revision": settings.revision}
+    where = {key: getattr(settings, key) for key in ("device", "dtype", "revision")}
     return task.load(name, labels, **where)

@@ -26,9 +26,8 @@ from countergen_edit.runs.files import require_free
 from countergen_edit.testbed.files import TESTBED
 
 HYDRA: dict[str, Any] = {
-    "run": {"dir": "."},
+    **{"run": {"dir": "."}, "output_subdir": None},
     "sweep": {"dir": "runs/.multirun", "subdir": "."},
-    "output_subdir": None,
 }
 NO_PLUGIN = re.compile(r"Could not find 'hydra/\w+/((joblib|submitit|ray)\w*)'")
 UNKNOWN_CHOICE = re.compile(r"(?:In '\w+': )?Could not (?:find|load) '([\w/]+)/([^/']+)'")
@@ -54,11 +53,7 @@ for _name, _command in COMMANDS.items():
 
 
 def composed(command: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """The configuration of a command as plain values, unchecked.
-
-    >>> composed("report", ["figures=svg"])["figures"]
-    'svg'
-    """
+    """The configuration of a command as plain values, unchecked."""
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
         config = compose(command, [*overrides])
     return plain(command, config)

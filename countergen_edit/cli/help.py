@@ -103,11 +103,7 @@ def defaults_of(command: str) -> dict[str, str]:
 
 
 def component_settings(group: str, chosen: Any) -> dict[str, Any]:
-    """The described settings of a group's components; values are of the chosen one if it has them.
-
-    >>> component_settings("cost", ["kl"])["cost.kl.budget"]
-    0.05
-    """
+    """The described settings of a group's components, the chosen ones' values first."""
     names = chosen if isinstance(chosen, list) else [chosen]
     paths = sorted((conf_dir() / group).glob("*.yaml"), key=lambda path: path.stem not in names)
     found: dict[str, Any] = {}
@@ -172,11 +168,5 @@ def entry(left: str, right: str) -> list[str]:
 def wrapped(text: str, indent: str = "") -> list[str]:
     """Lines as wide as the terminal, from 60 to 100 columns; words stay whole."""
     width = max(60, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
+    whole = {"break_on_hyphens": False, "break_long_words": False}
+    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent, **whole)

@@ -62,14 +62,8 @@ def as_overrides(command: str, argument: str) -> list[str]:
     ['model=any', "model.name='/models/mine'"]
     >>> as_overrides("audit", "model=http://127.0.0.1:8000/v1")
     ['model=served', "model.name='http://127.0.0.1:8000/v1'"]
-    >>> as_overrides("audit", "data=pairs.jsonl")
-    ['data=prompts', "data.test=[{source:jsonl,path:'pairs.jsonl'}]"]
-    >>> as_overrides("audit", "axis=mine.yaml")
-    ['axis=[]', "+axis.file='mine.yaml'"]
     >>> as_overrides("audit", "axis=[gender,nationality]")
     ['axis=[]', '+axis.cross=[gender,nationality]']
-    >>> as_overrides("audit", "metric.benchmarks.limit={winobias: 400}")
-    ['~metric.benchmarks.limit', '+metric.benchmarks.limit={winobias: 400}']
     >>> as_overrides("audit", "experiment=fairpair_table3")
     ['experiment=audit/fairpair_table3']
     """

@@ -7,7 +7,7 @@ such as models, erasers and metrics have their values in `conf/GROUP/NAME.yaml`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -159,7 +159,7 @@ class Classifiers(Command):
     """Measure the bias of a classifier with templates and with their paraphrases."""
 
     CHOICES: ClassVar[dict[str, Any]] = {
-        **{"model": "testbed", "task": "sentiment", "eraser": ["none"], "tracker": None},
+        **{"model": "testbed", "task": "sentiment", "eraser": ["none"], "tracker": None}
     }
     edit: Mapping[str, Any] = field(default_factory=EDIT.copy)
     labels: Sequence[str | int] | Mapping[str, str | int] | None = None
@@ -341,9 +341,8 @@ DESCRIPTIONS = {
 
 def own_settings(command: str) -> dict[str, Any]:
     """The settings of a command itself, with their defaults."""
-    made = COMMANDS[command]()
-    values = {f.name.rstrip("_"): getattr(made, f.name) for f in fields(made)}
-    return {k: [*value] if isinstance(value, tuple) else value for k, value in values.items()}
+    values = asdict(COMMANDS[command]())
+    return {k.rstrip("_"): [*v] if isinstance(v, tuple) else v for k, v in values.items()}
 
 
 def types_of(command: str) -> dict[str, Any]:

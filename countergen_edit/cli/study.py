@@ -121,8 +121,7 @@ class StudySettings:
         if task.out_of_vocabulary and not (task.fit and task.test):
             raise UserError(
                 f"{model.name} was taught nothing about {task.axis.name}, such as the word "
-                f"{task.out_of_vocabulary[0].words[0]!r}: name a model that was, "
-                "or data in its words"
+                f"{task.out_of_vocabulary[0].words[0]!r}: name a model that was"
             )
         return task
 
@@ -147,12 +146,7 @@ class StudySettings:
 
 
 def study_settings(config: Content, without: Collection[str] = ()) -> StudySettings:
-    """The settings of a study, checked.
-
-    Args:
-        config: the composed configuration.
-        without: further settings that no row depends on.
-    """
+    """The settings of a study, checked; no row depends on those of `without`."""
     layers = layers_in("edit.layers", config["edit"].get("layers"), BEST)
     edit = {**config["edit"], "layers": None if layers == BEST else layers}
     groups = config["groups"]
@@ -229,11 +223,9 @@ def require_single_token_names(model: LanguageModel, task: Task) -> None:
     for data in task.fit:
         for name, count in split_names(model, data.names).items():
             if count != 1:
-                tokens = " ".join(model.tokenizer.tokenize(f" {name}"))
                 raise UserError(
-                    f"name {name!r} of set {data.name!r} is {count} tokens for model "
-                    f"{model.name!r} ({tokens}); choose another name, or set "
-                    "data.single_token_names=false"
+                    f"name {name!r} of {data.name} is {count} tokens for {model.name}: choose "
+                    "another, or set data.single_token_names=false"
                 )
 
 

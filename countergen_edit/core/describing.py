@@ -20,10 +20,8 @@ def described(value: Any, without: Collection[str] = ()) -> Any:
     >>> described({"ranks": (1, 2), "place": Path("runs")})
     {'ranks': [1, 2], 'place': 'runs'}
     """
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, Path):
-        return str(value)
+    if value is None or isinstance(value, bool | int | float | str | Path):
+        return str(value) if isinstance(value, Path) else value
     if isinstance(value, Mapping):
         return {str(key): described(entry) for key, entry in value.items() if key not in without}
     if isinstance(value, list | tuple):
@@ -35,10 +33,8 @@ def described(value: Any, without: Collection[str] = ()) -> Any:
     if inspect.isclass(value) or inspect.isroutine(value):
         return f"{value.__module__}:{value.__qualname__}"
     kind = type(value)
-    if hasattr(value, "get_params"):
-        settings = value.get_params(deep=False)
-    else:
-        settings = getattr(value, "__dict__", {})
+    own = getattr(value, "__dict__", {})
+    settings = value.get_params(deep=False) if hasattr(value, "get_params") else own
     return {"class": f"{kind.__module__}:{kind.__qualname__}"} | described(settings, without)
 
 

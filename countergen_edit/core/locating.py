@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from countergen_edit.core.errors import UserError, unknown
 
-_PROBE_SECONDS = 5
 _LOCAL = "a local directory works offline: model=/path/to/directory"
 RECORD = "countergen_edit.json"
 """File of a checkpoint's provenance."""
@@ -51,11 +49,9 @@ def located_here(model: str | Path) -> Location | None:
     path = Path(model).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():
-            files = sorted(path.glob("*.gguf"))
-            raise UserError(
-                f"{path} holds no config.json: give "
-                + (f"its file {files[0]}" if files else "a directory written by save_pretrained")
-            )
+            file = next(iter(sorted(path.glob("*.gguf"))), None)
+            other = f"its file {file}" if file else "a directory written by save_pretrained"
+            raise UserError(f"{path} holds no config.json: give {other}")
         return Location(str(path), local_files_only=True)
     if path.is_file():
         with path.open("rb") as file:
@@ -78,7 +74,6 @@ def _looks_like_path(model: str) -> bool:
         model.startswith((".", "/", "~"))
         or model.endswith("/")
         or len(parts) > 2
-        or (os.sep != "/" and os.sep in model)
         or (len(parts) == 2 and Path(parts[0]).is_dir())
     )
 
@@ -98,7 +93,7 @@ def _locate_on_hub(model: str, revision: str | None) -> Location:
     }
     try:
         url = hub.hf_hub_url(model, "config.json", revision=revision)
-        hub.get_hf_file_metadata(url, timeout=_PROBE_SECONDS)
+        hub.get_hf_file_metadata(url, timeout=5)
     except Exception as error:  # each transport has its own type for "no answer"
         reason = next((r for kind, r in reasons.items() if isinstance(error, kind)), None)
         if reason is None:

@@ -49,9 +49,6 @@ class Registry(Generic[T]):
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys([*self._ours, *self._entered, *_installed(self.group)]))
 
-    def __contains__(self, name: object) -> bool:
-        return name in [*self]
-
     def register(self, name: str) -> Callable[[Registered], Registered]:
         """Register a class or function under a name; `UserError` if another one has it.
 
