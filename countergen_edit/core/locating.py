@@ -39,11 +39,6 @@ def locate(model: str | Path, revision: str | None = None) -> Location:
     Without network, Hugging Face's loaders retry each of several files for up to a minute; this
     one request with a short timeout decides whether they use the network at all.
     """
-    return located_here(model) or _locate_on_hub(str(model), revision)
-
-
-def located_here(model: str | Path) -> Location | None:
-    """The location of a directory or file, None for a hub id; `UserError` if it is no model."""
     if not str(model).strip():
         raise UserError(f"no model given: a hub id or {_LOCAL}")
     path = Path(model).expanduser()
@@ -65,7 +60,7 @@ def located_here(model: str | Path) -> Location | None:
         raise unknown("GGUF file", path, sorted(path.parent.glob("*.gguf")))
     if isinstance(model, Path) or _looks_like_path(model):
         raise UserError(f"no such model directory: {path}")
-    return None
+    return _locate_on_hub(model, revision)
 
 
 def _looks_like_path(model: str) -> bool:
