@@ -5,7 +5,7 @@ A checkpoint with edits gets one more, and its earlier tasks are measured again 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
